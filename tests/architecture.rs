@@ -8,7 +8,7 @@ use syn::{ImplItem, Item, Type};
 use tests::imports::{Circle, Imports};
 use tests::repository::{code_of, files, links, metadata, relative, root};
 
-/// Who may know whom. Nothing else.
+/// The dependencies between the crates of the workspace; no others are allowed.
 const EDGES: &[(&str, &[&str])] = &[
     ("datasets", &[]),
     ("engine", &[]),
@@ -30,7 +30,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("verifier-api", &[]),
 ];
 
-/// Where `unsafe` may stand.
+/// The folders and files that may contain `unsafe`.
 const UNSAFE: &[&str] = &[
     "trainer/engine/src/backend/",
     "sandboxes/src/wasm/",
@@ -38,11 +38,11 @@ const UNSAFE: &[&str] = &[
     "verifier/kernel/src/olean.rs",
     // Loads the kernels that it compiled for this processor.
     "trainer/engine/tests/emulated/",
-    // Calls the `gemm` crate, which has no other door.
+    // Calls the `gemm` crate, which has only an unsafe interface.
     "trainer/engine/benches/products.rs",
 ];
 
-/// Folder of each crate.
+/// The folder of each crate.
 const CRATES: &[&str] = &[
     "datasets",
     "sandboxes",
@@ -55,14 +55,14 @@ const CRATES: &[&str] = &[
     "tests",
 ];
 
-/// Most files of one folder that may import each other in a circle; folders may not.
+/// Maximum number of files of one folder that may import each other in a circle; folders may not.
 const MAX_CIRCLE: usize = 3;
 
-/// The folder whose files may all import each other, with the file that gives the reason.
-const CIRCLE: (&str, &str) = ("wasm", "sandboxes/src/wasm/mod.rs");
+/// The folder whose files may all import each other, and the file that states the reason.
+const CIRCULAR_FOLDER: (&str, &str) = ("wasm", "sandboxes/src/wasm/mod.rs");
 
-/// Longest source file. One that grows beyond it has two subjects.
-const LINES: usize = 600;
+/// Maximum lines of a source file. A longer file has two subjects.
+const MAX_LINES: usize = 600;
 
 /// The sections of ARCHITECTURE.md that follow one prompt and one request through the code.
 const WALKS: [&str; 2] = [
@@ -70,53 +70,53 @@ const WALKS: [&str; 2] = [
     "One request, from the route to a verdict",
 ];
 
-/// Most functions of a walk.
-const MAX_WALK: usize = 10;
+/// Maximum functions of such a section.
+const MAX_WALK_FUNCTIONS: usize = 10;
 
 fn sources() -> Vec<(String, String)> {
-    let found: Vec<_> = CRATES
+    let paths: Vec<_> = CRATES
         .iter()
         .filter(|folder| !folder.contains('/'))
         .flat_map(|folder| files(folder, &[".rs"]))
         .collect();
     assert!(
-        found.len() > 50,
+        paths.len() > 50,
         "only {} sources found: is the search wrong?",
-        found.len()
+        paths.len()
     );
-    found
+    paths
         .iter()
         .map(|path| (relative(path), std::fs::read_to_string(path).unwrap()))
         .collect()
 }
 
 #[test]
-fn crates_know_each_other_as_drawn_and_no_further() {
+fn crates_depend_on_each_other_as_listed() {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
     let members: BTreeSet<_> = packages
         .iter()
         .map(|package| package["name"].as_str().unwrap())
         .collect();
-    let seen: BTreeMap<_, BTreeSet<_>> = packages
+    let actual: BTreeMap<_, BTreeSet<_>> = packages
         .iter()
         .map(|package| {
-            let known = package["dependencies"]
+            let dependencies = package["dependencies"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|d| d["name"].as_str().unwrap());
             (
                 package["name"].as_str().unwrap(),
-                known.filter(|name| members.contains(name)).collect(),
+                dependencies.filter(|name| members.contains(name)).collect(),
             )
         })
         .collect();
-    let drawn: BTreeMap<_, BTreeSet<_>> = EDGES
+    let allowed: BTreeMap<_, BTreeSet<_>> = EDGES
         .iter()
         .map(|(from, to)| (*from, to.iter().copied().collect()))
         .collect();
-    assert_eq!(seen, drawn);
+    assert_eq!(actual, allowed);
 }
 
 #[test]
@@ -137,15 +137,15 @@ fn the_trainer_links_no_sandbox_and_the_engine_no_http() {
     );
     assert_eq!(links_any("trainer", &wasm), Vec::<String>::new());
     assert_eq!(links_any("engine", &http), Vec::<String>::new());
-    // The sandboxes speak to Docker's socket, and to nothing else: no TLS, no server.
+    // The sandboxes connect only to Docker's socket: no TLS, no server.
     let remote = ["reqwest", "axum", "rustls"];
     assert_eq!(links_any("sandboxes", &remote), Vec::<String>::new());
     assert_eq!(
         links_any("verifier-api", &["axum", "tower-http", "wasmtime"]),
         ["tower-http"].map(str::to_owned).to_vec(),
-        "reqwest's own, and no server's"
+        "tower-http is a dependency of reqwest, not of a server"
     );
-    // The search finds what is there.
+    // The search itself works: it finds known links.
     assert!(!links_any("verifier", &wasm).is_empty() && !links_any("trainer", &http).is_empty());
 }
 
@@ -174,7 +174,7 @@ fn the_algorithms_see_only_slices_of_numbers() {
         for (at, _) in code.match_indices("crate::") {
             assert!(
                 code[at..].starts_with("crate::algo"),
-                "{path} looks out of trainer::algo: {}",
+                "{path} imports from outside of trainer::algo: {}",
                 code[at..].lines().next().unwrap()
             );
         }
@@ -182,7 +182,7 @@ fn the_algorithms_see_only_slices_of_numbers() {
 }
 
 #[test]
-fn unsafe_stands_only_in_the_backends_and_where_modules_are_loaded() {
+fn unsafe_is_only_in_the_backends_and_where_modules_are_loaded() {
     let mut inside = 0;
     for (path, source) in sources() {
         let code = code_of(&source);
@@ -203,7 +203,7 @@ fn unsafe_stands_only_in_the_backends_and_where_modules_are_loaded() {
     assert!(inside > 0, "no `unsafe` at all: is the search wrong?");
 }
 
-/// Where a backend is chosen or compared with another; everything else in the engine sees `dyn Backend`.
+/// The files that choose a backend or compare it with another; all other code of the engine uses `dyn Backend`.
 const BACKENDS: &[&str] = &[
     "trainer/engine/src/backend/",
     "trainer/engine/src/worker/device.rs",
@@ -228,7 +228,7 @@ fn no_code_above_the_backends_asks_which_one_it_has() {
 }
 
 #[test]
-fn imports_run_one_way() {
+fn imports_have_one_direction() {
     let mut refused = Vec::new();
     let mut arrows = 0;
     for folder in CRATES {
@@ -238,7 +238,8 @@ fn imports_run_one_way() {
             }
             let imports = Imports::of_crate(&root);
             arrows += imports.edges.values().map(BTreeSet::len).sum::<usize>();
-            let known = |circle: &Circle| *folder == "sandboxes" && circle.parent == [CIRCLE.0];
+            let known =
+                |circle: &Circle| *folder == "sandboxes" && circle.parent == [CIRCULAR_FOLDER.0];
             let circles = imports.circles().into_iter().filter(|circle| {
                 !known(circle) && (circle.folders > 0 || circle.modules.len() > MAX_CIRCLE)
             });
@@ -250,7 +251,7 @@ fn imports_run_one_way() {
 }
 
 #[test]
-fn every_crate_takes_the_lints_and_the_versions_of_the_workspace() {
+fn every_crate_uses_the_lints_and_the_versions_of_the_workspace() {
     for folder in CRATES {
         let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
         let manifest: toml::Table = manifest.parse().unwrap();
@@ -270,7 +271,7 @@ fn every_crate_takes_the_lints_and_the_versions_of_the_workspace() {
                 assert_eq!(
                     inherited,
                     Some(true),
-                    "{folder}: {name} has a version of its own"
+                    "{folder}: {name} does not use the workspace's version"
                 );
             }
         }
@@ -334,19 +335,19 @@ fn crates_without_unsafe_forbid_it() {
 }
 
 #[test]
-fn no_source_is_longer_than_one_subject() {
+fn no_source_file_exceeds_the_maximum_length() {
     let long: Vec<_> = sources()
         .into_iter()
         .map(|(path, source)| (source.lines().count(), path))
-        .filter(|(lines, _)| *lines > LINES)
+        .filter(|(lines, _)| *lines > MAX_LINES)
         .collect();
-    assert_eq!(long, Vec::new(), "over {LINES} lines");
+    assert_eq!(long, Vec::new(), "over {MAX_LINES} lines");
 }
 
 #[test]
-fn no_module_is_a_drawer_for_odds_and_ends() {
+fn no_module_is_for_odds_and_ends() {
     for (path, _) in sources() {
-        let drawer = path
+        let forbidden = path
             .split('/')
             .map(|part| part.trim_end_matches(".rs"))
             .find(|part| {
@@ -355,12 +356,12 @@ fn no_module_is_a_drawer_for_odds_and_ends() {
                     "util" | "utils" | "common" | "helper" | "helpers" | "misc"
                 )
             });
-        assert_eq!(drawer, None, "{path}");
+        assert_eq!(forbidden, None, "{path}");
     }
 }
 
 #[test]
-fn the_walks_through_the_code_name_functions_that_are_there() {
+fn the_walks_through_the_code_name_functions_that_exist() {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     for walk in WALKS {
         let (_, section) = page.split_once(&format!("## {walk}\n")).unwrap();
@@ -372,7 +373,7 @@ fn the_walks_through_the_code_name_functions_that_are_there() {
             .map(|(_, item)| item)
             .collect();
         assert!(
-            (3..=MAX_WALK).contains(&items.len()),
+            (3..=MAX_WALK_FUNCTIONS).contains(&items.len()),
             "{walk}: {} functions",
             items.len()
         );
@@ -397,9 +398,9 @@ fn defines(file: &syn::File, function: &str) -> bool {
     file.items.iter().any(|item| match (item, method) {
         (Item::Fn(item), None) => item.sig.ident == function,
         (Item::Impl(block), Some((owner, name))) => {
-            let of_owner = matches!(&*block.self_ty, Type::Path(path)
+            let is_of_owner = matches!(&*block.self_ty, Type::Path(path)
                 if path.path.segments.last().is_some_and(|last| last.ident == owner));
-            of_owner
+            is_of_owner
                 && block
                     .items
                     .iter()

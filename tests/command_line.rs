@@ -1,4 +1,4 @@
-//! The command lines: what each command says of itself, what leaves with the exit code 2, and what `--dry-run` prints and refuses.
+//! The command lines: the help of each command, the usage errors with exit code 2, and the output and the errors of `--dry-run`.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -8,15 +8,15 @@ use tests::artifacts;
 use tests::programs::{program, rapid, rapid_verifier, run};
 
 #[test]
-fn a_dry_run_refuses_what_the_run_would() {
+fn a_dry_run_has_the_same_errors_as_the_run() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine.txt"), "").unwrap();
-    let taken = format!("--out {}", folder.path().display());
-    for (more, says) in [
+    let occupied = format!("--out {}", folder.path().display());
+    for (more, expected) in [
         ("--verifier foo", "http:// is missing"),
         ("--set verifier.url=foo", "`foo` is not the address"),
-        (taken.as_str(), "holds no run, but other files"),
+        (occupied.as_str(), "holds other files, such as mine.txt"),
         ("--set data.dataset=nope", "no data set is called `nope`"),
         ("--set data.template=nope", "no prompt template is called"),
         ("--set data.template=nope.toml", "nope.toml cannot be read"),
@@ -31,16 +31,16 @@ fn a_dry_run_refuses_what_the_run_would() {
         for dry in ["", " --dry-run"] {
             let line = format!("train --recipe quickstart --device cpu {more}{dry}");
             let mut command = rapid(line.split_whitespace());
-            // Nobody is asked: what is wrong here is found before.
+            // The verifier is never contacted: these errors are detected before.
             command.env("RAPID_VERIFIER", "http://127.0.0.1:9");
-            let said = run(&mut command).failure(2);
-            assert!(said.contains(says), "{line}: {said}");
+            let error = run(&mut command).failure(2);
+            assert!(error.contains(expected), "{line}: {error}");
         }
     }
 }
 
 #[test]
-fn what_a_dry_run_prints_is_a_recipe() {
+fn the_output_of_a_dry_run_is_a_recipe() {
     let folder = tempfile::tempdir().unwrap();
     let mine = folder.path().join("mine.toml");
     let plan = |recipe: &str| {
@@ -54,7 +54,7 @@ fn what_a_dry_run_prints_is_a_recipe() {
 }
 
 #[test]
-fn what_comes_with_the_program_is_fetched_already() {
+fn built_in_artifacts_need_no_fetching() {
     for name in ["dataset:starter-math", "starter-math"] {
         let outcome = run(&mut rapid(["fetch", name])).success();
         assert_eq!(outcome.stdout, "");
@@ -63,7 +63,7 @@ fn what_comes_with_the_program_is_fetched_already() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_meant_leaves_with_2() {
+fn a_wrong_command_line_exits_with_2() {
     for line in [
         "",
         "trian",
@@ -89,17 +89,17 @@ fn a_command_line_that_cannot_be_meant_leaves_with_2() {
         assert_eq!(outcome.code, Some(2), "rapid {line}: {outcome:?}");
     }
     let line = "generate --model m --prompts p --out o --temperature -1";
-    let said = run(&mut rapid(line.split_whitespace())).failure(2);
-    assert!(said.contains("give 0, which is greedy"), "{said}");
-    let said = run(&mut rapid(["train"])).failure(2);
+    let error = run(&mut rapid(line.split_whitespace())).failure(2);
+    assert!(error.contains("give 0, which is greedy"), "{error}");
+    let error = run(&mut rapid(["train"])).failure(2);
     assert!(
-        said.contains("--recipe") && said.contains("--resume"),
-        "{said}"
+        error.contains("--recipe") && error.contains("--resume"),
+        "{error}"
     );
-    let said = run(&mut rapid("generate --model m --out o".split(' '))).failure(2);
+    let error = run(&mut rapid("generate --model m --out o".split(' '))).failure(2);
     assert!(
-        said.contains("--prompts") && said.contains("--dataset"),
-        "{said}"
+        error.contains("--prompts") && error.contains("--dataset"),
+        "{error}"
     );
     for line in [
         "",
@@ -119,7 +119,7 @@ fn a_command_line_that_cannot_be_meant_leaves_with_2() {
 }
 
 #[test]
-fn every_command_explains_itself_with_examples() {
+fn the_help_of_every_command_has_examples() {
     let commands = [
         (
             "rapid",

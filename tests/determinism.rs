@@ -1,4 +1,4 @@
-//! Verdicts are a function of task, completion and version: to the unit of fuel they are the same whatever else the machine does.
+//! Verdicts are a function of task, completion and version. They are the same to the unit of fuel, whatever else the machine does.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -13,26 +13,26 @@ use tests::data;
 use tests::programs::{rapid_verifier, start};
 use tests::samples::{Sample, labelled};
 
-/// Longest that all of them may take once.
+/// Time limit for judging all samples once.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Of the light samples, one in so many runs unless `RAPID_TEST_LONG=1`.
-const SHARE: usize = 6;
-/// Two that run besides: a program of 19 G of fuel, and one that runs out of it.
+/// Only every n-th light sample runs unless `RAPID_TEST_LONG=1`.
+const EVERY: usize = 6;
+/// Two heavy tasks that always run: a program of 19 G of fuel, and one that runs out of fuel.
 const HEAVIER: [&str; 2] = ["mbppplus/453", "mbppplus/260"];
 
 #[test]
-fn samples_of_mbppplus_are_judged_alike_by_one_two_and_eight_workers_and_under_load() {
+fn verdicts_on_mbppplus_are_the_same_with_one_two_and_eight_workers_and_under_load() {
     let (Some(_), Some(data)) = (artifacts::sandbox(), data::holding("mbppplus")) else {
         return;
     };
     let mut samples = labelled(&data);
     if data.whole && !artifacts::long() {
         artifacts::skipped(&format!(
-            "all but one in {SHARE} of MBPP+'s light samples, and all but two of the heavy ones; RAPID_TEST_LONG=1 judges them"
+            "all but one in {EVERY} of MBPP+'s light samples, and all but two of the heavy ones; RAPID_TEST_LONG=1 judges them"
         ));
         let (light, mut heavy): (Vec<_>, Vec<_>) = samples.into_iter().partition(Sample::light);
         heavy.retain(|sample| HEAVIER.contains(&sample.task.as_str()));
-        samples = light.into_iter().step_by(SHARE).chain(heavy).collect();
+        samples = light.into_iter().step_by(EVERY).chain(heavy).collect();
     }
     let folder = tempfile::tempdir().unwrap();
     let mut lines = String::new();
@@ -54,16 +54,19 @@ fn samples_of_mbppplus_are_judged_alike_by_one_two_and_eight_workers_and_under_l
         &judge(folder.path(), &data.folder, "2"),
         "two workers",
     );
-    let loaded = beside_a_busy_thread(|| judge(folder.path(), &data.folder, "8"));
+    let loaded = with_a_busy_thread(|| judge(folder.path(), &data.folder, "8"));
     assert_equal(&alone, &loaded, "eight workers on a busy machine");
-    eprintln!("{} samples are judged alike three times", samples.len());
+    eprintln!(
+        "{} samples have the same judgements three times",
+        samples.len()
+    );
 }
 
-/// The judgements of the folder's samples, without what is not part of a verdict.
+/// The judgements of the folder's samples, without the fields that are not part of a verdict.
 fn judge(folder: &Path, data: &Path, workers: &str) -> Vec<Value> {
     let out = folder.join(format!("judged-by-{workers}.jsonl"));
     let mut command = rapid_verifier(["score", "--dataset", "mbppplus", "--no-disk-cache"]);
-    // The wall clock decides no verdict, but on an overloaded machine it may leave a long program without one.
+    // The wall clock decides no verdict, but on an overloaded machine it may leave a long program without a verdict.
     let backstop = "code.backstop_seconds=3600.0";
     command.args(["--workers", workers, "--set", backstop]);
     for (flag, path) in [
@@ -77,8 +80,8 @@ fn judge(folder: &Path, data: &Path, workers: &str) -> Vec<Value> {
     let verdict = |line: &str| {
         let mut judgement: Value = serde_json::from_str(line).unwrap();
         let fields = judgement.as_object_mut().unwrap();
-        for other in ["elapsed_ms", "cached"] {
-            assert!(fields.remove(other).is_some(), "{line}");
+        for field in ["elapsed_ms", "cached"] {
+            assert!(fields.remove(field).is_some(), "{line}");
         }
         judgement
     };
@@ -86,25 +89,25 @@ fn judge(folder: &Path, data: &Path, workers: &str) -> Vec<Value> {
     text.lines().map(verdict).collect()
 }
 
-fn assert_equal(one: &[Value], other: &[Value], by: &str) {
-    assert_eq!(one.len(), other.len(), "{by}");
-    let differ: Vec<String> = one
+fn assert_equal(one: &[Value], other: &[Value], context: &str) {
+    assert_eq!(one.len(), other.len(), "{context}");
+    let differences: Vec<String> = one
         .iter()
         .zip(other)
         .filter(|(one, other)| one != other)
         .map(|(one, other)| format!("{one}\n{other}"))
         .collect();
     assert!(
-        differ.is_empty(),
-        "{} of {} differ with {by}:\n{}",
-        differ.len(),
+        differences.is_empty(),
+        "{} of {} differ with {context}:\n{}",
+        differences.len(),
         one.len(),
-        differ.join("\n\n")
+        differences.join("\n\n")
     );
 }
 
-/// Does `work` while a thread keeps a core busy.
-fn beside_a_busy_thread<T>(work: impl FnOnce() -> T) -> T {
+/// Runs `work` while a thread keeps a core busy.
+fn with_a_busy_thread<T>(work: impl FnOnce() -> T) -> T {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -112,8 +115,8 @@ fn beside_a_busy_thread<T>(work: impl FnOnce() -> T) -> T {
                 std::hint::spin_loop();
             }
         });
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         over.store(true, Ordering::Relaxed);
-        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

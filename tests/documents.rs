@@ -1,7 +1,8 @@
-//! The commands of the documents work, and print what the documents print. Each page's commands run one after the other, in a fresh shell and an empty folder.
+//! Runs the commands of the documents, and compares their output with that in the documents. Each page's commands run one after the other, in a fresh shell and an
+//! empty folder.
 //!
-//! `documents.toml` names the pages that continue another one, and the commands that cannot run as they stand, each with its reason. Of these the programs and
-//! flags are looked up.
+//! `documents.toml` names the pages that continue another page, and the commands that cannot run as they stand, each with its reason. For those commands the test
+//! checks only that the program and its flags exist.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -16,21 +17,21 @@ use tests::programs::{free_port, program, run, start};
 use tests::repository::root;
 use tests::shell::{Shown, commands, files};
 
-/// Longest that the commands of a page, or of a series of pages, may take together.
+/// Time limit for the commands of a page, or of a series of pages, together.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// What is said of one command.
+/// An exception for one command.
 struct Exception {
     page: String,
-    /// How the command begins.
+    /// The start of the command.
     starts: String,
     what: What,
 }
 
 enum What {
-    /// It does not run, for a reason.
+    /// It does not run.
     NotRun,
-    /// It runs with these words behind it.
+    /// It runs with these additional words.
     With(String),
 }
 
@@ -39,7 +40,7 @@ fn notes() -> toml::Table {
     text.parse().unwrap()
 }
 
-/// The files of a page that the reader has: their names, and the repository's that stand in for them.
+/// The files that a page's reader has: their names, and the files of the repository that replace them.
 fn own_files(page: &str) -> Vec<(String, PathBuf)> {
     let notes = notes();
     let files = notes["file"].as_array().unwrap().iter();
@@ -52,7 +53,7 @@ fn own_files(page: &str) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// The pages of each series: those that run one after the other in one folder.
+/// The pages of each series, whose commands run one after the other in one folder.
 fn series() -> Vec<Vec<String>> {
     let notes = notes();
     let name = |page: &toml::Value| page.as_str().unwrap().to_owned();
@@ -125,11 +126,11 @@ fn exception<'a>(all: &'a [Exception], page: &str, shown: &Shown) -> Option<&'a 
 }
 
 #[test]
-fn every_exception_is_about_a_command_that_is_there() {
+fn every_exception_names_an_existing_command() {
     let pages = pages();
     for exception in exceptions() {
-        let of_page = pages.iter().find(|(name, _)| *name == exception.page);
-        let (_, text) = of_page.unwrap_or_else(|| panic!("{} is no page", exception.page));
+        let found = pages.iter().find(|(name, _)| *name == exception.page);
+        let (_, text) = found.unwrap_or_else(|| panic!("{} is not a page", exception.page));
         assert!(
             commands(text)
                 .iter()
@@ -142,7 +143,7 @@ fn every_exception_is_about_a_command_that_is_there() {
 }
 
 #[test]
-fn every_program_and_flag_is_there_whether_the_command_is_run_or_not() {
+fn every_program_and_flag_exists_whether_the_command_runs_or_not() {
     let mut looked_up = 0;
     for (page, text) in pages() {
         for shown in commands(&text) {
@@ -150,9 +151,9 @@ fn every_program_and_flag_is_there_whether_the_command_is_run_or_not() {
             match words[0] {
                 "bash" => assert!(root().join(words[1]).is_file(), "{page}: {}", shown.text),
                 name @ ("rapid" | "rapid-verifier") => {
-                    // `rapid study estimator` has a help of its own; what is no subcommand changes nothing.
-                    let named = words[1..].iter().take_while(|word| !word.starts_with('-'));
-                    let help = run(Command::new(program(name)).args(named).arg("--help"));
+                    // `rapid study estimator` has its own help; a word that is not a subcommand changes nothing.
+                    let subcommands = words[1..].iter().take_while(|word| !word.starts_with('-'));
+                    let help = run(Command::new(program(name)).args(subcommands).arg("--help"));
                     let help = help.success().stdout;
                     for flag in words.iter().filter(|word| word.starts_with('-')) {
                         let flag = flag.split('=').next().unwrap_or_default();
@@ -168,30 +169,30 @@ fn every_program_and_flag_is_there_whether_the_command_is_run_or_not() {
 }
 
 #[test]
-fn the_readmes_commands_run_and_print_what_it_says() {
-    runs(&["README.md"]);
+fn the_readmes_commands_run_and_print_the_documented_output() {
+    run_pages(&["README.md"]);
 }
 
 #[test]
-fn the_commands_of_a_series_of_pages_run_and_print_what_they_say() {
+fn the_commands_of_a_series_of_pages_run_and_print_the_documented_output() {
     for series in series() {
         let pages: Vec<&str> = series.iter().map(String::as_str).collect();
-        runs(&pages);
+        run_pages(&pages);
     }
 }
 
 #[test]
-fn the_other_pages_commands_run_and_print_what_they_say() {
+fn the_other_pages_commands_run_and_print_the_documented_output() {
     let in_series = series().concat();
     for (page, text) in pages() {
         if page != "README.md" && !in_series.contains(&page) && !commands(&text).is_empty() {
-            runs(&[&page]);
+            run_pages(&[&page]);
         }
     }
 }
 
 /// Runs the commands of these pages, one page after the other.
-fn runs(pages: &[&str]) {
+fn run_pages(pages: &[&str]) {
     if artifacts::model().is_none() || artifacts::sandbox().is_none() {
         return;
     }
@@ -200,11 +201,11 @@ fn runs(pages: &[&str]) {
     for file in ["trainer", "datasets", "sandboxes"] {
         std::os::unix::fs::symlink(root().join(file), folder.path().join(file)).unwrap();
     }
-    // A page writes the token of a deployment.
+    // A page writes the token of a deployment into this folder, so it is a copy.
     copy(&root().join("deploy"), &folder.path().join("deploy"));
     let outputs = folder.path().join("outputs");
     std::fs::create_dir(&outputs).unwrap();
-    // Other services may hold the ports that a page names.
+    // Other services may use the ports in the pages.
     let ports: Vec<(String, String)> = ["8700", "8701", "8702"]
         .map(|port| (format!(":{port}"), format!(":{}", free_port())))
         .into();
@@ -214,7 +215,7 @@ fn runs(pages: &[&str]) {
             .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     };
 
-    let mut script = String::from(BEFORE);
+    let mut script = String::from(PREAMBLE);
     let mut compared = Vec::new();
     let mut shown = Vec::new();
     for page in pages {
@@ -243,7 +244,7 @@ fn runs(pages: &[&str]) {
                 .nth(1);
             let address =
                 address.unwrap_or_else(|| panic!("{page}: where does it listen? {command}"));
-            // What was judged here before is judged again.
+            // Without the cache on disk, nothing that was judged before is reused.
             writeln!(
                 script,
                 "{command} --no-disk-cache >{out} 2>&1 &\nready http://{address}"
@@ -275,7 +276,7 @@ fn runs(pages: &[&str]) {
     }
 }
 
-/// The files of a folder, without what lies deeper.
+/// Copies the files of a folder, without subfolders.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -286,8 +287,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What each script begins with.
-const BEFORE: &str = r#"
+/// The start of each script.
+const PREAMBLE: &str = r#"
 trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
 failed() {
   echo "command $1 failed" >&2
@@ -304,7 +305,7 @@ ready() {
 }
 "#;
 
-/// A shell in `folder` with nothing of this one's environment but what finds programs and the cache folder.
+/// A shell in `folder` whose environment has only the variables for finding programs and the cache folder.
 fn shell(folder: &Path) -> Command {
     let programs: PathBuf = program("rapid").parent().unwrap().to_owned();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -325,7 +326,7 @@ fn shell(folder: &Path) -> Command {
     command
 }
 
-/// Outputs are equal but for what depends on the machine: times, and of a key all but its start.
+/// Asserts that outputs are equal except for parts that depend on the machine: times, and all of a key but its start.
 fn assert_same(page: &str, language: &str, expected: &str, printed: &str) {
     if language != "json" {
         assert_eq!(
@@ -354,7 +355,7 @@ fn assert_same(page: &str, language: &str, expected: &str, printed: &str) {
     );
 }
 
-/// Numbers as `#`.
+/// The text with each number replaced by `#`.
 fn masked(text: &str) -> String {
     let mut masked = String::new();
     for c in text.trim().chars() {
@@ -368,7 +369,7 @@ fn masked(text: &str) -> String {
 }
 
 #[test]
-fn every_link_into_the_repository_leads_to_a_file_and_to_a_heading_of_it() {
+fn every_link_into_the_repository_leads_to_an_existing_file_and_heading() {
     for (page, text) in pages() {
         let folder = root().join(&page).parent().unwrap().to_owned();
         for link in text
@@ -395,7 +396,7 @@ fn every_link_into_the_repository_leads_to_a_file_and_to_a_heading_of_it() {
     }
 }
 
-/// The anchors of a page's headings, as GitHub makes them: lower case, spaces as hyphens, other signs left out.
+/// The anchors of a page's headings, as on GitHub: lower case, spaces as hyphens, other signs removed.
 fn anchors(page: &str) -> Vec<String> {
     let headings = page.lines().filter_map(|line| {
         let heading = line.trim_start_matches('#');

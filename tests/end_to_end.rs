@@ -1,4 +1,4 @@
-//! The two programs together: training on real data with real rewards, and what a kill of either costs.
+//! The two programs together: training on real data with real rewards, and kills of either program.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -11,7 +11,7 @@ use tests::programs::{Verifier, rapid, run, start, wait_for};
 use tests::training::{Job, repeating, set};
 
 #[test]
-fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
+fn killing_a_run_or_its_verifier_does_not_change_the_result() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut sets = repeating(folder.path());
@@ -24,15 +24,20 @@ fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
     ]));
     let mut verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
 
-    let alone = Job::new(&folder.path().join("alone"), "quickstart", &verifier, &sets);
-    let outcome = alone.start().finish().success();
-    assert_eq!(outcome.stdout.trim(), alone.folder.to_str().unwrap());
-    let lines = alone.lines();
+    let undisturbed = Job::new(
+        &folder.path().join("undisturbed"),
+        "quickstart",
+        &verifier,
+        &sets,
+    );
+    let outcome = undisturbed.start().finish().success();
+    assert_eq!(outcome.stdout.trim(), undisturbed.folder.to_str().unwrap());
+    let lines = undisturbed.lines();
     assert_eq!(lines.len(), 6);
-    learned(&lines);
-    exact_where_fresh(&lines);
+    assert_learning(&lines);
+    assert_exact_on_policy(&lines);
 
-    // Killed after a checkpoint and after an update that no checkpoint has; then asked to stop in mid-phase.
+    // The run is killed after a checkpoint and a further update without one; then it is asked to stop in the middle of a phase.
     let killed = Job::new(
         &folder.path().join("killed"),
         "quickstart",
@@ -46,12 +51,12 @@ fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
     killed.reach(&mut second, 4);
     second.interrupt();
     let stopped = second.finish();
-    // It may have been through before the signal came.
+    // It may have finished before the signal arrived.
     assert!(matches!(stopped.code, Some(130 | 0)), "{stopped:?}");
     let _ = killed.resume().finish().success();
-    assert_eq!(killed.metrics(), alone.metrics());
+    assert_eq!(killed.metrics(), undisturbed.metrics());
 
-    // The verifier is gone for a while; what was drawn meanwhile waits for it.
+    // The verifier is stopped for a while; completions that are sampled meanwhile wait for it.
     let waiting = Job::new(
         &folder.path().join("waiting"),
         "quickstart",
@@ -76,12 +81,12 @@ fn a_killed_run_and_one_whose_verifier_was_killed_end_as_one_left_alone() {
     );
     verifier.restart();
     let _ = running.finish().success();
-    assert_eq!(waiting.metrics(), alone.metrics());
+    assert_eq!(waiting.metrics(), undisturbed.metrics());
     assert!(waiting.lines().iter().all(|line| line["masked"] == 0));
 
-    let ours = weights(&alone, 6);
+    let expected = weights(&undisturbed, 6);
     assert!(
-        weights(&killed, 6) == ours && weights(&waiting, 6) == ours,
+        weights(&killed, 6) == expected && weights(&waiting, 6) == expected,
         "the last weights differ"
     );
 }
@@ -93,7 +98,7 @@ fn weights(job: &Job, step: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_killed_run_of_adapters_ends_as_one_left_alone() {
+fn killing_a_run_with_adapters_does_not_change_the_result() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut sets = repeating(folder.path());
@@ -109,25 +114,25 @@ fn a_killed_run_of_adapters_ends_as_one_left_alone() {
     ]));
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
     let job = |name| Job::new(&folder.path().join(name), "quickstart", &verifier, &sets);
-    let alone = job("alone");
-    let _ = alone.start().finish().success();
-    let lines = alone.lines();
-    learned(&lines);
-    exact_where_fresh(&lines);
+    let undisturbed = job("undisturbed");
+    let _ = undisturbed.start().finish().success();
+    let lines = undisturbed.lines();
+    assert_learning(&lines);
+    assert_exact_on_policy(&lines);
     let killed = job("killed");
     let mut first = killed.start();
     killed.reach(&mut first, 3);
     assert_eq!(first.kill().code, None);
     let _ = killed.resume().finish().success();
-    assert_eq!(killed.metrics(), alone.metrics());
+    assert_eq!(killed.metrics(), undisturbed.metrics());
     assert!(
-        weights(&killed, 4) == weights(&alone, 4),
+        weights(&killed, 4) == weights(&undisturbed, 4),
         "the last weights differ"
     );
 }
 
 #[test]
-fn a_finished_run_made_longer_equals_one_that_was_as_long_from_the_start() {
+fn an_extended_run_equals_a_run_of_that_length_from_the_start() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut sets = repeating(folder.path());
@@ -144,10 +149,10 @@ fn a_finished_run_made_longer_equals_one_that_was_as_long_from_the_start() {
         let _ = job.start().finish().success();
         job
     };
-    let at_once = trained("at-once", "run.updates=4");
-    let longer = trained("longer", "run.updates=2");
+    let from_start = trained("from-start", "run.updates=4");
+    let extended = trained("extended", "run.updates=2");
     let resume = |length: &str| {
-        let folder = longer.folder.as_os_str();
+        let folder = extended.folder.as_os_str();
         let command = ["train".as_ref(), "--resume".as_ref(), folder];
         run(&mut rapid(
             command
@@ -155,17 +160,17 @@ fn a_finished_run_made_longer_equals_one_that_was_as_long_from_the_start() {
                 .chain(["--set".as_ref(), length.as_ref()]),
         ))
     };
-    let said = resume("run.updates=1").failure(2);
+    let error = resume("run.updates=1").failure(2);
     assert!(
-        said.contains("the run has 2 updates") && said.contains("not 1 update"),
-        "{said}"
+        error.contains("the run has 2 updates") && error.contains("not 1 update"),
+        "{error}"
     );
-    let said = resume("run.updates=4").success().stderr;
+    let stderr = resume("run.updates=4").success().stderr;
     assert!(
-        said.contains("the run is made longer: 4 updates instead of 2"),
-        "{said}"
+        stderr.contains("the run is made longer: 4 updates instead of 2"),
+        "{stderr}"
     );
-    assert_eq!(longer.metrics(), at_once.metrics());
+    assert_eq!(extended.metrics(), from_start.metrics());
     for file in [
         "config.toml",
         "samples/phase-0.jsonl",
@@ -175,11 +180,11 @@ fn a_finished_run_made_longer_equals_one_that_was_as_long_from_the_start() {
         "checkpoints/step-4/rapid.toml",
     ] {
         let read = |job: &Job| std::fs::read(job.folder.join(file)).unwrap();
-        assert!(read(&longer) == read(&at_once), "{file}");
+        assert!(read(&extended) == read(&from_start), "{file}");
     }
 }
 
-/// The options of an evaluation, but for the model and what may be left out.
+/// The required options of an evaluation, except the model.
 fn evaluation(folder: &Path, verifier: &Verifier) -> Vec<String> {
     let tasks = folder.join("repeat.jsonl");
     [
@@ -198,7 +203,7 @@ fn evaluation(folder: &Path, verifier: &Verifier) -> Vec<String> {
 }
 
 #[test]
-fn a_checkpoint_is_evaluated_as_its_run_asked_and_an_evaluation_that_was_killed_goes_on() {
+fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resumes() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
@@ -237,13 +242,15 @@ fn a_checkpoint_is_evaluated_as_its_run_asked_and_an_evaluation_that_was_killed_
         "--out",
         by_hand.to_str().unwrap(),
     ];
-    let given = run(&mut eval(&model, &flags)).success();
+    let by_flags = run(&mut eval(&model, &flags)).success();
     assert!(
-        given.stderr.contains("from the command line: --template, "),
+        by_flags
+            .stderr
+            .contains("from the command line: --template, "),
         "{}",
-        given.stderr
+        by_flags.stderr
     );
-    // An older version's checkpoint goes by its run's configuration.
+    // A checkpoint of an older version uses its run's configuration.
     std::fs::rename(model.join("rapid.toml"), home.join("rapid.toml")).unwrap();
     let older = run(&mut eval(&model, &["--json", "-n", "4"])).success();
     assert!(
@@ -274,40 +281,40 @@ fn a_checkpoint_is_evaluated_as_its_run_asked_and_an_evaluation_that_was_killed_
         command.extend(model.iter().chain(more).map(|word| (*word).to_owned()));
         rapid(command)
     };
-    let said = run(&mut elsewhere(&[])).failure(1);
+    let error = run(&mut elsewhere(&[])).failure(1);
     for words in [
-        "rapid.toml asks for verdicts like those of the training, with verifier.math_policy = `standard`",
-        "has `lenient`; start it with `rapid-verifier serve --math-policy standard`, or take its verdicts as they are with --any-verifier",
+        "rapid.toml requires the policy of the training, verifier.math_policy = `standard`",
+        "has `lenient`; start it with `rapid-verifier serve --math-policy standard`, or accept its verdicts with --any-verifier",
     ] {
-        assert!(said.contains(words), "{said}");
+        assert!(error.contains(words), "{error}");
     }
     let _ = run(&mut elsewhere(&["--any-verifier"])).success();
 
-    // Killed while completions are drawn; the template's file is gone.
+    // The evaluation is killed while completions are sampled, and the template's file has been removed.
     std::fs::remove_file(&template).unwrap();
     let out_flag = ["-n", "16", "--out", out.to_str().unwrap()];
-    let drawn = home.join("out.jsonl.drawn.jsonl");
-    let lines = || std::fs::read_to_string(&drawn).map_or(0, |text| text.lines().count());
+    let stored_file = home.join("out.jsonl.drawn.jsonl");
+    let lines = || std::fs::read_to_string(&stored_file).map_or(0, |text| text.lines().count());
     let mut first = start(&mut eval(&model, &out_flag));
     wait_for("a completion", Duration::from_secs(300), || {
         assert!(lines() > 0 || first.ended().is_none(), "{}", first.stderr());
         (lines() > 0).then_some(())
     });
     let _ = first.kill();
-    let kept = lines();
-    assert!(!out.exists() && (1..256).contains(&kept), "{kept}");
-    let said = run(&mut eval(
+    let stored = lines();
+    assert!(!out.exists() && (1..256).contains(&stored), "{stored}");
+    let error = run(&mut eval(
         &model,
         &[&out_flag[..], &["--seed", "7"]].concat(),
     ))
     .failure(2);
     assert!(
-        said.contains("holds") && said.contains("--seed 1") && said.contains("--out"),
-        "{said}"
+        error.contains("holds") && error.contains("--seed 1") && error.contains("--out"),
+        "{error}"
     );
     let resumed = run(&mut eval(&model, &out_flag)).success();
     assert!(
-        resumed.stderr.contains("that were drawn before"),
+        resumed.stderr.contains("that were sampled before"),
         "{}",
         resumed.stderr
     );
@@ -317,30 +324,30 @@ fn a_checkpoint_is_evaluated_as_its_run_asked_and_an_evaluation_that_was_killed_
         resumed.stderr
     );
     assert!(std::fs::read(&out).unwrap() == std::fs::read(&by_hand).unwrap());
-    assert!(!drawn.exists() && !home.join("out.jsonl.drawn.json").exists());
+    assert!(!stored_file.exists() && !home.join("out.jsonl.drawn.json").exists());
 
     std::fs::write(model.join("rapid.toml"), "version = 1\n[data").unwrap();
-    let said = run(&mut eval(&model, &[])).failure(1);
+    let error = run(&mut eval(&model, &[])).failure(1);
     assert!(
-        said.contains("rapid.toml") && said.contains("--template"),
-        "{said}"
+        error.contains("rapid.toml") && error.contains("--template"),
+        "{error}"
     );
 }
 
-fn learned(lines: &[serde_json::Value]) {
+fn assert_learning(lines: &[serde_json::Value]) {
     assert!(
         lines
             .iter()
             .any(|line| line["grad_norm"].as_f64().unwrap() > 0.0),
-        "no update learned anything, so equality would say little: {lines:#?}"
+        "no update had a gradient, so equality would prove little: {lines:#?}"
     );
 }
 
-/// The policy that sampled and the policy that trains are one function: at the first update of a phase every importance weight is 1, not nearly 1.
-fn exact_where_fresh(lines: &[serde_json::Value]) {
-    let fresh = lines.iter().filter(|line| line["update"] == 0);
-    assert!(fresh.clone().count() > 1);
-    for line in fresh {
+/// Asserts that the sampling and the training policy are the same function: at the first update of a phase every importance weight is exactly 1.
+fn assert_exact_on_policy(lines: &[serde_json::Value]) {
+    let on_policy = lines.iter().filter(|line| line["update"] == 0);
+    assert!(on_policy.clone().count() > 1);
+    for line in on_policy {
         for zero in ["ell_mean", "ell_std", "kl_behaviour", "stale_mean_abs_log"] {
             assert_eq!(line[zero].as_f64(), Some(0.0), "{zero}: {line}");
         }
@@ -351,7 +358,7 @@ fn exact_where_fresh(lines: &[serde_json::Value]) {
         .collect();
     assert!(
         moved.is_empty() || moved.iter().any(|ell| *ell > 0.0),
-        "weights that are 1 after an update, too, would show nothing"
+        "if weights stayed 1 after an update, this would prove nothing"
     );
 }
 
@@ -369,7 +376,7 @@ fn gsm8k_trains_with_real_rewards() {
         "--require",
         "math",
     ]);
-    trains(
+    train(
         &verifier,
         "smollm2-gsm8k",
         data,
@@ -389,7 +396,7 @@ fn mbpp_plus_trains_with_real_rewards() {
     };
     let data = data.folder.to_str().unwrap();
     let verifier = Verifier::start(&["--data-dir", data, "--require", "code"]);
-    trains(
+    train(
         &verifier,
         "smollm2-mbppplus",
         data,
@@ -398,8 +405,8 @@ fn mbpp_plus_trains_with_real_rewards() {
     );
 }
 
-/// Three updates of a recipe, made small; every sample has a verdict about itself.
-fn trains(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&str]) {
+/// Makes three updates with a recipe, with small settings, and checks the verdict of every sample.
+fn train(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let mut arguments = ["--data-dir", data].map(str::to_owned).to_vec();
     arguments.extend(set(&[
@@ -415,7 +422,7 @@ fn trains(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&s
     let _ = job.start().finish().success();
     let lines = job.lines();
     assert_eq!(lines.len(), 3);
-    exact_where_fresh(&lines);
+    assert_exact_on_policy(&lines);
     assert!(lines.iter().all(|line| line["masked"] == 0), "{lines:#?}");
     let samples = job.samples();
     assert_eq!(samples.len(), 12);
@@ -452,7 +459,7 @@ fn trains(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&s
 }
 
 #[test]
-fn a_checkpoint_generates_as_the_model_that_it_was_saved_from() {
+fn a_checkpoint_generates_the_same_as_the_model_that_it_was_saved_from() {
     let Some(model) = artifacts::model() else {
         return;
     };
@@ -461,7 +468,7 @@ fn a_checkpoint_generates_as_the_model_that_it_was_saved_from() {
     std::fs::write(&prompts, "{\"id\": 1, \"prompt\": \"The capital of France is\"}\n{\"id\": 2, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}\n").unwrap();
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
     let mut sets = repeating(folder.path());
-    // A learning rate of 0 leaves the weights as they were.
+    // A learning rate of 0 does not change the weights.
     sets.extend(set(&[
         "algorithm.group_size=2",
         "algorithm.n_step=4",

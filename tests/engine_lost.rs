@@ -1,6 +1,6 @@
-//! A Docker engine that dies in mid-run: no verdict comes of it, and when it is back, the service judges again.
+//! A Docker engine that is killed during a run: the run has no verdict, and when the engine is back, the service judges again.
 //!
-//! The engine is a second one, started here beside the one that answers, with the same image. That takes root, dockerd and Linux.
+//! The test starts a second engine with the same image, beside the machine's own. That needs root, dockerd and Linux.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -14,11 +14,11 @@ use tests::attacks::folder;
 use tests::programs::{Verifier, wait_for};
 
 const IMAGE: &str = "rapid-python:1";
-/// How long an engine may take to start, or to stop.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit for an engine's start or stop.
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[test]
-fn an_engine_that_is_killed_in_mid_run_means_unavailable_until_it_is_back() {
+fn verdicts_are_unavailable_from_the_kill_of_an_engine_until_it_is_back() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
@@ -42,18 +42,22 @@ fn an_engine_that_is_killed_in_mid_run_means_unavailable_until_it_is_back() {
     std::thread::scope(|scope| {
         let endless =
             scope.spawn(|| ask("block = b'x' * (600 << 20)\ndef solve(xs):\n    while True: pass"));
-        wait_for("the program to run", PATIENCE, || {
-            engine.works().then_some(())
+        wait_for("the program to run", ENGINE_TIMEOUT, || {
+            engine.is_busy().then_some(())
         });
         engine.kill();
-        unavailable(&endless.join().unwrap());
+        assert_unavailable(&endless.join().unwrap());
     });
-    unavailable(&ask(&format!("{honest} # while there is no engine")));
+    assert_unavailable(&ask(&format!("{honest} # while there is no engine")));
     let health = verifier.request("GET", "/healthz", b"");
     assert_eq!(health.status, 200);
 
-    assert!(engine.run(), "it does not start again: {}", engine.said());
-    let again = wait_for("a verdict", PATIENCE, || {
+    assert!(
+        engine.run(),
+        "it does not start again: {}",
+        engine.last_log_lines()
+    );
+    let again = wait_for("a verdict", ENGINE_TIMEOUT, || {
         let answer = ask(&format!("{honest} # again"));
         (answer["verdict"] != "unavailable").then_some(answer)
     });
@@ -69,27 +73,27 @@ fn judge(verifier: &Verifier, completion: &str) -> Value {
     answer.json()["results"][0].clone()
 }
 
-fn unavailable(answer: &Value) {
+fn assert_unavailable(answer: &Value) {
     assert_eq!(answer["verdict"], "unavailable", "{answer}");
     assert_eq!(answer["retryable"], true, "{answer}");
     assert_eq!(answer["reward"], Value::Null, "{answer}");
     assert_eq!(answer["cached"], false, "{answer}");
 }
 
-/// A second engine. Stopped when dropped, and killed where this process ends before.
+/// A second engine. It is stopped when dropped, and killed if this process ends before.
 struct Engine {
     folder: tempfile::TempDir,
     daemon: Option<Child>,
 }
 
 impl Engine {
-    /// `None` after saying loudly why there can be none.
+    /// `None` if a second engine is not possible here; the reason is printed.
     fn start() -> Option<Engine> {
-        let out = |program: &str, arguments: &[&str]| {
+        let output_of = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).output().ok()?;
             output.status.success().then_some(output.stdout)
         };
-        for (program, arguments, why) in [
+        for (program, arguments, reason) in [
             (
                 "dockerd",
                 ["--version"].as_slice(),
@@ -102,12 +106,12 @@ impl Engine {
                 "no engine answers that has the image; bash scripts/docker.sh",
             ),
         ] {
-            if out(program, arguments).is_none() {
-                skipped(why);
+            if output_of(program, arguments).is_none() {
+                skipped(reason);
                 return None;
             }
         }
-        if out("id", &["--user"])? != b"0\n" {
+        if output_of("id", &["--user"])? != b"0\n" {
             skipped("only root can start a second Docker engine");
             return None;
         }
@@ -118,7 +122,7 @@ impl Engine {
         if !engine.run() {
             skipped(&format!(
                 "a second Docker engine does not start here: {}",
-                engine.said()
+                engine.last_log_lines()
             ));
             return None;
         }
@@ -147,10 +151,10 @@ impl Engine {
         command
     }
 
-    /// Starts the daemon; whether it answers.
+    /// Starts the daemon, and returns whether it answers.
     fn run(&mut self) -> bool {
-        let own = |name: &str| self.folder.path().join(name);
-        let log = std::fs::File::create(own("log")).unwrap();
+        let path = |name: &str| self.folder.path().join(name);
+        let log = std::fs::File::create(path("log")).unwrap();
         let mut daemon = Command::new("setpriv");
         daemon
             .args([
@@ -161,18 +165,18 @@ impl Engine {
                 "--iptables=false",
             ])
             .args(["--host", &self.address(), "--data-root"])
-            .arg(own("data"))
+            .arg(path("data"))
             .arg("--exec-root")
-            .arg(own("run"))
+            .arg(path("run"))
             .arg("--pidfile")
-            .arg(own("pid"));
+            .arg(path("pid"));
         let mut daemon = daemon
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .unwrap();
-        let answers = wait_for("a second Docker engine", PATIENCE, || {
+        let answers = wait_for("a second Docker engine", ENGINE_TIMEOUT, || {
             if daemon.try_wait().unwrap().is_some() {
                 return Some(false);
             }
@@ -183,29 +187,29 @@ impl Engine {
         answers
     }
 
-    /// The last lines of what the daemon said.
-    fn said(&self) -> String {
+    /// The last lines of the daemon's log.
+    fn last_log_lines(&self) -> String {
         let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         let lines: Vec<_> = log.lines().rev().take(3).collect();
         lines.join(" <- ")
     }
 
-    /// Whether a container has taken a fifth of the memory that it may have, which none does before its program runs.
-    fn works(&self) -> bool {
+    /// Whether a container uses more than a fifth of its memory limit, which happens only when its program runs.
+    fn is_busy(&self) -> bool {
         let format = "{{.MemPerc}}";
         let stats = self
             .docker(&["stats", "--no-stream", "--format", format])
             .output()
             .unwrap();
         let stats = String::from_utf8(stats.stdout).unwrap();
-        let share = |line: &str| line.trim_end_matches('%').parse::<f64>();
+        let percentage = |line: &str| line.trim_end_matches('%').parse::<f64>();
         stats
             .lines()
-            .filter_map(|line| share(line).ok())
-            .any(|share| share > 20.0)
+            .filter_map(|line| percentage(line).ok())
+            .any(|percentage| percentage > 20.0)
     }
 
-    /// With SIGKILL.
+    /// Kills it with SIGKILL.
     fn kill(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
             daemon.kill().unwrap();
@@ -224,7 +228,7 @@ impl Drop for Engine {
     }
 }
 
-/// Unmounts whatever an engine has left mounted below `folder`, so that it can be removed.
+/// Unmounts everything that an engine has left mounted below `folder`, so that the folder can be removed.
 fn unmount(folder: &Path) {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));

@@ -1,4 +1,4 @@
-//! What the service keeps in memory when it has nothing to do.
+//! The memory of an idle service.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -7,11 +7,11 @@ use tests::artifacts;
 use tests::attacks;
 use tests::programs::Verifier;
 
-/// Bytes that an idle worker may have of its own.
-const WORKER: u64 = 40_000_000;
-/// Bytes that an idle service may have which has just made its sandbox. The compiler takes more than ten times as many.
-const SERVICE: u64 = 200_000_000;
-/// Long enough that no worker takes two of these before each has taken one, and with values for the host to keep for a while.
+/// Maximum bytes of memory of an idle worker alone.
+const MAX_WORKER_BYTES: u64 = 40_000_000;
+/// Maximum bytes of resident memory of an idle service that has just built its sandbox. The compiler takes more than ten times as many.
+const MAX_SERVICE_BYTES: u64 = 200_000_000;
+/// A program that runs long enough for every worker to get one, and returns values that the host stores for a while.
 const PROGRAM: &str =
     "def solve(xs):\n    for _ in range(300000):\n        pass\n    return 'x' * 1000000\n";
 
@@ -48,14 +48,14 @@ fn judge(verifier: &Verifier, programs: &[&str], kind: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_idle_worker_keeps_less_than_40_megabytes() {
+fn an_idle_worker_has_less_than_40_megabytes() {
     if artifacts::sandbox().is_none() {
         return;
     }
     let after_work = |workers: usize| {
         let number = workers.to_string();
         let verifier = Verifier::start(&["--workers", &number, "--set", &tasks()]);
-        // The expected values first, so that nobody waits for them.
+        // The first request computes the expected values, so that the next ones do not wait for them.
         judge(&verifier, &[PROGRAM], "first");
         let verdicts = judge(&verifier, &vec![PROGRAM; workers], "one each");
         assert_eq!(verdicts, vec!["incorrect"; workers]);
@@ -64,19 +64,23 @@ fn an_idle_worker_keeps_less_than_40_megabytes() {
         memory
     };
     let (one, sixteen) = (after_work(1), after_work(16));
-    let each = |of: fn(&tests::memory::Memory) -> u64| of(&sixteen).saturating_sub(of(&one)) / 15;
-    let (resident, own) = (each(|memory| memory.resident), each(|memory| memory.own));
+    let per_worker =
+        |bytes: fn(&tests::memory::Memory) -> u64| bytes(&sixteen).saturating_sub(bytes(&one)) / 15;
+    let (resident, own) = (
+        per_worker(|memory| memory.resident),
+        per_worker(|memory| memory.own),
+    );
     eprintln!("a worker: {resident} bytes resident, {own} of its own");
-    assert!(own < WORKER, "{own} bytes");
+    assert!(own < MAX_WORKER_BYTES, "{own} bytes");
 }
 
 #[test]
-fn a_changed_module_is_made_again_and_what_that_took_is_given_back() {
+fn a_changed_module_is_compiled_again_and_the_compilers_memory_is_freed() {
     if artifacts::sandbox().is_none() {
         return;
     }
     if !artifacts::long() {
-        artifacts::skipped("making the sandbox anew takes minutes; RAPID_TEST_LONG=1 does it");
+        artifacts::skipped("building the sandbox again takes minutes; RAPID_TEST_LONG=1 does it");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -88,15 +92,15 @@ fn a_changed_module_is_made_again_and_what_that_took_is_given_back() {
 
     let cache = folder.path().to_str().unwrap();
     let verifier = Verifier::start(&["--require", "code", "--cache-dir", cache, "--set", &tasks()]);
-    let said = verifier.stderr();
+    let stderr = verifier.stderr();
     assert!(
         [module.to_str().unwrap(), "made again", "3 of 3"]
             .iter()
-            .all(|text| said.contains(text)),
-        "{said}"
+            .all(|text| stderr.contains(text)),
+        "{stderr}"
     );
     let memory = verifier.memory();
-    eprintln!("after the sandbox was made: {memory}");
+    eprintln!("after the sandbox was built: {memory}");
     assert_eq!(
         judge(
             &verifier,
@@ -108,5 +112,5 @@ fn a_changed_module_is_made_again_and_what_that_took_is_given_back() {
         ),
         ["incorrect", "correct"]
     );
-    assert!(memory.resident < SERVICE, "{memory}");
+    assert!(memory.resident < MAX_SERVICE_BYTES, "{memory}");
 }

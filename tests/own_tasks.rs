@@ -1,4 +1,4 @@
-//! Rewards are for the tasks that the trainer has: those of one's own travel whole, with all that decides on them, and so do those of which the verifier has others.
+//! Rewards are for the trainer's tasks. A user's own tasks are sent inline, with everything that decides their verdicts, and so are tasks that differ from the verifier's.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -12,7 +12,7 @@ use tests::programs::{Verifier, rapid_verifier, run};
 use trainer::config;
 use trainer::reward::{JudgeRequest, RewardClient};
 
-async fn started(verifier: &Verifier, name: &str, dataset: &Dataset) -> RewardClient {
+async fn connect(verifier: &Verifier, name: &str, dataset: &Dataset) -> RewardClient {
     let settings = config::Verifier {
         url: Some(verifier.url()),
         patience_s: 60,
@@ -23,7 +23,7 @@ async fn started(verifier: &Verifier, name: &str, dataset: &Dataset) -> RewardCl
     client
 }
 
-fn ask(task: &Task, completion: &str) -> JudgeRequest {
+fn judge_request(task: &Task, completion: &str) -> JudgeRequest {
     JudgeRequest {
         task: Arc::new(task.clone()),
         prompt: task.question.as_str().into(),
@@ -31,10 +31,10 @@ fn ask(task: &Task, completion: &str) -> JudgeRequest {
     }
 }
 
-/// The rewards of completions; the reason where there is none.
-async fn rewards(client: &RewardClient, asks: Vec<JudgeRequest>) -> Vec<Result<f64, String>> {
+/// The reward of each completion, or the reason why it has none.
+async fn rewards(client: &RewardClient, requests: Vec<JudgeRequest>) -> Vec<Result<f64, String>> {
     client
-        .judge(asks)
+        .judge(requests)
         .await
         .unwrap()
         .into_iter()
@@ -43,11 +43,11 @@ async fn rewards(client: &RewardClient, asks: Vec<JudgeRequest>) -> Vec<Result<f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn functions_of_a_file_of_ones_own_are_judged_by_all_that_their_records_say() {
+async fn functions_in_a_users_file_are_judged_by_every_field_of_their_records() {
     if artifacts::sandbox().is_none() {
         return;
     }
-    // Record, a right completion, a wrong one.
+    // Record, a correct completion, an incorrect completion.
     let functions = [
         (
             json!({"task_id": "HumanEval/0", "prompt": "def double(n):\n    \"\"\" Twice n. \"\"\"\n", "entry_point": "double", "canonical_solution": "    return 2 * n\n",
@@ -88,17 +88,17 @@ async fn functions_of_a_file_of_ones_own_are_judged_by_all_that_their_records_sa
     let name = path.to_str().unwrap();
     let dataset = datasets::open(name, None).unwrap();
     let verifier = Verifier::start(&["--require", "code"]);
-    let client = started(&verifier, name, &dataset).await;
-    let mut asks = Vec::new();
-    for (task, (_, right, wrong)) in dataset.train.iter().zip(&functions) {
-        asks.extend([ask(task, right), ask(task, wrong)]);
+    let client = connect(&verifier, name, &dataset).await;
+    let mut requests = Vec::new();
+    for (task, (_, correct, incorrect)) in dataset.train.iter().zip(&functions) {
+        requests.extend([judge_request(task, correct), judge_request(task, incorrect)]);
     }
     let expected: Vec<Result<f64, String>> =
         functions.iter().flat_map(|_| [Ok(1.0), Ok(0.0)]).collect();
-    assert_eq!(rewards(&client, asks).await, expected);
+    assert_eq!(rewards(&client, requests).await, expected);
 }
 
-/// A folder with a GSM8K of three questions to train on and one held out, of which these are the answers.
+/// Writes a GSM8K with three training questions and one held-out question with these answers, and opens it.
 fn gsm8k(folder: &Path, answers: [u32; 4]) -> Dataset {
     let lines = answers.map(|answer| {
         json!({"question": "How many?", "answer": format!("So many.\n#### {answer}")}).to_string()
@@ -111,30 +111,31 @@ fn gsm8k(folder: &Path, answers: [u32; 4]) -> Dataset {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_verifier_has_other_answers_those_that_the_trainer_has_count() {
-    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let own = gsm8k(here.path(), [1, 2, 3, 4]);
-    let verifiers = gsm8k(there.path(), [1, 2, 7, 4]);
+async fn the_trainers_answers_count_if_the_verifier_has_other_ones() {
+    let (trainer_folder, verifier_folder) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let own = gsm8k(trainer_folder.path(), [1, 2, 3, 4]);
+    let verifiers = gsm8k(verifier_folder.path(), [1, 2, 7, 4]);
     let verifier = Verifier::start(&[
         "--set",
         "code.sandbox=none",
         "--require",
         "math",
         "--data-dir",
-        there.path().to_str().unwrap(),
+        verifier_folder.path().to_str().unwrap(),
     ]);
-    // Whole, and cut as `data.train_limit` and `eval.limit` do, where only the task itself can tell.
+    // The whole data set, and one without held-out tasks, as with `data.train_limit` and `eval.limit`, where only the tasks themselves show the difference.
     let cut = Dataset {
         eval: Vec::new(),
         ..own.clone()
     };
     for (dataset, answer) in [(&own, "3"), (&cut, "3"), (&verifiers, "7")] {
-        let client = started(&verifier, "gsm8k", dataset).await;
+        let client = connect(&verifier, "gsm8k", dataset).await;
         let third = &dataset.train[2];
-        let asks = ["3", "7"].map(|given| ask(third, &format!("\\boxed{{{given}}}")));
+        let requests = ["3", "7"].map(|given| judge_request(third, &format!("\\boxed{{{given}}}")));
         let expected: [Result<f64, String>; 2] =
             ["3", "7"].map(|given| Ok(if given == answer { 1.0 } else { 0.0 }));
-        assert_eq!(rewards(&client, asks.to_vec()).await, expected);
+        assert_eq!(rewards(&client, requests.to_vec()).await, expected);
     }
 }
 
@@ -158,10 +159,10 @@ fn tasks_whose_tests_can_be_passed_without_solving_anything_are_reported() {
     ];
     let file = folder.path().join("own.jsonl");
     std::fs::write(&file, tasks.join("\n")).unwrap();
-    let audit = |further: &[&str]| {
+    let audit = |options: &[&str]| {
         let arguments = [
             &["score", "--audit", "--dataset", file.to_str().unwrap()],
-            further,
+            options,
         ]
         .concat();
         run(&mut rapid_verifier(arguments)).success().stdout

@@ -1,6 +1,6 @@
-//! The engine and transformers compute the same from the same file: SmolLM2's real weights, token by token.
+//! Compares the engine with transformers, token by token, on the same file with SmolLM2's real weights.
 //!
-//! The golden values are made by scripts/parity/golden.py; `scripts/parity.sh` remakes them.
+//! scripts/parity/golden.py generates the golden values; `scripts/parity.sh` generates them again.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 use tests::artifacts;
 use tests::repository::root;
 
-/// Two best logits nearer than this may change places between two right implementations.
+/// If the two largest logits differ by less than this, two correct implementations may choose different tokens.
 const TIE: f64 = 1e-3;
-/// Most that a log-probability may be off.
-const LOGP: f64 = 1e-3;
+/// Maximum difference of a log-probability.
+const MAX_LOGP_DIFFERENCE: f64 = 1e-3;
 
 fn golden() -> Value {
     let text = std::fs::read_to_string(root().join("tests/golden/smollm2.json")).unwrap();
@@ -50,7 +50,7 @@ fn engine() -> Option<Engine> {
 }
 
 #[test]
-fn texts_become_the_tokens_that_the_model_was_trained_on() {
+fn texts_get_the_tokens_that_the_model_was_trained_on() {
     let Some(engine) = engine() else { return };
     let golden = golden();
     for text in golden["texts"].as_array().unwrap() {
@@ -89,7 +89,7 @@ fn texts_become_the_tokens_that_the_model_was_trained_on() {
 }
 
 #[test]
-fn greedy_continuations_and_log_probabilities_are_those_of_transformers() {
+fn greedy_continuations_and_log_probabilities_agree_with_transformers() {
     let Some(engine) = engine() else { return };
     let golden = golden();
     let prompts = golden["prompts"].as_array().unwrap();
@@ -107,7 +107,7 @@ fn greedy_continuations_and_log_probabilities_are_those_of_transformers() {
             stop_strings: Vec::new(),
         })
         .collect();
-    let mut seen = 0;
+    let mut completions = 0;
     let mut worst: f64 = 0.0;
     for completion in engine.generate(requests) {
         let completion = completion.unwrap();
@@ -118,7 +118,7 @@ fn greedy_continuations_and_log_probabilities_are_those_of_transformers() {
             numbers(&prompt["gap"]),
         );
         assert_eq!(completion.tokens.len(), tokens.len());
-        seen += 1;
+        completions += 1;
         for i in 0..tokens.len() {
             if completion.tokens[i] != tokens[i] {
                 assert!(
@@ -134,8 +134,11 @@ fn greedy_continuations_and_log_probabilities_are_those_of_transformers() {
             worst = worst.max((f64::from(completion.logp[i]) - logp[i]).abs());
         }
     }
-    assert_eq!(seen, prompts.len());
-    assert!(worst < LOGP, "a log-probability is off by {worst:e}");
+    assert_eq!(completions, prompts.len());
+    assert!(
+        worst < MAX_LOGP_DIFFERENCE,
+        "a log-probability is off by {worst:e}"
+    );
 }
 
 #[test]
@@ -153,14 +156,18 @@ fn the_training_forward_pass_gives_the_same_log_probabilities() {
     let stats = engine.score(groups, 1.0).unwrap();
     assert_eq!(stats.len(), prompts.len());
     for (stats, prompt) in stats.iter().zip(prompts) {
-        let wanted = numbers(&prompt["logp"]);
-        assert_eq!(stats.logp.len(), wanted.len());
+        let expected = numbers(&prompt["logp"]);
+        assert_eq!(stats.logp.len(), expected.len());
         let worst = stats
             .logp
             .iter()
-            .zip(&wanted)
+            .zip(&expected)
             .map(|(a, b)| (f64::from(*a) - b).abs())
             .fold(0.0, f64::max);
-        assert!(worst < LOGP, "{}: off by {worst:e}", prompt["name"]);
+        assert!(
+            worst < MAX_LOGP_DIFFERENCE,
+            "{}: off by {worst:e}",
+            prompt["name"]
+        );
     }
 }

@@ -1,14 +1,14 @@
-//! The memory that a run is planned to take, against what it takes.
+//! Compares the planned memory of a run with its peak memory.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use tests::artifacts;
 use tests::programs::{rapid, run};
 
-/// How far the peak of the process may be from what was planned, of the peak.
-const OFF: f64 = 0.1;
+/// Maximum difference between the planned memory and the process's peak, relative to the peak.
+const MAX_DIFFERENCE: f64 = 0.1;
 
-/// Sampling, training with all activations kept, with none and in bf16, both in turn, and adapters: what shapes the plan.
+/// The works that the plan distinguishes: sampling; training with all activations kept, with none, and in bf16; sampling and training in turn; adapters.
 const WORKS: [&str; 6] = [
     "rollout --prompts 16 --samples 4 --prompt-tokens 64 --tokens 16",
     "train --prompts 4 --samples 1 --prompt-tokens 1 --tokens 255",
@@ -23,14 +23,14 @@ fn the_plan_is_within_a_tenth_of_the_peak() {
     let Some(model) = artifacts::model() else {
         return;
     };
-    let mut off = Vec::new();
+    let mut failures = Vec::new();
     for work in WORKS {
         let mut command = rapid(["bench"].into_iter().chain(work.split(' ')));
         command.args(["--device", "cpu", "--json", "--model"]);
-        let said = run(command.arg(&model)).success().stdout;
-        let figures: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let stdout = run(command.arg(&model)).success().stdout;
+        let figures: serde_json::Value = serde_json::from_str(&stdout).unwrap();
         let Some(peak) = figures["peak_bytes"].as_f64() else {
-            artifacts::skipped("this system does not say how much memory a process has held");
+            artifacts::skipped("this system does not report the peak memory of a process");
             return;
         };
         let planned = figures["planned_bytes"].as_f64().unwrap();
@@ -39,9 +39,9 @@ fn the_plan_is_within_a_tenth_of_the_peak() {
             planned / 1e9,
             peak / 1e9
         );
-        if (planned - peak).abs() > OFF * peak {
-            off.push((work, planned, peak));
+        if (planned - peak).abs() > MAX_DIFFERENCE * peak {
+            failures.push((work, planned, peak));
         }
     }
-    assert!(off.is_empty(), "{off:?}");
+    assert!(failures.is_empty(), "{failures:?}");
 }

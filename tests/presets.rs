@@ -1,4 +1,4 @@
-//! Every algorithm with a real model and real rewards, and what a kill costs it.
+//! Every algorithm with a real model and real rewards, with a kill during the run.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -21,10 +21,10 @@ const PRESETS: [&str; 9] = [
     "dapo-paper",
     "grpo-clip",
 ];
-/// Presets that are run unless `RAPID_TEST_LONG=1`: those with a reference model, and with a teacher.
-const SHORT: usize = 2;
+/// Number of presets that run unless `RAPID_TEST_LONG=1`: the first ones, with a reference model and with a teacher.
+const SHORT_COUNT: usize = 2;
 
-/// What a teacher would answer to the tasks of [`repeating`], every third of them wrongly.
+/// Writes a teacher's completions of the tasks of [`repeating`], every third of them incorrect, and returns the setting.
 fn teacher(folder: &Path) -> String {
     let mut lines = String::new();
     for (number, question) in (10..90).step_by(5).enumerate() {
@@ -42,7 +42,7 @@ fn teacher(folder: &Path) -> String {
 }
 
 #[test]
-fn every_preset_trains_and_one_that_was_killed_ends_as_one_left_alone() {
+fn every_preset_trains_and_a_kill_does_not_change_the_result() {
     let Some(_) = artifacts::model() else { return };
     let (count, updates) = if artifacts::long() {
         (PRESETS.len(), 20)
@@ -50,7 +50,7 @@ fn every_preset_trains_and_one_that_was_killed_ends_as_one_left_alone() {
         artifacts::skipped(
             "all presets but two, and these for 4 updates instead of 20; RAPID_TEST_LONG=1 runs them",
         );
-        (SHORT, 4)
+        (SHORT_COUNT, 4)
     };
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
     for preset in &PRESETS[..count] {
@@ -70,9 +70,14 @@ fn every_preset_trains_and_one_that_was_killed_ends_as_one_left_alone() {
             own.push("algorithm.group_size=4".into());
         }
         sets.extend(set(&own.iter().map(String::as_str).collect::<Vec<_>>()));
-        let alone = Job::new(&folder.path().join("alone"), "quickstart", &verifier, &sets);
-        let _ = alone.start().finish().success();
-        let lines = alone.lines();
+        let undisturbed = Job::new(
+            &folder.path().join("undisturbed"),
+            "quickstart",
+            &verifier,
+            &sets,
+        );
+        let _ = undisturbed.start().finish().success();
+        let lines = undisturbed.lines();
         assert_eq!(lines.len(), updates, "{preset}");
         assert!(
             lines.iter().all(|line| line["masked"] == 0)
@@ -91,20 +96,20 @@ fn every_preset_trains_and_one_that_was_killed_ends_as_one_left_alone() {
         killed.reach(&mut running, updates / 2 + 1);
         let _ = running.kill();
         let _ = killed.resume().finish().success();
-        assert_eq!(killed.metrics(), alone.metrics(), "{preset}");
+        assert_eq!(killed.metrics(), undisturbed.metrics(), "{preset}");
         let weights = |job: &Job| {
             let last = job.folder.join("checkpoints/last/model.safetensors");
             std::fs::read(last).unwrap()
         };
         assert!(
-            weights(&killed) == weights(&alone),
+            weights(&killed) == weights(&undisturbed),
             "{preset}: the last weights differ"
         );
     }
 }
 
 #[test]
-fn a_teacher_with_nothing_right_leaves_no_run_behind() {
+fn a_teacher_without_correct_completions_leaves_no_run_folder() {
     let Some(_) = artifacts::model() else { return };
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
     let folder = tempfile::tempdir().unwrap();
@@ -117,13 +122,13 @@ fn a_teacher_with_nothing_right_leaves_no_run_behind() {
         "run.updates=1",
         &teacher(folder.path()),
     ]));
-    let wrong = json!({"task": "repeat/10", "completion": " \\boxed{11}"});
-    std::fs::write(folder.path().join("teacher.jsonl"), wrong.to_string()).unwrap();
+    let incorrect = json!({"task": "repeat/10", "completion": " \\boxed{11}"});
+    std::fs::write(folder.path().join("teacher.jsonl"), incorrect.to_string()).unwrap();
     let job = Job::new(&folder.path().join("run"), "quickstart", &verifier, &sets);
-    let said = job.start().finish().failure(1);
+    let error = job.start().finish().failure(1);
     assert!(
-        said.contains("0 right, 1 wrong") && !said.contains("--resume"),
-        "{said}"
+        error.contains("0 right, 1 wrong") && !error.contains("--resume"),
+        "{error}"
     );
     assert!(!job.folder.exists());
     teacher(folder.path());

@@ -1,4 +1,4 @@
-//! What a profiler of NVIDIA's is told: NVTX's own library between `rapid` and a profiler that writes down what it hears.
+//! The ranges that NVIDIA's profilers get: NVTX's own library passes them from `rapid` to a profiler that writes them to a file.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tests::programs::{rapid, run};
 
-/// A model that is small enough to be sampled and trained in a moment.
+/// A model that is small enough for sampling and training within a moment.
 const CONFIG: &str = r#"{
     "model_type": "llama", "vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
     "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
@@ -35,20 +35,20 @@ fn the_engines_phases_are_ranges_in_a_profiler() {
     let profiler = folder.path().join("profiler.so");
     let mut compiler = Command::new("g++");
     compiler.args(["-std=c++17", "-shared", "-fPIC", "-o"]);
-    let made = compiler.args([&profiler, &source]).output();
-    let made = made.expect("g++ is installed (apt-get install g++)");
-    assert!(made.status.success(), "{made:?}");
+    let output = compiler.args([&profiler, &source]).output();
+    let output = output.expect("g++ is installed (apt-get install g++)");
+    assert!(output.status.success(), "{output:?}");
 
     let outcome = run(&mut profiled(&profiler, folder.path())).success();
     if outcome.stderr.contains("NVTX") {
         eprintln!(
-            "SKIPPED: what a profiler is told; scripts/cuda.sh fetches NVTX: {}",
+            "SKIPPED: the ranges in a profiler; scripts/cuda.sh fetches NVTX: {}",
             outcome.stderr.trim()
         );
         return;
     }
     let ranges = std::fs::read_to_string(folder.path().join("ranges")).unwrap();
-    // Both prompts at once, then three steps of all samples; the same model trains on what was drawn.
+    // Both prompts at once, then three steps of all samples; then the same model trains on the samples.
     let generation = "generate\n  prefill\n  decode\n  decode\n  decode\n";
     let update = "step\n  forward\n  objective\n  backward\n  optimiser\n";
     assert!(
@@ -58,12 +58,12 @@ fn the_engines_phases_are_ranges_in_a_profiler() {
 }
 
 #[test]
-fn without_nvtx_a_profiler_costs_a_warning_that_says_what_brings_it() {
+fn without_nvtx_a_profiler_causes_a_warning_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     let mut command = profiled(Path::new("profiler.so"), folder.path());
-    // Nowhere that a library of NVTX could lie.
+    // No variable leads to a folder with the NVTX library.
     for name in [
         "RAPID_HOME",
         "HOME",
@@ -75,8 +75,8 @@ fn without_nvtx_a_profiler_costs_a_warning_that_says_what_brings_it() {
     }
     command.env("PATH", &empty).env_remove("LD_LIBRARY_PATH");
     let outcome = run(&mut command).success();
-    let found = !outcome.stderr.contains("NVTX");
-    if found {
+    let has_nvtx = !outcome.stderr.contains("NVTX");
+    if has_nvtx {
         eprintln!("SKIPPED: a machine without NVTX: this one has it");
         return;
     }

@@ -1,4 +1,4 @@
-//! What tasks' own solutions return, made ahead of time and shared between processes: `rapid-verifier prepare --dataset`.
+//! `rapid-verifier prepare --dataset`: the values that tasks' own solutions return are computed ahead of time and shared between processes.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -11,8 +11,8 @@ use tests::programs::rapid_verifier;
 
 const TASKS: usize = 6;
 
-/// A cache folder with the compiled sandbox, and a data set of which the last solution takes seconds.
-fn place() -> Option<tempfile::TempDir> {
+/// A cache folder with the compiled sandbox, and a data set whose last solution takes seconds.
+fn cache_folder() -> Option<tempfile::TempDir> {
     artifacts::sandbox()?;
     let folder = tempfile::tempdir().unwrap();
     let _ = artifacts::compiled(&folder.path().join("wasm/compiled"));
@@ -40,7 +40,7 @@ fn prepare(folder: &Path) -> Command {
     command
 }
 
-/// Files of references, and locks that are held or were left.
+/// The numbers of files with values, and of locks that are held or were left.
 fn files(folder: &Path) -> (usize, usize) {
     let count = |extension: &str| {
         std::fs::read_dir(folder.join("expected")).map_or(0, |entries| {
@@ -53,7 +53,7 @@ fn files(folder: &Path) -> (usize, usize) {
     (count("values"), count("lock"))
 }
 
-fn said(command: &mut Command) -> (bool, String, String) {
+fn outcome(command: &mut Command) -> (bool, String, String) {
     let output = command.output().unwrap();
     (
         output.status.success(),
@@ -63,11 +63,11 @@ fn said(command: &mut Command) -> (bool, String, String) {
 }
 
 #[test]
-fn solutions_are_run_ahead_once_and_a_run_that_was_killed_is_continued() {
-    let Some(folder) = place() else { return };
+fn solutions_run_once_ahead_of_time_and_a_killed_run_is_continued() {
+    let Some(folder) = cache_folder() else { return };
     let folder = folder.path();
     let mut killed = prepare(folder).spawn().unwrap();
-    // The quick ones are there, and one more: the grader tries itself with a task of its own.
+    // The quick solutions have run, and one more: the grader checks itself with its own task.
     while files(folder).0 < TASKS {
         if let Some(status) = killed.try_wait().unwrap() {
             panic!("it ended before it was killed: {status}");
@@ -76,14 +76,14 @@ fn solutions_are_run_ahead_once_and_a_run_that_was_killed_is_continued() {
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let there = files(folder).0 - 1;
-    let (done, stdout, stderr) = said(&mut prepare(folder));
+    let known = files(folder).0 - 1;
+    let (done, stdout, stderr) = outcome(&mut prepare(folder));
     assert!(done, "{stderr}");
     assert!(
         stdout.starts_with(&format!(
             "tasks: {} of {TASKS} solutions run in ",
-            TASKS - there
-        )) && stdout.contains(&format!(" s, {there} were known")),
+            TASKS - known
+        )) && stdout.contains(&format!(" s, {known} were known")),
         "{stdout}"
     );
     assert!(
@@ -91,9 +91,9 @@ fn solutions_are_run_ahead_once_and_a_run_that_was_killed_is_continued() {
         "{stderr}"
     );
     let (values, locks) = files(folder);
-    // Killed between the two, a process leaves the lock of what it has just written.
+    // A process that is killed after the write and before the unlock leaves the lock.
     assert!(values == TASKS + 1 && locks <= 1, "{values} {locks}");
-    let (_, stdout, _) = said(&mut prepare(folder));
+    let (_, stdout, _) = outcome(&mut prepare(folder));
     assert!(
         stdout.starts_with(&format!("tasks: 0 of {TASKS} solutions run"))
             && stdout.contains(&format!("{TASKS} were known")),
@@ -102,19 +102,19 @@ fn solutions_are_run_ahead_once_and_a_run_that_was_killed_is_continued() {
 }
 
 #[test]
-fn two_processes_at_once_leave_each_other_nothing_to_do() {
-    let Some(folder) = place() else { return };
+fn two_processes_at_once_run_every_solution_and_leave_no_lock() {
+    let Some(folder) = cache_folder() else { return };
     let folder = folder.path();
     let both: Vec<_> = (0..2).map(|_| prepare(folder).spawn().unwrap()).collect();
-    for one in both {
-        assert!(one.wait_with_output().unwrap().status.success());
+    for process in both {
+        assert!(process.wait_with_output().unwrap().status.success());
     }
     assert_eq!(files(folder), (TASKS + 1, 0));
 }
 
 #[test]
-fn what_cannot_be_prepared_is_said() {
-    for (args, code, says) in [
+fn data_sets_that_cannot_be_prepared_are_reported() {
+    for (args, code, expected) in [
         (
             &["--dataset", "starter-math", "--set", "code.sandbox=none"][..],
             0,
@@ -137,6 +137,6 @@ fn what_cannot_be_prepared_is_said() {
         let output = command.arg(folder.path()).args(args).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
-        assert!(stderr.contains(says), "{args:?}: {stderr}");
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
     }
 }

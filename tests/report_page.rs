@@ -1,4 +1,4 @@
-//! The page that `rapid report` makes, in a browser: nothing is cut off on a narrow screen, by day and by night.
+//! The page of `rapid report` in a browser: nothing is cut off on a narrow screen, in the light and in the dark scheme.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -14,10 +14,10 @@ use trainer::algo::Metrics;
 use trainer::record::{EvalRecord, GroupCounts, StepRecord, StepTimings};
 use trainer::report::{self, RunData};
 
-/// Longer than any line of a narrow screen, and without a place to break it.
+/// A name that is longer than any line of a narrow screen, and cannot be broken.
 const LONG: &str = "a_model_whose_name_is_one_word_and_much_longer_than_a_telephone_is_wide-135M-Instruct.Q4_1.gguf";
 
-/// Measures the page in a frame of this width: what is wider than it, other than inside a box that scrolls. `details` are opened first.
+/// Measures the page in a frame of this width: it lists the elements that are wider than the frame, except inside of a box that scrolls. `details` are opened first.
 const WRAPPER: &str = r#"<!doctype html>
 <html><head><meta name="color-scheme" content="light dark"></head><body style="margin:0"><pre id="measured"></pre>
 <iframe style="width:WIDTHpx;height:900px;border:0" srcdoc="PAGE"></iframe>
@@ -43,14 +43,14 @@ addEventListener('load', () => {
 
 fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = ["chromium", "chromium-browser", "google-chrome"]
+    let program = ["chromium", "chromium-browser", "google-chrome"]
         .iter()
         .flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)))
         .find(|program| program.is_file());
-    if found.is_none() {
+    if program.is_none() {
         eprintln!("SKIPPED: pages in a browser: there is no Chromium (apt-get install chromium)");
     }
-    found
+    program
 }
 
 fn lines(path: &Path, records: impl IntoIterator<Item = impl Serialize>) {
@@ -77,15 +77,15 @@ fn evaluation(step: usize, tasks: usize, correct: usize) -> EvalRecord {
     }
 }
 
-/// The samples behind [`evaluation`].
+/// The samples of [`evaluation`].
 fn samples(tasks: usize, correct: usize) -> Vec<Value> {
     let numbers = (0..tasks).flat_map(|task| (0..4).map(move |sample| (task, sample)));
     numbers
         .map(|(task, sample)| {
-            let right = sample < correct;
+            let is_correct = sample < correct;
             json!({
                 "task": format!("{LONG}/{task}"), "sample": sample, "prompt": format!("Question: {LONG}"), "completion": LONG.repeat(4),
-                "reward": u8::from(right), "any_form": 1.0, "verdict": if right { "correct" } else { "malformed" },
+                "reward": u8::from(is_correct), "any_form": 1.0, "verdict": if is_correct { "correct" } else { "malformed" },
                 "detail": {}, "tokens": 9, "logp": -1.0, "finish": "stop",
             })
         })
@@ -121,7 +121,7 @@ fn step(step: usize) -> StepRecord {
     }
 }
 
-/// A run folder with long names, evaluated on so many tasks, of which each has so many right samples of four in the end.
+/// A run folder with long names, evaluated on `tasks` tasks. At the end, `correct` of four samples of each task are correct.
 fn run_folder(root: &Path, sets: &[&str], tasks: usize, correct: usize) -> RunData {
     fs::create_dir_all(root.join("samples")).unwrap();
     let model = format!("model.path=models/{LONG}");
@@ -157,7 +157,7 @@ fn run_folder(root: &Path, sets: &[&str], tasks: usize, correct: usize) -> RunDa
     RunData::read(root).unwrap()
 }
 
-/// What [`WRAPPER`] measures of a page at this width.
+/// The measurements of [`WRAPPER`] for a page at this width.
 fn measured(chromium: &Path, page: &Path, width: usize, dark: bool) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(page).unwrap();
@@ -235,16 +235,16 @@ fn nothing_of_a_report_is_cut_off_at_390_pixels_in_light_or_dark() {
     for (number, runs) in pages.iter().enumerate() {
         let page = report::write(runs, &folder.path().join(number.to_string())).unwrap();
         for (width, dark) in [(390, false), (390, true), (1280, false)] {
-            let seen = measured(&chromium, &page, width, dark);
-            let context = format!("page {number} at {width}: {seen:#}");
-            assert!(seen["text"].as_u64().unwrap() > 2_000, "{context}");
+            let measured = measured(&chromium, &page, width, dark);
+            let context = format!("page {number} at {width}: {measured:#}");
+            assert!(measured["text"].as_u64().unwrap() > 2_000, "{context}");
             assert!(
-                seen["scroll_width"].as_u64().unwrap() <= width as u64,
+                measured["scroll_width"].as_u64().unwrap() <= width as u64,
                 "{context}"
             );
-            assert_eq!(seen["wide"], json!([]), "{context}");
-            assert_eq!(seen["dark"], json!(dark), "{context}");
-            let colours = (seen["paper"].as_str(), seen["ink"].as_str());
+            assert_eq!(measured["wide"], json!([]), "{context}");
+            assert_eq!(measured["dark"], json!(dark), "{context}");
+            let colours = (measured["paper"].as_str(), measured["ink"].as_str());
             let expected = if dark {
                 ("rgb(20, 22, 26)", "rgb(235, 232, 225)")
             } else {

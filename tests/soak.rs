@@ -1,8 +1,8 @@
-//! Ten thousand samples through one service, 64 at a time, hostile and honest: every one has the verdict that it must have, and what the service has allocated
-//! stays what it was.
+//! Sends ten thousand hostile and honest samples to one service, 64 at a time. Every sample gets an allowed verdict, and the service's allocated memory does not
+//! grow.
 //!
-//! The resident memory of a busy process wanders by a hundred megabytes with what its allocator keeps, so that it cannot tell a leak from none. `soak/live_bytes.cpp`,
-//! preloaded, counts what is allocated and not freed, which is the same after the same work.
+//! The resident memory of a busy process varies by a hundred megabytes with its allocator's reserves, so it does not show a leak. The library `soak/live_bytes.cpp`, which
+//! is preloaded, counts the bytes that are allocated and not freed; they are the same after the same work.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -21,15 +21,15 @@ use tests::programs::Verifier;
 use tests::repository::root;
 use tests::samples::{Sample, labelled};
 
-/// Requests at a time.
+/// Concurrent requests.
 const IN_FLIGHT: usize = 64;
-/// Caches grow up to their bounds, which is no leak: these are full after the warm-up.
+/// Limits of the caches. A cache grows up to its limit, which is not a leak; with these limits the caches are full after the warm-up.
 const CACHES: [&str; 2] = ["cache.memory_bytes=10000", "cache.expected_bytes=10000"];
-/// Bytes a sample that are a leak.
-const LEAK: f64 = 1000.0;
+/// Growth in bytes per sample that counts as a leak.
+const MIN_LEAK: f64 = 1000.0;
 
 #[test]
-fn a_mixed_load_is_answered_as_it_must_be_and_what_is_allocated_stays_flat() {
+fn a_mixed_load_gets_its_verdicts_and_allocated_memory_does_not_grow() {
     if artifacts::sandbox().is_none() {
         return;
     }
@@ -45,7 +45,7 @@ fn a_mixed_load_is_answered_as_it_must_be_and_what_is_allocated_stays_flat() {
     let tasks = json!(attacks::folder().join("tasks.jsonl"));
     let datasets = format!("datasets=[{tasks},\"mbppplus\"]");
     let mut arguments = vec!["--workers", "2", "--set", &datasets];
-    // The limits that the attacks' verdicts are written for; what exhausts them costs half a second.
+    // The limits for which the attacks' verdicts are written; a program that exhausts them takes half a second.
     let limits = ["code.fuel=1000000000", "code.memory_bytes=536870912"];
     for setting in limits.iter().chain(&CACHES) {
         arguments.extend(["--set", setting]);
@@ -62,7 +62,7 @@ fn a_mixed_load_is_answered_as_it_must_be_and_what_is_allocated_stays_flat() {
     let labelled = labelled(&data);
     let mut mixture = mix(&cases, &labelled);
 
-    // The warm-up makes expected values, fills the caches, and takes what memory the work needs at a time.
+    // The warm-up computes expected values, fills the caches, and allocates the working memory.
     let warm_up: Vec<Kind<'_>> = mixture.by_ref().take(size).collect();
     soak.part("the warm-up", 0, &warm_up);
     let mut readings = Vec::new();
@@ -73,46 +73,51 @@ fn a_mixed_load_is_answered_as_it_must_be_and_what_is_allocated_stays_flat() {
     }
     soak.report();
     let (slope, error) = growth(&readings);
-    eprintln!("{slope:.0} ± {error:.0} bytes a sample");
+    eprintln!("{slope:.0} ± {error:.0} bytes per sample");
     assert!(
-        slope - 3.0 * error < LEAK,
-        "allocated bytes grow by {slope:.0} ± {error:.0} a sample: {readings:?}"
+        slope - 3.0 * error < MIN_LEAK,
+        "allocated bytes grow by {slope:.0} ± {error:.0} per sample: {readings:?}"
     );
 }
 
-/// The slope of the straight line nearest to the points, and its standard error.
+/// The slope of the least-squares line through the points, and its standard error.
 fn growth(points: &[(f64, f64)]) -> (f64, f64) {
     let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let mean = |value: fn(&(f64, f64)) -> f64| points.iter().map(value).sum::<f64>() / count;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
     let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let together: f64 = points
+    let covariance: f64 = points
         .iter()
         .map(|point| (point.0 - x) * (point.1 - y))
         .sum();
-    let slope = together / spread;
-    let left: f64 = points
+    let slope = covariance / spread;
+    let residuals: f64 = points
         .iter()
         .map(|point| (point.1 - y - slope * (point.0 - x)).powi(2))
         .sum();
-    (slope, (left / (count - 2.0) / spread).sqrt())
+    (slope, (residuals / (count - 2.0) / spread).sqrt())
 }
 
 #[test]
-fn a_leak_is_told_from_noise() {
-    // Kilobytes up and down, by a fixed pattern.
+fn a_leak_is_distinguished_from_noise() {
+    // Variations of kilobytes, in a fixed pattern.
     let noise = |n: usize| [3e4, -2e4, 1e4, -4e4, 2e4][n % 5];
-    let course = |each: f64| -> Vec<(f64, f64)> {
+    let readings = |per_sample: f64| -> Vec<(f64, f64)> {
         (1..=10)
-            .map(|n| (n as f64 * 1000.0, 1e8 + each * n as f64 * 1000.0 + noise(n)))
+            .map(|n| {
+                (
+                    n as f64 * 1000.0,
+                    1e8 + per_sample * n as f64 * 1000.0 + noise(n),
+                )
+            })
             .collect()
     };
-    let is_leak = |(slope, error): (f64, f64)| slope - 3.0 * error >= LEAK;
-    assert!(!is_leak(growth(&course(0.0))));
-    assert!(is_leak(growth(&course(1.1 * LEAK))));
+    let is_leak = |(slope, error): (f64, f64)| slope - 3.0 * error >= MIN_LEAK;
+    assert!(!is_leak(growth(&readings(0.0))));
+    assert!(is_leak(growth(&readings(1.1 * MIN_LEAK))));
 }
 
-/// The bytes that a process has allocated and not freed, counted by a library that is loaded before it starts.
+/// The number of bytes that a process has allocated and not freed, counted by a preloaded library.
 struct LiveBytes {
     library: String,
     count: String,
@@ -122,16 +127,16 @@ impl LiveBytes {
     /// Compiles the library into `folder`.
     fn new(folder: &Path) -> Self {
         let source = root().join("tests/soak/live_bytes.cpp");
-        let place = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
         let live = Self {
-            library: place("live_bytes.so"),
-            count: place("live_bytes"),
+            library: path("live_bytes.so"),
+            count: path("live_bytes"),
         };
         let mut compiler = Command::new("g++");
         compiler.args(["-std=c++17", "-O2", "-shared", "-fPIC", "-o", &live.library]);
-        let made = compiler.arg(source).output();
-        let made = made.expect("g++ is installed (apt-get install g++)");
-        assert!(made.status.success(), "{made:?}");
+        let output = compiler.arg(source).output();
+        let output = output.expect("g++ is installed (apt-get install g++)");
+        assert!(output.status.success(), "{output:?}");
         live
     }
 
@@ -142,32 +147,32 @@ impl LiveBytes {
         ]
     }
 
-    /// The least of some seconds, in which answers that have been sent are freed.
+    /// The minimum over two seconds, in which the memory of sent answers is freed.
     fn read(&self) -> u64 {
-        let once = || {
+        let read_once = || {
             let bytes = std::fs::read(&self.count).unwrap();
             let count = i64::from_ne_bytes(bytes.try_into().unwrap());
             u64::try_from(count).unwrap()
         };
         let readings = (0..20).map(|_| {
             std::thread::sleep(Duration::from_millis(100));
-            once()
+            read_once()
         });
         readings.min().unwrap()
     }
 }
 
-/// One thing to send.
+/// A request to send.
 #[derive(Clone, Copy)]
 enum Kind<'a> {
     /// A case of the attacks, and its task.
     Case(&'a Case, &'a str),
     Labelled(&'a Sample),
-    /// No request at all.
+    /// An incomplete request.
     Broken,
 }
 
-/// An endless supply: of twenty, one exhausts what it can, one is broken, five are a model's where there are any, and the others are of each
+/// An endless mixture. Of twenty requests, one exhausts resources, one is broken, five are a model's samples if there are any, and the others are of each
 /// family in turn.
 fn mix<'a>(cases: &'a [Case], labelled: &'a [Sample]) -> impl Iterator<Item = Kind<'a>> {
     let (exhausting, others): (Vec<_>, Vec<_>) =
@@ -188,7 +193,7 @@ fn mix<'a>(cases: &'a [Case], labelled: &'a [Sample]) -> impl Iterator<Item = Ki
     let light: Vec<&Sample> = labelled.iter().filter(|sample| sample.light()).collect();
     let mut light = light.into_iter().cycle();
     let mut turn = 0;
-    // Each time that a case comes round, it comes on its next task.
+    // A case that comes again has its next task.
     let on_a_task = |(number, case): (usize, &'a Case)| {
         Kind::Case(case, &case.tasks[number % case.tasks.len()])
     };
@@ -203,7 +208,7 @@ fn mix<'a>(cases: &'a [Case], labelled: &'a [Sample]) -> impl Iterator<Item = Ki
             turn += 1;
             let family = (turn - 1) % families.len();
             let next = families[family].next();
-            on_a_task(next.expect("a family goes round"))
+            on_a_task(next.expect("a family repeats without end"))
         })
     })
 }
@@ -212,14 +217,14 @@ struct Soak {
     verifier: Verifier,
     live: LiveBytes,
     faults: Mutex<Vec<String>>,
-    /// Samples, and the seconds that their answers took, by family.
+    /// By family, the number of samples and the seconds until their answers.
     costs: Mutex<BTreeMap<String, (usize, f64)>>,
-    /// The most memory that was seen in this part.
+    /// Peak resident memory in this part, in bytes.
     peak: AtomicU64,
 }
 
 impl Soak {
-    /// Sends all of it, 64 at a time, and returns the bytes that the idle service has allocated then.
+    /// Sends all of the requests, 64 at a time, and returns the bytes that the idle service has allocated afterwards.
     fn part(&self, name: &str, first: usize, kinds: &[Kind<'_>]) -> u64 {
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let started = Instant::now();
@@ -254,7 +259,7 @@ impl Soak {
         });
         let (live, memory) = (self.live.read(), self.verifier.memory());
         eprintln!(
-            "{name}: {} samples in {:.0} s, then {:.1} MB allocated, {memory}; at most {} MB on the way",
+            "{name}: {} samples in {:.0} s, then {:.1} MB allocated, {memory}; peak {} MB",
             kinds.len(),
             started.elapsed().as_secs_f64(),
             live as f64 / 1e6,
@@ -263,7 +268,7 @@ impl Soak {
         live
     }
 
-    /// The service is healthy, and has this much memory.
+    /// Checks the service's health and records its memory.
     fn watch(&self) {
         let answer = self.verifier.request("GET", "/healthz", b"");
         if answer.status != 200 {
@@ -275,28 +280,28 @@ impl Soak {
 
     fn send(&self, number: usize, kind: Kind<'_>) {
         let started = Instant::now();
-        // Verdicts do not depend on the prompt, and are kept under it.
+        // Verdicts do not depend on the prompt, but it is part of their cache keys.
         let prompt = format!("sample {number}");
         let (family, fault) = match kind {
             Kind::Case(case, task) => {
                 let answer = self.judge(&case.request_after(&prompt, task));
                 let verdict = answer["verdict"].as_str().unwrap_or_default();
-                let as_it_must = case.verdicts.iter().any(|allowed| allowed == verdict)
+                let as_expected = case.verdicts.iter().any(|allowed| allowed == verdict)
                     && answer["cached"] == false;
                 let fault = format!(
-                    "{} on {task}: {answer}, and not {:?}",
+                    "{} on {task}: {answer}, instead of {:?}",
                     case.id(),
                     case.verdicts
                 );
-                (case.family.as_str(), (!as_it_must).then_some(fault))
+                (case.family.as_str(), (!as_expected).then_some(fault))
             }
             Kind::Labelled(sample) => {
                 let item = json!({"id": "labelled", "task": sample.task, "prompt": prompt, "completion": sample.completion});
                 let answer = self.judge(&json!({ "items": [item] }).to_string());
                 let reward = f64::from(u8::from(sample.passed));
-                let as_it_must = answer["reward"] == reward && answer["cached"] == false;
-                let fault = format!("{}: {answer}, and not {reward}", sample.task);
-                ("labelled", (!as_it_must).then_some(fault))
+                let as_expected = answer["reward"] == reward && answer["cached"] == false;
+                let fault = format!("{}: {answer}, instead of {reward}", sample.task);
+                ("labelled", (!as_expected).then_some(fault))
             }
             Kind::Broken => {
                 let body = format!("{{\"items\": [{{\"id\": \"{prompt}\", \"task\": ");
@@ -326,7 +331,7 @@ impl Soak {
         self.faults.lock().unwrap().push(fault);
     }
 
-    /// Prints the counts, and fails where an answer was not as it must be.
+    /// Prints the counts, and fails if there are faults.
     fn report(&self) {
         for (family, (samples, seconds)) in &*self.costs.lock().unwrap() {
             eprintln!(

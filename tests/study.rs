@@ -1,4 +1,4 @@
-//! `rapid study estimator` on a real model, with real rewards: small, but all of it.
+//! The whole of `rapid study estimator` on a real model with real rewards, with small settings.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -11,12 +11,12 @@ use tests::programs::{Verifier, rapid, run};
 
 fn row<'a>(study: &'a Value, factor: &str, baseline: &str, eta: &Value) -> &'a Value {
     let rows = study["model"]["rows"].as_array().unwrap();
-    let wanted =
+    let matches =
         |row: &&Value| row["factor"] == factor && row["baseline"] == baseline && row["eta"] == *eta;
-    rows.iter().find(wanted).unwrap()
+    rows.iter().find(matches).unwrap()
 }
 
-/// Numbers to repeat, which a small model does about every other time.
+/// Tasks of repeating a number, which a small model solves about every other time.
 fn tasks(folder: &Path) -> [String; 2] {
     let mut tasks = String::new();
     for number in (10..90).step_by(10) {
@@ -83,7 +83,7 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
     let number = |row: &Value, name: &str| row[name].as_f64().unwrap();
     let noise = number(&whole["errors"], "bias_squared");
     assert!(number(whole, "bias_squared").abs() < 6.0 * noise, "{whole}");
-    // All weights are 1, but for rounding between sampling and training, so no cap makes a difference and none is divided by.
+    // All weights are 1 up to rounding between sampling and training, so caps make no difference.
     for (factor, eta) in [
         ("one", Value::Null),
         ("w-capped", json!(2.0)),
@@ -98,23 +98,23 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
 }
 
 #[test]
-fn what_cannot_be_studied_is_refused_before_anything_is_loaded() {
+fn incomplete_options_are_refused_before_anything_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("study");
     let out = out.to_str().unwrap();
     let model = ["--model", "m", "--behaviour", "m", "--dataset", "d"];
     let url = ["--verifier", "http://127.0.0.1:9"];
-    let refused = |more: &[&str]| {
+    let refusal = |more: &[&str]| {
         let arguments = [&["study", "estimator", "--out", out][..], more].concat();
         let mut command = rapid(&arguments);
         run(command.env_remove("RAPID_VERIFIER")).failure(2)
     };
-    assert!(refused(&model).contains("--verifier"));
-    assert!(refused(&[&model[..2], &url].concat()).contains("--behaviour"));
-    let few = refused(&[&model[..], &url, &["--groups", "2"]].concat());
+    assert!(refusal(&model).contains("--verifier"));
+    assert!(refusal(&[&model[..2], &url].concat()).contains("--behaviour"));
+    let error = refusal(&[&model[..], &url, &["--groups", "2"]].concat());
     assert!(
-        few.contains("--groups 2") && few.contains("at least 4"),
-        "{few}"
+        error.contains("--groups 2") && error.contains("at least 4"),
+        "{error}"
     );
     assert!(!Path::new(out).exists());
 }

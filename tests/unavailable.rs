@@ -1,5 +1,5 @@
-//! Where code cannot be judged: `/readyz`, `rapid-verifier doctor` and the verdicts name what is missing and the remedy, and nobody is called
-//! wrong for it.
+//! If code cannot be judged, `/readyz`, `rapid-verifier doctor` and the verdicts name the missing thing and the remedy, and no completion is judged incorrect for
+//! it.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 use tests::artifacts;
 use tests::programs::{Verifier, rapid, rapid_verifier, run};
 
-const RIGHT: &str = "def double(n):\n    return 2 * n\n";
+const CORRECT: &str = "def double(n):\n    return 2 * n\n";
 
-/// One thing that is wrong with a machine.
+/// A fault of a machine.
 #[derive(Default)]
 struct Fault<'a> {
     arguments: Vec<&'a str>,
     environment: Vec<(&'a str, &'a str)>,
-    /// What is said of it: the thing, and the remedy.
-    says: Vec<&'a str>,
+    /// Parts of the expected error: the thing and the remedy.
+    expected: Vec<&'a str>,
 }
 
 impl Fault<'_> {
-    /// The doctor fails with the reason; the service runs, gives it too, and judges nobody.
+    /// The doctor fails with the reason; the service runs, reports the same reason, and gives no verdicts.
     fn is_named(&self) {
         let mut doctor = rapid_verifier(["doctor"]);
         doctor.args(&self.arguments);
@@ -33,7 +33,7 @@ impl Fault<'_> {
             .stdout
             .lines()
             .find(|line| line.contains("grader code"));
-        self.assert_says(line.unwrap_or(&outcome.stdout));
+        self.assert_contains_expected(line.unwrap_or(&outcome.stdout));
 
         let verifier = Verifier::start_with(&self.arguments, &self.environment);
         let ready = verifier.request("GET", "/readyz", b"").json();
@@ -43,8 +43,8 @@ impl Fault<'_> {
             .find(|grader| grader["name"] == "code")
             .unwrap();
         assert_eq!(code["state"], "unavailable");
-        self.assert_says(code["reason"].as_str().unwrap());
-        for program in [RIGHT, "def double(n):\n    return n\n", "no code at all"] {
+        self.assert_contains_expected(code["reason"].as_str().unwrap());
+        for program in [CORRECT, "def double(n):\n    return n\n", "no code at all"] {
             let task = json!({"kind": "code", "entry_point": "double", "tests": [{"args": [3], "expected": 6}]});
             let item = json!({"id": "a", "task": task, "prompt": "", "completion": program});
             let answer = verifier.request(
@@ -64,15 +64,15 @@ impl Fault<'_> {
     }
 
     #[track_caller]
-    fn assert_says(&self, reason: &str) {
-        for text in &self.says {
+    fn assert_contains_expected(&self, reason: &str) {
+        for text in &self.expected {
             assert!(reason.contains(text), "{text:?} is not in: {reason}");
         }
     }
 }
 
 #[test]
-fn a_docker_engine_that_does_not_answer_is_named() {
+fn the_error_names_a_docker_engine_that_does_not_answer() {
     Fault {
         arguments: vec![
             "--set",
@@ -80,7 +80,7 @@ fn a_docker_engine_that_does_not_answer_is_named() {
             "--set",
             "docker.host=unix:///nowhere/docker.sock",
         ],
-        says: vec![
+        expected: vec![
             "/nowhere/docker.sock",
             "apt-get install docker.io",
             "code.sandbox = \"wasm\"",
@@ -91,7 +91,7 @@ fn a_docker_engine_that_does_not_answer_is_named() {
 }
 
 #[test]
-fn without_lean_no_proof_is_wrong_and_no_training_begins() {
+fn without_lean_no_proof_is_incorrect_and_no_training_begins() {
     let Some(_) = artifacts::model() else { return };
     let verifier = Verifier::start(&["--set", "code.sandbox=none"]);
     let remedy = "sandboxes/lean/README.md";
@@ -128,18 +128,18 @@ fn without_lean_no_proof_is_wrong_and_no_training_begins() {
         "--verifier",
     ]);
     train.arg(verifier.url()).arg("--out").arg(&run_folder);
-    let said = run(&mut train).failure(1);
-    assert!(said.contains(remedy) && said.contains("lean"), "{said}");
+    let error = run(&mut train).failure(1);
+    assert!(error.contains(remedy) && error.contains("lean"), "{error}");
     let metrics = std::fs::read_to_string(run_folder.join("metrics.jsonl")).unwrap_or_default();
     assert_eq!(metrics, "", "nothing was trained");
 }
 
 #[test]
-fn an_interpreter_that_was_not_fetched_is_named() {
+fn the_error_names_an_interpreter_that_was_not_fetched() {
     let home = tempfile::tempdir().unwrap();
     Fault {
         environment: vec![("RAPID_HOME", home.path().to_str().unwrap())],
-        says: vec![
+        expected: vec![
             "Python interpreter",
             "`rapid-verifier fetch`",
             "--sandbox-dir",
@@ -150,7 +150,7 @@ fn an_interpreter_that_was_not_fetched_is_named() {
 }
 
 #[test]
-fn an_interpreter_that_is_damaged_is_named() {
+fn the_error_names_a_damaged_interpreter() {
     let Some(artifact) = artifacts::sandbox() else {
         return;
     };
@@ -167,7 +167,7 @@ fn an_interpreter_that_is_damaged_is_named() {
         file.set_len(length).unwrap();
         Fault {
             arguments: vec!["--sandbox-dir", path, "--cache-dir", path],
-            says: vec![path, "fetch sandbox:python-wasi"],
+            expected: vec![path, "fetch sandbox:python-wasi"],
             ..Fault::default()
         }
         .is_named();
@@ -175,7 +175,7 @@ fn an_interpreter_that_is_damaged_is_named() {
 }
 
 #[test]
-fn a_cache_folder_that_cannot_be_one_is_named() {
+fn the_error_names_a_cache_folder_that_cannot_be_created() {
     if artifacts::sandbox().is_none() {
         return;
     }
@@ -186,18 +186,18 @@ fn a_cache_folder_that_cannot_be_one_is_named() {
     let path = path.to_str().unwrap();
     Fault {
         arguments: vec!["--cache-dir", path],
-        says: vec![path, "--cache-dir"],
+        expected: vec![path, "--cache-dir"],
         ..Fault::default()
     }
     .is_named();
 }
 
 #[test]
-fn a_cache_folder_that_is_read_only_or_full_is_named() {
+fn the_error_names_a_cache_folder_that_is_read_only_or_full() {
     if artifacts::sandbox().is_none() {
         return;
     }
-    for (options, says) in [
+    for (options, expected) in [
         ("ro,size=1m", "Read-only file system"),
         ("size=1m", "make room for 320 MiB"),
     ] {
@@ -207,7 +207,7 @@ fn a_cache_folder_that_is_read_only_or_full_is_named() {
         let path = disk.folder.path().to_str().unwrap();
         Fault {
             arguments: vec!["--cache-dir", path],
-            says: vec![path, says, "--cache-dir"],
+            expected: vec![path, expected, "--cache-dir"],
             ..Fault::default()
         }
         .is_named();
@@ -215,7 +215,7 @@ fn a_cache_folder_that_is_read_only_or_full_is_named() {
 }
 
 #[test]
-fn a_full_disk_costs_the_cache_and_no_verdict() {
+fn a_full_disk_disables_the_cache_and_loses_no_verdict() {
     if artifacts::sandbox().is_none() {
         return;
     }
@@ -223,20 +223,20 @@ fn a_full_disk_costs_the_cache_and_no_verdict() {
         return;
     };
     let _ = artifacts::compiled(&disk.folder.path().join("wasm/compiled"));
-    let mut rest = std::fs::File::create(disk.folder.path().join("rest")).unwrap();
-    while rest.write_all(&[1; 4096]).is_ok() {}
+    let mut filler = std::fs::File::create(disk.folder.path().join("filler")).unwrap();
+    while filler.write_all(&[1; 4096]).is_ok() {}
 
     let folder = tempfile::tempdir().unwrap();
     let (tasks, samples) = (
         folder.path().join("tasks.jsonl"),
         folder.path().join("samples.jsonl"),
     );
-    let task = json!({"id": "double", "question": "Double n.", "entry_point": "double", "canonical": RIGHT, "tests": [{"args": [3]}]});
+    let task = json!({"id": "double", "question": "Double n.", "entry_point": "double", "canonical": CORRECT, "tests": [{"args": [3]}]});
     std::fs::write(&tasks, task.to_string()).unwrap();
     let sample = |completion: &str| json!({"task": "double", "completion": completion}).to_string();
     std::fs::write(
         &samples,
-        [sample(RIGHT), sample("def double(n):\n    return n\n")].join("\n"),
+        [sample(CORRECT), sample("def double(n):\n    return n\n")].join("\n"),
     )
     .unwrap();
     let mut score = rapid_verifier(["score", "--json", "--cache-dir"]);
@@ -245,20 +245,20 @@ fn a_full_disk_costs_the_cache_and_no_verdict() {
         score.arg(flag).arg(path);
     }
     let outcome = run(&mut score);
-    let said = outcome.stderr.clone();
+    let stderr = outcome.stderr.clone();
     let score: Value = serde_json::from_str(&outcome.success().stdout).unwrap();
     assert_eq!(score["verdicts"], json!({"correct": 1, "incorrect": 1}));
     let cache = disk.folder.path().join("verdicts.redb");
     assert!(
         [cache.to_str().unwrap(), "Free some space", "--cache-dir"]
             .iter()
-            .all(|text| said.contains(text)),
-        "{said}"
+            .all(|text| stderr.contains(text)),
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_disk_that_fills_up_costs_the_cache_and_no_verdict() {
+fn a_disk_that_fills_up_disables_the_cache_and_loses_no_verdict() {
     let Some(disk) = Disk::mount("size=3m") else {
         return;
     };
@@ -276,14 +276,16 @@ fn a_disk_that_fills_up_costs_the_cache_and_no_verdict() {
     let outcome = run(&mut score);
     let cache = disk.folder.path().join("verdicts.redb");
     let cache = cache.to_str().unwrap();
-    let said: Vec<&str> = outcome
+    let warnings: Vec<&str> = outcome
         .stderr
         .lines()
         .filter(|line| line.contains("cache"))
         .collect();
     assert!(
-        said.len() == 1 && said[0].contains(cache) && said[0].contains("free some space"),
-        "{said:?}"
+        warnings.len() == 1
+            && warnings[0].contains(cache)
+            && warnings[0].contains("free some space"),
+        "{warnings:?}"
     );
     let score: Value = serde_json::from_str(&outcome.success().stdout).unwrap();
     assert_eq!(
@@ -298,7 +300,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// `None` after saying that the test is skipped.
+    /// `None` if it cannot be mounted; prints that the test is skipped.
     fn mount(options: &str) -> Option<Disk> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")

@@ -1,4 +1,4 @@
-//! Runs one Python program in the wasm sandbox, many times, and says what came of it and how long it took.
+//! Runs one Python program in the wasm sandbox many times, and prints its outcome and how long it took.
 //!
 //! ```text
 //! cargo run --release -p sandboxes --example run_program -- ARTIFACT_DIR CACHE_DIR PROGRAM.py ENTRY_POINT '[1, 2]'…
@@ -16,7 +16,7 @@ use sandboxes::{Limits, Program, Request, Sandbox, SandboxError, Work};
 /// Timed runs; the quickest and the median are printed.
 const RUNS: usize = 21;
 
-/// Characters printed of what came of it.
+/// Characters of the outcome that are printed.
 const SHOWN: usize = 4000;
 
 fn main() -> Result<(), SandboxError> {

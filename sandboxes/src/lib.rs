@@ -1,4 +1,4 @@
-//! Runs untrusted programs. Knows neither tasks nor rewards: programs and encoded values in, encoded values out.
+//! Runs untrusted programs. It knows neither tasks nor rewards: programs and encoded values go in, encoded values come out.
 
 pub mod docker;
 pub mod lean;

@@ -1,7 +1,7 @@
-//! What texts define and use, as the sandbox's own interpreter reads them. Nothing of them is run.
+//! The names that texts define and use, as the sandbox's own interpreter reads the texts. No part of a text is run.
 //!
-//! `guest/outline.py` reads one text after another. A text that breaks the reading off stays unread, and the next is read in a fresh instance, so that no text decides what
-//! becomes of another. Where the fuel is used up, all further texts stay unread. Where a clock ends the reading, the outcome is an error for all texts, as another reading might
+//! `guest/outline.py` reads one text after another. If a text interrupts the reading, it stays unread, and the next text is read in a fresh instance, so that no text
+//! affects another. If the fuel is used up, all further texts stay unread. If a clock ends the reading, the outcome is an error for all texts, since another reading might
 //! get further.
 
 use std::ops::Range;
@@ -10,28 +10,28 @@ use serde::Deserialize;
 
 use crate::{Call, End, Limits, Request, Run, Sandbox, SandboxError, Work};
 
-/// Instances besides the first in which texts are read, where one breaks off.
-const MAX_FURTHER: usize = 3;
+/// Further instances in which texts are read, after the first, if an instance breaks off.
+const MAX_RESTARTS: usize = 3;
 
 /// A text that may be Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text<'a> {
-    /// Code that stands before it; it is no part of what is read loosely.
+    /// Code that stands before the text. It is not part of what is read loosely.
     pub header: &'a str,
     /// The text.
     pub text: &'a str,
-    /// Whether lines that are no Python, and statements of mere words, are left out. Otherwise it is Python as a whole, or not at all.
+    /// Whether lines that are not Python, and statements of mere words, are left out. Otherwise the text is Python as a whole, or not at all.
     pub loose: bool,
 }
 
-/// What a text holds.
+/// What the interpreter read in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outline {
     /// It was read.
     Read {
-        /// What of it is Python: one piece for all of it, none, or, read loosely, some.
+        /// The parts of it that are Python: one piece for the whole text, no piece, or, if it is read loosely, some pieces.
         pieces: Vec<Piece>,
-        /// Why header and text are no program as they stand.
+        /// Why header and text are not a program as they stand.
         fault: Option<Fault>,
     },
     /// The interpreter broke off, or ran out of fuel.
@@ -41,19 +41,19 @@ pub enum Outline {
 /// Some lines of a text that are Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Numbers of its lines, which end in `\n`, from 0.
+    /// Numbers of its lines, from 0. A line ends in `\n`.
     pub lines: Range<usize>,
-    /// Names that it gives values to at its top level, by `def`, `class`, an assignment and the like.
+    /// Names that it binds at its top level, by `def`, `class`, an assignment and the like.
     pub defines: Vec<String>,
-    /// Names that it imports there.
+    /// Names that it imports at its top level.
     pub imports: Vec<String>,
-    /// Names that it takes from elsewhere, builtins left out.
+    /// Names that it uses and does not define, without the builtins.
     pub uses: Vec<String>,
-    /// Whether it goes on with a statement that the header begins.
-    pub goes_on: bool,
+    /// Whether it continues a statement that the header begins.
+    pub continues_header: bool,
 }
 
-/// What loading a program would raise before any of it runs.
+/// The exception that loading a program would raise before any of the program runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// `SyntaxError`
@@ -65,7 +65,7 @@ pub struct Fault {
 /// Why texts were not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
-    /// A clock ended the reading: they take too long.
+    /// A clock ended the reading: the texts take too long.
     #[error("the texts take too long to read")]
     OutOfTime,
     /// The sandbox failed.
@@ -73,7 +73,7 @@ pub enum Stopped {
     Failed(#[from] SandboxError),
 }
 
-/// Outlines of `texts`, in their order.
+/// Returns the outlines of `texts`, in their order.
 ///
 /// # Errors
 /// [`Stopped`].
@@ -87,7 +87,7 @@ pub fn read(
         .map(|text| serde_json::json!([text.header, text.text, text.loose]).to_string())
         .collect();
     let mut outlines = Vec::with_capacity(texts.len());
-    for _ in 0..=MAX_FURTHER {
+    for _ in 0..=MAX_RESTARTS {
         if outlines.len() >= calls.len() {
             break;
         }
@@ -111,16 +111,16 @@ pub fn read(
     Ok(outlines)
 }
 
-/// A piece as `guest/outline.py` writes it.
+/// A piece as `guest/outline.py` writes it: the first line and the line after the last, then the fields of [`Piece`] in their order.
 #[derive(Deserialize)]
-struct Written(usize, usize, Vec<String>, Vec<String>, Vec<String>, bool);
+struct PieceJson(usize, usize, Vec<String>, Vec<String>, Vec<String>, bool);
 
 fn outline(call: &Call) -> Outline {
     let Call::Returned(json) = call else {
         return Outline::Unread;
     };
     let Ok((pieces, fault)) =
-        serde_json::from_str::<(Vec<Written>, Option<(String, String)>)>(json)
+        serde_json::from_str::<(Vec<PieceJson>, Option<(String, String)>)>(json)
     else {
         return Outline::Unread;
     };
@@ -128,12 +128,12 @@ fn outline(call: &Call) -> Outline {
         pieces: pieces
             .into_iter()
             .map(
-                |Written(first, behind, defines, imports, uses, goes_on)| Piece {
-                    lines: first..behind,
+                |PieceJson(first, end, defines, imports, uses, continues_header)| Piece {
+                    lines: first..end,
                     defines,
                     imports,
                     uses,
-                    goes_on,
+                    continues_header,
                 },
             )
             .collect(),

@@ -5,35 +5,35 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Runs a candidate's Python program where it can harm nothing, and hands back what its function returned.
+/// Runs a candidate's Python program where it can harm nothing, and returns the values that its function returned.
 ///
-/// The host observed everything in a [`Run`] itself; it believes nothing because the guest says so.
+/// The host itself observed everything in a [`Run`]. It believes nothing merely because the guest says so.
 pub trait Sandbox: Send + Sync {
-    /// What the verdicts made with this sandbox depend on; part of the cache key.
+    /// What verdicts from this sandbox depend on. It is part of the cache key.
     fn identity(&self) -> &Identity;
 
     /// Does the work of `request`, in instances of its own.
     ///
     /// # Errors
-    /// [`SandboxError`] where there is no run: never for anything that the program did.
+    /// [`SandboxError`] if there is no run. Nothing that the program does causes this error.
     fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError>;
 }
 
-/// One run that a sandbox is asked for.
+/// A request for one run of a sandbox.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// What to do.
     pub work: Work<'a>,
-    /// Looks at how each call (or test) ended, and may end the run there.
+    /// Sees how each call (or test) ended, and may end the run there.
     pub watch: Option<&'a Watch>,
     /// Whether the run may wait.
     pub patience: Patience,
-    /// What the run may use.
+    /// The resources that the run may use.
     pub limits: Limits,
 }
 
 impl<'a> Request<'a> {
-    /// A run to its end: without a watch, and it may wait.
+    /// A run to its end: it has no watch, and it may wait.
     #[must_use]
     pub fn new(work: Work<'a>, limits: &Limits) -> Request<'a> {
         Request {
@@ -45,7 +45,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a sandbox can do.
+/// The kinds of work that a sandbox can do.
 #[derive(Debug, Clone, Copy)]
 pub enum Work<'a> {
     /// Executes the program's source in a fresh instance, then calls its entry point once for each element of `calls`, in order, in that same instance.
@@ -55,9 +55,9 @@ pub enum Work<'a> {
         /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
         calls: &'a [String],
     },
-    /// Judges by test code, in two instances. The judge's runs `tests` one after another; in it, the program's entry point is a stub that calls out. The
-    /// candidate's runs the program's source and answers those calls with encoded values. [`Run::calls`] says how each test ended: a [`Call::Returned`] with
-    /// value `null` where it ran without an exception.
+    /// Judges by test code, in two instances. The judge's instance runs `tests` one after another. In it, the program's entry point is a stub that calls the
+    /// candidate's instance, which runs the program's source and answers those calls with encoded values. [`Run::calls`] records how each test ended: a test
+    /// that raises no exception is a [`Call::Returned`] with the value `null`.
     Tests {
         /// The program.
         program: Program<'a>,
@@ -66,15 +66,15 @@ pub enum Work<'a> {
         /// The source of each test.
         tests: &'a [String],
     },
-    /// Has the harness's own `outline` read each of `texts`, JSON arrays as [`crate::outline::read`] writes them. No program runs in its instance, so its answers
-    /// are true.
+    /// Has the harness's own `outline` read each of `texts`, which are JSON arrays as [`crate::outline::read`] writes them. No program runs in its instance, so
+    /// its answers can be trusted.
     Outline {
         /// The texts.
         texts: &'a [String],
     },
 }
 
-/// What a run does where it would have to wait for others to free what it needs.
+/// What a run does if it would have to wait for other runs to free the resources that it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// It waits.
@@ -88,7 +88,7 @@ pub enum Patience {
 pub struct Identity {
     /// `wasm` or `docker`.
     pub backend: String,
-    /// Version of the interpreter, for people: `CPython 3.15.0 (wasm32-wasip1)`.
+    /// Version of the interpreter, for people to read: `CPython 3.15.0 (wasm32-wasip1)`.
     pub interpreter: String,
     /// BLAKE3 of the interpreter's artifact and of the guest harness, hexadecimal.
     pub digest: String,
@@ -103,22 +103,22 @@ pub struct Program<'a> {
     pub entry_point: &'a str,
 }
 
-/// Decides whether a run goes on after one of its calls, from how that call ended. It is asked once per call, in order, with the call's number from 0; a repeated run is a
-/// new one to it.
+/// Decides from how a call ended whether its run continues. It is queried once for each call, in order, with the call's number from 0. It sees a repeated run as a
+/// new run.
 #[derive(Clone)]
-pub struct Watch(Arc<GoesOn>);
+pub struct Watch(Arc<ShouldContinue>);
 
-type GoesOn = dyn Fn(usize, &Call) -> bool + Send + Sync;
+type ShouldContinue = dyn Fn(usize, &Call) -> bool + Send + Sync;
 
 impl Watch {
-    /// A run goes on while `goes_on` says so.
-    pub fn new(goes_on: impl Fn(usize, &Call) -> bool + Send + Sync + 'static) -> Watch {
-        Watch(Arc::new(goes_on))
+    /// A run continues while `should_continue` returns true.
+    pub fn new(should_continue: impl Fn(usize, &Call) -> bool + Send + Sync + 'static) -> Watch {
+        Watch(Arc::new(should_continue))
     }
 
-    /// Whether the run goes on.
+    /// Whether the run continues.
     #[must_use]
-    pub fn goes_on(&self, index: usize, call: &Call) -> bool {
+    pub fn should_continue(&self, index: usize, call: &Call) -> bool {
         self.0(index, call)
     }
 }
@@ -129,20 +129,20 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// What one program may use. All are deterministic but `backstop`, and, in Docker, `fuel`.
+/// What one program may use. All limits are deterministic, except `backstop` and, in Docker, `fuel`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Units of fuel (about one a wasm instruction) for the program and all its calls together. In Docker, 2 G of them stand for a second of
-    /// processor time.
+    /// Units of fuel (about one for each wasm instruction) for the program and all its calls together. In Docker, 2 G units stand for a second of processor
+    /// time.
     pub fuel: u64,
-    /// Bytes of the instance's memory: the linear memory in wasm, the container's in Docker.
+    /// Bytes of the instance's memory: the linear memory in wasm, the container's memory in Docker.
     pub memory: u64,
-    /// Bytes of standard output and error that a run returns; more is dropped.
+    /// Bytes of standard output and error that a run returns; the rest is dropped.
     pub output: usize,
     /// Bytes of one encoded value that a run returns; see [`Call::Returned`].
     pub value: usize,
-    /// Wall-clock seconds after which a run is stopped, far beyond what `fuel` allows: as a failure of the sandbox, but in Docker, where a program can wait, as one
-    /// that is out of time.
+    /// Wall-clock seconds after which a run is stopped, far beyond what `fuel` allows. In wasm, such a run is a failure of the sandbox. In Docker, where a program
+    /// can wait, it is out of time.
     pub backstop: f64,
 }
 
@@ -162,23 +162,23 @@ impl Default for Limits {
 /// What happened in one instance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// How each call (or test, or text) ended, as far as the run got: never longer than what was asked for.
+    /// How each call (or test, or text) ended, as far as the run got: never more entries than were requested.
     pub calls: Vec<Call>,
     /// How the run ended.
     pub end: End,
-    /// Fuel used, in all; in Docker, what the processor time stands for.
+    /// Total fuel used; in Docker, the fuel that the processor time stands for.
     pub fuel: u64,
-    /// Highest size of the linear memory, in bytes; 0 in Docker, where nobody asks.
+    /// Peak size of the linear memory, in bytes; 0 in Docker, where it is not measured.
     pub peak_memory: u64,
-    /// The first bytes of what the program wrote to standard output, for people only.
+    /// The first bytes that the program wrote to standard output, only for people to read.
     pub stdout: String,
 }
 
 /// How one call of the entry point ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// It returned; the value in the tagged JSON encoding. Where that is longer than [`Limits::value`] (or all values of the run together are
-    /// longer than 16 such), a digest of it stands here, `{"$digest":"…"}`: it equals only itself, and stands for the same values in every run.
+    /// It returned; this is the value in the tagged JSON encoding. If that is longer than [`Limits::value`], or all values of the run together are longer than
+    /// 16 times that, this is a digest of the value, `{"$digest":"…"}`. A digest equals only itself, and stands for the same value in every run.
     Returned(String),
     /// It raised: the exception's type and the start of its message.
     Raised {
@@ -187,7 +187,7 @@ pub enum Call {
         /// The start of `str(exception)`.
         message: String,
     },
-    /// It returned a value that is nested too deeply to be encoded, or refers to itself.
+    /// It returned a value that is nested too deeply to be encoded, or that refers to itself.
     TooLarge,
 }
 
@@ -196,11 +196,11 @@ pub enum Call {
 pub enum End {
     /// Every call was made.
     Completed,
-    /// Every test was run, and none of them called the program, nor did what is loaded before them.
+    /// Every test was run, and neither the tests nor the code that is loaded before them called the program.
     Uncalled,
-    /// The watch ended it after the last of the calls.
+    /// The watch ended it after the last call in [`Run::calls`].
     Watched,
-    /// The source did not compile or raised while it ran; or it does not define the entry point.
+    /// The source did not compile, raised an exception while it ran, or does not define the entry point.
     Unloadable {
         /// `SyntaxError`
         kind: String,
@@ -209,22 +209,22 @@ pub enum End {
     },
     /// The fuel was used up.
     OutOfFuel,
-    /// The sandbox does not meter, and the clock stopped the program: it had used up the processor time that the fuel stands for, or waited instead of
+    /// The sandbox does not meter fuel, and the clock stopped the program: it had used up the processor time that the fuel stands for, or waited instead of
     /// working.
     OutOfTime,
-    /// The memory limit was met.
+    /// The program reached the memory limit.
     OutOfMemory,
-    /// In Docker: the machine had no memory left, and the kernel stopped this program, as the largest. Another run may end otherwise, but none is deferred for it: a
-    /// program could make its own verdict impossible.
+    /// In Docker: the machine had no memory left, and the kernel stopped this program, as the largest. Another run may end differently, but the run is not deferred
+    /// for that reason: a program could then prevent its own verdict.
     MachineOutOfMemory,
-    /// The guest left or trapped in some other way (exit, abort, stack overflow): what it was.
+    /// The guest exited or trapped in some other way (exit, abort, stack overflow), which the text describes.
     Died(String),
 }
 
-/// Why there is no run. It says nothing about the program.
+/// Why there is no run. The reason says nothing about the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
-    /// The sandbox cannot work on this machine, or do this request, until someone acts: what is missing, and the remedy.
+    /// The sandbox cannot work on this machine, or cannot do this request, until someone acts. The text states what is missing, and the remedy.
     #[error("{0}")]
     Unusable(String),
     /// The same request may have a run later.
@@ -232,13 +232,13 @@ pub enum SandboxError {
     Deferred(#[from] Deferred),
 }
 
-/// Why a run is put off.
+/// Why a run is deferred.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Deferred {
-    /// The program takes longer than whoever asked waits for it ([`Patience::Defer`]).
-    #[error("the program is not over soon")]
+    /// The program takes longer than the caller waits for it ([`Patience::Defer`]).
+    #[error("the program does not end soon")]
     Long,
-    /// The sandbox failed this time: what happened.
+    /// The sandbox failed this time. The text states what happened.
     #[error("{0}")]
     Failed(String),
 }

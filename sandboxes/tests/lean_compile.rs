@@ -1,4 +1,4 @@
-//! A process for each file, its jail, what it leaves, and the checker after it, against a stand-in for `lean`.
+//! The process for each file, its jail, the files that it leaves, and the checker after it, tested with a stand-in for `lean`.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 
 use lean::{PYTHON, jail, program, stand_in};
 use sandboxes::lean::{
-    Bounds, Compiled, Compiler, Jail, Lean, LeanError, Program, Project, Replay, Said,
+    Bounds, Compiled, Compiler, Jail, Lean, LeanError, Messages, Program, Project, Replay,
 };
 
 const BOUNDS: Bounds = Bounds {
@@ -18,7 +18,7 @@ const BOUNDS: Bounds = Bounds {
     memory_mib: 500,
 };
 
-/// For what never ends.
+/// Bounds for files that never end.
 const SHORT: Bounds = Bounds {
     seconds: 2,
     start_seconds: 1,
@@ -35,12 +35,13 @@ fn lean(jail: Jail) -> Compiler {
     Compiler::new(stand_in_for_lean(jail), BOUNDS, 2)
 }
 
-fn said(lean: &Compiler, header: &str, body: &str) -> Said {
-    lean.compile(header, body).unwrap().said
+fn messages(lean: &Compiler, header: &str, body: &str) -> Messages {
+    lean.compile(header, body).unwrap().messages
 }
 
-fn texts(said: &Said) -> Vec<(usize, &str)> {
-    said.body
+fn texts(messages: &Messages) -> Vec<(usize, &str)> {
+    messages
+        .body
         .iter()
         .map(|message| (message.pos.line, message.data.as_str()))
         .collect()
@@ -49,19 +50,19 @@ fn texts(said: &Said) -> Vec<(usize, &str)> {
 #[test]
 fn messages_are_counted_from_the_bodys_first_line() {
     for header in ["", "import A", "import A\nopen B\n\n"] {
-        let said = said(&lean(Jail::None), header, "say one\n\nsay three\n");
-        assert_eq!(texts(&said), [(1, "one"), (3, "three")], "{header:?}");
+        let messages = messages(&lean(Jail::None), header, "say one\n\nsay three\n");
+        assert_eq!(texts(&messages), [(1, "one"), (3, "three")], "{header:?}");
     }
-    let said = said(&lean(Jail::None), "error unknown module", "say one");
-    assert_eq!(said.header[0].data, "unknown module");
+    let messages = messages(&lean(Jail::None), "error unknown module", "say one");
+    assert_eq!(messages.header[0].data, "unknown module");
 }
 
 #[test]
-fn an_error_is_an_answer_and_a_crash_is_none() {
+fn an_error_is_an_answer_and_a_crash_is_not() {
     let compiled = lean(Jail::None)
         .compile("", "error unsolved goals")
         .unwrap();
-    assert_eq!(texts(&compiled.said), [(1, "unsolved goals")]);
+    assert_eq!(texts(&compiled.messages), [(1, "unsolved goals")]);
     assert!(compiled.files.is_empty());
     let error = lean(Jail::None).compile("", "say one\ndie").unwrap_err();
     assert!(matches!(error, LeanError::Crashed(_)), "{error}");
@@ -76,15 +77,15 @@ fn a_compilation_past_its_deadline_is_ended() {
 }
 
 #[test]
-fn a_jail_has_no_network_no_other_processes_and_no_folder_to_write_in_but_its_own() {
+fn a_jail_has_no_network_no_other_processes_and_only_its_own_folder_to_write_in() {
     let Some(jail) = jail() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let body = format!(
         "write\ncall {}\nlook",
         listener.local_addr().unwrap().port()
     );
-    let inside = said(&lean(jail), "", &body);
-    // Its own processes: bubblewrap's init, the shell that hands out what it writes, and itself.
+    let inside = messages(&lean(jail), "", &body);
+    // Its own processes: bubblewrap's init, the shell that appends the files that it writes, and itself.
     assert_eq!(
         texts(&inside),
         [
@@ -93,13 +94,13 @@ fn a_jail_has_no_network_no_other_processes_and_no_folder_to_write_in_but_its_ow
             (3, "3 processes")
         ]
     );
-    // What the test would see without one.
-    let outside = said(&lean(Jail::None), "", &body);
+    // What the test would see without a jail.
+    let outside = messages(&lean(Jail::None), "", &body);
     assert_eq!(texts(&outside)[1], (2, "called"));
 }
 
 #[test]
-fn a_jail_has_no_sockets_and_no_secrets_and_shows_what_the_program_names() {
+fn a_jail_has_no_sockets_and_no_secrets_and_shows_the_files_that_the_program_names() {
     let Some(jail) = jail() else { return };
     let others = tempfile::tempdir_in("/var/tmp").unwrap();
     let own = others.path().join("own");
@@ -114,7 +115,7 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_what_the_program_names() {
     let link = others.path().join("link");
     std::os::unix::fs::symlink(&own, &link).unwrap();
     let _socket = UnixListener::bind(others.path().join("socket")).unwrap();
-    // A file outside of the folders that a jail empties.
+    // A file outside the folders that a jail empties.
     let token = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::fs::write(token.path(), "secret").unwrap();
 
@@ -126,7 +127,7 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_what_the_program_names() {
     let mut program = stand_in_for_lean(jail);
     program.dir = Some(link);
     program.secrets = vec![own.join("token"), token.path().to_owned()];
-    let inside = said(&Compiler::new(program.clone(), BOUNDS, 1), "", &body);
+    let inside = messages(&Compiler::new(program.clone(), BOUNDS, 1), "", &body);
     let seen: Vec<&str> = texts(&inside).into_iter().map(|(_, text)| text).collect();
     assert_eq!(
         seen,
@@ -139,9 +140,9 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_what_the_program_names() {
             "nothing there"
         ]
     );
-    // What the test would see without one.
+    // What the test would see without a jail.
     program.jail = Jail::None;
-    let outside = said(&Compiler::new(program, BOUNDS, 1), "", &body);
+    let outside = messages(&Compiler::new(program, BOUNDS, 1), "", &body);
     let seen: Vec<&str> = texts(&outside).into_iter().map(|(_, text)| text).collect();
     assert_eq!(
         seen,
@@ -151,18 +152,18 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_what_the_program_names() {
 
 #[test]
 fn a_process_gets_leans_variables_and_no_others() {
-    // Cargo sets some for the tests that it starts.
-    let ours = |name: &str| name.starts_with("CARGO");
+    // Cargo sets some variables for the tests that it starts.
+    let is_cargos = |name: &str| name.starts_with("CARGO");
     for jail in [Some(Jail::None), jail()].into_iter().flatten() {
         let mut program = stand_in_for_lean(jail);
         program.env = vec![("GIVEN".to_owned(), "1".to_owned())];
-        let said = said(&Compiler::new(program, BOUNDS, 1), "", "variables");
-        let names: Vec<&str> = said.body[0].data.split(' ').collect();
+        let messages = messages(&Compiler::new(program, BOUNDS, 1), "", "variables");
+        let names: Vec<&str> = messages.body[0].data.split(' ').collect();
         assert!(
             names.contains(&"PATH") && names.contains(&"GIVEN"),
             "{names:?}"
         );
-        assert!(!names.iter().any(|name| ours(name)), "{names:?}");
+        assert!(!names.iter().any(|name| is_cargos(name)), "{names:?}");
     }
 }
 
@@ -182,7 +183,7 @@ fn replay(jail: Jail) -> Replay {
 }
 
 #[test]
-fn a_checker_reads_what_was_compiled_and_has_the_last_word() {
+fn a_checker_reads_the_compiled_module_and_can_object_to_it() {
     let jails = [Some(Jail::None), jail()];
     for jail in jails.into_iter().flatten() {
         let replay = replay(jail);
@@ -198,7 +199,7 @@ fn a_checker_reads_what_was_compiled_and_has_the_last_word() {
     }
 }
 
-/// A process that runs a proof may put anything where its compiled module should be.
+/// A process that runs a proof may put anything in place of its compiled module.
 #[test]
 fn a_link_pipe_or_folder_in_place_of_a_compiled_module_is_not_read() {
     let Some(jail) = jail() else { return };
@@ -221,15 +222,15 @@ fn without_a_jail_written_bytes_are_counted() {
     }
 }
 
-/// Nothing of it is written to a disk: neither what has a name, nor what had one, or never did.
+/// No file is written to a disk, whether it has a name, had one, or never had one.
 #[test]
-fn in_a_jail_no_more_can_be_written_than_there_is_room_for_in_memory() {
+fn in_a_jail_no_more_can_be_written_than_its_memory_limit_allows() {
     let Some(jail) = jail() else { return };
-    // One that lies in a folder that is emptied, and one that does not.
+    // A folder inside one of the emptied folders, and a folder outside them.
     for place in ["/tmp", env!("CARGO_TARGET_TMPDIR")] {
         let folder = tempfile::tempdir_in(place).unwrap();
         let body = format!("hoard\nhoard {}", folder.path().display());
-        let inside = said(&lean(jail), "", &body);
+        let inside = messages(&lean(jail), "", &body);
         let [(1, own), (2, "0")] = texts(&inside)[..] else {
             panic!("{inside:?}")
         };
@@ -242,17 +243,17 @@ fn in_a_jail_no_more_can_be_written_than_there_is_room_for_in_memory() {
     );
 }
 
-/// In one of its own it could mount as much memory as it likes.
+/// In a user namespace of its own, a process could mount any amount of memory.
 #[test]
-fn a_process_in_a_jail_makes_no_user_namespace() {
+fn a_process_in_a_jail_cannot_create_a_user_namespace() {
     let Some(jail) = jail() else { return };
-    let inside = said(&lean(jail), "", "leave");
+    let inside = messages(&lean(jail), "", "leave");
     assert_eq!(texts(&inside), [(1, "stays")]);
-    let outside = said(&lean(Jail::None), "", "leave");
+    let outside = messages(&lean(Jail::None), "", "leave");
     assert_eq!(
         texts(&outside),
         [(1, "left")],
-        "what the test would see without one"
+        "what the test would see without a jail"
     );
 }
 
@@ -268,7 +269,7 @@ fn no_more_processes_run_at_a_time_than_are_allowed() {
     let mut spans: Vec<(f64, f64)> = times
         .iter()
         .map(|compiled| {
-            let (from, to) = compiled.said.body[0].data.split_once(' ').unwrap();
+            let (from, to) = compiled.messages.body[0].data.split_once(' ').unwrap();
             (from.parse().unwrap(), to.parse().unwrap())
         })
         .collect();
@@ -280,7 +281,7 @@ fn no_more_processes_run_at_a_time_than_are_allowed() {
 }
 
 #[test]
-fn a_project_that_is_not_one_says_what_to_do() {
+fn the_error_for_a_folder_that_is_not_a_project_names_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     for dir in [folder.path().to_owned(), folder.path().join("nowhere")] {
         let error = Project::open(&dir).unwrap_err().to_string();

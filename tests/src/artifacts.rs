@@ -1,4 +1,4 @@
-//! The real things that tests run on, found where users' are: in the cache folder, and in a folder of data sets beside the repository.
+//! The real artifacts that tests run on. They are in the cache folder, like a user's, and in a folder of data sets beside the repository.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,19 @@ use datasets::fetch::{Kind, locate};
 
 use crate::programs::{rapid_verifier, run};
 
-/// SmolLM2-135M-Instruct as a GGUF file. `None` after saying loudly that the test is skipped.
+/// SmolLM2-135M-Instruct as a GGUF file. `None` if it was not fetched; prints that the test is skipped.
 #[must_use]
 pub fn model() -> Option<PathBuf> {
     let folder = artifact(Kind::Model, "smollm2-135m-instruct")?;
-    let found = std::fs::read_dir(&folder)
+    let file = std::fs::read_dir(&folder)
         .ok()?
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|e| e == "gguf"));
-    Some(found.unwrap_or_else(|| panic!("{} holds no GGUF file", folder.display())))
+    Some(file.unwrap_or_else(|| panic!("{} has no GGUF file", folder.display())))
 }
 
-/// The sandbox's Python. `None` after saying loudly that the test is skipped.
+/// The sandbox's Python. `None` if it was not fetched; prints that the test is skipped.
 #[must_use]
 pub fn sandbox() -> Option<PathBuf> {
     artifact(Kind::Sandbox, "python-wasi")
@@ -27,10 +27,10 @@ pub fn sandbox() -> Option<PathBuf> {
 /// Copies the sandbox's compiled module, with its key and tag, into `folder`, and returns its path there.
 ///
 /// # Panics
-/// Where code cannot be judged here.
+/// If code cannot be judged here.
 #[must_use]
 pub fn compiled(folder: &Path) -> PathBuf {
-    // Whoever loads a module makes it the newest.
+    // Loading a module makes it the newest.
     let _ = run(&mut rapid_verifier(["doctor"])).success();
     let from = datasets::fetch::home().join("verifier/wasm/compiled");
     let module = std::fs::read_dir(&from)
@@ -51,24 +51,24 @@ pub fn compiled(folder: &Path) -> PathBuf {
 }
 
 fn artifact(kind: Kind, name: &str) -> Option<PathBuf> {
-    let found = locate(kind, name);
-    if found.is_none() {
+    let path = locate(kind, name);
+    if path.is_none() {
         skipped(&format!(
             "{name} is not in the cache folder: rapid fetch {}:{name}",
             kind.word()
         ));
     }
-    found
+    path
 }
 
-/// Whether tests that take tens of minutes run whole: `RAPID_TEST_LONG=1`.
+/// Whether tests that take tens of minutes run in full: `RAPID_TEST_LONG=1`.
 #[must_use]
 pub fn long() -> bool {
     std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1")
 }
 
-/// Says on stderr that a test did not run. scripts/test.sh repeats these lines at its end.
-pub fn skipped(why: &str) {
+/// Prints on stderr that a test did not run, with the reason. scripts/test.sh repeats these lines at its end.
+pub fn skipped(reason: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    eprintln!("SKIPPED: {test}: {why}");
+    eprintln!("SKIPPED: {test}: {reason}");
 }

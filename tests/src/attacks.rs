@@ -1,8 +1,8 @@
-//! The hostile completions of `tests/attacks/`, and those that are honest but odd.
+//! The hostile completions of `tests/attacks/`, and unusual ones that are honest.
 //!
-//! A case is a file in the folder of its family. Its first lines, each behind a `#`, say what it tries, which verdicts it may have (`verdict:`),
-//! and which tasks of `tasks.jsonl` it is for (`task:`; the four forms of one task where it does not say). A `.py` file is a completion as it
-//! stands; in a `.txt` file the completion begins behind the first blank line. What no text file can hold is made here.
+//! A case is a file in the folder of its family. Its first lines, each after a `#`, state what it tries, which verdicts it may have (`verdict:`),
+//! and for which tasks of `tasks.jsonl` it is (`task:`; by default the four forms of one task). A `.py` file is a completion as it stands; in a
+//! `.txt` file the completion begins after the first blank line. Completions that a text file cannot contain are built here.
 
 use std::path::Path;
 
@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 
 use crate::repository::root;
 
-/// The forms of one task: values, assertions, a `unittest` class, and a function to go on with, with a `check`.
+/// The forms of one task: values, assertions, a `unittest` class, and a function to be continued, with a `check`.
 const FORMS: [&str; 4] = ["values", "asserts", "unittest", "check"];
-const RIGHT: &str = "def solve(xs):\n    return sorted(x * x for x in xs if x % 2 == 0)\n";
+const CORRECT: &str = "def solve(xs):\n    return sorted(x * x for x in xs if x % 2 == 0)\n";
 const MEGABYTE: usize = 1 << 20;
 
-/// One completion, what it is for and what may become of it.
+/// A completion, its tasks and its allowed verdicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Its family, `honest` included.
+    /// Its family, such as `honest`.
     pub family: String,
-    /// Unique in its family.
+    /// Its name, which is unique in its family.
     pub name: String,
     /// Names of the tasks.
     pub tasks: Vec<String>,
-    /// Verdicts that are right.
+    /// The allowed verdicts.
     pub verdicts: Vec<String>,
-    /// The completion as a JSON string, quotes included.
+    /// The completion as a JSON string with quotes.
     pub completion: String,
 }
 
 impl Case {
-    /// The same, on the first of its tasks alone.
+    /// The same case with only its first task.
     #[must_use]
     pub fn on_one_task(mut self) -> Case {
         self.tasks.truncate(1);
@@ -50,7 +50,7 @@ impl Case {
         self.request_after("", task)
     }
 
-    /// The same behind a prompt, of which verdicts do not depend, but under which no other request's verdict is kept.
+    /// The body with a prompt. Verdicts do not depend on it, but it makes the request's cache key unique.
     #[must_use]
     pub fn request_after(&self, prompt: &str, task: &str) -> String {
         let head = json!({ "id": self.id(), "task": format!("tasks/{task}"), "prompt": prompt });
@@ -62,7 +62,7 @@ impl Case {
         )
     }
 
-    /// The same with `line` behind the completion.
+    /// The same case with `line` after the completion.
     #[must_use]
     pub fn with_line(&self, line: &str) -> Case {
         let open = &self.completion[..self.completion.len() - 1];
@@ -79,22 +79,22 @@ pub fn folder() -> std::path::PathBuf {
     root().join("tests/attacks")
 }
 
-/// Every case; in the texts of files, each of `places` (a name and what stands for it) is filled in.
+/// Every case. In the texts of files, each of `placeholders` is replaced: a name and its value.
 ///
 /// # Panics
-/// Where a file is no case.
+/// If a file is not a case.
 #[must_use]
-pub fn all(places: &[(&str, &str)]) -> Vec<Case> {
-    let mut cases = made();
+pub fn all(placeholders: &[(&str, &str)]) -> Vec<Case> {
+    let mut cases = built();
     for family in folders(&folder()) {
-        let name = file_name(&family);
+        let family_name = file_name(&family);
         for file in files(&family) {
             let mut text = std::fs::read_to_string(&file)
                 .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            for (place, content) in places {
-                text = text.replace(place, content);
+            for (name, value) in placeholders {
+                text = text.replace(name, value);
             }
-            let case = read(&name, &file, &text)
+            let case = read(&family_name, &file, &text)
                 .unwrap_or_else(|| panic!("{} has no `# verdict:`", file.display()));
             cases.push(case);
         }
@@ -148,8 +148,8 @@ fn read(family: &str, file: &Path, text: &str) -> Option<Case> {
     })
 }
 
-/// Cases that a text file cannot hold, or that are too large for one.
-fn made() -> Vec<Case> {
+/// Cases that a text file cannot contain, or that are too large for one.
+fn built() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name: &str, verdict: &str, completion: String| {
         cases.push(Case {
@@ -168,7 +168,7 @@ fn made() -> Vec<Case> {
     add("empty_block", "malformed", text("```python\n\n```\n"));
     add(
         "fences_only",
-        // The first 200 count, and behind them is text.
+        // Only the first 200 fences count, and the rest is text.
         "incorrect",
         text(&"```\n".repeat(MEGABYTE / 4)),
     );
@@ -178,42 +178,42 @@ fn made() -> Vec<Case> {
         text(&" \n".repeat(MEGABYTE / 2)),
     );
 
-    // Lines with such a byte are no Python. Without its first, the function's body goes on where the task's prefix has begun it.
+    // Lines with such a byte are not Python. Without its first line, the function's body continues the task's prefix.
     add(
         "nul_first",
         "incorrect correct",
-        text(&format!("\0{RIGHT}")),
+        text(&format!("\0{CORRECT}")),
     );
     add(
         "nul_inside",
         "incorrect correct",
-        text(&RIGHT.replace("xs)", "xs) \0")),
+        text(&CORRECT.replace("xs)", "xs) \0")),
     );
-    add("nul_last", "correct", text(&format!("{RIGHT}\0")));
+    add("nul_last", "correct", text(&format!("{CORRECT}\0")));
     add(
         "nul_in_prose",
         "correct",
-        text(&format!("\0\0\n{}\0", block(RIGHT))),
+        text(&format!("\0\0\n{}\0", block(CORRECT))),
     );
     add(
         "carriage_returns",
         "correct",
-        text(&RIGHT.replace('\n', "\r\n")),
+        text(&CORRECT.replace('\n', "\r\n")),
     );
     add(
         "carriage_returns_in_a_block",
         "correct",
-        text(&block(RIGHT).replace('\n', "\r\n")),
+        text(&block(CORRECT).replace('\n', "\r\n")),
     );
     add(
         "carriage_returns_alone",
         "correct",
-        text(&RIGHT.replace('\n', "\r")),
+        text(&CORRECT.replace('\n', "\r")),
     );
     add(
         "line_separators",
         "incorrect",
-        text(&RIGHT.replace('\n', "\u{2028}")),
+        text(&CORRECT.replace('\n', "\u{2028}")),
     );
     let controls: String = (1..32_u8)
         .filter(|c| !b"\n\r".contains(c))
@@ -222,20 +222,20 @@ fn made() -> Vec<Case> {
     add(
         "control_characters",
         "correct",
-        text(&format!("# {controls}\u{7f}\u{85}\n{RIGHT}")),
+        text(&format!("# {controls}\u{7f}\u{85}\n{CORRECT}")),
     );
     add(
         "planes",
         "correct",
         text(&format!(
-            "{RIGHT}# \u{10ffff}\u{1f600}\u{fffe}\u{e000}\u{feff}\n"
+            "{CORRECT}# \u{10ffff}\u{1f600}\u{fffe}\u{e000}\u{feff}\n"
         )),
     );
 
     add(
         "half_a_character_in_a_comment",
         "correct",
-        format!("\"{}# \\ud83d\"", RIGHT.replace('\n', "\\n")),
+        format!("\"{}# \\ud83d\"", CORRECT.replace('\n', "\\n")),
     );
     add(
         "half_a_character_in_code",
@@ -252,7 +252,7 @@ fn made() -> Vec<Case> {
     add(
         "comments_by_the_megabyte",
         "correct",
-        text(&format!("{comments}{RIGHT}")),
+        text(&format!("{comments}{CORRECT}")),
     );
     add(
         "prose_by_the_megabyte",
@@ -260,13 +260,13 @@ fn made() -> Vec<Case> {
         text(&format!(
             "{}\n{}",
             "So. ".repeat(MEGABYTE / 4),
-            block(RIGHT)
+            block(CORRECT)
         )),
     );
     add(
         "text_by_the_megabyte",
         "correct",
-        text(&format!("TEXT = '{}'\n{RIGHT}", "x".repeat(MEGABYTE))),
+        text(&format!("TEXT = '{}'\n{CORRECT}", "x".repeat(MEGABYTE))),
     );
     add(
         "name_by_the_megabyte",
@@ -282,7 +282,7 @@ fn made() -> Vec<Case> {
     add(
         "open_fences",
         "correct",
-        text(&format!("{}{RIGHT}", "```python\n".repeat(1000))),
+        text(&format!("{}{CORRECT}", "```python\n".repeat(1000))),
     );
     let nested: String = (0..200)
         .map(|depth| format!("{}if 1:\n", " ".repeat(depth)))
@@ -291,7 +291,7 @@ fn made() -> Vec<Case> {
     cases
 }
 
-/// Characters that make no sense, the same each time.
+/// Pseudorandom characters, the same each time.
 fn noise(length: usize) -> String {
     let mut state = 1_u32;
     let mut next = || {
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_cases_as_are_claimed_and_each_names_tasks_that_exist() {
+    fn there_are_enough_cases_and_each_names_existing_tasks_and_verdicts() {
         let cases = all(&[]);
         let tasks = std::fs::read_to_string(folder().join("tasks.jsonl")).unwrap();
         let honest = cases.iter().filter(|case| case.family == "honest").count();

@@ -1,4 +1,4 @@
-//! Which files of a crate import which, by their `use` declarations.
+//! The imports between the files of a crate, from their `use` declarations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use syn::{Attribute, File, Item, UseTree};
 /// imports between a module and its own submodules.
 #[derive(Debug, Default)]
 pub struct Imports {
-    /// By importing module.
+    /// The imported modules, by importing module.
     pub edges: BTreeMap<Module, BTreeSet<Module>>,
 }
 
@@ -23,9 +23,9 @@ pub struct Circle {
     pub parent: Module,
     /// The children.
     pub modules: Vec<String>,
-    /// How many of them have submodules.
+    /// The number of children with submodules.
     pub folders: usize,
-    /// One import for each arrow between two of them.
+    /// One import for each edge between two of them.
     pub imports: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Imports {
     /// Reads a crate from its root file.
     ///
     /// # Panics
-    /// Where a file cannot be read or parsed.
+    /// If a file cannot be read or parsed.
     #[must_use]
     pub fn of_crate(root: &Path) -> Self {
         let mut files = BTreeMap::new();
@@ -57,7 +57,7 @@ impl Imports {
         imports
     }
 
-    /// The circles among the children of each module, a child and its submodules counted as one.
+    /// The circles among the children of each module, where a child includes its submodules.
     #[must_use]
     pub fn circles(&self) -> Vec<Circle> {
         let mut parents: BTreeSet<&[String]> = BTreeSet::new();
@@ -76,36 +76,36 @@ impl Imports {
                 .starts_with(parent)
                 .then(|| module.get(parent.len()).cloned())?
         };
-        let mut arrows: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        let mut edges: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         for (from, targets) in &self.edges {
             for to in targets {
                 if let (Some(a), Some(b)) = (child(from), child(to))
                     && a != b
                 {
                     let import = format!("{} imports {}", from.join("::"), to.join("::"));
-                    arrows.entry(a).or_default().entry(b).or_insert(import);
+                    edges.entry(a).or_default().entry(b).or_insert(import);
                 }
             }
         }
         let reachable = |from: &String| -> BTreeSet<String> {
-            let (mut seen, mut left) = (BTreeSet::new(), vec![from.clone()]);
-            while let Some(next) = left.pop() {
-                for to in arrows.get(&next).into_iter().flat_map(BTreeMap::keys) {
+            let (mut seen, mut pending) = (BTreeSet::new(), vec![from.clone()]);
+            while let Some(next) = pending.pop() {
+                for to in edges.get(&next).into_iter().flat_map(BTreeMap::keys) {
                     if seen.insert(to.clone()) {
-                        left.push(to.clone());
+                        pending.push(to.clone());
                     }
                 }
             }
             seen
         };
         let reach: BTreeMap<&String, BTreeSet<String>> =
-            arrows.keys().map(|from| (from, reachable(from))).collect();
+            edges.keys().map(|from| (from, reachable(from))).collect();
         let mut circles = BTreeSet::new();
-        for (from, there) in &reach {
-            if !there.contains(*from) {
+        for (from, targets) in &reach {
+            if !targets.contains(*from) {
                 continue;
             }
-            let members: Vec<String> = there
+            let members: Vec<String> = targets
                 .iter()
                 .filter(|to| reach.get(to).is_some_and(|back| back.contains(*from)))
                 .cloned()
@@ -120,7 +120,7 @@ impl Imports {
                 .count();
             let imports = members
                 .iter()
-                .flat_map(|a| arrows.get(a).into_iter().flatten())
+                .flat_map(|a| edges.get(a).into_iter().flatten())
                 .filter(|(b, _)| members.contains(b))
                 .map(|(_, import)| import.clone())
                 .collect();
@@ -140,7 +140,7 @@ fn is_own(a: &[String], b: &[String]) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }
 
-/// Reads the file of `module`, and of its submodules. `owns_folder`: whether submodules lie beside the file, as those of `mod.rs` and of a crate's root do.
+/// Reads the file of `module` and those of its submodules. `owns_folder`: whether submodules are beside the file, as for `mod.rs` and a crate's root.
 fn read(path: &Path, module: &[String], owns_folder: bool, files: &mut BTreeMap<Module, File>) {
     let source =
         std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -181,7 +181,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// A `use` declaration: the name that it brings in (`*` for all), and its path.
+/// A `use` declaration: the name that it imports (`*` for all), and its path.
 type Use = (String, Vec<String>);
 
 fn uses(file: &File) -> Vec<Use> {
@@ -220,10 +220,10 @@ fn flatten(tree: &UseTree, prefix: &mut Vec<String>, uses: &mut Vec<Use>) {
     }
 }
 
-/// Re-exports followed at most; more would be a circle of them.
+/// Maximum re-exports that are followed; more would be a circle of re-exports.
 const MAX_REEXPORTS: usize = 8;
 
-/// The module of this crate where what a path names is defined: its longest prefix that is a module, re-exports followed. `None` for other crates.
+/// The module of this crate that defines the item at a path: the longest prefix that is a module, after following re-exports. `None` for other crates.
 fn resolve(
     module: &[String],
     path: &[String],
@@ -263,7 +263,10 @@ fn resolve(
         rest = after;
     }
     let exported = rest.first().and_then(|name| {
-        let found = uses.get(&at)?.iter().find(|(brought, _)| brought == name)?;
+        let found = uses
+            .get(&at)?
+            .iter()
+            .find(|(imported, _)| imported == name)?;
         (depth < MAX_REEXPORTS && at != module)
             .then(|| resolve(&at, &found.1, uses, depth + 1))
             .flatten()

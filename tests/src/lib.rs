@@ -1,4 +1,4 @@
-//! What the end-to-end tests stand on: the repository's files, the built programs, and the artifacts that they need.
+//! Support for the system tests: the repository's files, the built programs, and the artifacts that tests need.
 
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,21 @@
-//! What a process has in memory, by Linux's own account.
+//! The memory of a process, as Linux reports it.
 
 use std::fmt;
 
 /// Bytes of memory of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Pages that are there, shared ones counted wherever they are mapped.
+    /// Resident pages; a shared page counts in full.
     pub resident: u64,
-    /// The same, but of a page that is shared only this process's part.
+    /// Resident pages; a shared page counts with this process's part.
     pub own: u64,
 }
 
 impl Memory {
-    /// Of the process of this number.
+    /// The memory of the process with this id.
     ///
     /// # Panics
-    /// Where there is none, or no Linux.
+    /// If there is no such process, or the system is not Linux.
     #[must_use]
     pub fn of(process: u32) -> Memory {
         let path = format!("/proc/{process}/smaps_rollup");

@@ -1,4 +1,4 @@
-//! The two programs as a user runs them: built before (`cargo build --release`), started here, watched, and stopped.
+//! Starts, watches and stops the two programs as a user does. They have to be built before (`cargo build --release`).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use crate::memory::Memory;
 
-/// Longest that any one call of a program may take.
+/// Time limit for a call of a program.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
-/// The first start of a verifier prepares its sandbox, which compiles an interpreter.
+/// Time limit until a verifier is ready. Its first start prepares the sandbox, which compiles an interpreter.
 const READY: Duration = Duration::from_secs(30 * 60);
 
-/// The built program of this name, beside the folder that this test runs from.
+/// The path of the built program of this name, beside the folder of the running test.
 ///
 /// # Panics
-/// Where it is not built.
+/// If it is not built.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
@@ -49,28 +49,28 @@ pub fn rapid_verifier<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
 
 fn with_arguments<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(program(name));
-    // On a machine with a GPU, too, these tests are of the CPU.
+    // These tests use the CPU on machines with a GPU, too.
     command.env("CUDA_VISIBLE_DEVICES", "");
     command.args(arguments).stdin(Stdio::null());
     command
 }
 
-/// What a program did.
+/// The outcome of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Exit status; `None` where a signal ended it.
+    /// Exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed as its result.
+    /// Its standard output.
     pub stdout: String,
-    /// Everything else that it said.
+    /// Its standard error.
     pub stderr: String,
 }
 
 impl Outcome {
-    /// The outcome of a program that must have succeeded.
+    /// Asserts that the program succeeded.
     ///
     /// # Panics
-    /// Where it did not.
+    /// If it did not.
     #[must_use]
     #[track_caller]
     pub fn success(self) -> Self {
@@ -84,10 +84,10 @@ impl Outcome {
         self
     }
 
-    /// The one paragraph with which a program must have failed, having left with `code`.
+    /// Asserts that the program failed with exit code `code`, and returns its error, which is one paragraph.
     ///
     /// # Panics
-    /// Where it left otherwise, said nothing, panicked, or said more than a paragraph.
+    /// If it exited with another code, panicked, or printed no error or more than a paragraph.
     #[must_use]
     #[track_caller]
     pub fn failure(self, code: i32) -> String {
@@ -106,7 +106,7 @@ impl Outcome {
             .or_else(|| self.stderr.rfind("\nerror: "));
         let at = at.unwrap_or_else(|| panic!("no `error: ` in:\n{}", self.stderr));
         let paragraph = self.stderr[at..].trim().to_owned();
-        // A usage error has clap's form, with the usage below; ours is one line.
+        // clap's usage errors have the usage below them; other errors are one line.
         assert!(
             code == 2 || paragraph.lines().count() == 1,
             "more than a paragraph:\n{paragraph}"
@@ -115,10 +115,10 @@ impl Outcome {
     }
 }
 
-/// A loopback port that nobody listens on.
+/// A loopback port on which nothing listens.
 ///
 /// # Panics
-/// Where there is none.
+/// If there is none.
 #[must_use]
 pub fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -130,7 +130,7 @@ pub fn free_port() -> u16 {
 /// Runs a program to its end.
 ///
 /// # Panics
-/// Where it cannot be started, or takes longer than 15 minutes.
+/// If it cannot be started, or takes longer than 15 minutes.
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
     start(command).finish()
@@ -139,7 +139,7 @@ pub fn run(command: &mut Command) -> Outcome {
 /// Starts a program; its output goes to files, so that it never waits for a reader.
 ///
 /// # Panics
-/// Where it cannot be started.
+/// If it cannot be started.
 #[must_use]
 pub fn start(command: &mut Command) -> Running {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -157,7 +157,7 @@ pub fn start(command: &mut Command) -> Running {
     }
 }
 
-/// A program that has been started. Killed when dropped.
+/// A running program. It is killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -166,10 +166,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Waits for its end.
+    /// Waits until it has ended.
     ///
     /// # Panics
-    /// Where it takes longer than 15 minutes.
+    /// If it takes longer than 15 minutes.
     #[must_use]
     pub fn finish(self) -> Outcome {
         self.finish_within(LIMIT)
@@ -178,7 +178,7 @@ impl Running {
     /// As [`Running::finish`], for a program that may take longer.
     ///
     /// # Panics
-    /// Where it takes longer than `limit`.
+    /// If it takes longer than `limit`.
     #[must_use]
     pub fn finish_within(mut self, limit: Duration) -> Outcome {
         while self.ended().is_none() {
@@ -192,7 +192,7 @@ impl Running {
         self.outcome()
     }
 
-    /// Whether it has ended, and how.
+    /// The exit status, or `None` while it runs.
     ///
     /// # Panics
     /// Never for a child of this process.
@@ -200,13 +200,13 @@ impl Running {
         self.child.try_wait().expect("a child can be waited for")
     }
 
-    /// Its number among the system's processes.
+    /// The process id.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills it (SIGKILL: it can do nothing about it).
+    /// Kills it with SIGKILL.
     #[must_use]
     pub fn kill(mut self) -> Outcome {
         let _ = self.child.kill();
@@ -216,7 +216,7 @@ impl Running {
     /// Asks it to stop, as Ctrl-C does.
     ///
     /// # Panics
-    /// Where there is no `kill` program.
+    /// If there is no `kill` program.
     pub fn interrupt(&self) {
         let status = Command::new("kill")
             .args(["-INT", &self.child.id().to_string()])
@@ -225,7 +225,7 @@ impl Running {
         assert!(status.success(), "kill -INT {}: {status}", self.child.id());
     }
 
-    /// What it has said on stderr so far.
+    /// Its stderr so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.read("stderr")
@@ -253,10 +253,10 @@ impl Drop for Running {
     }
 }
 
-/// Waits until `done` answers, asking every 20 ms.
+/// Waits until `done` returns a value, and calls it every 20 ms.
 ///
 /// # Panics
-/// After `limit`, with what was waited for.
+/// After `limit`; the message has `what`.
 #[track_caller]
 pub fn wait_for<T>(what: &str, limit: Duration, mut done: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
@@ -269,7 +269,7 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut done: impl FnMut() -> Option
     }
 }
 
-/// A running `rapid-verifier serve` that keeps no verdicts on disk. Killed when dropped.
+/// A running `rapid-verifier serve` without a cache on disk. It is killed when dropped.
 #[derive(Debug)]
 pub struct Verifier {
     address: SocketAddr,
@@ -282,16 +282,16 @@ impl Verifier {
     /// Starts one on a free loopback port and waits until it is ready.
     ///
     /// # Panics
-    /// Where it does not become ready.
+    /// If it does not become ready.
     #[must_use]
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_with(arguments, &[])
     }
 
-    /// As [`Verifier::start`], with further variables in its environment.
+    /// As [`Verifier::start`], with additional environment variables.
     ///
     /// # Panics
-    /// Where it does not become ready.
+    /// If it does not become ready.
     #[must_use]
     pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let port = free_port();
@@ -311,31 +311,31 @@ impl Verifier {
         verifier
     }
 
-    /// Its address, as `--verifier` takes it.
+    /// Its address for `--verifier`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What it has said on stderr since its start.
+    /// Its stderr since its start.
     ///
     /// # Panics
-    /// Where it does not run.
+    /// If it does not run.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.running.as_ref().expect("the verifier runs").stderr()
     }
 
-    /// The memory that its process has now.
+    /// The current memory of its process.
     ///
     /// # Panics
-    /// Where it does not run.
+    /// If it does not run.
     #[must_use]
     pub fn memory(&self) -> Memory {
         Memory::of(self.running.as_ref().expect("the verifier runs").process())
     }
 
-    /// Kills it where it runs, and waits until nothing answers at its address.
+    /// Kills it if it runs, and waits until the process has ended.
     pub fn kill(&mut self) {
         if let Some(running) = self.running.take() {
             let _ = running.kill();
@@ -345,12 +345,12 @@ impl Verifier {
     /// Starts it again at the same address, and waits until it is ready.
     ///
     /// # Panics
-    /// Where it does not become ready.
+    /// If it does not become ready.
     pub fn restart(&mut self) {
         self.kill();
         let address = self.address.to_string();
-        let own = ["serve", "--listen", &address, "--no-disk-cache"].map(str::to_owned);
-        let mut command = rapid_verifier(own.iter().chain(&self.arguments));
+        let first = ["serve", "--listen", &address, "--no-disk-cache"].map(str::to_owned);
+        let mut command = rapid_verifier(first.iter().chain(&self.arguments));
         command.envs(self.environment.iter().cloned());
         let mut running = start(&mut command);
         wait_for("the verifier to be ready", READY, || {
@@ -366,10 +366,10 @@ impl Verifier {
         self.running = Some(running);
     }
 
-    /// One request to it.
+    /// Sends a request to it.
     ///
     /// # Panics
-    /// Where it does not answer.
+    /// If it does not answer.
     #[must_use]
     pub fn request(&self, method: &str, path: &str, body: &[u8]) -> Answer {
         request(self.address, method, path, body)
@@ -380,11 +380,11 @@ impl Verifier {
 /// An answer over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// `200`
+    /// The status code, such as `200`.
     pub status: u16,
-    /// The lines of its head.
+    /// The status line and the headers.
     pub head: String,
-    /// Its body.
+    /// The body.
     pub body: String,
 }
 
@@ -392,14 +392,14 @@ impl Answer {
     /// The body as JSON.
     ///
     /// # Panics
-    /// Where it is none.
+    /// If the body is not JSON.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
-/// One request by hand, so that a malformed one can be sent too.
+/// Sends a request without an HTTP library, so that it can be malformed.
 fn request(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(LIMIT))?;

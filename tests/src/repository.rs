@@ -8,23 +8,23 @@ use serde_json::Value;
 /// The repository's root.
 ///
 /// # Panics
-/// Never in a checkout: this crate lies in a folder of it.
+/// Never in a checkout, since this crate is in a folder of it.
 #[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .expect("the crate `tests` lies in the repository")
+        .expect("the crate `tests` is in the repository")
 }
 
-/// Every file under `folder` (relative to the root) with one of the endings; build outputs and git's own files left out.
+/// Every file under `folder` (relative to the root) with one of the endings, without build outputs and git's own files.
 ///
 /// # Panics
-/// Where a folder cannot be read.
+/// If a folder cannot be read.
 #[must_use]
 pub fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut left = vec![root().join(folder)];
-    while let Some(folder) = left.pop() {
+    let mut files = Vec::new();
+    let mut pending = vec![root().join(folder)];
+    while let Some(folder) = pending.pop() {
         for entry in std::fs::read_dir(&folder)
             .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         {
@@ -35,18 +35,18 @@ pub fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
                 .unwrap_or_default();
             if path.is_dir() {
                 if !matches!(name, "target" | ".git" | "runs") {
-                    left.push(path);
+                    pending.push(path);
                 }
             } else if endings.iter().any(|ending| name.ends_with(ending)) {
-                found.push(path);
+                files.push(path);
             }
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
-/// A path as it stands in the repository, for messages and comparisons.
+/// A path relative to the repository's root, for messages and comparisons.
 #[must_use]
 pub fn relative(path: &Path) -> String {
     path.strip_prefix(root())
@@ -55,10 +55,10 @@ pub fn relative(path: &Path) -> String {
         .to_string()
 }
 
-/// `cargo metadata` of the workspace, its dependencies left out.
+/// `cargo metadata` of the workspace, without its dependencies.
 ///
 /// # Panics
-/// Where cargo cannot read the manifests.
+/// If cargo cannot read the manifests.
 #[must_use]
 pub fn metadata() -> Value {
     serde_json::from_slice(&cargo(&[
@@ -71,10 +71,10 @@ pub fn metadata() -> Value {
     .expect("cargo metadata writes JSON")
 }
 
-/// The names of everything that a crate of the workspace links, itself included: its normal and build dependencies and theirs.
+/// The names of all crates that a crate of the workspace links, including itself: its normal and build dependencies and theirs.
 ///
 /// # Panics
-/// Where cargo cannot read the manifests.
+/// If cargo cannot read the manifests.
 #[must_use]
 pub fn links(package: &str) -> Vec<String> {
     let tree = cargo(&[
@@ -116,7 +116,7 @@ fn cargo(arguments: &[&str]) -> Vec<u8> {
     out.stdout
 }
 
-/// A Rust source with comments and the inside of string and character literals blanked, line by line as before.
+/// A Rust source without comments and without the contents of string and character literals, with the same lines.
 #[must_use]
 pub fn code_of(source: &str) -> String {
     let mut out = String::with_capacity(source.len());

@@ -1,4 +1,4 @@
-//! Completions of MBPP+'s tasks: a model's, with the verdicts that EvalPlus gave them, or those that were written for the excerpt.
+//! Completions of MBPP+'s tasks: a model's with EvalPlus's verdicts, or those that were written for the excerpt.
 
 use serde_json::Value;
 
@@ -7,22 +7,22 @@ use crate::data::Records;
 /// One completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// `mbppplus/2`
+    /// The task's id, such as `mbppplus/2`.
     pub task: String,
-    /// What was answered.
+    /// The text of the completion.
     pub completion: String,
-    /// Whether it is right: EvalPlus's word for a model's.
+    /// Whether it is correct: for a model's completion, EvalPlus's verdict.
     pub passed: bool,
 }
 
-/// Numbers of the tasks of which sample or own solution takes more than a tenth of a second of a core: all but a fortieth of the whole.
+/// Numbers of the tasks whose sample or own solution takes more than a tenth of a second of a core. They take all but a fortieth of the total time.
 const HEAVY: &[u32] = &[
     61, 67, 84, 96, 123, 126, 162, 239, 247, 255, 256, 260, 267, 271, 287, 300, 301, 389, 392, 406,
     453, 462, 583, 589, 592, 603, 605, 608, 630, 739, 745, 752, 781, 797,
 ];
 
 impl Sample {
-    /// Whether it takes some hundredths of a second.
+    /// Whether it takes only some hundredths of a second.
     #[must_use]
     pub fn light(&self) -> bool {
         !HEAVY
@@ -31,10 +31,10 @@ impl Sample {
     }
 }
 
-/// All of them.
+/// All completions with their verdicts.
 ///
 /// # Panics
-/// Where the file is not there, or not what it should be.
+/// If the file does not exist or has another form.
 #[must_use]
 pub fn labelled(data: &Records) -> Vec<Sample> {
     let path = data.samples();

@@ -1,27 +1,27 @@
-//! The shell commands of a Markdown page, and the outputs that it prints below them.
+//! The shell commands of a Markdown page, and the outputs below them.
 
 use std::mem::take;
 
-/// One command of a page.
+/// A command of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// As the page has it, without its comment and without a trailing `&`.
+    /// Its text, without its comment and without a trailing `&`.
     pub text: String,
     /// Whether it ends in `&`.
     pub background: bool,
-    /// What the page prints directly below it: the block's language and text.
+    /// The output directly below it: the block's language and text.
     pub output: Option<(String, String)>,
 }
 
 impl Shown {
-    /// The words up to quotes: enough to tell a program and its flags.
+    /// The words of the command, split at whitespace without regard to quotes: enough to find the program and its flags.
     #[must_use]
     pub fn words(&self) -> Vec<&str> {
         self.text.split_whitespace().collect()
     }
 }
 
-/// Text files of a page: those of its blocks in JSON whose introduction names a file as a code span.
+/// The text files of a page: its JSON blocks whose introduction names a file in a code span.
 #[must_use]
 pub fn files(page: &str) -> Vec<(String, String)> {
     let (mut files, mut prose) = (Vec::new(), String::new());
@@ -29,12 +29,12 @@ pub fn files(page: &str) -> Vec<(String, String)> {
         match part {
             Part::Prose(text) => prose = text,
             Part::Block(language, text) => {
-                let named = prose
+                let name = prose
                     .split('`')
                     .skip(1)
                     .step_by(2)
                     .find(|span| span.ends_with(".jsonl") && !span.contains('/'));
-                if let (Some(name), "json") = (named, language.as_str()) {
+                if let (Some(name), "json") = (name, language.as_str()) {
                     files.push((name.to_owned(), text));
                 }
             }
@@ -71,7 +71,7 @@ enum Part {
     Block(String, String),
 }
 
-/// A page as prose and blocks in turn.
+/// Splits a page into prose and blocks, which alternate.
 fn parts(page: &str) -> Vec<Part> {
     let (mut parts, mut text) = (Vec::new(), String::new());
     let mut block: Option<String> = None;
@@ -92,14 +92,14 @@ fn parts(page: &str) -> Vec<Part> {
     parts
 }
 
-/// A block's commands: a line each, where it does not end inside quotes or with a backslash.
+/// Splits a block into commands: one per line, unless the line ends inside quotes or with a backslash.
 fn split(block: &str) -> Vec<Shown> {
     let (mut commands, mut text) = (Vec::new(), String::new());
     let (mut quote, mut comment, mut before) = (None, false, '\n');
     let mut letters = block.chars().peekable();
     while let Some(c) = letters.next() {
         if c == '\\' && quote != Some('\'') && !comment {
-            // A line that goes on, or any other letter taken as it is.
+            // A continued line, or any other escaped character, which is copied.
             match letters.next() {
                 Some('\n') | None => {}
                 Some(other) => text.extend([c, other]),
@@ -146,7 +146,7 @@ mod tests {
     const PAGE: &str = "Say this is `a.jsonl`:\n\n```json\n{}\n```\n\nThen:\n\n```sh\none --x 1   # said\ntwo & # runs on\nthree 'a\n b' \\\n  --y\n```\n\n```json\n{\"z\": 1}\n```\n\nIt ends with\n\n```text\nno output of a command\n```\n";
 
     #[test]
-    fn a_page_is_its_commands_and_files() {
+    fn a_page_is_split_into_commands_outputs_and_files() {
         let commands = commands(PAGE);
         let texts: Vec<&str> = commands.iter().map(|shown| shown.text.as_str()).collect();
         assert_eq!(texts, ["one --x 1", "two", "three 'a\n b'   --y"]);

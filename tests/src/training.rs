@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::programs::{Running, Verifier, rapid, start, wait_for};
 
-/// Longest wait for one update of the small runs here.
-const UPDATE: Duration = Duration::from_secs(300);
+/// Time limit for one update of the small runs here.
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A run folder and the command line that fills it.
+/// A run folder and the command line of its run.
 pub struct Job {
     arguments: Vec<String>,
     /// The run folder.
@@ -25,10 +25,10 @@ pub struct Job {
 }
 
 impl Job {
-    /// A run of a recipe with more options.
+    /// A run of a recipe with additional options.
     #[must_use]
     pub fn new(folder: &Path, recipe: &str, verifier: &Verifier, more: &[String]) -> Self {
-        let own = [
+        let first = [
             "train",
             "--recipe",
             recipe,
@@ -41,18 +41,18 @@ impl Job {
         ]
         .map(str::to_owned);
         Self {
-            arguments: own.into_iter().chain(more.iter().cloned()).collect(),
+            arguments: first.into_iter().chain(more.iter().cloned()).collect(),
             folder: folder.to_owned(),
         }
     }
 
-    /// Starts it.
+    /// Starts the run.
     #[must_use]
     pub fn start(&self) -> Running {
         start(&mut rapid(&self.arguments))
     }
 
-    /// Goes on with it.
+    /// Resumes the run.
     #[must_use]
     pub fn resume(&self) -> Running {
         start(&mut rapid([
@@ -62,14 +62,14 @@ impl Job {
         ]))
     }
 
-    /// Whole lines of `metrics.jsonl`.
+    /// The complete lines of `metrics.jsonl`.
     #[must_use]
     pub fn metrics(&self) -> String {
         let text = std::fs::read_to_string(self.folder.join("metrics.jsonl")).unwrap_or_default();
         text[..text.rfind('\n').map_or(0, |end| end + 1)].to_owned()
     }
 
-    /// The same, read.
+    /// The parsed lines of `metrics.jsonl`.
     #[must_use]
     pub fn lines(&self) -> Vec<Value> {
         self.metrics()
@@ -81,7 +81,7 @@ impl Job {
     /// Waits until `count` updates are in the metrics.
     #[track_caller]
     pub fn reach(&self, running: &mut Running, count: usize) {
-        wait_for(&format!("update {count}"), UPDATE, || {
+        wait_for(&format!("update {count}"), UPDATE_TIMEOUT, || {
             let done = self.metrics().lines().count() >= count;
             assert!(
                 done || running.ended().is_none(),
@@ -92,13 +92,13 @@ impl Job {
         });
     }
 
-    /// Every completion that training drew, as `samples/` keeps them.
+    /// Every completion that training sampled, from the files in `samples/`.
     #[must_use]
     pub fn samples(&self) -> Vec<Value> {
-        let mut found = Vec::new();
+        let mut samples = Vec::new();
         for entry in std::fs::read_dir(self.folder.join("samples")).unwrap() {
             let path = entry.unwrap().path();
-            // Beside each stands a page for people.
+            // Beside each file is a page for people, which is skipped.
             if path
                 .extension()
                 .is_none_or(|extension| extension != "jsonl")
@@ -106,16 +106,16 @@ impl Job {
                 continue;
             }
             let text = std::fs::read_to_string(path).unwrap();
-            found.extend(
+            samples.extend(
                 text.lines()
                     .map(|line| serde_json::from_str::<Value>(line).unwrap()),
             );
         }
-        found
+        samples
     }
 }
 
-/// Settings under which a small model repeats a number rightly about every other time, so that each update has something to learn.
+/// Settings with which a small model repeats a number correctly about every other time, so that each update has a gradient.
 #[must_use]
 pub fn repeating(folder: &Path) -> Vec<String> {
     let mut tasks = String::new();
@@ -145,7 +145,7 @@ pub fn repeating(folder: &Path) -> Vec<String> {
     set(&[&[dataset.as_str(), template.as_str()][..], &rest].concat())
 }
 
-/// `--set` before each.
+/// The keys, each after `--set`.
 #[must_use]
 pub fn set(keys: &[&str]) -> Vec<String> {
     keys.iter()

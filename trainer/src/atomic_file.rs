@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Files that a reader sees whole or not at all.
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// How the names of files begin that are not yet whole.
+/// The start of the names of partial files.
 const PREFIX: &str = ".rapid-partial-";
 
-/// Whether a file of this name is what a killed process left of one.
+/// Whether a file with this name is a partial file, which a killed process may leave.
 #[must_use]
 pub fn is_partial(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }
 
-/// A file written beside its place; [`AtomicFile::finish`] gives it its name. Dropped before that, nothing is left of it.
+/// A file that is written under another name in the same folder. [`AtomicFile::finish`] renames it. If it is dropped before, nothing remains of it.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: BufWriter<NamedTempFile>,
@@ -26,13 +26,12 @@ impl AtomicFile {
     /// Begins a file in the folder of `path`, which must exist.
     ///
     /// # Errors
-    /// What the system says; and where the path names something that is there and no regular file (a device, a pipe, a folder),
-    /// since renaming over it would destroy it.
+    /// The system's error. Also if the path exists and is not a regular file (a device, a pipe, a folder), since renaming would destroy it.
     pub fn create(path: &Path) -> io::Result<Self> {
-        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        if std::fs::metadata(path).is_ok_and(|existing| !existing.is_file()) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "it is there already and is no regular file, so it cannot be replaced; name another file",
+                "it exists and is not a regular file, so it cannot be replaced; name another file",
             ));
         }
         let folder = path
@@ -41,23 +40,23 @@ impl AtomicFile {
             .unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
-        // As other files are made, instead of for the owner alone.
+        // Readable by everyone, like other files; a temporary file is readable only by its owner.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
         Ok(Self {
             file: BufWriter::new(
                 builder
                     .tempfile_in(folder)
-                    .map_err(|error| no_file_in(folder, &error))?,
+                    .map_err(|error| folder_error(folder, &error))?,
             ),
             path: path.to_owned(),
         })
     }
 
-    /// Puts the file in its place, in one motion.
+    /// Renames the file to its path, atomically.
     ///
     /// # Errors
-    /// What the system says; what was in the place before is still there then.
+    /// The system's error; an earlier file at the path is then unchanged.
     pub fn finish(self) -> io::Result<()> {
         let file = self
             .file
@@ -69,14 +68,14 @@ impl AtomicFile {
     }
 }
 
-/// Says it of the folder that the user named, instead of a partial file that nobody has heard of.
-fn no_file_in(folder: &Path, error: &io::Error) -> io::Error {
+/// The error if the partial file cannot be created. It names the folder, which the user knows, and not the partial file.
+fn folder_error(folder: &Path, error: &io::Error) -> io::Error {
     let shown = folder.display();
     let reason = match error.kind() {
-        _ if !folder.is_dir() => format!("there is no folder {shown}; make it, or name another"),
-        // So say folders that are no place for files, such as /proc.
-        io::ErrorKind::NotFound => format!("{shown} takes no files; name another folder"),
-        kind => format!("no file can be made in {shown}: {kind}; name another folder"),
+        _ if !folder.is_dir() => format!("there is no folder {shown}; create it, or name another"),
+        // Folders that cannot hold files, such as /proc, give this error.
+        io::ErrorKind::NotFound => format!("{shown} cannot hold files; name another folder"),
+        kind => format!("no file can be created in {shown}: {kind}; name another folder"),
     };
     io::Error::new(error.kind(), reason)
 }
@@ -110,15 +109,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt");
         std::fs::write(&path, "old").unwrap();
-        let mut aside = AtomicFile::create(&path).unwrap();
-        aside.write_all(b"new").unwrap();
+        let mut file = AtomicFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
-        aside.finish().unwrap();
+        file.finish().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
     }
 
     #[test]
-    fn what_is_no_file_is_not_replaced() {
+    fn a_folder_or_a_device_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let error = AtomicFile::create(folder.path()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
@@ -127,16 +126,16 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_and_one_that_takes_no_files_are_named() {
+    fn a_missing_folder_and_one_that_cannot_hold_files_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("missing");
-        let said = |path: &Path| AtomicFile::create(path).unwrap_err().to_string();
-        let no_folder = format!("there is no folder {}; make it", missing.display());
-        assert!(said(&missing.join("a.txt")).starts_with(&no_folder));
+        let error = |path: &Path| AtomicFile::create(path).unwrap_err().to_string();
+        let no_folder = format!("there is no folder {}; create it", missing.display());
+        assert!(error(&missing.join("a.txt")).starts_with(&no_folder));
         #[cfg(target_os = "linux")]
         assert_eq!(
-            said(Path::new("/proc/a.txt")),
-            "/proc takes no files; name another folder"
+            error(Path::new("/proc/a.txt")),
+            "/proc cannot hold files; name another folder"
         );
     }
 

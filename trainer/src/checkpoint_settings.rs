@@ -1,7 +1,7 @@
-//! What a checkpoint carries of the run that made it: how its tasks were asked, and how it was evaluated, as `rapid.toml` beside the weights.
+//! The settings in a checkpoint of the run that made it, as `rapid.toml` beside the weights: how the run made prompts, and how it sampled in evaluations.
 //!
-//! The file has the prompt template's own text, so that it holds wherever the checkpoint is taken. It comes with weights from anywhere, so nothing in it is
-//! believed before a recipe with the same values would be; and it cannot name a verifier, or a variable that holds a token.
+//! The file has the text of the prompt template, so that the checkpoint can be moved anywhere. Because it may come with weights from anywhere, its values are checked like
+//! those of a recipe, and it cannot set a verifier's address or the variable that holds a token.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -17,34 +17,34 @@ use crate::data::PromptRenderer;
 /// The file's name in a checkpoint's folder.
 pub const NAME: &str = "rapid.toml";
 const VERSION: i64 = 1;
-/// A larger file is none of ours: a template with a dozen solved problems has some KB.
+/// Maximum size of the file. A template with a dozen solved problems has some KB.
 const MAX_BYTES: u64 = 1 << 20;
-/// Keys of `[data]` that say how tasks are asked.
+/// Keys of `[data]` that determine prompts.
 const DATA: [&str; 3] = ["dataset", "chat", "chat_date"];
-/// Keys of `[eval]` that say how completions are drawn.
+/// Keys of `[eval]` that determine how completions are sampled.
 const EVAL: [&str; 4] = ["temperature", "top_p", "top_k", "min_p"];
-/// Keys of `[verifier]` that say how answers are read and compared, where the recipe has them.
+/// Keys of `[verifier]` that determine how answers are read and compared, if the recipe has them.
 const VERIFIER: [&str; 3] = ["math_policy", "math_extraction", "code_extraction"];
 
-/// What `rapid eval` and `rapid generate` go by where the command line says nothing else.
+/// The settings that `rapid eval` and `rapid generate` use unless the command line gives others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckpointSettings {
     /// The file that it was read from.
     pub source: PathBuf,
-    /// How tasks were asked; `template` is a name for people.
+    /// How prompts were made; `template` is a name for people.
     pub data: Data,
-    /// What `data.template` names.
+    /// The template that `data.template` names.
     pub template: Template,
-    /// How completions were drawn, `max_tokens` included.
+    /// How completions were sampled, `max_tokens` included.
     pub eval: Eval,
-    /// `[verifier]`, without an address.
+    /// The keys of `[verifier]`, without an address.
     verifier: Table,
 }
 
-/// A file that cannot be gone by.
+/// The error for a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{path} says how the run that made this checkpoint asked its tasks, and cannot be used: {reason}. {remedy}"
+    "{path} has the settings of the run that made this checkpoint, and cannot be used: {reason}. {remedy}"
 )]
 pub struct CheckpointSettingsError {
     path: PathBuf,
@@ -56,18 +56,18 @@ pub struct CheckpointSettingsError {
 #[serde(deny_unknown_fields)]
 struct Content {
     version: i64,
-    made: Made,
-    template: Text,
+    made: CheckpointOrigin,
+    template: TemplateText,
     data: Table,
     eval: Table,
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     verifier: Table,
 }
 
-/// Where the checkpoint comes from; for people.
+/// The origin of the checkpoint, for people.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Made {
+struct CheckpointOrigin {
     by: String,
     model: String,
     algorithm: String,
@@ -77,19 +77,19 @@ struct Made {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Text {
+struct TemplateText {
     name: String,
     text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
 }
 
-/// What a run's checkpoints will carry.
+/// The settings file of a run's checkpoints.
 #[derive(Debug, Clone)]
 pub struct SettingsFile(Content);
 
 impl SettingsFile {
-    /// Of a run that asks its tasks so.
+    /// The settings file of a run with this configuration and this renderer.
     #[must_use]
     pub fn of(config: &Config, renderer: &PromptRenderer) -> Self {
         let table = Table::try_from(config).unwrap_or_default();
@@ -113,17 +113,17 @@ impl SettingsFile {
         let template = renderer.template();
         Self(Content {
             version: VERSION,
-            made: Made {
+            made: CheckpointOrigin {
                 by: concat!("rapid ", env!("CARGO_PKG_VERSION")).into(),
                 model,
                 algorithm: config.algorithm.preset.name().into(),
                 seed: config.run.seed,
                 step: 0,
             },
-            template: Text {
+            template: TemplateText {
                 name: match config.data.template.as_str() {
                     "auto" => format!("{}'s own", name_of(&config.data.dataset)),
-                    template => named(template).to_owned(),
+                    template => template_name(template).to_owned(),
                 },
                 text: template.text().to_owned(),
                 kind: template.kind.clone(),
@@ -141,17 +141,17 @@ impl SettingsFile {
         content.made.step = step;
         let text = toml::to_string(&content).expect("texts, numbers and lists have a TOML form");
         format!(
-            "# How the run that made this checkpoint asked its tasks and drew completions of them. `rapid eval` goes by it where the command line says nothing else.\n{text}"
+            "# How the run that made this checkpoint made prompts and sampled completions. `rapid eval` uses these settings unless the command line gives others.\n{text}"
         )
     }
 }
 
 impl CheckpointSettings {
-    /// What a model carries: a checkpoint's own file, or the configuration of the run folder that it lies in, where an older version made it. `None` for any other
-    /// model.
+    /// The settings of a model: those in a checkpoint's file, or, for a checkpoint of an older version without that file, those of the run folder that it is in. `None`
+    /// for any other model.
     ///
     /// # Errors
-    /// [`CheckpointSettingsError`], for a file that is there and cannot be used.
+    /// [`CheckpointSettingsError`] if the file exists and cannot be used.
     pub fn of(model: &Path) -> Result<Option<Self>, CheckpointSettingsError> {
         let own = model.join(NAME);
         if own.symlink_metadata().is_ok() {
@@ -163,21 +163,21 @@ impl CheckpointSettings {
         }
     }
 
-    /// How tasks are asked.
+    /// The renderer of the run's prompts.
     #[must_use]
     pub fn renderer(&self) -> PromptRenderer {
-        PromptRenderer::by(self.template.clone(), &self.data)
+        PromptRenderer::with_template(self.template.clone(), &self.data)
     }
 
-    /// A verifier's settings, with how answers are read and compared.
+    /// Adds the run's settings of how answers are read and compared to a verifier's settings.
     ///
     /// # Errors
-    /// [`CheckpointSettingsError`], for values that this version does not know.
+    /// [`CheckpointSettingsError`] for values that this version does not know.
     pub fn verifier(&self, settings: &Verifier) -> Result<Verifier, CheckpointSettingsError> {
         let refused = |error: String| CheckpointSettingsError {
             path: self.source.clone(),
             reason: format!("in [verifier], {}", one_line(&error)),
-            remedy: MEND,
+            remedy: REMEDY,
         };
         let mut table = Table::try_from(settings).map_err(|error| refused(error.to_string()))?;
         table.extend(self.verifier.clone());
@@ -187,9 +187,9 @@ impl CheckpointSettings {
     }
 }
 
-const MEND: &str = "Restore the file; or delete it, and give what it said on the command line (--template, --max-tokens, --temperature, --stop)";
+const REMEDY: &str = "Restore the file; or delete it, and give its settings on the command line (--template, --max-tokens, --temperature, --stop)";
 
-/// `config.toml` of the run folder that a folder is a checkpoint of.
+/// `config.toml` of the run folder that has this folder as a checkpoint.
 fn run_of(model: &Path) -> Option<PathBuf> {
     if !model.join("run.json").is_file() {
         return None;
@@ -206,7 +206,7 @@ fn of_run(path: &Path) -> Result<CheckpointSettings, CheckpointSettingsError> {
     let refused = |reason: String| CheckpointSettingsError {
         path: path.to_owned(),
         reason,
-        remedy: "Restore it, and the file of its prompt template, where it has one; or move the checkpoint out of the run's folder, and give what was set there on the command line (--template, --max-tokens, --temperature, --stop)",
+        remedy: "Restore it, and the file of its prompt template, if it has one; or move the checkpoint out of the run's folder, and give the settings on the command line (--template, --max-tokens, --temperature, --stop)",
     };
     let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
     let config = config::parse("it", &text, &[]).map_err(|error| refused(error.to_string()))?;
@@ -214,16 +214,16 @@ fn of_run(path: &Path) -> Result<CheckpointSettings, CheckpointSettingsError> {
     parse(path, &SettingsFile::of(&config, &renderer).text(0))
 }
 
-/// The file's text. What is no file, and more than any of ours has, is not read.
+/// The file's text. Only a regular file is read, of at most [`MAX_BYTES`].
 fn read(path: &Path) -> Result<String, CheckpointSettingsError> {
     let refused = |reason: String| CheckpointSettingsError {
         path: path.to_owned(),
         reason,
-        remedy: MEND,
+        remedy: REMEDY,
     };
     let open = || -> io::Result<String> {
         if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let mut text = String::new();
         let read = File::open(path)?
@@ -241,7 +241,7 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, CheckpointSettin
     let refused = |reason: String| CheckpointSettingsError {
         path: path.to_owned(),
         reason: one_line(&reason),
-        remedy: MEND,
+        remedy: REMEDY,
     };
     let table: Table = text
         .parse()
@@ -250,7 +250,7 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, CheckpointSettin
         Some(VERSION) => {}
         Some(other) => {
             return Err(refused(format!(
-                "it is of version {other}, and this `rapid` knows {VERSION}: take the one that made it, or a newer one"
+                "it is of version {other}, and this `rapid` reads version {VERSION}: use the `rapid` that made it, or a newer one"
             )));
         }
         None => return Err(refused("it has no `version`".into())),
@@ -286,7 +286,7 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, CheckpointSettin
     })
 }
 
-/// The same values in a recipe, which are checked as a recipe's are.
+/// The same values as a recipe, which checks them.
 fn as_a_recipe(content: &Content) -> Result<Config, config::ConfigError> {
     let mut recipe = Table::new();
     let model = Table::from_iter([("name".to_owned(), Value::from("-"))]);
@@ -301,8 +301,8 @@ fn as_a_recipe(content: &Content) -> Result<Config, config::ConfigError> {
     config::parse("it", &recipe.to_string(), &[])
 }
 
-fn template(template: &Text) -> Result<Template, String> {
-    let Text { text, kind, .. } = template;
+fn template(template: &TemplateText) -> Result<Template, String> {
+    let TemplateText { text, kind, .. } = template;
     let mut table = Table::new();
     table.insert("text".into(), text.as_str().into());
     if let Some(kind) = kind {
@@ -311,15 +311,15 @@ fn template(template: &Text) -> Result<Template, String> {
     Template::from_toml(&table.to_string()).map_err(|error| error.to_string())
 }
 
-/// A template's name for people: its own text is none, and the folder of its file is nobody's business.
-fn named(template: &str) -> &str {
+/// A template's name for people: not its text, and not the folder of its file, which is private.
+fn template_name(template: &str) -> &str {
     if template.contains('{') {
         return "the recipe's own";
     }
     name_of(template)
 }
 
-/// A file by its name alone.
+/// The name of a file, without its folder.
 fn name_of(path: &str) -> &str {
     Path::new(path)
         .file_name()

@@ -1,7 +1,7 @@
-//! What a run does: a typed TOML recipe, `--set` on top of it, and every default.
+//! The configuration of a run: a typed TOML recipe, `--set` on top of it, and every default.
 //!
-//! Each section has a file, which declares each of its keys once. [`load`] resolves a recipe once at the edge; everything below takes plain values. The defaults are the
-//! paper's settings where it has them.
+//! Each section has a file, which declares each of its keys once. A program resolves a recipe once, with [`load`]; all other code takes plain values. The defaults are
+//! the paper's settings where it states them.
 
 mod algorithm;
 mod data;
@@ -42,9 +42,9 @@ pub use verifier::Verifier;
 settings! {
     /// A resolved recipe.
     pub struct Config {
-        /// What is trained: exactly one of the two.
+        /// The model that is trained: exactly one of the two keys.
         pub model: Model,
-        /// On which tasks, and how they are asked.
+        /// The tasks, and how they become prompts.
         pub data: Data,
         /// The estimator and the sizes of its batches.
         pub algorithm: Algorithm,
@@ -58,17 +58,17 @@ settings! {
         pub run: Run,
         /// Evaluation on the held-out tasks.
         pub eval: Eval,
-        /// What a verdict is worth in training: the sum of these terms, each times its weight, which may be below 0. At least one weight is not 0.
+        /// The reward of a completion in training: the sum of these terms, each times its weight. A weight may be negative, and at least one is not 0.
         pub reward: Reward,
-        /// Where verdicts come from.
+        /// The verifier that judges completions.
         pub verifier: Verifier,
-        /// What the engine may use of the machine.
+        /// The device, and limits on the engine's use of the machine.
         pub engine: Engine,
     }
 }
 
 impl Config {
-    /// The defaults, with what a preset sets.
+    /// The defaults, with the values of a preset.
     #[must_use]
     pub fn of(preset: Preset) -> Self {
         let mut config = Self {
@@ -76,8 +76,8 @@ impl Config {
             ..Self::default()
         };
         match preset {
-            // DAPO's Eq. 13, over the last fifth of the tokens, as there. There, right and wrong are 1 and −1, so that the whole penalty is half of what lies between them; here
-            // they are 1 and 0. It is this share that counts, since advantages are divided by the standard deviation.
+            // DAPO's Eq. 13, over the last fifth of the tokens, as there. Its rewards are 1 and −1, so the whole penalty is half of their difference; here they are 1 and 0.
+            // This ratio is what matters, since advantages are divided by the standard deviation.
             Preset::Dapo => config.reward.overlong = 0.5,
             Preset::Sft => config.optimiser.lr = 2e-5,
             _ => {}
@@ -97,13 +97,13 @@ impl Config {
         self.prompts_per_update() * self.algorithm.h
     }
 
-    /// The resolved configuration as TOML, as it is printed and saved with the run.
+    /// The resolved configuration as TOML, in the form that is printed and saved with the run.
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("every field of a configuration has a TOML form")
     }
 
-    /// The same as a table.
+    /// The resolved configuration as a table.
     fn to_table(&self) -> Table {
         Table::try_from(self).expect("every field of a configuration has a TOML form")
     }
@@ -111,7 +111,7 @@ impl Config {
     /// The engine's options.
     ///
     /// # Errors
-    /// Where `engine.device` names no device, or `engine.dtype` no type.
+    /// If `engine.device` is not a device, or `engine.dtype` not a number type.
     pub fn engine_options(&self) -> Result<::engine::EngineOptions, ConfigError> {
         let lora = (self.lora.rank > 0).then_some(::engine::Lora {
             rank: self.lora.rank,

@@ -1,4 +1,4 @@
-//! Tasks as prompts, the order they come in, and the phases they are cut into.
+//! The prompts of tasks, their order, and their division into phases.
 
 mod schedule;
 
@@ -10,16 +10,16 @@ use engine::EngineError;
 use engine::text::{Date, today};
 
 use crate::config;
-use crate::policy::Reader;
+use crate::policy::PromptEncoder;
 
 pub use schedule::{Phase, Schedule, Slot};
 
-/// A task as the model sees it.
+/// A task with its prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
-    /// The problem, and what decides.
+    /// The task.
     pub task: Arc<Task>,
-    /// The text in front of the completion; it goes to the verifier too.
+    /// The text before the completion; it is sent to the verifier too.
     pub text: Arc<str>,
     /// Its token ids.
     pub tokens: Arc<[u32]>,
@@ -28,21 +28,21 @@ pub struct Prompt {
 /// Why there are no prompts.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// The data set cannot be had.
+    /// The data set cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// The template cannot be had.
+    /// The template cannot be used.
     #[error("`data.template`: {0}")]
     Template(String),
-    /// The engine could not make tokens of a prompt.
+    /// The engine could not tokenise a prompt.
     #[error("the prompt of task {task} cannot be tokenised: {source}")]
     Tokens {
         /// The task's id.
         task: String,
-        /// What the engine said.
+        /// The engine's error.
         source: EngineError,
     },
-    /// Nothing is left to train on.
+    /// All prompts are longer than the limit, so no training task is left.
     #[error(
         "no training task of {dataset} is left: `data.max_prompt_tokens` is {limit}, and the prompt of each ({left_out} in all) is longer. Raise it"
     )]
@@ -54,7 +54,7 @@ pub enum DataError {
         /// The limit.
         limit: usize,
     },
-    /// Completions fill the context, so that nothing is left to train on.
+    /// Completions leave too little of the context for the prompts, so no training task is left.
     #[error(
         "no training task of {dataset} is left: `sampling.max_tokens` is {max_tokens}, which leaves {} of the {context} tokens of the model's context for the prompt, and all {left_out} prompts are longer. Lower `sampling.max_tokens`, or train a model with a longer context",
         .context.saturating_sub(*.max_tokens)
@@ -64,7 +64,7 @@ pub enum DataError {
         dataset: String,
         /// Tasks left out.
         left_out: usize,
-        /// Most tokens of a completion.
+        /// Maximum number of tokens of a completion.
         max_tokens: usize,
         /// Longest sequence, in tokens.
         context: usize,
@@ -74,10 +74,10 @@ pub enum DataError {
     Empty(String),
 }
 
-/// How tasks become prompts.
+/// Makes prompts of tasks.
 #[derive(Debug, Clone)]
 pub struct PromptRenderer {
-    /// As the recipe names the template.
+    /// The template, as the recipe names it.
     name: String,
     template: Template,
     chat: bool,
@@ -86,7 +86,7 @@ pub struct PromptRenderer {
 }
 
 impl PromptRenderer {
-    /// As a recipe says: `auto`, a template's name, the path of a file that holds one, or a template's own text, which has a placeholder.
+    /// A renderer with the template that a recipe names: `auto`, a template's name, the path of a file with a template, or a template's text, which has a placeholder.
     ///
     /// # Errors
     /// [`DataError::Template`].
@@ -108,12 +108,12 @@ impl PromptRenderer {
         } else {
             Template::named(name).map_err(|error| DataError::Template(error.to_string()))?
         };
-        Ok(Self::by(template, settings))
+        Ok(Self::with_template(template, settings))
     }
 
-    /// By a template that is at hand, which the settings only name.
+    /// A renderer with this template, of which the settings have only the name.
     #[must_use]
-    pub fn by(template: Template, settings: &config::Data) -> Self {
+    pub fn with_template(template: Template, settings: &config::Data) -> Self {
         let stop = settings
             .stop
             .clone()
@@ -133,29 +133,29 @@ impl PromptRenderer {
         &self.name
     }
 
-    /// The same on another day.
+    /// The same renderer with another date.
     #[must_use]
-    pub fn on(self, day: Date) -> Self {
+    pub fn on_day(self, day: Date) -> Self {
         Self { day, ..self }
     }
 
-    /// What tasks are put into.
+    /// The template.
     #[must_use]
     pub fn template(&self) -> &Template {
         &self.template
     }
 
-    /// The day that chat templates write which write the date.
+    /// The date for chat templates that write it into prompts.
     #[must_use]
     pub fn day(&self) -> Date {
         self.day
     }
 
-    /// Refuses tasks of another kind than the template asks.
+    /// Refuses tasks of another kind than the template is for.
     ///
     /// # Errors
-    /// [`DataError::Template`], with a template for them.
-    pub fn suits(&self, tasks: &[Task]) -> Result<(), DataError> {
+    /// [`DataError::Template`], which names a suitable template.
+    pub fn check_kind(&self, tasks: &[Task]) -> Result<(), DataError> {
         let Some(kind) = self.template.kind.as_deref() else {
             return Ok(());
         };
@@ -163,7 +163,7 @@ impl PromptRenderer {
         let Some(other) = kinds.clone().find(|other| *other != kind) else {
             return Ok(());
         };
-        let ((asked, _), (wanted, template)) = (asked_of(kind), asked_of(other));
+        let ((requested, _), (needed, template)) = (answer_of(kind), answer_of(other));
         let remedy = if kinds.all(|kind| kind == other) {
             format!("use {template}")
         } else {
@@ -174,7 +174,7 @@ impl PromptRenderer {
             .filter(|task| task.spec.kind() == other)
             .count();
         Err(DataError::Template(format!(
-            "`{}` asks for {asked}, and {count} of {} tasks for {wanted}; {remedy}",
+            "`{}` asks for {requested}, and {count} of {} tasks for {needed}; {remedy}",
             self.name,
             tasks.len()
         )))
@@ -186,20 +186,20 @@ impl PromptRenderer {
         &self.stop
     }
 
-    /// The one of the model's stop tokens with which its chat template ends a turn; `None` where prompts are no chat.
+    /// The stop token that ends a turn in the model's chat template; `None` if prompts are not chat prompts.
     ///
     /// # Errors
-    /// [`EngineError`], where the model has no chat template.
+    /// [`EngineError`] if the model has no chat template.
     pub fn turn_end(
         &self,
-        reader: &dyn Reader,
+        encoder: &dyn PromptEncoder,
         stop_tokens: &[u32],
     ) -> Result<Option<u32>, EngineError> {
         if !self.chat {
             return Ok(None);
         }
         let turn = [("user".to_owned(), "a".to_owned())];
-        let tokens = reader.encode(&reader.chat_prompt(&turn, self.day)?, true)?;
+        let tokens = encoder.encode(&encoder.chat_prompt(&turn, self.day)?, true)?;
         Ok(tokens.into_iter().find(|token| stop_tokens.contains(token)))
     }
 
@@ -207,19 +207,23 @@ impl PromptRenderer {
     ///
     /// # Errors
     /// [`DataError::Tokens`].
-    pub fn prompt(&self, reader: &dyn Reader, task: &Arc<Task>) -> Result<Prompt, DataError> {
+    pub fn prompt(
+        &self,
+        encoder: &dyn PromptEncoder,
+        task: &Arc<Task>,
+    ) -> Result<Prompt, DataError> {
         let failed = |source| DataError::Tokens {
             task: task.id.clone(),
             source,
         };
         let mut text = self.template.render(task);
         let tokens = if self.chat {
-            text = reader
+            text = encoder
                 .chat_prompt(&[("user".to_owned(), text)], self.day)
                 .map_err(failed)?;
-            reader.encode_chat(&text)
+            encoder.encode_chat(&text)
         } else {
-            reader.encode(&text, true)
+            encoder.encode(&text, true)
         }
         .map_err(failed)?;
         Ok(Prompt {
@@ -229,20 +233,20 @@ impl PromptRenderer {
         })
     }
 
-    /// The prompts of at most `limit` tokens, and the number of the others.
+    /// The prompts of at most `limit` tokens, and the number of the tasks that are left out.
     ///
     /// # Errors
     /// [`DataError::Tokens`].
     pub fn prompts(
         &self,
-        reader: &dyn Reader,
+        encoder: &dyn PromptEncoder,
         tasks: Vec<Task>,
         limit: usize,
     ) -> Result<(Vec<Arc<Prompt>>, usize), DataError> {
         let all = tasks.len();
         let mut prompts = Vec::with_capacity(all);
         for task in tasks {
-            let prompt = self.prompt(reader, &Arc::new(task))?;
+            let prompt = self.prompt(encoder, &Arc::new(task))?;
             if (1..=limit).contains(&prompt.tokens.len()) {
                 prompts.push(Arc::new(prompt));
             }
@@ -252,8 +256,8 @@ impl PromptRenderer {
     }
 }
 
-/// What tasks of a kind ask for, and the templates that do.
-fn asked_of(kind: &str) -> (&'static str, &'static str) {
+/// The answer that tasks of a kind need, and the templates that ask for it.
+fn answer_of(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "math" => ("a boxed answer", "`boxed` or `few-shot-boxed`"),
         "code" => ("a function", "`mbppplus`"),
@@ -261,34 +265,34 @@ fn asked_of(kind: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether a template is named as a file would be, there or not.
+/// Whether a template's name looks like a path.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || Path::new(name).extension().is_some()
 }
 
-/// Whether a template's file is of the built-in ones' form; any other is the prompt's text and nothing else.
+/// Whether a template's file is TOML, like the built-in ones. Any other file has only the text of the template.
 fn is_toml(name: &str) -> bool {
     Path::new(name)
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
-/// A data set with its prompts made.
+/// The prompts of a data set.
 #[derive(Debug, Clone)]
 pub struct Prompts {
-    /// To train on, in the data set's order.
+    /// Training prompts, in the data set's order.
     pub train: Vec<Arc<Prompt>>,
-    /// Held out.
+    /// Held-out prompts.
     pub eval: Vec<Arc<Prompt>>,
-    /// Training tasks whose prompts are too long.
+    /// Number of training tasks that are left out, because their prompts are too long.
     pub left_out: usize,
-    /// Held-out tasks whose prompts leave no room for an answer in the model's context; they are not evaluated.
+    /// Number of held-out tasks that are not evaluated, because their prompts leave no room for an answer in the model's context.
     pub eval_left_out: usize,
-    /// `(training id, evaluation id)` of questions that stand in both splits.
+    /// `(training id, evaluation id)` of questions that are in both splits.
     pub overlap: Vec<(String, String)>,
 }
 
-/// Reads the data set of a recipe, cut to its limits, which its template has to suit.
+/// Reads the data set of a recipe, cut to its limits. The recipe's template must be for its tasks.
 ///
 /// # Errors
 /// [`DataError::Dataset`], [`DataError::Empty`], [`DataError::Template`].
@@ -304,37 +308,37 @@ pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset,
         return Err(DataError::Empty(config.data.dataset.clone()));
     }
     let renderer = PromptRenderer::new(&config.data)?;
-    renderer.suits(&dataset.train)?;
-    renderer.suits(&dataset.eval)?;
+    renderer.check_kind(&dataset.train)?;
+    renderer.check_kind(&dataset.eval)?;
     Ok(dataset)
 }
 
 impl Prompts {
-    /// Makes the prompts of a data set. Those too long are left out, with a count.
+    /// Makes the prompts of a data set. Prompts that are too long are left out and counted.
     ///
     /// # Errors
-    /// [`DataError`]; [`DataError::Nothing`] or [`DataError::NoRoom`] where no training task is left.
+    /// [`DataError`]; [`DataError::Nothing`] or [`DataError::NoRoom`] if no training task is left.
     pub fn new(
         config: &config::Config,
         dataset: Dataset,
-        reader: &dyn Reader,
+        encoder: &dyn PromptEncoder,
     ) -> Result<Self, DataError> {
         let renderer = PromptRenderer::new(&config.data)?;
         let overlap = datasets::overlap(&dataset);
-        let room = |max_tokens: usize| reader.context().saturating_sub(max_tokens);
+        let room = |max_tokens: usize| encoder.context().saturating_sub(max_tokens);
         let limit = config
             .data
             .max_prompt_tokens
             .min(room(config.sampling.max_tokens));
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
-        let (train, left_out) = renderer.prompts(reader, dataset.train, limit)?;
-        let (eval, eval_left_out) = renderer.prompts(reader, dataset.eval, eval_limit)?;
+        let (train, left_out) = renderer.prompts(encoder, dataset.train, limit)?;
+        let (eval, eval_left_out) = renderer.prompts(encoder, dataset.eval, eval_limit)?;
         if train.is_empty() && limit < config.data.max_prompt_tokens {
             return Err(DataError::NoRoom {
                 dataset: dataset.name,
                 left_out,
                 max_tokens: config.sampling.max_tokens,
-                context: reader.context(),
+                context: encoder.context(),
             });
         }
         if train.is_empty() {
@@ -367,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_a_name_a_file_or_its_own_text() {
+    fn a_template_is_given_by_name_by_file_or_by_text() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mine.txt");
         std::fs::write(&file, "From a file: {question}").unwrap();
@@ -404,8 +408,8 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_asks_for_something_else_is_refused_with_one_that_suits() {
-        let said = |dataset: &str, template: &str| {
+    fn a_template_for_another_kind_is_refused_and_a_suitable_one_is_named() {
+        let opened = |dataset: &str, template: &str| {
             let sets = [
                 format!("data.dataset={dataset}"),
                 format!("data.template={template}"),
@@ -413,7 +417,7 @@ mod tests {
             open(&config(&sets.each_ref().map(String::as_str)), None)
                 .map_err(|error| error.to_string())
         };
-        for (dataset, template, says) in [
+        for (dataset, template, expected) in [
             (
                 "starter-code",
                 "few-shot-boxed",
@@ -430,16 +434,19 @@ mod tests {
                 "`data.template`: `boxed` asks for a boxed answer, and 15 of 15 tasks for a proof; use `lean4`",
             ),
         ] {
-            assert_eq!(said(dataset, template).unwrap_err(), says);
+            assert_eq!(opened(dataset, template).unwrap_err(), expected);
             for template in ["auto", "plain", "Q: {question}"] {
-                assert!(said(dataset, template).is_ok(), "{template} for {dataset}");
+                assert!(
+                    opened(dataset, template).is_ok(),
+                    "{template} for {dataset}"
+                );
             }
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mixed.jsonl");
         let lines = "{\"question\": \"1 + 1?\", \"answer\": \"2\"}\n{\"question\": \"Write f().\", \"entry_point\": \"f\", \"tests\": [{\"args\": [], \"expected\": 1}]}\n";
         std::fs::write(&file, lines).unwrap();
-        let error = said(file.to_str().unwrap(), "boxed").unwrap_err();
+        let error = opened(file.to_str().unwrap(), "boxed").unwrap_err();
         assert!(
             error.ends_with(
                 "and 1 of 2 tasks for a function; give each kind of task a file of its own"
@@ -449,24 +456,24 @@ mod tests {
     }
 
     #[test]
-    fn the_templates_stop_strings_hold_unless_the_recipe_has_its_own() {
-        let of = |sets: &[&str]| {
+    fn the_recipes_stop_strings_replace_those_of_the_template() {
+        let stop_strings = |sets: &[&str]| {
             PromptRenderer::new(&config(sets).data)
                 .unwrap()
                 .stop_strings()
                 .to_vec()
         };
-        assert_eq!(of(&["data.template=few-shot-boxed"]), ["\n"]);
+        assert_eq!(stop_strings(&["data.template=few-shot-boxed"]), ["\n"]);
         assert_eq!(
-            of(&["data.template=few-shot-boxed", "data.stop=[\"END\"]"]),
+            stop_strings(&["data.template=few-shot-boxed", "data.stop=[\"END\"]"]),
             ["END"]
         );
-        assert_eq!(of(&["data.template=plain"]), Vec::<String>::new());
+        assert_eq!(stop_strings(&["data.template=plain"]), Vec::<String>::new());
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(&file, "stop = [\"Q:\"]\ntext = 'Q: {question}'\n").unwrap();
         let set = format!("data.template={}", file.path().display());
-        assert_eq!(of(&[&set]), ["Q:"]);
-        assert_eq!(of(&[&set, "data.stop=[]"]), Vec::<String>::new());
+        assert_eq!(stop_strings(&[&set]), ["Q:"]);
+        assert_eq!(stop_strings(&[&set, "data.stop=[]"]), Vec::<String>::new());
     }
 
     #[test]
@@ -496,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_that_fill_the_context_are_named_with_its_length() {
+    fn completions_that_fill_the_context_are_refused_with_its_length() {
         let toy = Toy::default();
         let error = Prompts::new(
             &config(&["sampling.max_tokens=100000"]),
@@ -512,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_in_both_splits_is_found() {
+    fn a_question_in_both_splits_is_reported() {
         let mut tasks = dataset(2, 1);
         tasks.eval[0].question.clone_from(&tasks.train[1].question);
         let prompts = Prompts::new(&config(&[]), tasks, &Toy::default()).unwrap();

@@ -1,10 +1,9 @@
-//! Text that a model or a user wrote, made safe for HTML, SVG, CSV and Markdown.
+//! Makes text from a model or a user safe for HTML, SVG, CSV and Markdown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// For element content and quoted attributes alike. Control characters, which HTML cannot hold, become their pictures (␀, ␛, …),
-/// so that a reader sees that they were there.
+/// Escapes text for element content and quoted attributes. Control characters, which HTML cannot hold, become their pictures (␀, ␛, …), so that a reader sees them.
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for c in text.chars() {
@@ -20,7 +19,7 @@ pub(crate) fn html(text: &str) -> String {
     out
 }
 
-/// As it stands, but for what a terminal or an editor would obey instead of showing.
+/// The text with characters replaced that a terminal or an editor would obey instead of showing.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|c| show(&mut out, c));
@@ -34,7 +33,7 @@ pub(crate) fn fenced(text: &str) -> String {
     format!("{fence}text\n{text}\n{fence}")
 }
 
-/// Code within a line of Markdown; line breaks become spaces.
+/// Code within a line of Markdown. Line breaks become spaces.
 pub(crate) fn code(text: &str) -> String {
     let text = plain(text).replace(['\n', '\t'], " ");
     let tick = "`".repeat(longest_run(&text) + 1);
@@ -46,7 +45,7 @@ pub(crate) fn code(text: &str) -> String {
     format!("{tick}{pad}{text}{pad}{tick}")
 }
 
-/// Of backticks.
+/// The length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
@@ -56,7 +55,7 @@ fn show(out: &mut String, c: char) {
         '\n' | '\t' => out.push(c),
         '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
         '\u{7f}'..='\u{9f}' => out.push('\u{2421}'),
-        // Overrides that would reorder the page around the text; others than these need no care.
+        // Characters that would change the direction of the page around the text. Other control characters need no care.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
             let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", c as u32);
         }
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn control_and_direction_characters_are_shown_not_obeyed() {
+    fn control_and_direction_characters_are_shown_and_not_obeyed() {
         assert_eq!(html("a\u{0}\u{1b}[31m\r\n\t"), "a␀␛[31m␍\n\t");
         assert_eq!(html("\u{202e}abc"), "⟨U+202E⟩abc");
     }
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_what_needs_it_and_disarms_formulas() {
+    fn csv_quotes_fields_where_needed_and_disarms_formulas() {
         assert_eq!(csv("plain"), "plain");
         assert_eq!(csv("-1.5"), "-1.5");
         assert_eq!(csv("a,\"b\"\nc"), "\"a,\"\"b\"\"\nc\"");
@@ -120,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn a_csv_field_reads_back(text in "[^\r=+@\t-].*") {
+        fn a_csv_field_is_read_back(text in "[^\r=+@\t-].*") {
             let field = csv(&text);
             let back = match field.strip_prefix('"').and_then(|f| f.strip_suffix('"')) {
                 Some(inside) => inside.replace("\"\"", "\""),

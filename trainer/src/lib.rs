@@ -1,4 +1,4 @@
-//! Reinforcement-learning fine-tuning of small language models: library and the rapid binary.
+//! Reinforcement-learning fine-tuning of small language models: the library behind the `rapid` binary.
 //!
 //! Data flows one way, and so do the modules:
 //!
@@ -9,11 +9,10 @@
 //!                              reward              algo
 //! ```
 //!
-//! [`config`] resolves a recipe once; [`data`] makes prompts of tasks and orders them; [`rollout`] samples completions from a
-//! [`policy::Policy`] and has them judged by [`reward`] as they finish; [`algo`] turns log-probabilities and rewards into the gradient
-//! that the policy consumes; [`run`] is the loop around them, its folder, and its resumption;
-//! [`checkpoint_settings`] is what its checkpoints say of it. [`study`] measures what the estimators of [`algo`] do. Who looks on
-//! reads samples by [`transcript`] and curves by [`tensorboard`].
+//! [`config`] resolves a recipe once. [`data`] makes prompts of tasks and orders them. [`rollout`] samples completions from a [`policy::Policy`] and has them judged
+//! by [`reward`] as they finish. [`algo`] turns log-probabilities and rewards into the gradient that the policy consumes. [`run`] is the loop around them, its
+//! folder, and its resumption. [`checkpoint_settings`] is the file of settings in a checkpoint. [`study`] measures the estimators of [`algo`]. [`transcript`] writes
+//! samples, and [`tensorboard`] curves, for people to look at.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]

@@ -1,4 +1,4 @@
-//! The `rapid` command line: one match that tells the whole program.
+//! The `rapid` command line. The match in `main` shows the whole program.
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -72,7 +72,7 @@ mod tests {
     use super::Cli;
 
     #[test]
-    fn the_options_of_all_commands_go_together() {
+    fn the_options_of_all_commands_are_consistent() {
         Cli::command().debug_assert();
     }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_usage_error_is_told_from_a_failure() {
+    fn usage_errors_exit_with_2() {
         for wrong in [
             &["rapid"][..],
             &["rapid", "trian"],
@@ -160,14 +160,14 @@ mod tests {
     fn a_number_below_zero_is_answered_with_the_range() {
         let needed = ["rapid", "eval", "--model", "m", "--dataset", "d"];
         let needed = [&needed[..], &["--verifier", "http://127.0.0.1:9"]].concat();
-        for (option, says) in [
+        for (option, hint) in [
             ("--temperature", "give 0, which is greedy"),
             ("--top-p", "give a number above 0"),
             ("--min-p", "give a number of at least 0"),
         ] {
             let line = [&needed[..], &[option, "-1"]].concat();
-            let said = Cli::try_parse_from(line).unwrap_err().to_string();
-            assert!(said.contains(says), "{said}");
+            let error = Cli::try_parse_from(line).unwrap_err().to_string();
+            assert!(error.contains(hint), "{error}");
         }
     }
 }

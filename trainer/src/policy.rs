@@ -1,4 +1,4 @@
-//! What the trainer needs of a model: the engine has it, and so do the small exact policies of the tests.
+//! The traits of a model that the trainer uses. The engine implements them, and so do the small exact policies of the tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -10,15 +10,15 @@ use engine::{
     StepReport, TokenStats,
 };
 
-/// The text side of a model: what prompts are made with.
-pub trait Reader: Send + Sync {
+/// Encodes texts and renders chat prompts: the text side of a model.
+pub trait PromptEncoder: Send + Sync {
     /// As [`Engine::encode`].
     fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError>;
 
     /// As [`Engine::chat_prompt`].
     fn chat_prompt(&self, messages: &[(String, String)], day: Date) -> Result<String, EngineError>;
 
-    /// Token ids of what [`Reader::chat_prompt`] rendered, with one BOS token where both the template and the tokenizer write it.
+    /// Token ids of a text that [`PromptEncoder::chat_prompt`] rendered. If the template and the tokenizer both write a BOS token, one of the two is removed.
     fn encode_chat(&self, rendered: &str) -> Result<Vec<u32>, EngineError> {
         let mut tokens = self.encode(rendered, true)?;
         if tokens.len() > 1
@@ -30,12 +30,12 @@ pub trait Reader: Send + Sync {
         Ok(tokens)
     }
 
-    /// Longest sequence, in tokens.
+    /// The longest sequence, in tokens.
     fn context(&self) -> usize;
 }
 
-/// A model that can be sampled from and trained. The methods block; see [`Engine`] for what each promises.
-pub trait Policy: Reader {
+/// A model that can be sampled from and trained. The methods block. [`Engine`] documents what each guarantees.
+pub trait Policy: PromptEncoder {
     /// As [`Engine::generate`].
     fn generate(
         &self,
@@ -76,7 +76,7 @@ pub trait Policy: Reader {
     fn stop_tokens(&self) -> Vec<u32>;
 }
 
-impl Reader for Engine {
+impl PromptEncoder for Engine {
     fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
         Engine::encode(self, text, special)
     }
@@ -91,21 +91,21 @@ impl Reader for Engine {
 }
 
 /// The text side of a model whose weights are not loaded.
-pub struct Unloaded {
+pub struct UnloadedModel {
     /// Sizes and flags.
     pub config: ModelConfig,
     text: Text,
 }
 
-impl Unloaded {
-    /// Reads a model's files but for its weights.
+impl UnloadedModel {
+    /// Reads a model's files, except its weights.
     pub fn open(model: &Path) -> Result<Self, EngineError> {
         let (config, text) = engine::load::text(model)?;
         Ok(Self { config, text })
     }
 }
 
-impl Reader for Unloaded {
+impl PromptEncoder for UnloadedModel {
     fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
         self.text.encode(text, special)
     }

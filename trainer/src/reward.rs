@@ -1,6 +1,6 @@
-//! Rewards from a verifier: batches, a bound on what is in flight, patience, and masks.
+//! Rewards from a verifier: batches, a bound on the requests in flight, patience, and masks.
 //!
-//! An infrastructure failure is not a wrong answer: what stays without a verdict gets no reward at all, and the trainer leaves it out.
+//! An infrastructure failure is not a wrong answer: a sample without a verdict gets no reward at all, and the trainer leaves it out.
 
 mod expected;
 mod start;
@@ -23,13 +23,13 @@ use crate::config;
 use expected::Expected;
 pub use terms::{Terms, means};
 
-/// First pause before asking again; doubled each time.
+/// First pause before a request is repeated; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest pause, unless the verifier asks for a longer one.
+/// Longest pause, unless the verifier's `Retry-After` is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// Minimum time that a batch may be judged in before it is requested again. A batch of proofs that all run into Lean's deadline takes most of it.
+/// Minimum time limit of a request. A batch of proofs that all reach Lean's deadline takes most of it.
 const MIN_WAIT: Duration = Duration::from_secs(60 * 60);
-/// A verifier that does not answer is spoken of this often.
+/// Shortest time between two warnings about a verifier that does not answer.
 const REMINDER: Duration = Duration::from_secs(60);
 
 /// One completion to judge.
@@ -37,7 +37,7 @@ const REMINDER: Duration = Duration::from_secs(60);
 pub struct JudgeRequest {
     /// Its task.
     pub task: Arc<Task>,
-    /// The prompt as the model saw it.
+    /// The prompt as the model got it.
     pub prompt: Arc<str>,
     /// The completion's text.
     pub completion: String,
@@ -46,11 +46,11 @@ pub struct JudgeRequest {
 /// A verdict, or the mark that there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// The verifier's: 1 where the completion is right, else 0. `None` masks the sample: nothing is known about it.
+    /// The verifier's reward: 1 if the completion is correct, else 0. `None` masks the sample, about which nothing is known.
     pub reward: Option<f64>,
-    /// As the verifier said; [`Verdict::Unavailable`] where it could not.
+    /// The verifier's verdict; [`Verdict::Unavailable`] if there is none.
     pub verdict: Verdict,
-    /// First failing test, extracted answer, messages; the reason, where masked.
+    /// First failing test, extracted answer, messages; for a masked sample, the reason.
     pub detail: serde_json::Value,
     /// Tests passed, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,18 +60,18 @@ pub struct Judged {
     pub total: Option<u32>,
 }
 
-/// Why there can be no rewards: nothing that waiting would mend.
+/// Why there can be no rewards. Waiting would not help.
 #[derive(Debug, thiserror::Error)]
 pub enum RewardError {
-    /// No address.
+    /// No address is configured.
     #[error(
         "no verifier is set: give its address with --verifier URL, as `verifier.url` in the recipe or in the environment variable RAPID_VERIFIER; `rapid-verifier serve` prints it"
     )]
     NoUrl,
-    /// The verifier asks for a token, and there is none, or it is another one.
+    /// The verifier requires a token, and there is none, or it is another one.
     #[error(
-        "the verifier at {url} asks for a token, and {}. Set {variable} to the token that the verifier was started with; a recipe may name another variable as `verifier.token_env`",
-        found(.variable, *.sent)
+        "the verifier at {url} requires a token, and {}. Set {variable} to the token that the verifier was started with; a recipe may name another variable as `verifier.token_env`",
+        token_state(.variable, *.sent)
     )]
     Token {
         /// The verifier.
@@ -81,7 +81,7 @@ pub enum RewardError {
         /// Whether it held a token.
         sent: bool,
     },
-    /// The verifier cannot be spoken to, or refused.
+    /// The verifier cannot be reached, or refused the request.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A grader that the tasks need will never judge.
@@ -93,10 +93,10 @@ pub enum RewardError {
         url: String,
         /// `math`, `code` or `lean`.
         kind: &'static str,
-        /// What it said.
+        /// The verifier's reason.
         reason: String,
     },
-    /// A grader that the tasks need judges otherwise than the recipe expects.
+    /// A grader that the tasks need judges differently than the recipe expects.
     #[error(
         "the verifier at {url} judges {kind} tasks with `{found}`, and the recipe expects `{expected}` (verifier.{key}); start it with `rapid-verifier serve {flag} {expected}`, or set `verifier.{key} = \"{found}\"`",
         flag = expected::flag(key)
@@ -113,22 +113,22 @@ pub enum RewardError {
         /// The verifier's.
         found: String,
     },
-    /// The verifier does not say how it judges, and the recipe expects something of that.
+    /// The verifier does not say how it judges, and the recipe expects a certain way.
     #[error(
-        "this verifier, at {url}, does not say {what}, and the recipe expects `{expected}`; update it (`rapid-verifier serve {flag} {expected}` then starts it so), or remove verifier.{key}",
+        "the verifier at {url} does not say {what}, and the recipe expects `{expected}`; update it and start it with `rapid-verifier serve {flag} {expected}`, or remove verifier.{key}",
         flag = expected::flag(key)
     )]
-    Unsaid {
+    UnknownPolicy {
         /// The verifier.
         url: String,
-        /// What it leaves unsaid.
+        /// What it does not say.
         what: &'static str,
         /// The key in `[verifier]`.
         key: &'static str,
         /// The recipe's value.
         expected: String,
     },
-    /// A grader was being prepared for longer than the patience.
+    /// Preparing a grader took longer than the patience.
     #[error(
         "the verifier at {url} is still preparing its {kind} grader after {waited} s; raise `verifier.patience_s`, or see its log"
     )]
@@ -140,10 +140,10 @@ pub enum RewardError {
         /// Seconds.
         waited: u64,
     },
-    /// Of the tasks of a kind, not one that was tried has a verdict.
+    /// None of the tasks of a kind that were tried got a verdict.
     #[error(
         "the verifier at {url} cannot judge {kind} tasks: {task}{} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or mend the verifier (`rapid-verifier doctor` says how), and start again",
-        and(*.others)
+        and_more(*.others)
     )]
     Unjudged {
         /// The verifier.
@@ -152,26 +152,26 @@ pub enum RewardError {
         kind: &'static str,
         /// The id of the first task that was tried.
         task: String,
-        /// How many were tried besides.
+        /// How many others were tried.
         others: usize,
-        /// What the verifier said of the first.
+        /// The verifier's reason for the first.
         reason: String,
     },
-    /// The verifier finds fault with a task that was sent whole.
+    /// The verifier rejects an inline task.
     #[error(
-        "the verifier at {url} does not take the task {task}: {reason}. Correct the task; if it is right, use a verifier of this program's version"
+        "the verifier at {url} rejects the task {task}: {reason}. Correct the task; if it is right, use a verifier of this program's version"
     )]
     Task {
         /// The verifier.
         url: String,
         /// The task's id.
         task: String,
-        /// What it said.
+        /// The verifier's reason.
         reason: String,
     },
-    /// A single completion, with what goes along, is more than a request may hold.
+    /// A request with a single completion is larger than the verifier accepts.
     #[error(
-        "a completion of {task}, with its prompt and what else is sent along, is more than the verifier at {url} takes in one request; start it with more room (`rapid-verifier serve --set limits.body_bytes=N`)"
+        "a request with one completion of {task}, its prompt and its task is larger than the verifier at {url} accepts; start it with a higher limit (`rapid-verifier serve --set limits.body_bytes=N`)"
     )]
     TooLarge {
         /// The verifier.
@@ -181,22 +181,22 @@ pub enum RewardError {
     },
 }
 
-fn and(others: usize) -> String {
+fn and_more(others: usize) -> String {
     match others {
         0 => String::new(),
         others => format!(" and {others} more"),
     }
 }
 
-fn found(variable: &str, sent: bool) -> String {
+fn token_state(variable: &str, sent: bool) -> String {
     if sent {
-        format!("the one in the environment variable {variable} is not its own")
+        format!("the token in the environment variable {variable} is not the verifier's")
     } else {
-        format!("the environment variable {variable} holds none")
+        format!("the environment variable {variable} holds no token")
     }
 }
 
-/// A verifier, and how patiently it is asked. Cheap to clone; clones share the bound on requests in flight.
+/// The client of a verifier, with its patience. Cheap to clone; clones share the bound on requests in flight.
 #[derive(Clone)]
 pub struct RewardClient {
     inner: Arc<Inner>,
@@ -206,33 +206,33 @@ struct Inner {
     client: Client,
     /// The environment variable of the token, and whether it held one.
     token: (String, bool),
-    /// Most completions in one request: as configured, or what the verifier takes.
+    /// Maximum number of completions in one request: as configured, or fewer if the verifier accepts fewer.
     batch: AtomicUsize,
     patience: Duration,
     /// Whether tests are counted beyond the first that fails.
     all_tests: bool,
     in_flight: Semaphore,
-    /// What the graders must be like.
+    /// The graders' settings that the recipe expects.
     expected: Expected,
-    /// Whether tasks are sent by id; whole, otherwise.
+    /// Whether tasks are sent by id, else inline.
     named: AtomicBool,
-    /// Of what decides on the tasks that were sent by id.
+    /// By task id, the digest of the content that decides the task's verdicts.
     digests: Mutex<HashMap<String, Digest>>,
-    /// When the user last heard of trouble, so that many requests in the same trouble say it once.
-    spoken: Mutex<Option<Instant>>,
+    /// Time of the last warning about trouble, so that many requests with the same trouble warn once.
+    warned: Mutex<Option<Instant>>,
 }
 
 impl RewardClient {
-    /// A client as the recipe's `[verifier]` says. Nothing is sent. Tasks go by id until [`RewardClient::start`] or a refusal says that the
+    /// A client with the settings of the recipe's `[verifier]`. Nothing is sent. Tasks are sent by id until [`RewardClient::start`] or a refusal shows that the
     /// verifier does not have them.
     ///
     /// # Errors
-    /// [`RewardError::NoUrl`], and an address that no verifier can have.
+    /// [`RewardError::NoUrl`]; [`RewardError::Client`] for an address that is not valid.
     pub fn new(settings: &config::Verifier) -> Result<Self, RewardError> {
         Self::build(settings, false)
     }
 
-    /// As [`RewardClient::new`], and a program's tests are counted beyond the first that fails, which takes longer.
+    /// As [`RewardClient::new`], but all tests of a program run, also after the first that fails, which takes longer.
     ///
     /// # Errors
     /// As [`RewardClient::new`].
@@ -240,6 +240,7 @@ impl RewardClient {
         Self::build(settings, true)
     }
 
+    /// See [`RewardClient::new`] and [`RewardClient::counting_tests`].
     fn build(settings: &config::Verifier, all_tests: bool) -> Result<Self, RewardError> {
         let url = settings.url.as_ref().ok_or(RewardError::NoUrl)?;
         let token = std::env::var(&settings.token_env)
@@ -257,12 +258,12 @@ impl RewardClient {
                 expected: Expected::of(settings),
                 named: AtomicBool::new(true),
                 digests: Mutex::default(),
-                spoken: Mutex::new(None),
+                warned: Mutex::new(None),
             }),
         })
     }
 
-    /// Most completions in one request.
+    /// Maximum number of completions in one request.
     #[must_use]
     pub fn batch(&self) -> usize {
         self.inner.batch.load(Ordering::Relaxed)
@@ -274,26 +275,26 @@ impl RewardClient {
         self.inner.client.url()
     }
 
-    /// Judges completions, in their order. Requests hold at most [`RewardClient::batch`] of them. What the verifier cannot judge now is asked again, with growing pauses,
-    /// until patience ends; then it is masked.
+    /// Judges completions, and returns the verdicts in their order. A request holds at most [`RewardClient::batch`] completions. Those that the verifier cannot judge
+    /// now are sent again, with growing pauses, until the patience ends; then they are masked.
     ///
     /// # Errors
-    /// [`RewardError`], where asking again is no use.
-    pub async fn judge(&self, asks: Vec<JudgeRequest>) -> Result<Vec<Judged>, RewardError> {
-        let batches = asks
+    /// [`RewardError`] if repeating the request cannot help.
+    pub async fn judge(&self, requests: Vec<JudgeRequest>) -> Result<Vec<Judged>, RewardError> {
+        let batches = requests
             .chunks(self.batch())
             .map(|batch| self.judge_batch(batch));
         let judged = futures::future::try_join_all(batches).await?;
         Ok(judged.into_iter().flatten().collect())
     }
 
-    async fn judge_batch(&self, asks: &[JudgeRequest]) -> Result<Vec<Judged>, RewardError> {
-        let mut judged: Vec<Option<Judged>> = vec![None; asks.len()];
+    async fn judge_batch(&self, requests: &[JudgeRequest]) -> Result<Vec<Judged>, RewardError> {
+        let mut judged: Vec<Option<Judged>> = vec![None; requests.len()];
         let mut trouble = Trouble::default();
-        // Halved where the verifier finds a request too large.
-        let mut size = asks.len();
+        // Halved if the verifier refuses a request as too large.
+        let mut size = requests.len();
         loop {
-            let open: Vec<usize> = (0..asks.len())
+            let open: Vec<usize> = (0..requests.len())
                 .filter(|i| judged[*i].is_none())
                 .take(size)
                 .collect();
@@ -304,15 +305,15 @@ impl RewardClient {
             let items: Vec<Item> = open
                 .iter()
                 .map(|i| {
-                    let ask = &asks[*i];
-                    let digest = named.then(|| self.digest_of(&ask.task));
-                    wire::item(*i, ask, digest, self.inner.all_tests)
+                    let request = &requests[*i];
+                    let digest = named.then(|| self.digest_of(&request.task));
+                    wire::item(*i, request, digest, self.inner.all_tests)
                 })
                 .collect();
             match self.verify(&items).await {
                 Ok(answers) => {
-                    let at_once = self.inner.patience.is_zero();
-                    let progress = take(&mut judged, &open, answers, at_once);
+                    let no_patience = self.inner.patience.is_zero();
+                    let progress = take(&mut judged, &open, answers, no_patience);
                     if progress {
                         trouble = Trouble::default();
                     }
@@ -326,10 +327,10 @@ impl RewardClient {
                     size = open.len() / 2;
                 }
                 Err(error) if status(&error) == Some(422) && named => {
-                    // Requests that were on their way are refused too.
+                    // Requests in flight are refused too, so only the first refusal warns.
                     if self.inner.named.swap(false, Ordering::Relaxed) {
                         tracing::warn!(
-                            "the verifier does not know a task by its id ({error}); tasks are sent along from here on"
+                            "the verifier does not know a task by its id ({error}); from now on, tasks are sent along with their completions"
                         );
                     }
                 }
@@ -343,14 +344,14 @@ impl RewardClient {
                     .await;
                 }
                 Err(error) => {
-                    let tasks: Vec<&Task> = open.iter().map(|i| &*asks[*i].task).collect();
-                    return Err(self.refused_of(error, &tasks));
+                    let tasks: Vec<&Task> = open.iter().map(|i| &*requests[*i].task).collect();
+                    return Err(self.refused_tasks(error, &tasks));
                 }
             }
         }
     }
 
-    /// Of what decides on a task; made once a task.
+    /// The digest of the content that decides a task's verdicts; computed once for each task.
     fn digest_of(&self, task: &Task) -> Digest {
         let lock = || {
             let digests = self.inner.digests.lock();
@@ -364,8 +365,8 @@ impl RewardClient {
         digest
     }
 
-    /// As [`RewardClient::refused`], of a request with these tasks: names the one that is at fault.
-    fn refused_of(&self, error: ClientError, tasks: &[&Task]) -> RewardError {
+    /// As [`RewardClient::refused`], for a request with these tasks: the error names the task at fault.
+    fn refused_tasks(&self, error: ClientError, tasks: &[&Task]) -> RewardError {
         let ClientError::Refused { problem, .. } = &error else {
             return error.into();
         };
@@ -385,7 +386,7 @@ impl RewardClient {
         }
     }
 
-    /// What no waiting mends, with the name of the token's variable where that is what is wrong.
+    /// The error for a refusal that waiting does not change. If the token is wrong, it names the token's environment variable.
     fn refused(&self, error: ClientError) -> RewardError {
         if status(&error) != Some(401) {
             return error.into();
@@ -399,31 +400,31 @@ impl RewardClient {
     }
 
     async fn verify(&self, items: &[Item]) -> Result<Vec<Judgement>, ClientError> {
-        // The semaphore is never closed; without a permit the bound would not hold, but nothing else would break.
+        // The semaphore is never closed. Without a permit, the bound would not hold, but nothing else would break.
         let _permit = self.inner.in_flight.acquire().await;
         self.inner.client.verify(items).await
     }
 
-    /// At first, then now and then.
-    fn worth_a_word(&self) -> bool {
-        let mut spoken = self
+    /// Whether to warn now: the first time, and then once every [`REMINDER`].
+    fn warning_is_due(&self) -> bool {
+        let mut warned = self
             .inner
-            .spoken
+            .warned
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let due = spoken.is_none_or(|spoken| spoken.elapsed() >= REMINDER);
+        let due = warned.is_none_or(|warned| warned.elapsed() >= REMINDER);
         if due {
-            *spoken = Some(Instant::now());
+            *warned = Some(Instant::now());
         }
         due
     }
 
-    /// Pauses before the next try, or, where patience has ended, masks what has no verdict.
+    /// Pauses before the next try, or, if the patience has ended, masks the samples without a verdict. `retry_after` is the pause that the verifier asked for.
     async fn wait_or_mask(
         &self,
         trouble: &mut Trouble,
         reason: String,
-        asked: Option<Duration>,
+        retry_after: Option<Duration>,
         judged: &mut [Option<Judged>],
     ) {
         let left = self.inner.patience.saturating_sub(trouble.lasted());
@@ -438,27 +439,24 @@ impl RewardClient {
             }
             return;
         }
-        if self.worth_a_word() {
-            tracing::warn!(
-                "{reason}. PromptRenderer again for up to {} s",
-                left.as_secs()
-            );
+        if self.warning_is_due() {
+            tracing::warn!("{reason}. Trying again for up to {} s", left.as_secs());
         }
-        tokio::time::sleep(trouble.pause(asked).min(left)).await;
+        tokio::time::sleep(trouble.pause(retry_after).min(left)).await;
     }
 }
 
-/// Puts answers in their places; whether any of them is a verdict. Those to be asked for again stay open, unless there is no patience at all.
+/// Puts answers in their places, and returns whether any of them is a verdict. Samples that can be retried stay open, unless there is no patience.
 fn take(
     judged: &mut [Option<Judged>],
     open: &[usize],
     answers: Vec<Judgement>,
-    at_once: bool,
+    no_patience: bool,
 ) -> bool {
     let mut progress = false;
     for (i, answer) in open.iter().zip(answers) {
         let unavailable = answer.verdict == Verdict::Unavailable || answer.reward.is_none();
-        if unavailable && answer.retryable && !at_once {
+        if unavailable && answer.retryable && !no_patience {
             continue;
         }
         progress |= !unavailable;
@@ -490,7 +488,7 @@ fn status(error: &ClientError) -> Option<u16> {
     }
 }
 
-/// Whether a request with fewer items may be taken.
+/// Whether the verifier may accept a request with fewer items.
 fn too_many(error: &ClientError) -> bool {
     match error {
         ClientError::Refused { problem, .. } => {
@@ -501,7 +499,7 @@ fn too_many(error: &ClientError) -> bool {
     }
 }
 
-/// A verifier that has not answered for a while.
+/// A period in which the verifier gives no verdict.
 #[derive(Debug, Default)]
 struct Trouble {
     since: Option<Instant>,
@@ -509,13 +507,14 @@ struct Trouble {
 }
 
 impl Trouble {
+    /// How long it has lasted; the first call starts it.
     fn lasted(&mut self) -> Duration {
         self.since.get_or_insert_with(Instant::now).elapsed()
     }
 
-    /// Doubles from try to try, between half and the whole of it by chance, so that clients that failed together do not come back together.
-    /// Never less than the server asked for.
-    fn pause(&mut self, asked: Option<Duration>) -> Duration {
+    /// The next pause. It doubles from try to try, times a random factor between a half and 1, so that clients that failed together do not retry together. It is at
+    /// least `retry_after`.
+    fn pause(&mut self, retry_after: Option<Duration>) -> Duration {
         let whole = FIRST_PAUSE
             .saturating_mul(1 << self.tries.min(10))
             .min(LONGEST_PAUSE);
@@ -523,7 +522,7 @@ impl Trouble {
         let chance = std::hash::RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64;
         whole
             .mul_f64(0.5 + 0.5 * chance)
-            .max(asked.unwrap_or_default())
+            .max(retry_after.unwrap_or_default())
     }
 }
 

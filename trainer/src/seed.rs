@@ -1,27 +1,27 @@
-//! Every random number of a run as a pure function of its seed and of what it is for, so that nothing has to be remembered to resume.
+//! The random numbers of a run. Each is a pure function of the run's seed and of its purpose, so that resuming a run needs no stored state of a generator.
 
 use datasets::random::SplitMix;
 
-/// The seed of one sample: of the run's seed, the epoch, the task, and the number of the sample in its group.
+/// The seed of one sample. It follows from the run's seed, the epoch, the task, and the number of the sample in its group.
 #[must_use]
 pub fn of_sample(run: u64, epoch: usize, task: &str, sample: usize) -> u64 {
     derive(run, "sample", &[epoch as u64, sample as u64], task)
 }
 
-/// The order of `n` things in an epoch: a permutation of `0..n`.
+/// The order of `n` prompts in an epoch: a permutation of `0..n`.
 #[must_use]
 pub fn permutation(run: u64, epoch: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "order", &[epoch as u64], ""), n)
 }
 
-/// The order in which the `n` completions of a phase are used where they are mixed: a permutation of `0..n`.
+/// The order in which the `n` completions of a phase are used with `algorithm.mix_groups`: a permutation of `0..n`.
 #[must_use]
 pub fn mixture(run: u64, phase: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "mixture", &[phase as u64], ""), n)
 }
 
-/// The epoch number of the prompts that replace others in a phase: in the phase's `round`th replacement, sampled for its updates from number `from` on. No epoch of the
-/// data has such a number, so a prompt that was sampled before gets other completions, and no two replacements share a number.
+/// The epoch number of the prompts that replace others in a phase, in round `round`, with samples for the phase's updates from number `from` on. No epoch of the data has
+/// such a number, so a prompt that was sampled before gets other completions. No two replacements have the same number.
 #[must_use]
 pub fn epoch_of_reserve(run: u64, phase: usize, from: usize, round: usize) -> usize {
     const FIRST: usize = usize::MAX / 2;
@@ -43,7 +43,7 @@ fn shuffled(seed: u64, n: usize) -> Vec<usize> {
     order
 }
 
-/// Standard normal numbers (Box & Muller 1958) for a purpose.
+/// `count` standard normal numbers (Box & Muller 1958) for a purpose.
 #[must_use]
 pub fn normals(run: u64, purpose: &str, count: usize) -> Vec<f64> {
     let mut random = SplitMix(derive(run, "normal", &[], purpose));
@@ -56,7 +56,7 @@ pub fn normals(run: u64, purpose: &str, count: usize) -> Vec<f64> {
         .collect()
 }
 
-/// BLAKE3 of everything that the number is for, so that different purposes get unrelated numbers.
+/// BLAKE3 of the seed and the purpose, so that different purposes get unrelated numbers.
 fn derive(run: u64, purpose: &str, numbers: &[u64], text: &str) -> u64 {
     let mut hasher = blake3::Hasher::new_derive_key("rapid trainer seeds 1");
     hasher.update(&run.to_le_bytes());
@@ -78,7 +78,7 @@ mod tests {
     use super::{normals, of_sample, permutation};
 
     #[test]
-    fn normal_numbers_have_mean_0_and_variance_1_and_are_their_purposes_own() {
+    fn normal_numbers_have_mean_0_and_variance_1_and_differ_by_purpose() {
         let all = normals(5, "a", 20_000);
         let mean = all.iter().sum::<f64>() / 2e4;
         let square = all.iter().map(|x| x * x).sum::<f64>() / 2e4;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_asks_every_task_once_in_an_order_of_its_own() {
+    fn each_epoch_has_every_task_once_in_its_own_order() {
         let (first, again, second, other) = (
             permutation(7, 0, 100),
             permutation(7, 0, 100),

@@ -1,4 +1,4 @@
-//! A request to end at the next safe point, as Ctrl-C makes it.
+//! A request to stop at the next safe point, such as Ctrl-C.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::stderr::say;
 
-/// Cheap to clone; all clones see the same request.
+/// A request to stop. Cheap to clone; all clones see the same request.
 #[derive(Debug, Clone)]
 pub struct Stop {
     sender: Arc<watch::Sender<bool>>,
@@ -21,32 +21,32 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Asks for the end.
+    /// Requests a stop.
     pub fn request(&self) {
         self.sender.send_replace(true);
     }
 
-    /// Whether the end was asked for.
+    /// Whether a stop was requested.
     #[must_use]
     pub fn requested(&self) -> bool {
         *self.sender.borrow()
     }
 
-    /// Returns once the end is asked for.
+    /// Returns once a stop is requested.
     pub async fn wait(&self) {
         let mut receiver = self.sender.subscribe();
-        // The sender lives as long as `self`, so waiting can end in one way only.
-        let _ = receiver.wait_for(|asked| *asked).await;
+        // The sender lives as long as `self`, so waiting ends only with a request.
+        let _ = receiver.wait_for(|requested| *requested).await;
     }
 
-    /// The first Ctrl-C (or SIGTERM, as schedulers send it) asks for the end, the second ends the process at once. Must be called inside a tokio runtime.
+    /// The first Ctrl-C (or SIGTERM, which schedulers send) requests a stop, the second ends the process at once. Must be called inside a tokio runtime.
     #[must_use]
     pub fn on_ctrl_c() -> Self {
         let stop = Self::default();
-        let asked = stop.clone();
+        let request = stop.clone();
         tokio::spawn(async move {
             interrupted().await;
-            asked.request();
+            request.request();
             say("\nstopping at the next safe point; press Ctrl-C again to quit at once");
             interrupted().await;
             std::process::exit(130);

@@ -1,4 +1,4 @@
-//! Samples as Markdown: what a person reads to see what a model really does.
+//! Writes samples as Markdown, for people to see what a model does.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,14 +9,14 @@ use verifier_api::Verdict;
 use crate::escape::{code, fenced};
 use crate::record::SampleRecord;
 
-/// Longer texts are cut, with a note; they stand whole in the JSON Lines beside the page.
-const LONGEST: usize = 4000;
-/// Tasks of an excerpt, and completions of each.
+/// Maximum length of a text, in characters. Longer texts are cut, with a note; the JSON Lines beside the page have them whole.
+const MAX_LENGTH: usize = 4000;
+/// Number of tasks in an excerpt, and of completions of each.
 const EXCERPT: (usize, usize) = (4, 2);
-/// A beginning that all prompts share is shown once where it is at least so long.
-const SHARED: usize = 120;
+/// Minimum length, in bytes, of a common start of all prompts that is shown once.
+const MIN_SHARED: usize = 120;
 
-/// All samples, prompt by prompt; completions of a prompt that say the same are shown once.
+/// A page with all samples, by prompt. Equal completions of a prompt are shown once.
 pub fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
     let samples: Vec<&SampleRecord> = samples.into_iter().collect();
     let groups = by_prompt(&samples);
@@ -40,7 +40,7 @@ pub fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>
     out
 }
 
-/// A few prompts with a few completions of each, right and wrong ones where there are both.
+/// A few prompts with a few completions of each, among them a correct and a wrong one if there are both.
 pub fn excerpt<'a>(samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
     let samples: Vec<&SampleRecord> = samples.into_iter().collect();
     let mut groups = by_prompt(&samples);
@@ -56,7 +56,7 @@ pub fn excerpt<'a>(samples: impl IntoIterator<Item = &'a SampleRecord>) -> Strin
             cut(&group[0].prompt[shared..])
         );
         let mut shown = distinct(group);
-        // The other verdict comes second, where there is one.
+        // A completion with another reward comes second, if there is one.
         let other = shown
             .iter()
             .position(|same| same[0].reward != shown[0][0].reward);
@@ -71,18 +71,18 @@ pub fn excerpt<'a>(samples: impl IntoIterator<Item = &'a SampleRecord>) -> Strin
     out
 }
 
-/// Samples that [`excerpt`] has use for, at `group_size` a prompt.
+/// The number of samples that [`excerpt`] uses, with `group_size` samples for each prompt.
 #[must_use]
 pub fn excerpt_samples(group_size: usize) -> usize {
     EXCERPT.0 * group_size
 }
 
-/// In the order in which the tasks first appear. A group is never empty.
+/// The samples by prompt, in the order in which the prompts first appear. A group is never empty.
 fn by_prompt<'a>(samples: &[&'a SampleRecord]) -> Vec<Vec<&'a SampleRecord>> {
     let mut groups: Vec<Vec<&SampleRecord>> = Vec::new();
     let mut places = HashMap::new();
     for sample in samples {
-        // A task can come twice in a phase that spans two epochs; its samples are numbered again then.
+        // A task can occur twice in a phase that spans two epochs; then its samples are numbered from 0 again.
         let place = places
             .get(&sample.task)
             .copied()
@@ -97,24 +97,24 @@ fn by_prompt<'a>(samples: &[&'a SampleRecord]) -> Vec<Vec<&'a SampleRecord>> {
     groups
 }
 
-/// Completions of a group that have the same text and verdict.
+/// The completions of a group, those with the same text and verdict together.
 fn distinct<'a>(group: &[&'a SampleRecord]) -> Vec<Vec<&'a SampleRecord>> {
-    let mut found: Vec<Vec<&SampleRecord>> = Vec::new();
+    let mut distinct: Vec<Vec<&SampleRecord>> = Vec::new();
     for sample in group {
-        let same = found.iter_mut().find(|others| {
+        let same = distinct.iter_mut().find(|others| {
             others[0].completion == sample.completion
                 && others[0].verdict == sample.verdict
                 && others[0].reward == sample.reward
         });
         match same {
             Some(others) => others.push(sample),
-            None => found.push(vec![sample]),
+            None => distinct.push(vec![sample]),
         }
     }
-    found
+    distinct
 }
 
-/// The whole lines with which all prompts begin, where there are several prompts and this is worth while.
+/// The whole lines with which all prompts begin; empty if there is only one prompt or the lines are shorter than [`MIN_SHARED`].
 fn shared_start<'a>(groups: &[Vec<&'a SampleRecord>]) -> &'a str {
     let [first, rest @ ..] = groups else {
         return "";
@@ -133,7 +133,7 @@ fn shared_start<'a>(groups: &[Vec<&'a SampleRecord>]) -> &'a str {
         .unwrap_or(0);
     // The end of a line is the end of a character too.
     match first.as_bytes()[..common].iter().rposition(|b| *b == b'\n') {
-        Some(end) if end >= SHARED => &first[..=end],
+        Some(end) if end >= MIN_SHARED => &first[..=end],
         _ => "",
     }
 }
@@ -162,7 +162,7 @@ fn summary(samples: &[&SampleRecord], groups: &[Vec<&SampleRecord>]) -> String {
     for sample in samples {
         *texts.entry(&sample.completion).or_default() += 1;
     }
-    // The text decides between equal counts, so that the page is always the same.
+    // Among equal counts, the order of the texts decides, so that the page is always the same.
     let commonest = texts
         .into_iter()
         .max_by_key(|(text, count)| (*count, *text));
@@ -216,12 +216,12 @@ fn answer(out: &mut String, same: &[&SampleRecord]) {
             ""
         }
     );
-    let told = match &sample.detail {
+    let has_detail = match &sample.detail {
         serde_json::Value::Null => false,
         serde_json::Value::Object(fields) => !fields.is_empty(),
         _ => true,
     };
-    if told {
+    if has_detail {
         let detail: String = sample.detail.to_string().chars().take(400).collect();
         let _ = write!(out, " · {}", code(&detail));
     }
@@ -233,7 +233,7 @@ fn answer(out: &mut String, same: &[&SampleRecord]) {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_LENGTH) {
         Some((end, _)) => format!(
             "{}\n\n({} more characters)",
             fenced(&text[..end]),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_shows_right_and_wrong_and_stays_short() {
+    fn an_excerpt_is_short_and_shows_correct_and_wrong_completions() {
         let many: Vec<SampleRecord> = (0..50)
             .flat_map(|task| {
                 (0..8).map(move |n| {
@@ -313,8 +313,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_a_page_of_nothing_is_a_page() {
-        let long = "é".repeat(LONGEST + 7);
+    fn a_long_text_is_cut_and_a_page_may_have_no_samples() {
+        let long = "é".repeat(MAX_LENGTH + 7);
         let text = page("Phase 0", &[sample("x", 0, &long, Some(0.0))]);
         assert!(text.contains("(7 more characters)"));
         assert!(page("Phase 0", &[]).contains("0 completions of 0 prompts"));

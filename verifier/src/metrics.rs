@@ -1,10 +1,17 @@
 //! Counters of what the service did, in Prometheus's text format.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicU64;
 
+use prometheus_client::encoding::{EncodeLabelSet, prometheus_text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
 use verifier_api::Verdict;
+
+/// The media type of what [`Metrics::render`] writes.
+pub use prometheus_text::CONTENT_TYPE;
 
 /// Upper bounds of the histogram's buckets, in seconds.
 const BUCKETS: [f64; 12] = [
@@ -12,24 +19,36 @@ const BUCKETS: [f64; 12] = [
 ];
 
 /// Everything counted since the start.
-#[derive(Debug, Default)]
-pub struct Metrics(Mutex<Counts>);
-
-#[derive(Debug, Default)]
-struct Counts {
-    /// By route and status.
-    requests: BTreeMap<(String, u16), u64>,
-    /// By grader, verdict and whether the cache had it.
-    judgements: BTreeMap<(&'static str, &'static str, bool), u64>,
-    /// By grader.
-    seconds: BTreeMap<&'static str, Histogram>,
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    judgements: Family<JudgementLabels, Counter>,
+    seconds: Family<GraderLabel, Histogram>,
+    queued: Count,
+    running: Count,
+    workers: Count,
+    ready: Count,
 }
 
-#[derive(Debug, Default)]
-struct Histogram {
-    buckets: [u64; BUCKETS.len()],
-    count: u64,
-    sum: f64,
+type Count = Gauge<u64, AtomicU64>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    route: String,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct JudgementLabels {
+    grader: &'static str,
+    verdict: &'static str,
+    cached: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GraderLabel {
+    grader: &'static str,
 }
 
 /// What is read at the moment of asking.
@@ -45,14 +64,65 @@ pub struct Gauges {
     pub ready: bool,
 }
 
+impl Default for Metrics {
+    fn default() -> Metrics {
+        let mut registry = Registry::with_prefix("rapid_verifier");
+        Metrics {
+            requests: add(
+                &mut registry,
+                "requests",
+                "HTTP requests answered",
+                Family::default(),
+            ),
+            judgements: add(
+                &mut registry,
+                "judgements",
+                "Items judged",
+                Family::default(),
+            ),
+            seconds: add(
+                &mut registry,
+                "judge_seconds",
+                "Time that judging an item took; items that were cached or that no grader could take excepted",
+                Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            ),
+            queued: add(
+                &mut registry,
+                "queued_items",
+                "Items that wait for a worker",
+                Gauge::default(),
+            ),
+            running: add(
+                &mut registry,
+                "running_items",
+                "Items that are being judged",
+                Gauge::default(),
+            ),
+            workers: add(&mut registry, "workers", "Worker threads", Gauge::default()),
+            ready: add(
+                &mut registry,
+                "ready",
+                "1 where /readyz answers 200",
+                Gauge::default(),
+            ),
+            registry,
+        }
+    }
+}
+
+/// The metric, registered. The library ends the help with a full stop, and a counter's name with `_total`.
+fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
 impl Metrics {
     /// Counts an answered request.
     pub fn request(&self, route: &str, status: u16) {
-        *self
-            .lock()
-            .requests
-            .entry((route.to_owned(), status))
-            .or_default() += 1;
+        let route = route.to_owned();
+        self.requests
+            .get_or_create(&RequestLabels { route, status })
+            .inc();
     }
 
     /// Counts a judgement, and the `seconds` that it took where it was made: neither remembered, nor refused by a grader that cannot judge (`None`).
@@ -63,111 +133,30 @@ impl Metrics {
         cached: bool,
         seconds: Option<f64>,
     ) {
-        let mut counts = self.lock();
-        *counts
-            .judgements
-            .entry((grader, name(verdict), cached))
-            .or_default() += 1;
+        let labels = JudgementLabels {
+            grader,
+            verdict: name(verdict),
+            cached,
+        };
+        self.judgements.get_or_create(&labels).inc();
         if let Some(seconds) = seconds.filter(|_| !cached) {
-            let histogram = counts.seconds.entry(grader).or_default();
-            if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
-                histogram.buckets[bucket] += 1;
-            }
-            histogram.count += 1;
-            histogram.sum += seconds;
+            self.seconds
+                .get_or_create(&GraderLabel { grader })
+                .observe(seconds);
         }
     }
 
-    /// All of it as text, version 0.0.4 of the format.
+    /// All of it as text of the type [`CONTENT_TYPE`].
     #[must_use]
     pub fn render(&self, gauges: Gauges) -> String {
-        let counts = self.lock();
-        let mut out = String::new();
-        family(
-            &mut out,
-            "requests_total",
-            "counter",
-            "HTTP requests answered.",
-        );
-        for ((route, status), count) in &counts.requests {
-            line(
-                &mut out,
-                "requests_total",
-                &format!("route=\"{route}\",status=\"{status}\""),
-                *count as f64,
-            );
-        }
-        family(&mut out, "judgements_total", "counter", "Items judged.");
-        for ((grader, verdict, cached), count) in &counts.judgements {
-            line(
-                &mut out,
-                "judgements_total",
-                &format!("grader=\"{grader}\",verdict=\"{verdict}\",cached=\"{cached}\""),
-                *count as f64,
-            );
-        }
-        family(
-            &mut out,
-            "judge_seconds",
-            "histogram",
-            "Time that judging an item took; items that were cached or that no grader could take excepted.",
-        );
-        for (grader, histogram) in &counts.seconds {
-            let mut below = 0;
-            for (bound, count) in BUCKETS.iter().zip(histogram.buckets) {
-                below += count;
-                line(
-                    &mut out,
-                    "judge_seconds_bucket",
-                    &format!("grader=\"{grader}\",le=\"{bound}\""),
-                    below as f64,
-                );
-            }
-            line(
-                &mut out,
-                "judge_seconds_bucket",
-                &format!("grader=\"{grader}\",le=\"+Inf\""),
-                histogram.count as f64,
-            );
-            line(
-                &mut out,
-                "judge_seconds_sum",
-                &format!("grader=\"{grader}\""),
-                histogram.sum,
-            );
-            line(
-                &mut out,
-                "judge_seconds_count",
-                &format!("grader=\"{grader}\""),
-                histogram.count as f64,
-            );
-        }
-        for (name, help, value) in [
-            (
-                "queued_items",
-                "Items that wait for a worker.",
-                gauges.queued as f64,
-            ),
-            (
-                "running_items",
-                "Items that are being judged.",
-                gauges.running as f64,
-            ),
-            ("workers", "Worker threads.", gauges.workers as f64),
-            (
-                "ready",
-                "1 where /readyz answers 200.",
-                f64::from(u8::from(gauges.ready)),
-            ),
-        ] {
-            family(&mut out, name, "gauge", help);
-            line(&mut out, name, "", value);
-        }
-        out
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queued.set(gauges.queued as u64);
+        self.running.set(gauges.running as u64);
+        self.workers.set(gauges.workers as u64);
+        self.ready.set(u64::from(gauges.ready));
+        let mut text = String::new();
+        prometheus_text::encode(&mut text, &self.registry)
+            .expect("whole numbers and times can be written, and a String takes all");
+        text
     }
 }
 
@@ -182,23 +171,6 @@ pub fn name(verdict: Verdict) -> &'static str {
         Verdict::Malformed => "malformed",
         Verdict::Unavailable => "unavailable",
     }
-}
-
-fn family(out: &mut String, name: &str, kind: &str, help: &str) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        out,
-        "# HELP rapid_verifier_{name} {help}\n# TYPE rapid_verifier_{name} {kind}"
-    );
-}
-
-fn line(out: &mut String, name: &str, labels: &str, value: f64) {
-    let labels = if labels.is_empty() {
-        String::new()
-    } else {
-        format!("{{{labels}}}")
-    };
-    let _ = writeln!(out, "rapid_verifier_{name}{labels} {value}");
 }
 
 #[cfg(test)]

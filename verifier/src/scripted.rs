@@ -87,7 +87,7 @@ impl Sandbox for Scripted {
         self.runs.fetch_add(1, Ordering::SeqCst);
         let mut run = (self.script)(program.source, calls, &request.limits)?;
         let last = request.watch.filter(|_| self.watched).and_then(|watch| {
-            (0..run.calls.len()).find(|index| !watch.goes_on(*index, &run.calls[*index]))
+            (0..run.calls.len()).find(|index| !watch.should_continue(*index, &run.calls[*index]))
         });
         if let Some(last) = last {
             run.calls.truncate(last + 1);

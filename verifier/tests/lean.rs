@@ -290,7 +290,7 @@ fn proofs() -> Vec<(String, String)> {
 
 /// The tests' own proofs may be judged without a jail where none works.
 fn jail() -> JailChoice {
-    match Jail::found() {
+    match Jail::detect() {
         Jail::Bubblewrap => JailChoice::Bubblewrap,
         Jail::None => JailChoice::None,
     }
@@ -389,7 +389,7 @@ fn what_lean_is_made_to_accept_another_kernel_does_not() {
         command: settings.command,
         env: settings.env.into_iter().collect(),
         dir: settings.dir,
-        jail: Jail::found(),
+        jail: Jail::detect(),
         secrets: Vec::new(),
     };
     let bounds = Bounds {
@@ -407,22 +407,22 @@ fn what_lean_is_made_to_accept_another_kernel_does_not() {
         let forged = lean.compile("", &forged).unwrap();
         (asked.join().unwrap(), forged)
     });
-    assert!(!forged.files.is_empty(), "{:?}", forged.said);
+    assert!(!forged.files.is_empty(), "{:?}", forged.messages);
     assert!(
         forged
-            .said
+            .messages
             .body
             .iter()
             .all(|message| message.severity != Severity::Error),
         "{:?}",
-        forged.said
+        forged.messages
     );
     let imports = kernel::imports(asked.files.clone()).unwrap();
     assert_eq!(imports, ["Init"]);
     let library = Library::open(&folders, &imports).unwrap();
     let question = Question {
         library: &library,
-        asked: &asked.files,
+        statement: &asked.files,
         theorem: "seven_and_five",
         axioms: Axioms::Named,
         budget: Budget::default(),

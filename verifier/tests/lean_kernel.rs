@@ -87,7 +87,7 @@ impl Bench {
 
 /// The jail that works here.
 fn jail() -> JailChoice {
-    match Jail::found() {
+    match Jail::detect() {
         Jail::Bubblewrap => JailChoice::Bubblewrap,
         Jail::None => {
             println!("SKIPPED: in a jail: bubblewrap does not work here");

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::error::Failure;
 use crate::manifest::Manifest;
 
-/// A file that has been downloaded and not yet moved into place.
+/// A file that has been downloaded, or taken from the cache of Hugging Face, and not yet moved into place.
 pub(super) struct Downloaded {
     pub(super) at: PathBuf,
     pub(super) path: String,
@@ -33,34 +33,37 @@ impl Expected {
         }
     }
 
-    /// Compares the file `at` with what it must be, and deletes it if it differs.
-    pub(super) fn check(
+    /// The file `at`, or how it differs from what it must be.
+    pub(super) fn compare(
         &self,
-        label: &str,
-        at: PathBuf,
+        at: &Path,
         path: &str,
-    ) -> Result<Downloaded, Failure> {
-        let (size, sha256) = digest(&at).map_err(|e| Failure::local(&at, e))?;
-        let wrong = match (self.size, &self.sha256) {
+    ) -> std::io::Result<Result<Downloaded, String>> {
+        let (size, sha256) = digest(at)?;
+        Ok(match (self.size, &self.sha256) {
             (Some(expected), _) if expected != size => {
-                Some(format!("has {size} bytes instead of {expected}"))
+                Err(format!("has {size} bytes instead of {expected}"))
             }
             (_, Some(expected)) if *expected != sha256 => {
-                Some(format!("has the SHA-256 {sha256} instead of {expected}"))
+                Err(format!("has the SHA-256 {sha256} instead of {expected}"))
             }
-            _ => None,
-        };
-        if let Some(difference) = wrong {
-            std::fs::remove_file(&at).map_err(|e| Failure::local(&at, e))?;
-            return Err(Failure::Source(format!(
+            _ => Ok(Downloaded {
+                at: at.to_owned(),
+                path: path.to_owned(),
+                size,
+                sha256,
+            }),
+        })
+    }
+
+    /// Compares the file `at` with what it must be, and deletes it if it differs.
+    pub(super) fn check(&self, label: &str, at: &Path, path: &str) -> Result<Downloaded, Failure> {
+        let outcome = self.compare(at, path).map_err(|e| Failure::local(at, e))?;
+        outcome.or_else(|difference| {
+            std::fs::remove_file(at).map_err(|e| Failure::local(at, e))?;
+            Err(Failure::Source(format!(
                 "{label} {difference}; it was deleted. Either the download was damaged, in which case another attempt helps, or the source has changed its file."
-            )));
-        }
-        Ok(Downloaded {
-            at,
-            path: path.to_owned(),
-            size,
-            sha256,
+            )))
         })
     }
 }

@@ -212,7 +212,7 @@ pub(super) fn unreachable_host(url: &str, error: &reqwest::Error) -> String {
 pub(super) fn refusal(label: &str, status: StatusCode) -> String {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => format!(
-            "{label} answered {status}: accept the terms of the repository on its page, and set HF_TOKEN to a token that may read it."
+            "{label} answered {status}: accept the licence on the page of the model or data set, and give a valid token of that account, by `hf auth login` or in HF_TOKEN."
         ),
         StatusCode::NOT_FOUND => {
             format!("{label} does not exist there ({status}); check the name and the revision.")

@@ -7,12 +7,13 @@ use serde::Deserialize;
 
 use super::download::{refusal, unreachable_host};
 use super::error::{Failure, explain};
-use super::folder::is_inside;
+use super::folder::{RECEIPT, is_inside};
 
 /// The longest listing that is read: repositories with thousands of files stay far below.
-const MAX_LISTING: usize = 32 << 20;
+pub(super) const MAX_LISTING: usize = 32 << 20;
 
 /// A repository on a hub.
+#[derive(Clone, Copy)]
 pub(super) struct Repository<'a> {
     /// `https://huggingface.co`, or what `HF_ENDPOINT` says.
     pub(super) endpoint: &'a str,
@@ -38,15 +39,16 @@ pub(super) struct Listed {
     pub(super) sha256: Option<String>,
 }
 
+/// What a repository holds: what the hub answers, or what the cache of Hugging Face knows of it.
 #[derive(Deserialize)]
-struct Answer {
-    sha: String,
-    siblings: Vec<Sibling>,
+pub(super) struct Answer {
+    pub(super) sha: String,
+    pub(super) siblings: Vec<Sibling>,
 }
 
 #[derive(Deserialize)]
-struct Sibling {
-    rfilename: String,
+pub(super) struct Sibling {
+    pub(super) rfilename: String,
     size: Option<u64>,
     lfs: Option<Lfs>,
 }
@@ -55,6 +57,60 @@ struct Sibling {
 struct Lfs {
     sha256: String,
     size: Option<u64>,
+}
+
+impl Sibling {
+    pub(super) fn new(name: String, size: Option<u64>, sha256: Option<String>) -> Sibling {
+        Sibling {
+            rfilename: name,
+            size,
+            lfs: sha256.map(|sha256| Lfs { sha256, size }),
+        }
+    }
+}
+
+impl Repository<'_> {
+    fn file(&self, commit: &str, name: &str) -> Listed {
+        let base = if self.dataset { "datasets/" } else { "" };
+        Listed {
+            name: name.to_owned(),
+            url: format!(
+                "{}/{base}{}/resolve/{commit}/{name}",
+                self.endpoint, self.repo
+            ),
+            size: None,
+            sha256: None,
+        }
+    }
+}
+
+/// Whether a revision is a commit in full, which stays what it is.
+pub(super) fn is_commit(revision: &str) -> bool {
+    is_digest(revision, 40)
+}
+
+/// Whether a text is that many hexadecimal digits.
+pub(super) fn is_digest(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The files of a full commit that are all named, and that `is_known` has checksums for: nobody has to list them.
+pub(super) fn pinned(
+    repository: &Repository<'_>,
+    include: &[String],
+    is_known: impl Fn(&str) -> bool,
+) -> Option<Listing> {
+    let commit = repository.revision;
+    let all = is_commit(commit)
+        && !include.is_empty()
+        && include.iter().all(|name| is_inside(name) && is_known(name));
+    all.then(|| Listing {
+        commit: commit.to_owned(),
+        files: include
+            .iter()
+            .map(|name| repository.file(commit, name))
+            .collect(),
+    })
 }
 
 /// Asks the hub for the files that match `include`: names, or patterns with one `*`, which may match nothing.
@@ -114,46 +170,42 @@ pub(super) async fn list(
             "The hub's list of {repo} is not what was expected ({e}); check HF_ENDPOINT."
         ))
     })?;
-    select(&answer, repository, include).map_err(failure)
+    select(&answer, repository, include, "The hub").map_err(|e| failure(format!("{e}.")))
 }
 
-fn select(
+/// Those of `holder`'s files that match `include`. The error is a sentence without its full stop.
+pub(super) fn select(
     answer: &Answer,
     repository: &Repository<'_>,
     include: &[String],
+    holder: &str,
 ) -> Result<Listing, String> {
-    let repo = repository.repo;
+    let Repository { repo, revision, .. } = *repository;
     if answer.sha.is_empty() || !answer.sha.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(format!(
-            "The hub names no commit for {repo}; check HF_ENDPOINT."
+            "{holder} names no commit for {repo}; check HF_ENDPOINT"
         ));
     }
     for wanted in include.iter().filter(|pattern| !pattern.contains('*')) {
         if !answer.siblings.iter().any(|s| s.rfilename == *wanted) {
             return Err(format!(
-                "The hub's repository {repo}@{} has no file {wanted}.",
-                repository.revision
+                "{holder} has no file {wanted} of {repo}@{revision}"
             ));
         }
     }
-    let base = if repository.dataset { "datasets/" } else { "" };
     let mut files = Vec::new();
     for sibling in &answer.siblings {
         let name = &sibling.rfilename;
-        if !include.iter().any(|pattern| matches(pattern, name)) {
+        // The receipt takes its own name.
+        if name == RECEIPT || !include.iter().any(|pattern| matches(pattern, name)) {
             continue;
         }
         if !is_inside(name) {
             return Err(format!(
-                "The hub's repository {repo} has a file with a forbidden name: {name:?}."
+                "{holder} has a file of {repo} with a forbidden name: {name:?}"
             ));
         }
         files.push(Listed {
-            url: format!(
-                "{}/{base}{repo}/resolve/{}/{name}",
-                repository.endpoint, answer.sha
-            ),
-            name: name.clone(),
             size: sibling
                 .lfs
                 .as_ref()
@@ -163,11 +215,12 @@ fn select(
                 .lfs
                 .as_ref()
                 .map(|lfs| lfs.sha256.to_ascii_lowercase()),
+            ..repository.file(&answer.sha, name)
         });
     }
     if files.is_empty() {
         return Err(format!(
-            "The hub's repository {repo} has none of the files {}.",
+            "{holder} has none of the files {} of {repo}@{revision}",
             include.join(", ")
         ));
     }
@@ -216,6 +269,7 @@ mod tests {
             &answer,
             &repository(),
             &["a.jsonl".into(), "*.safetensors".into()],
+            "The hub",
         )
         .ok()
         .unwrap();
@@ -244,7 +298,15 @@ mod tests {
     #[test]
     fn a_file_that_would_leave_the_folder_is_refused() {
         let answer = answer(r#"{"sha":"abc","siblings":[{"rfilename":"../a.safetensors"}]}"#);
-        assert!(select(&answer, &repository(), &["../*.safetensors".into()]).is_err());
+        assert!(
+            select(
+                &answer,
+                &repository(),
+                &["../*.safetensors".into()],
+                "The hub"
+            )
+            .is_err()
+        );
     }
 
     #[test]
@@ -254,11 +316,20 @@ mod tests {
             select(
                 &answer,
                 &repository(),
-                &["config.json".into(), "*.index.json".into()]
+                &["config.json".into(), "*.index.json".into()],
+                "The hub"
             )
             .is_ok()
         );
-        assert!(select(&answer, &repository(), &["tokenizer.json".into()]).is_err());
+        assert!(
+            select(
+                &answer,
+                &repository(),
+                &["tokenizer.json".into()],
+                "The hub"
+            )
+            .is_err()
+        );
     }
 
     #[test]

@@ -38,10 +38,13 @@ pub(super) fn install(
         source,
         files: received,
     };
+    // Written aside and renamed: a file may have come under this name, and be another cache's too.
+    let draft = staging.join(RECEIPT);
+    let text = serde_json::to_vec_pretty(&receipt).map_err(|e| local(&draft, e.into()))?;
+    std::fs::write(&draft, text).map_err(|e| local(&draft, e))?;
+    sync(&draft)?;
     let path = ready.join(RECEIPT);
-    let text = serde_json::to_vec_pretty(&receipt).map_err(|e| local(&path, e.into()))?;
-    std::fs::write(&path, text).map_err(|e| local(&path, e))?;
-    sync(&path)?;
+    std::fs::rename(&draft, &path).map_err(|e| local(&path, e))?;
     sync(&ready)?;
     // What is there is not complete, or this would not have been fetched: it makes way.
     let old = staging.join("old");

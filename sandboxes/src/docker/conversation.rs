@@ -1,4 +1,4 @@
-//! A guest's part of a run: its limits, the answers to what it asks, and the report of its end.
+//! A guest's part of a run: its limits, the answers to its requests, and the report of its end.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +8,24 @@ use super::stop::Stop;
 use crate::protocol::{Candidate, is_answered};
 use crate::{Call, Deferred, End, Limits, Run, SandboxError};
 
-/// Address space that a program may add, in memory limits: the kernel stops it when it uses its memory, and an allocation that is beyond reason fails
-/// in the same way on every machine.
-const SPACE: u64 = 8;
+/// Address space that a program may add, in multiples of its memory limit. The kernel stops a program that uses more memory than its limit; this limit makes an
+/// absurdly large allocation fail in the same way on every machine.
+const ADDRESS_SPACE: u64 = 8;
 /// Bytes of a request that takes milliseconds to read.
-const LONG: usize = 256 << 10;
-/// A run that was over sooner took so little that the time that passed is as good as its processor time.
-const SHORT: Duration = Duration::from_millis(500);
+const LONG_REQUEST: usize = 256 << 10;
+/// The duration of a run up to which the elapsed time stands for its processor time, since the difference is small.
+const SHORT_RUN: Duration = Duration::from_millis(500);
 
 /// Sets a guest's limits.
 pub(super) async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), SandboxError> {
-    guest.fit(limits.memory).await?;
-    // Beyond what the host allows: for when the host is gone.
+    guest.set_memory(limits.memory).await?;
+    // More than the host allows: this limit is for the case that the host is gone.
     let seconds = allowed(limits.fuel)
         .as_secs()
         .saturating_mul(2)
         .saturating_add(60)
         .min(1 << 30);
-    let space = limits.memory.saturating_mul(SPACE).min(1 << 46);
+    let space = limits.memory.saturating_mul(ADDRESS_SPACE).min(1 << 46);
     match guest.confine(space, seconds, limits.output).await {
         Ok(()) => Ok(()),
         Err(Stop::Failed(error)) => Err(error),
@@ -38,17 +38,17 @@ pub(super) async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), Sa
     }
 }
 
-/// What comes of reading a request. A long one keeps a processor for so long that it is not read on the few threads that speak to the engine.
+/// Reads a request with `answer`. A long request occupies a processor for so long that it is not read on the few threads that speak to the engine.
 pub(super) fn read<T>(request: &[u8], answer: impl FnOnce(&[u8]) -> T) -> T {
-    if request.len() < LONG {
+    if request.len() < LONG_REQUEST {
         answer(request)
     } else {
         tokio::task::block_in_place(|| answer(request))
     }
 }
 
-/// Answers a candidate's guest, whose last request was `request`, until it has nothing more to ask. Its last question stays open: a guest that is to be given
-/// another call waits for it.
+/// Answers a candidate's guest, whose last request was `request`, until it has no further request. Its last request stays unanswered: a guest that is to get
+/// another call waits for the answer.
 pub(super) async fn converse(
     guest: &mut Guest,
     candidate: &mut Candidate,
@@ -67,19 +67,19 @@ pub(super) async fn converse(
     }
 }
 
-/// How a candidate's part ended. What happens after the last call has been answered is of no interest.
+/// How a candidate's part ended. Whatever happens after the last call was answered is ignored.
 pub(super) fn end(candidate: &Candidate, outcome: Result<(), Stop>) -> Result<End, SandboxError> {
     match (candidate.unloadable(), outcome) {
         (Some((kind, message)), _) => Ok(End::Unloadable { kind, message }),
         (None, _) if candidate.completed() => Ok(End::Completed),
-        (None, Err(stop)) => ended(stop),
+        (None, Err(stop)) => end_of_stop(stop),
         (None, Ok(())) => Ok(End::Died(
             "the program broke the conversation off".to_owned(),
         )),
     }
 }
 
-pub(super) fn ended(stop: Stop) -> Result<End, SandboxError> {
+pub(super) fn end_of_stop(stop: Stop) -> Result<End, SandboxError> {
     match stop {
         Stop::Ended(end) => Ok(end),
         Stop::Clock => Ok(End::OutOfTime),
@@ -95,10 +95,10 @@ pub(super) async fn report(
     stdout: String,
 ) -> Run {
     let mut time = started.elapsed();
-    if time > SHORT {
+    if time > SHORT_RUN {
         let mut used = Duration::ZERO;
         for meter in meters {
-            // A container that has ended tells nothing any more; the time that has passed is then the best guess.
+            // A container that has ended no longer reports its processor time. The elapsed time is then the best estimate.
             used += meter.read().await.unwrap_or_default();
         }
         if used > Duration::ZERO {

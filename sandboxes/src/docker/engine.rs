@@ -1,4 +1,4 @@
-//! What is asked of the Docker engine, and what its failures mean.
+//! The requests to the Docker engine, and the meaning of their failures.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -21,11 +21,11 @@ use crate::{Deferred, SandboxError};
 
 /// Seconds that the engine may take to answer.
 const MAX_ANSWER_SECONDS: u64 = 60;
-/// Where an engine listens that was configured by nobody.
+/// The socket of an engine with the default configuration.
 const SOCKET: &str = "unix:///var/run/docker.sock";
-/// Between two tries to hear the engine's events.
+/// The pause between two attempts to listen to the engine's events.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Seconds within which a container that was created is started, or given up by whoever created it.
+/// Seconds within which the creator of a container has started it, or given it up.
 const STARTING: u64 = 120;
 
 /// The label by which verifiers' containers are found; it holds the owner (`owner`).
@@ -39,35 +39,35 @@ pub(super) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + S
 /// One engine.
 pub(super) struct Engine {
     docker: Docker,
-    /// How often the connection on which the engine tells its events has ended.
+    /// How often the connection on which the engine sends its events has ended.
     interruptions: AtomicUsize,
 }
 
-/// How a container's process stands.
+/// The state of a container's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Running,
     Exited {
         status: i64,
-        /// Whether the kernel stopped it for want of memory.
+        /// Whether the kernel killed it because it was out of memory.
         out_of_memory: bool,
     },
 }
 
 /// A container of any verifier on this engine.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct VerifierContainer {
     pub(super) id: String,
     pub(super) owner: String,
-    /// Or about to be.
+    /// Whether it runs or is about to.
     pub(super) running: bool,
 }
 
 impl Engine {
-    /// Finds the engine at `host` (`unix:///…`), or where the environment's `DOCKER_HOST` says, or in the usual place.
+    /// Connects to the engine at `host` (`unix:///…`), or at the address in the environment's `DOCKER_HOST`, or at the usual address.
     ///
     /// # Errors
-    /// [`SandboxError::Unusable`] where none answers.
+    /// [`SandboxError::Unusable`] if no engine answers.
     pub(super) async fn connect(host: Option<&str>) -> Result<Arc<Engine>, SandboxError> {
         let host = host
             .map(str::to_owned)
@@ -76,7 +76,7 @@ impl Engine {
             .unwrap_or_else(|| SOCKET.to_owned());
         if !host.starts_with("unix://") {
             return Err(SandboxError::Unusable(format!(
-                "the Docker engine's address is {host}, and only local sockets (unix:///…) are spoken to; correct docker.host or DOCKER_HOST"
+                "the Docker engine's address is {host}, and only local sockets (unix:///…) are supported; correct docker.host or DOCKER_HOST"
             )));
         }
         let connected =
@@ -88,7 +88,7 @@ impl Engine {
             SandboxError::Unusable(format!(
                 "no Docker engine answers at {host} ({}); install and start it (on Debian: apt-get install docker.io), let this user use it (usermod \
                  --append --groups docker USER), name its socket with docker.host, or judge in WebAssembly with code.sandbox = \"wasm\"",
-                because(&error)
+                with_causes(&error)
             ))
         })?;
         let engine = Arc::new(Engine {
@@ -99,14 +99,14 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The digest of an image's configuration, which names its content.
+    /// The digest of an image's configuration, which identifies its content.
     ///
     /// # Errors
-    /// [`SandboxError::Unusable`] where the engine has no such image.
+    /// [`SandboxError::Unusable`] if the engine has no such image.
     pub(super) async fn image(&self, name: &str) -> Result<String, SandboxError> {
         match self.docker.inspect_image(name).await {
             Ok(image) => image.id.ok_or_else(|| {
-                SandboxError::Unusable(format!("the Docker engine gives image {name} no id"))
+                SandboxError::Unusable(format!("the Docker engine returns no id for image {name}"))
             }),
             Err(Error::DockerResponseServerError {
                 status_code: 404, ..
@@ -114,18 +114,18 @@ impl Engine {
                 "the Docker engine has no image {name}; build it with `docker build --tag {name} sandboxes/docker`, or, where no registry can be reached, \
                  with `bash sandboxes/docker/import-image.sh {name}`"
             ))),
-            Err(error) => Err(lost("the sandbox's image was looked for", &error)),
+            Err(error) => Err(engine_failed("the sandbox's image was looked for", &error)),
         }
     }
 
     /// # Errors
-    /// [`SandboxError::Unusable`] where the engine does not know a runtime of this name.
+    /// [`SandboxError::Unusable`] if the engine does not know a runtime of this name.
     pub(super) async fn require_runtime(&self, name: &str) -> Result<(), SandboxError> {
         let info = self
             .docker
             .info()
             .await
-            .map_err(|error| lost("its runtimes were asked for", &error))?;
+            .map_err(|error| engine_failed("its runtimes were asked for", &error))?;
         let known = info.runtimes.unwrap_or_default();
         if known.contains_key(name) {
             return Ok(());
@@ -138,7 +138,7 @@ impl Engine {
         )))
     }
 
-    /// Creates a container of that name; returns its id.
+    /// Creates a container with that name, and returns its id.
     pub(super) async fn create(
         &self,
         name: &str,
@@ -165,14 +165,14 @@ impl Engine {
         self.docker.start_container(id, None).await
     }
 
-    /// Stops a container, which goes by its id or name, at once and removes it. One that is gone already is no error.
+    /// Kills a container, given by its id or name, and removes it. It is not an error if the container is gone already.
     pub(super) async fn remove(&self, id: &str) -> Result<(), Error> {
         let options = RemoveContainerOptionsBuilder::new()
             .force(true)
             .v(true)
             .build();
         match self.docker.remove_container(id, Some(options)).await {
-            // 409: the engine is at it.
+            // 409: the engine is already removing it.
             Err(Error::DockerResponseServerError {
                 status_code: 404 | 409,
                 ..
@@ -208,7 +208,7 @@ impl Engine {
         Ok(Duration::from_nanos(nanoseconds))
     }
 
-    /// Gives a running container another memory limit, in bytes, with no swap.
+    /// Sets the memory limit of a running container, in bytes, without swap.
     pub(super) async fn set_memory(&self, id: &str, bytes: i64) -> Result<(), Error> {
         let update = ContainerUpdateBody {
             memory: Some(bytes),
@@ -218,8 +218,8 @@ impl Engine {
         self.docker.update_container(id, update).await
     }
 
-    /// Every container that a verifier made, whichever.
-    pub(super) async fn verifiers_containers(&self) -> Result<Vec<Found>, Error> {
+    /// All containers that any verifier created.
+    pub(super) async fn verifiers_containers(&self) -> Result<Vec<VerifierContainer>, Error> {
         let options = ListContainersOptionsBuilder::new()
             .all(true)
             .filters(&labelled())
@@ -241,7 +241,7 @@ impl Engine {
                         .is_some_and(|created| now < created.saturating_add(STARTING)),
                     _ => true,
                 };
-                Some(Found {
+                Some(VerifierContainer {
                     id: container.id?,
                     owner: container.labels?.remove(LABEL)?,
                     running,
@@ -250,13 +250,13 @@ impl Engine {
             .collect())
     }
 
-    /// Grows whenever the engine was lost; equal numbers before and after mean that it was there all the time.
+    /// Grows whenever the connection to the engine is lost. Equal numbers before and after mean that the engine ran all the time.
     pub(super) fn interruptions(&self) -> usize {
         self.interruptions.load(Ordering::SeqCst)
     }
 }
 
-/// Listens to the engine's events, for nothing but the end of the connection.
+/// Listens to the engine's events, only to notice the end of the connection.
 async fn listen(engine: std::sync::Weak<Engine>) {
     loop {
         let Some(docker) = engine.upgrade().map(|engine| engine.docker.clone()) else {
@@ -277,17 +277,17 @@ fn labelled() -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])])
 }
 
-/// The engine failed at a request: another try may succeed.
-pub(super) fn lost(when: &str, error: &Error) -> SandboxError {
+/// The engine failed at a request, and another attempt may succeed.
+pub(super) fn engine_failed(when: &str, error: &Error) -> SandboxError {
     let what = format!(
         "the Docker engine failed when {when} ({}); see whether it runs and has room (docker info, docker system df), and judge it again",
-        because(error)
+        with_causes(error)
     );
     Deferred::Failed(what).into()
 }
 
-/// An error and what is behind it.
-pub(super) fn because(error: &dyn std::error::Error) -> String {
+/// The text of an error and of its causes.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

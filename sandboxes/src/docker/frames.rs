@@ -1,4 +1,4 @@
-//! How requests and answers travel: a length in four bytes, the highest first, and as many bytes more.
+//! The frames of requests and answers: a length in four bytes, big-endian, and then that many bytes.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -8,17 +8,17 @@ const HEAD: usize = 4;
 /// `payload` as a frame.
 ///
 /// # Panics
-/// Where it is longer than 4 GiB, which nothing that the host sends is.
+/// If it is longer than 4 GiB. Everything that the host sends is shorter.
 pub(super) fn frame(payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a job or an argument is far below 4 GiB");
     [&length.to_be_bytes()[..], payload].concat()
 }
 
-/// A frame that is longer than it may be.
+/// A frame exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// Takes the first frame of `buffer`, where it is there as a whole.
+/// Takes the first frame from `buffer`, if it has arrived as a whole.
 ///
 /// # Errors
 /// [`TooLong`], as soon as its length is known.
@@ -31,7 +31,7 @@ pub(super) fn take(buffer: &mut BytesMut, longest: usize) -> Result<Option<Bytes
         return Err(TooLong);
     }
     if buffer.len() < HEAD + length {
-        // Room for all of it at once, but not on the word of a guest that sends nothing.
+        // Reserves room for the whole frame, but not more than 1 MiB at a time: a guest may announce bytes that it never sends.
         buffer.reserve((HEAD + length - buffer.len()).min(1 << 20));
         return Ok(None);
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_beyond_the_limit_is_refused_before_it_has_come() {
+    fn a_frame_beyond_the_limit_is_refused_before_it_has_arrived() {
         let mut buffer = BytesMut::from(&[0, 0, 1, 1][..]);
         assert_eq!(take(&mut buffer, 256), Err(TooLong));
         assert_eq!(take(&mut buffer, 257), Ok(None));
@@ -54,7 +54,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_come_out_as_they_went_in_however_they_are_cut(
+        fn frames_survive_a_round_trip_however_the_stream_is_cut(
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..8),
             piece in 1_usize..40,
         ) {

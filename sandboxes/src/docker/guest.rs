@@ -11,56 +11,56 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::engine::{Engine, Input, Output, State, because, lost};
+use super::engine::{Engine, Input, Output, State, engine_failed, with_causes};
 use super::frames::{frame, take};
 use super::stop::Stop;
 use crate::protocol::Broken;
 use crate::{Deferred, End, SandboxError};
 
-/// What a guest asks when it is warm: its job.
+/// The first request of a warm guest, for its job.
 const WARM: &[u8] = b"J";
-/// Bytes of standard error that are read, where an interpreter that cannot be warmed says why.
-const MAX_COMPLAINT: usize = 2000;
+/// Bytes of standard error that are read, on which an interpreter that cannot be warmed states the reason.
+const MAX_STDERR: usize = 2000;
 /// Bytes of a guest's first two messages.
 const MAX_GREETING: usize = 1000;
-/// Exit statuses of `docker/start.py`, which no program can choose: it was stopped for want of its container's memory;
+/// Exit status of `docker/start.py`, which no program can choose: the program exceeded its container's memory.
 const OUT_OF_MEMORY: i64 = 250;
-/// the machine had none left, and the kernel chose it;
+/// Exit status of `docker/start.py`: the machine had no memory left, and the kernel killed the program.
 const MACHINE_OUT_OF_MEMORY: i64 = 248;
-/// it, or all of the container, was killed from outside;
+/// Exit status: the program, or the whole container, was killed from outside.
 const KILLED: i64 = 137;
-/// it had itself killed, or left with one of these numbers.
-const ITSELF: i64 = 249;
-/// How long a container that has closed its end of the conversation may take to end itself, and a busy engine to notice.
+/// Exit status of `docker/start.py`: the program had itself killed, or exited with one of these numbers.
+const KILLED_ITSELF: i64 = 249;
+/// How long a container that has closed its end of the conversation may take to end, and a busy engine to notice that.
 const SETTLING: Duration = Duration::from_secs(30);
 /// How long the engine may take to learn that a killed container was out of memory.
-const NEWS: Duration = Duration::from_secs(2);
-/// Between two tries to remove a container.
+const OUT_OF_MEMORY_DELAY: Duration = Duration::from_secs(2);
+/// The pause between two attempts to remove a container.
 const REMOVAL_PAUSE: Duration = Duration::from_secs(2);
-/// Tries to remove a container; what is left then is removed at the next start of a verifier.
-const REMOVALS: usize = 5;
+/// Attempts to remove a container. If they all fail, it is removed at the next start of a verifier.
+const MAX_REMOVALS: usize = 5;
 
-/// A container whose interpreter waits for its job, or has it.
+/// A container whose interpreter waits for its job, or runs it.
 pub(super) struct Guest {
     engine: Arc<Engine>,
     container: ContainerGuard,
     input: Input,
     output: Output,
-    /// What of standard output is not a whole frame yet.
+    /// The end of standard output that is not a whole frame yet.
     buffer: BytesMut,
-    /// The start of what the program printed.
+    /// The start of the program's output.
     printed: Vec<u8>,
     /// Bytes that `printed` may have.
-    room: usize,
+    max_printed: usize,
     /// Bytes of memory that the container may use.
     memory: u64,
     /// Processor time that warming took.
     warming: Duration,
-    /// What it is: `CPython 3.13.5, numpy 2.2.4, x86_64`.
+    /// Versions of the interpreter: `CPython 3.13.5, numpy 2.2.4, x86_64`.
     interpreter: String,
 }
 
-/// Removes the container when it is dropped, and gives its slot in the pool back when that is done.
+/// Removes the container when it is dropped, and then gives its slot in the pool back.
 struct ContainerGuard {
     id: String,
     engine: Arc<Engine>,
@@ -71,14 +71,14 @@ struct ContainerGuard {
 }
 
 impl ContainerGuard {
-    /// How the container came to its end, now that it neither speaks nor listens.
+    /// Why the container ended, now that its connection to the host is closed.
     async fn ended(&self) -> Stop {
         let mut waited = Duration::ZERO;
         let mut pause = Duration::from_millis(5);
         loop {
             let state = match self.engine.state(&self.id).await {
                 Ok(state) => state,
-                Err(error) => return lost("a program ran", &error).into(),
+                Err(error) => return engine_failed("a program ran", &error).into(),
             };
             match state {
                 State::Exited {
@@ -93,11 +93,11 @@ impl ContainerGuard {
                     status: KILLED,
                     out_of_memory: true,
                 } => return Stop::Ended(End::OutOfMemory),
-                // Where the kernel killed the first process too, the engine learns the reason a little later, if at all.
-                State::Exited { status: KILLED, .. } if waited < NEWS => {}
+                // If the kernel killed the first process too, the engine learns the reason a little later, if at all.
+                State::Exited { status: KILLED, .. } if waited < OUT_OF_MEMORY_DELAY => {}
                 State::Running if waited < SETTLING => {}
                 State::Exited { status, .. } if status != KILLED => {
-                    return Stop::Ended(End::Died(farewell(status)));
+                    return Stop::Ended(End::Died(describe_exit(status)));
                 }
                 State::Exited { .. } => {
                     return SandboxError::Deferred(Deferred::Failed(
@@ -133,11 +133,14 @@ impl Drop for ContainerGuard {
             self.slot.take(),
         );
         self.runtime.spawn(async move {
-            for attempt in 1..=REMOVALS {
+            for attempt in 1..=MAX_REMOVALS {
                 match engine.remove(&id).await {
                     Ok(()) => break,
-                    Err(error) if attempt == REMOVALS => {
-                        tracing::warn!("container {id} cannot be removed ({})", because(&error));
+                    Err(error) if attempt == MAX_REMOVALS => {
+                        tracing::warn!(
+                            "container {id} cannot be removed ({})",
+                            with_causes(&error)
+                        );
                     }
                     Err(_) => tokio::time::sleep(REMOVAL_PAUSE).await,
                 }
@@ -152,7 +155,7 @@ impl Guest {
     /// removed.
     ///
     /// # Errors
-    /// [`SandboxError::Deferred`] where the engine fails, [`SandboxError::Unusable`] where the interpreter does.
+    /// [`SandboxError::Deferred`] if the engine fails, [`SandboxError::Unusable`] if the interpreter fails.
     pub(super) async fn start(
         engine: Arc<Engine>,
         id: String,
@@ -167,7 +170,7 @@ impl Guest {
             slot: Some(slot),
             interruptions: engine.interruptions(),
         };
-        let failed = |error: Error| lost("a container was started", &error);
+        let failed = |error: Error| engine_failed("a container was started", &error);
         let (input, output) = engine.attach(&id).await.map_err(failed)?;
         engine.start(&id).await.map_err(failed)?;
         let mut guest = Guest {
@@ -177,62 +180,58 @@ impl Guest {
             output,
             buffer: BytesMut::new(),
             printed: Vec::new(),
-            room: 0,
+            max_printed: 0,
             memory,
             warming: Duration::ZERO,
             interpreter: String::new(),
         };
-        let mut complaint = String::new();
-        match guest.warm(source, &mut complaint).await {
+        let mut stderr = String::new();
+        match guest.warm(source, &mut stderr).await {
             Ok(()) => Ok(guest),
             Err(Stop::Failed(error)) => Err(error),
             Err(stop) => Err(SandboxError::Unusable(format!(
-                "the interpreter of the sandbox's image cannot be made ready ({stop:?}; it says: {}); the image must have python3, 3.11 or newer, and numpy: \
+                "the interpreter of the sandbox's image cannot be made ready ({stop:?}; its standard error: {}); the image must have python3, 3.11 or newer, and numpy: \
                  build the one of sandboxes/docker",
-                complaint
-                    .trim()
-                    .chars()
-                    .take(MAX_COMPLAINT)
-                    .collect::<String>()
+                stderr.trim().chars().take(MAX_STDERR).collect::<String>()
             ))),
         }
     }
 
-    async fn warm(&mut self, source: &str, complaint: &mut String) -> Result<(), Stop> {
+    async fn warm(&mut self, source: &str, stderr: &mut String) -> Result<(), Stop> {
         self.send(source.as_bytes()).await?;
-        let greeting = self.next(MAX_GREETING, Some(complaint)).await?;
+        let greeting = self.next(MAX_GREETING, Some(stderr)).await?;
         let greeting = String::from_utf8_lossy(&greeting).into_owned();
         let (interpreter, nanoseconds) = greeting
             .split_once('|')
             .ok_or(Broken::Protocol("no greeting"))?;
         self.interpreter = interpreter.to_owned();
         self.warming = Duration::from_nanos(nanoseconds.parse().unwrap_or(0));
-        if self.next(MAX_GREETING, Some(complaint)).await? == WARM {
+        if self.next(MAX_GREETING, Some(stderr)).await? == WARM {
             Ok(())
         } else {
             Err(Broken::Protocol("a first request that asks for no job").into())
         }
     }
 
-    /// What the interpreter is, for people.
+    /// The versions of the interpreter, for people to read.
     pub(super) fn interpreter(&self) -> &str {
         &self.interpreter
     }
 
-    /// Whether it still stands, as far as can be seen without waiting.
-    pub(super) fn stands(&mut self) -> bool {
+    /// Whether it is still alive, as far as can be seen without waiting.
+    pub(super) fn is_alive(&mut self) -> bool {
         match self.output.next().now_or_never() {
             None => self.container.interruptions == self.engine.interruptions(),
-            // A warm guest says nothing.
+            // A warm guest sends nothing.
             Some(_) => false,
         }
     }
 
-    /// Makes the container's memory limit `memory` bytes.
+    /// Sets the container's memory limit to `memory` bytes.
     ///
     /// # Errors
-    /// [`SandboxError::Deferred`] where the engine does not do so.
-    pub(super) async fn fit(&mut self, memory: u64) -> Result<(), SandboxError> {
+    /// [`SandboxError::Deferred`] if the engine fails.
+    pub(super) async fn set_memory(&mut self, memory: u64) -> Result<(), SandboxError> {
         if memory != self.memory {
             self.engine
                 .set_memory(
@@ -240,35 +239,35 @@ impl Guest {
                     i64::try_from(memory).unwrap_or(i64::MAX),
                 )
                 .await
-                .map_err(|error| lost("a container's memory limit was set", &error))?;
+                .map_err(|error| engine_failed("a container's memory limit was set", &error))?;
             self.memory = memory;
         }
         Ok(())
     }
 
-    /// Sends the guest its own limits, which it sets for itself before its job comes: the address space that it may add in bytes, processor time in
-    /// seconds, and bytes of output.
+    /// Sends the guest its own limits, which it sets for itself before its job arrives: the address space that it may add in bytes, processor time in seconds, and
+    /// bytes of output.
     pub(super) async fn confine(
         &mut self,
         space: u64,
         seconds: u64,
         output: usize,
     ) -> Result<(), Stop> {
-        self.room = output;
+        self.max_printed = output;
         self.send(format!("{space} {seconds} {output}").as_bytes())
             .await
     }
 
-    /// What measures its processor time since it was warm.
+    /// A meter of its processor time since it was warm.
     pub(super) fn meter(&self) -> Meter {
         Meter {
             engine: Arc::clone(&self.engine),
             id: self.container.id.clone(),
-            before: self.warming,
+            warming: self.warming,
         }
     }
 
-    /// The start of what the program printed, as text.
+    /// The start of the program's output, as text.
     pub(super) fn printed(&self) -> String {
         String::from_utf8_lossy(&self.printed).into_owned()
     }
@@ -276,7 +275,7 @@ impl Guest {
     /// Sends one answer.
     ///
     /// # Errors
-    /// How the guest ended, where it did.
+    /// How the guest ended, if it did.
     pub(super) async fn send(&mut self, answer: &[u8]) -> Result<(), Stop> {
         let sent = match self.input.write_all(&frame(answer)).await {
             Ok(()) => self.input.flush().await,
@@ -291,10 +290,10 @@ impl Guest {
     /// The guest's next request, of at most `longest` bytes.
     ///
     /// # Errors
-    /// How the guest ended, where it did.
+    /// How the guest ended, if it did.
     pub(super) async fn receive(&mut self, longest: usize) -> Result<Bytes, Stop> {
         loop {
-            let mut request = self.next(longest.max(self.room + 1), None).await?;
+            let mut request = self.next(longest.max(self.max_printed + 1), None).await?;
             if request.first() != Some(&b'O') {
                 if request.len() > longest {
                     return Err(too_long());
@@ -302,7 +301,7 @@ impl Guest {
                 return Ok(request);
             }
             let printed = request.split_off(1);
-            let room = self.room - self.printed.len();
+            let room = self.max_printed - self.printed.len();
             self.printed
                 .extend_from_slice(&printed[..printed.len().min(room)]);
         }
@@ -311,7 +310,7 @@ impl Guest {
     async fn next(
         &mut self,
         longest: usize,
-        mut complaint: Option<&mut String>,
+        mut stderr: Option<&mut String>,
     ) -> Result<Bytes, Stop> {
         loop {
             match take(&mut self.buffer, longest) {
@@ -322,10 +321,10 @@ impl Guest {
             match self.output.next().await {
                 Some(Ok(LogOutput::StdOut { message })) => self.buffer.extend_from_slice(&message),
                 Some(Ok(LogOutput::StdErr { message })) => {
-                    if let Some(complaint) = complaint.as_deref_mut()
-                        && complaint.len() < MAX_COMPLAINT
+                    if let Some(stderr) = stderr.as_deref_mut()
+                        && stderr.len() < MAX_STDERR
                     {
-                        complaint.push_str(&String::from_utf8_lossy(&message));
+                        stderr.push_str(&String::from_utf8_lossy(&message));
                     }
                 }
                 Some(Ok(LogOutput::StdIn { .. } | LogOutput::Console { .. })) => {}
@@ -339,20 +338,20 @@ impl Guest {
 pub(super) struct Meter {
     engine: Arc<Engine>,
     id: String,
-    /// Processor time that does not count.
-    before: Duration,
+    /// Processor time that warming took, which does not count.
+    warming: Duration,
 }
 
 impl Meter {
-    /// Whether the container still runs. One that has ended tells no processor time any more.
+    /// Whether the container still runs. A container that has ended no longer reports its processor time.
     pub(super) async fn running(&self) -> Result<bool, Error> {
         Ok(self.engine.state(&self.id).await? == State::Running)
     }
 
-    /// Processor time that it has taken.
+    /// Processor time that it has taken since it was warm.
     pub(super) async fn read(&self) -> Result<Duration, Error> {
         let all = self.engine.processor_time(&self.id).await?;
-        Ok(all.saturating_sub(self.before))
+        Ok(all.saturating_sub(self.warming))
     }
 }
 
@@ -360,10 +359,10 @@ fn too_long() -> Stop {
     Broken::Protocol("a request that is longer than any value may be").into()
 }
 
-/// What an exit status says.
-fn farewell(status: i64) -> String {
+/// The meaning of an exit status.
+fn describe_exit(status: i64) -> String {
     match status {
-        ITSELF => "the program had itself killed".to_owned(),
+        KILLED_ITSELF => "the program had itself killed".to_owned(),
         129..=192 => format!("the interpreter was ended by signal {}", status - 128),
         _ => format!("the program left with exit status {status}"),
     }

@@ -1,8 +1,8 @@
-//! Native CPython in Docker containers: no network, nothing to write to, no rights, and one program each.
+//! Native CPython in Docker containers. A container has no network, nowhere to write and no rights, and runs one program.
 //!
-//! Warm containers wait in a `pool`. Each (`container`: what it is allowed; `guest`: its conversation and its end) is used for one program and removed; those in which texts
-//! are only read stay for further texts (`readers`). `conversation` answers what a guest asks. `clock` ends a run that does not end by itself. The other end of the
-//! conversation is the harness, `guest/*.py`, in the environment that `docker/*.py` makes. A failure of the engine is the sandbox's, never the program's.
+//! Warm containers wait in a `pool`. Each (`container`: what it is allowed; `guest`: its conversation and its end) is used for one program and removed. Containers that
+//! only read texts stay for further texts (`readers`). `conversation` answers a guest's requests. `clock` ends a run that does not end by itself. The other end of the
+//! conversation is the harness, `guest/*.py`, in the environment that `docker/*.py` sets up. A failure of the engine is a failure of the sandbox, never of the program.
 
 mod clock;
 mod container;
@@ -29,7 +29,7 @@ use self::readers::Readers;
 use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Deferred, Identity, Limits, SandboxError};
 
-/// What surrounds the harness: a clock and randomness that repeat, the calls to the host, and the last restrictions.
+/// The environment of the harness: a clock and randomness that repeat, the calls to the host, and the last restrictions.
 const ENVIRONMENT: &str = concat!(
     include_str!("../../docker/world.py"),
     "\n",
@@ -37,9 +37,9 @@ const ENVIRONMENT: &str = concat!(
     "\n",
     include_str!("../../docker/confine.py"),
 );
-/// What puts it all together.
+/// The script that puts the parts together.
 const WARM: &str = include_str!("../../docker/warm.py");
-/// What verdicts depend on besides image, harness and limits.
+/// The version of everything that verdicts depend on besides image, harness and limits.
 const HOST: &str = "docker 3";
 /// Threads that speak to the engine.
 const THREADS: usize = 2;
@@ -49,15 +49,15 @@ const CLOSING: Duration = Duration::from_secs(20);
 /// How the Docker sandbox is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The engine's socket, `unix:///…`; where `DOCKER_HOST` says, or the usual one, where not given.
+    /// The engine's socket, `unix:///…`. If it is not given, `DOCKER_HOST` names the socket, or else it is the usual one.
     pub host: Option<String>,
-    /// The image: Debian with python3 (3.11 or newer) and numpy, as `docker/Dockerfile` makes it.
+    /// The image: Debian with python3 (3.11 or newer) and numpy, as `docker/Dockerfile` builds it.
     pub image: String,
     /// Another runtime than the engine's own, such as `runsc`.
     pub runtime: Option<String>,
-    /// Containers at a time, be they warm, in use, or being made or removed; at least 2.
+    /// Containers at a time, whether warm, in use, or being created or removed; at least 2.
     pub containers: usize,
-    /// Bytes of memory of each, for programs whose limits do not differ.
+    /// Bytes of memory of each container, unless a program's limits differ.
     pub memory: u64,
 }
 
@@ -74,22 +74,22 @@ impl Default for Settings {
     }
 }
 
-/// Runs programs in containers. Runs are independent; each takes one container, or two where it has test code.
+/// Runs programs in containers. Runs are independent. Each takes one container, or two if it has test code.
 pub struct DockerSandbox {
     identity: Identity,
     pool: Arc<Pool>,
     readers: Arc<Readers>,
     slots: Arc<Semaphore>,
     containers: u32,
-    /// `None` only while it is dropped.
+    /// `None` only while the sandbox is being dropped.
     runtime: Option<Runtime>,
 }
 
 impl DockerSandbox {
-    /// Finds the engine and the image, removes what verifiers that are no more have left, and makes the first container ready.
+    /// Finds the engine and the image, removes the containers that dead verifiers have left, and warms the first container.
     ///
     /// # Errors
-    /// [`SandboxError::Unusable`] with the remedy, where no engine answers, or the image is missing or does not work.
+    /// [`SandboxError::Unusable`] with the remedy, if no engine answers, or the image is missing or does not work.
     pub fn open(settings: &Settings) -> Result<DockerSandbox, SandboxError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -120,7 +120,7 @@ impl DockerSandbox {
         }
     }
 
-    /// Does `work` beside this thread, and waits for it.
+    /// Does `work` on the runtime's threads, and waits for it.
     fn wait_for<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, SandboxError>> + Send + 'static,
@@ -134,7 +134,7 @@ impl DockerSandbox {
     }
 }
 
-/// Does `work` on `runtime`'s threads. Unlike `block_on`, it may be called from wherever.
+/// Does `work` on `runtime`'s threads, and waits for it. Unlike `block_on`, it may be called from any thread.
 fn on<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = Result<T, SandboxError>> + Send + 'static,
@@ -161,7 +161,7 @@ async fn open(
     }
     let removed = owner::remove_abandoned(&engine).await?;
     if removed > 0 {
-        tracing::info!("removed {removed} containers that verifiers had left which are no more");
+        tracing::info!("removed {removed} containers that dead verifiers had left");
     }
     let factory = Arc::new(ContainerFactory {
         engine,
@@ -183,12 +183,12 @@ async fn open(
     Ok((identity, pool))
 }
 
-/// What warms an interpreter.
+/// The source that warms an interpreter.
 fn source() -> String {
     // A JSON string of ASCII is a Python literal too.
     let parts =
         serde_json::to_string(&[ENVIRONMENT, HARNESS]).expect("strings always have a JSON form");
-    // What is imported stays; to look for what does not takes a tenth of the time.
+    // Imported objects stay alive. Collecting the few that do not would take a tenth of the time.
     format!("import gc\ngc.disable()\nPARTS = {parts}\n{IMPORTS}\n{WARM}")
 }
 
@@ -217,7 +217,7 @@ impl Drop for DockerSandbox {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
-        // No more are made; those that are there go, and with each its slot comes back.
+        // No further containers are created. The existing ones are removed, and each then gives its slot back.
         let (slots, all) = (Arc::clone(&self.slots), self.containers);
         self.pool.close();
         self.readers.close();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_engine_answers_the_remedy_is_named() {
+    fn the_error_names_the_remedy_if_no_engine_answers() {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings {
             host: Some(format!("unix://{}/none.sock", folder.path().display())),

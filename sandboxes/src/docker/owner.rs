@@ -1,13 +1,13 @@
-//! Whose a container is: each carries the name of the process that made it, so that those of a dead verifier are known.
+//! The owner of a container. Each container is labelled with the process that created it, so that the containers of a dead verifier can be recognised.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::engine::{Engine, Found, lost};
+use super::engine::{Engine, VerifierContainer, engine_failed};
 use crate::SandboxError;
 
-/// A process of this machine: boot, process id namespace, process id, and the clock ticks from boot to its start, which tell it from a later
-/// process of the same id.
+/// A process of this machine: boot, process id namespace, process id, and the clock ticks from boot to its start, which distinguish it from a later process
+/// with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Owner {
     boot: String,
@@ -19,7 +19,7 @@ struct Owner {
 impl Owner {
     fn of(process: u32) -> Option<Owner> {
         let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The name of the program, in parentheses, may hold anything; the 22nd field is the start.
+        // The name of the program, in parentheses, may contain any characters. The 22nd field is the start.
         let (_, fields) = status.rsplit_once(')')?;
         Some(Owner {
             boot: fs::read_to_string("/proc/sys/kernel/random/boot_id")
@@ -65,7 +65,7 @@ pub(super) fn label() -> String {
     )
 }
 
-/// A name for a container that no other has.
+/// A unique name for a container.
 pub(super) fn name() -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let owner = blake3::hash(label().as_bytes()).to_hex();
@@ -73,39 +73,46 @@ pub(super) fn name() -> String {
     format!("rapid-{}-{number}", &owner[..16])
 }
 
-/// Whether a container may be removed by the process `here`: its owner was a process beside `here` that is no more; or its owner cannot be
-/// seen from `here`, and the container has stopped by itself, as one does whose owner is gone.
-fn abandoned(found: &Found, here: &str, alive: impl Fn(u32) -> Option<String>) -> bool {
-    if found.owner == here {
+/// Whether the process `here` may remove a container. It may if the owner was a process in the same namespace as `here` and has ended. It also may if the owner
+/// cannot be seen from `here` and the container has stopped by itself, as a container does when its owner is gone.
+fn abandoned(
+    container: &VerifierContainer,
+    here: &str,
+    alive: impl Fn(u32) -> Option<String>,
+) -> bool {
+    if container.owner == here {
         return false;
     }
-    let (Some(owner), Some(here)) = (Owner::parse(&found.owner), Owner::parse(here)) else {
-        return !found.running;
+    let (Some(owner), Some(here)) = (Owner::parse(&container.owner), Owner::parse(here)) else {
+        return !container.running;
     };
     if (&owner.boot, &owner.namespace) != (&here.boot, &here.namespace) {
-        return !found.running;
+        return !container.running;
     }
-    alive(owner.process).as_deref() != Some(found.owner.as_str())
+    alive(owner.process).as_deref() != Some(container.owner.as_str())
 }
 
-/// Removes the containers of verifiers that are no more; returns how many those were.
+/// Removes the containers of verifiers that have ended, and returns how many it removed.
 ///
 /// # Errors
-/// [`SandboxError::Deferred`] where the engine does not list its containers.
+/// [`SandboxError::Deferred`] if the engine does not list its containers.
 pub(super) async fn remove_abandoned(engine: &Engine) -> Result<usize, SandboxError> {
     let here = label();
-    let found = engine
+    let containers = engine
         .verifiers_containers()
         .await
-        .map_err(|error| lost("containers were listed", &error))?;
+        .map_err(|error| engine_failed("containers were listed", &error))?;
     let alive = |process| Owner::of(process).map(|owner| owner.label());
     let mut removed = 0;
-    for found in found.iter().filter(|found| abandoned(found, &here, alive)) {
-        match engine.remove(&found.id).await {
+    for container in containers
+        .iter()
+        .filter(|container| abandoned(container, &here, alive))
+    {
+        match engine.remove(&container.id).await {
             Ok(()) => removed += 1,
             Err(error) => tracing::warn!(
                 "container {} of a verifier that is gone cannot be removed ({error})",
-                found.id
+                container.id
             ),
         }
     }
@@ -116,8 +123,8 @@ pub(super) async fn remove_abandoned(engine: &Engine) -> Result<usize, SandboxEr
 mod tests {
     use super::*;
 
-    fn found(owner: &str, running: bool) -> Found {
-        Found {
+    fn container(owner: &str, running: bool) -> VerifierContainer {
+        VerifierContainer {
             id: "x".to_owned(),
             owner: owner.to_owned(),
             running,
@@ -125,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_containers_owner_is_known_from_its_label() {
+    fn a_label_is_parsed_into_its_owner() {
         let owner = Owner::of(std::process::id()).unwrap();
         assert_eq!(Owner::parse(&owner.label()), Some(owner));
         for odd in ["", "a/b/c/d", "a/b/1", "a/b/1/2/3"] {
@@ -134,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn no_two_containers_have_one_name() {
+    fn container_names_are_unique() {
         assert_ne!(name(), name());
     }
 
     #[test]
-    fn only_what_a_dead_neighbour_left_is_abandoned() {
+    fn only_containers_of_dead_verifiers_are_abandoned() {
         let here = "boot/pid:[1]/10/100";
         let alive = |process: u32| (process == 20).then(|| "boot/pid:[1]/20/200".to_owned());
         for (owner, running, expected) in [
@@ -155,7 +162,7 @@ mod tests {
             ("nonsense", false, true),
         ] {
             assert_eq!(
-                abandoned(&found(owner, running), here, alive),
+                abandoned(&container(owner, running), here, alive),
                 expected,
                 "{owner} {running}"
             );

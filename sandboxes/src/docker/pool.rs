@@ -1,4 +1,4 @@
-//! Warm containers: filled beside the runs, bounded, each given out once.
+//! The pool of warm containers. It is filled in the background, bounded, and hands out each container once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,30 +7,30 @@ use std::time::Duration;
 use bollard::models::ContainerCreateBody;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::engine::{Engine, lost};
+use super::engine::{Engine, engine_failed};
 use super::guest::Guest;
 use super::owner;
 use crate::{Deferred, SandboxError};
 
-/// Containers that are being made at a time.
+/// Containers that are being created at a time.
 const MAX_MAKERS: usize = 2;
-/// A container must be warm after this.
+/// The time within which a container must be warm.
 const MAX_START: Duration = Duration::from_secs(120);
-/// Between two tries to make a container where the engine fails.
+/// The pause between two attempts to create a container, if the engine fails.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What containers are made of.
+/// Creates containers, all with the same settings.
 pub(super) struct ContainerFactory {
     pub(super) engine: Arc<Engine>,
     pub(super) body: ContainerCreateBody,
-    /// Bytes of memory of each.
+    /// Bytes of memory of each container.
     pub(super) memory: u64,
-    /// What warms each.
+    /// The source that warms each container.
     pub(super) source: String,
 }
 
 impl ContainerFactory {
-    /// Makes a warm container that takes up `slot`.
+    /// Creates a warm container that occupies `slot`.
     ///
     /// # Errors
     /// As [`Guest::start`].
@@ -41,7 +41,7 @@ impl ContainerFactory {
                 .engine
                 .create(&name, self.body.clone())
                 .await
-                .map_err(|error| lost("a container was created", &error))?;
+                .map_err(|error| engine_failed("a container was created", &error))?;
             Guest::start(
                 Arc::clone(&self.engine),
                 id,
@@ -60,7 +60,8 @@ impl ContainerFactory {
                 ))))
             });
         if made.is_err() {
-            // A busy engine may yet create what was no longer waited for, and whose id nobody knows. What is left then is removed at the next start of a verifier.
+            // A busy engine may still create a container that nobody waits for any more and whose id nobody knows. A container that is left after this is removed at the
+            // next start of a verifier.
             let engine = Arc::clone(&self.engine);
             tokio::spawn(async move {
                 tokio::time::sleep(MAX_START).await;
@@ -74,15 +75,15 @@ impl ContainerFactory {
 /// The pool.
 pub(super) struct Pool {
     warm: Mutex<VecDeque<Guest>>,
-    /// As many permits as there are warm guests.
+    /// One permit for each warm guest.
     ready: Semaphore,
-    /// The last failure to make one; `None` since one was made.
+    /// The last failure to create a container; `None` after one was created.
     failure: watch::Sender<Option<String>>,
 }
 
 impl Pool {
-    /// A pool over `slots`: at most as many containers as these are there at a time, whether warm, in use, or being made or removed. It is filled until
-    /// it is dropped.
+    /// A pool over `slots`. At most as many containers exist at a time as there are slots, whether warm, in use, or being created or removed. The pool is filled
+    /// until it is dropped.
     pub(super) fn new(factory: &Arc<ContainerFactory>, slots: &Arc<Semaphore>) -> Arc<Pool> {
         let pool = Arc::new(Pool {
             warm: Mutex::default(),
@@ -99,7 +100,7 @@ impl Pool {
         pool
     }
 
-    /// Lets all warm guests go and makes no more.
+    /// Removes all warm guests and creates no more.
     pub(super) fn close(&self) {
         self.ready.close();
         self.warm
@@ -108,7 +109,7 @@ impl Pool {
             .clear();
     }
 
-    /// Puts a warm guest in.
+    /// Adds a warm guest.
     pub(super) fn put(&self, guest: Guest) {
         self.warm
             .lock()
@@ -118,10 +119,10 @@ impl Pool {
         self.failure.send_replace(None);
     }
 
-    /// Takes `N` guests, all at once, so that two runs that need two each never wait for one another; who came first is served first.
+    /// Takes `N` guests at once, so that two runs that need two guests each never wait for one another. Requests are served in their order.
     ///
     /// # Errors
-    /// [`SandboxError::Deferred`] where the engine makes none.
+    /// [`SandboxError::Deferred`] if the engine creates no container.
     pub(super) async fn take<const N: usize>(&self) -> Result<[Guest; N], SandboxError> {
         loop {
             let mut failure = self.failure.subscribe();
@@ -141,11 +142,11 @@ impl Pool {
                 let count = N.min(warm.len());
                 warm.drain(..count).collect()
             };
-            taken.retain_mut(Guest::stands);
+            taken.retain_mut(Guest::is_alive);
             match <[Guest; N]>::try_from(taken) {
                 Ok(guests) => return Ok(guests),
-                // Some had fallen over: those that stand go back, and the makers replace the others.
-                Err(standing) => standing.into_iter().for_each(|guest| self.put(guest)),
+                // Some guests were dead. The live ones go back, and the makers replace the others.
+                Err(alive) => alive.into_iter().for_each(|guest| self.put(guest)),
             }
         }
     }

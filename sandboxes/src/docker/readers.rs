@@ -1,4 +1,4 @@
-//! Containers that read texts. Nothing of a text runs in one, so it stays for the next texts, whereas a program's is removed after its run.
+//! Containers that read texts. No part of a text runs in such a container, so it stays for the next texts, whereas a program's container is removed after its run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::pool::Pool;
 use crate::protocol::Candidate;
 use crate::{End, Limits, Run, SandboxError};
 
-/// Time of reading after which a reader is removed, so that nothing adds up in it.
-const MAX_WEAR: Duration = Duration::from_secs(5);
-/// Containers per reader: the others are for programs.
-const SHARE: usize = 4;
+/// Time of reading after which a reader is removed, so that nothing accumulates in it.
+const MAX_READING: Duration = Duration::from_secs(5);
+/// One container in this many may be an idle reader. The others are for programs.
+const CONTAINERS_PER_READER: usize = 4;
 
 /// Readers that wait for texts.
 pub(super) struct Readers {
@@ -28,23 +28,23 @@ struct Reader {
     guest: Guest,
     candidate: Candidate,
     limits: Limits,
-    /// What it last asked, and is not answered yet.
+    /// Its last request, which is not answered yet.
     request: &'static [u8],
     /// How long it has read in all.
-    worn: Duration,
+    reading: Duration,
 }
 
 impl Readers {
-    /// Readers out of `pool`, of which there are `containers` at a time.
+    /// Readers from `pool`, which has `containers` containers at a time.
     pub(super) fn new(pool: &Arc<Pool>, containers: usize) -> Readers {
         Readers {
             pool: Arc::clone(pool),
             idle: Mutex::default(),
-            max_idle: containers / SHARE,
+            max_idle: containers / CONTAINERS_PER_READER,
         }
     }
 
-    /// Removes all that wait.
+    /// Removes all idle readers.
     pub(super) fn close(&self) {
         self.idle
             .lock()
@@ -52,14 +52,14 @@ impl Readers {
             .clear();
     }
 
-    /// What the harness's `outline` says of `texts`.
+    /// Has the harness's `outline` read `texts`.
     ///
     /// # Errors
-    /// [`SandboxError::Deferred`] where the engine fails.
+    /// [`SandboxError::Deferred`] if the engine fails.
     pub(super) async fn read(&self, texts: &[String], limits: Limits) -> Result<Run, SandboxError> {
         if let Some(mut reader) = self.take(limits)
             && let Ok(run) = reader.read(texts).await
-            // Where it broke off or was out of time, what it had read before may be the reason.
+            // If it broke off or was out of time, an earlier text may be the reason, so a fresh one reads again.
             && run.end == End::Completed
         {
             self.put_back(reader, &run);
@@ -72,21 +72,21 @@ impl Readers {
         Ok(run)
     }
 
-    /// One that waits, with these limits.
+    /// Takes an idle reader with these limits.
     fn take(&self, limits: Limits) -> Option<Reader> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let at = idle.iter().position(|reader| reader.limits == limits)?;
         let mut reader = idle.swap_remove(at);
-        reader.guest.stands().then_some(reader)
+        reader.guest.is_alive().then_some(reader)
     }
 
     fn put_back(&self, reader: Reader, run: &Run) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if run.end != End::Completed || reader.worn > MAX_WEAR || self.max_idle == 0 {
+        if run.end != End::Completed || reader.reading > MAX_READING || self.max_idle == 0 {
             return;
         }
         if idle.len() == self.max_idle {
-            // The oldest may have limits that nobody asks for any more.
+            // The oldest may have limits that are no longer requested.
             idle.remove(0);
         }
         idle.push(reader);
@@ -101,14 +101,14 @@ impl Reader {
             candidate: Candidate::outlining(&limits),
             limits,
             request: b"J",
-            worn: Duration::ZERO,
+            reading: Duration::ZERO,
         })
     }
 
     async fn read(&mut self, texts: &[String]) -> Result<Run, SandboxError> {
-        self.candidate.ask(texts);
+        self.candidate.set_calls(texts);
         let started = Instant::now();
-        // All that it has read counts: where that is too much, a fresh one reads again.
+        // The time of all its texts counts. If that is too much, a fresh reader reads these texts again.
         let meters = [self.guest.meter()];
         let outcome = tokio::select! {
             outcome = converse(&mut self.guest, &mut self.candidate, self.request) => outcome,
@@ -117,7 +117,7 @@ impl Reader {
         let end = end(&self.candidate, outcome)?;
         let calls = self.candidate.take_results();
         self.request = b"N";
-        self.worn += started.elapsed();
+        self.reading += started.elapsed();
         Ok(report(&meters, calls, end, started, String::new()).await)
     }
 }

@@ -1,22 +1,22 @@
-//! One run: from a program to what happened.
+//! One run: from the request to its outcome.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::DockerSandbox;
 use super::clock::overrun;
-use super::conversation::{converse, end, ended, prepare, read, report};
+use super::conversation::{converse, end, end_of_stop, prepare, read, report};
 use super::guest::Guest;
 use super::pool::Pool;
 use super::stop::Stop;
-use crate::protocol::judge::carried;
+use crate::protocol::judge::call_answer;
 use crate::protocol::{Candidate, Judge, Reply, arguments, is_answered};
 use crate::{End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 /// Bytes of memory below which the interpreter cannot work.
 const MIN_MEMORY: u64 = 64 << 20;
 
-/// Tries to get containers that stand until a program is in them.
+/// Attempts to get containers that stay alive until a program runs in them.
 const MAX_TRIES: usize = 5;
 
 impl Sandbox for DockerSandbox {
@@ -24,7 +24,7 @@ impl Sandbox for DockerSandbox {
         &self.identity
     }
 
-    /// Whatever the patience: what a run waits for here, a container, is soon free.
+    /// Ignores the request's patience: a run waits here only for a container, and one is soon free.
     fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
         let limits = request.limits;
         if let Work::Calls { calls, .. } = request.work {
@@ -35,7 +35,7 @@ impl Sandbox for DockerSandbox {
         match request.work {
             Work::Calls { program, calls } => {
                 let candidate = Candidate::calling(program, calls, request.watch, &limits);
-                self.wait_for(answered(pool, candidate, limits))
+                self.wait_for(run_calls(pool, candidate, limits))
             }
             Work::Tests {
                 program,
@@ -44,7 +44,7 @@ impl Sandbox for DockerSandbox {
             } => {
                 let candidate = Candidate::serving(program, &limits);
                 let judge = Judge::new(program, prelude, tests, request.watch, &limits);
-                self.wait_for(judged(pool, candidate, judge, limits))
+                self.wait_for(run_tests(pool, candidate, judge, limits))
             }
             Work::Outline { texts } => {
                 let (readers, texts) = (Arc::clone(&self.readers), texts.to_vec());
@@ -64,8 +64,8 @@ fn check(limits: &Limits) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Guests with their limits set. Where one was lost before that, nothing has run in it, and others take their place.
-async fn prepared<const N: usize>(
+/// Guests with their limits set. If a guest is lost before that, no program has run in it, and the guests are replaced.
+async fn prepared_guests<const N: usize>(
     pool: &Pool,
     limits: &Limits,
 ) -> Result<[Guest; N], SandboxError> {
@@ -88,13 +88,13 @@ async fn prepared<const N: usize>(
     }
 }
 
-/// The calls of a program, in one container.
-async fn answered(
+/// Runs the calls of a program, in one container.
+async fn run_calls(
     pool: Arc<Pool>,
     mut candidate: Candidate,
     limits: Limits,
 ) -> Result<Run, SandboxError> {
-    let [mut guest] = prepared(&pool, &limits).await?;
+    let [mut guest] = prepared_guests(&pool, &limits).await?;
     let started = Instant::now();
     let meters = [guest.meter()];
     let outcome = tokio::select! {
@@ -106,14 +106,14 @@ async fn answered(
     Ok(report(&meters, calls, end, started, guest.printed()).await)
 }
 
-/// The tests of a task in one container, the program in another.
-async fn judged(
+/// Runs the tests of a task in one container, and the program in another.
+async fn run_tests(
     pool: Arc<Pool>,
     mut candidate: Candidate,
     mut judge: Judge,
     limits: Limits,
 ) -> Result<Run, SandboxError> {
-    let [mut program, mut tests] = prepared(&pool, &limits).await?;
+    let [mut program, mut tests] = prepared_guests(&pool, &limits).await?;
     let started = Instant::now();
     let meters = [program.meter(), tests.meter()];
     let mut loaded = None;
@@ -124,7 +124,7 @@ async fn judged(
             loaded = Some(end);
             return Ok(());
         }
-        hold_tests(&mut tests, &mut judge, &mut program, &mut candidate).await
+        converse_with_judge(&mut tests, &mut judge, &mut program, &mut candidate).await
     };
     let outcome = tokio::select! {
         outcome = talk => outcome,
@@ -134,15 +134,15 @@ async fn judged(
         (Some(end), _, _) => end,
         (None, Some((kind, message)), _) => End::Unloadable { kind, message },
         (None, None, _) if judge.completed() => judge.end(),
-        (None, None, Err(stop)) => ended(stop)?,
+        (None, None, Err(stop)) => end_of_stop(stop)?,
         (None, None, Ok(())) => End::Died("the tests were broken off".to_owned()),
     };
     let calls = judge.take_results();
     Ok(report(&meters, calls, end, started, program.printed()).await)
 }
 
-/// Answers the tests' guest until it has no more tests, and carries its calls over to the program's.
-async fn hold_tests(
+/// Answers the tests' guest until it has no more tests, and passes its calls to the program's guest.
+async fn converse_with_judge(
     tests: &mut Guest,
     judge: &mut Judge,
     program: &mut Guest,
@@ -155,7 +155,7 @@ async fn hold_tests(
             Reply::Call(arguments) => {
                 candidate.expect(arguments)?;
                 converse(program, candidate, b"N").await?;
-                carried(candidate.take_results().pop())?
+                call_answer(candidate.take_results().pop())?
             }
         };
         if judge.ended() {

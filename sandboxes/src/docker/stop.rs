@@ -3,14 +3,14 @@
 use crate::protocol::Broken;
 use crate::{End, SandboxError};
 
-/// What stopped it.
+/// The reason why a conversation stopped.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The program ended the run: it left, was stopped for want of memory, or broke the protocol.
+    /// The program ended the run: it exited, ran out of memory, or broke the protocol.
     Ended(End),
     /// The clock ended the run.
     Clock,
-    /// The run says nothing about the program.
+    /// The run failed, and says nothing about the program.
     Failed(SandboxError),
 }
 

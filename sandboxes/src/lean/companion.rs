@@ -1,4 +1,4 @@
-//! A process that stays: in a jail, spoken with through its standard streams, bounded in time while an answer is due, and gone with whoever needed it.
+//! A process that stays and answers requests: it runs in a jail, communicates through its standard streams, has limited time for each answer, and ends with its user.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use super::Jail;
 use super::family::{self, family};
-use super::jail::{self, Sight};
+use super::jail::{self, View};
 
-/// Bytes from the end of the error stream that say why a process ended.
-const MAX_COMPLAINT: usize = 4 << 10;
-/// How often the time of an answer is looked at.
+/// Bytes from the end of the error stream that are stored, since they state why a process ended.
+const MAX_STDERR: usize = 4 << 10;
+/// How often the time of an answer is checked.
 const TICK: Duration = Duration::from_millis(200);
 /// How long a process that has closed its streams, or whose input has ended, may take to end.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ const LEAVING: Duration = Duration::from_secs(2);
 pub struct CompanionCommand {
     /// The program, an absolute path, and its arguments.
     pub words: Vec<String>,
-    /// What keeps it from the rest of the machine: it may write nowhere but in an empty `/tmp`.
+    /// The jail that separates it from the rest of the machine. In bubblewrap it may write only in an empty `/tmp`.
     pub jail: Jail,
     /// Files and folders that a jail shows it besides its program.
     pub shown: Vec<PathBuf>,
@@ -32,39 +32,43 @@ pub struct CompanionCommand {
     pub secrets: Vec<PathBuf>,
 }
 
-/// Time for an answer; whichever is over first.
+/// Time for an answer. An answer is late if either limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Of processors, for the process and all that it started.
+    /// Processor time of the process and its family.
     pub processor: Duration,
-    /// Of the clock.
+    /// Wall-clock time.
     pub clock: Duration,
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// How.
-    pub how: How,
+    /// Why it ended.
+    pub cause: EndCause,
     /// The end of its error stream.
-    pub said: String,
+    pub stderr: String,
 }
 
 impl End {
     /// The last line of its error stream.
     #[must_use]
     pub fn last_line(&self) -> &str {
-        let last = self.said.lines().rev().find(|line| !line.trim().is_empty());
-        last.unwrap_or("it said nothing of it").trim()
+        let last = self
+            .stderr
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty());
+        last.unwrap_or("it printed no reason").trim()
     }
 }
 
-/// How a process ended.
+/// Why a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// By itself, with this code.
-    Left(i32),
-    /// By a signal that it caused, or that somebody sent.
+pub enum EndCause {
+    /// It exited by itself, with this code.
+    Exited(i32),
+    /// It was ended by a signal that it caused or that another process sent.
     Signal(i32),
     /// An answer was due, and its time was over.
     Late,
@@ -76,22 +80,22 @@ pub enum How {
 pub struct Companion {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    /// Whose end dismisses the keeper.
+    /// Sends the allowances of answers to the keeper. Dropping it dismisses the keeper.
     due: Option<Sender<Option<Allowance>>>,
     keeper: Option<JoinHandle<End>>,
     id: u32,
 }
 
 impl Companion {
-    /// Starts one.
+    /// Starts a process.
     ///
     /// # Errors
-    /// Where the system starts no such process.
+    /// If the system cannot start it.
     pub fn start(launch: &CompanionCommand) -> io::Result<Self> {
         let mut command = command(launch);
         let (started, start) = sync_channel(1);
         let (due, dues) = channel();
-        // A process that is to end with its parent ends with the thread that started it, so that thread stays as long as the process.
+        // A process that is to end with its parent ends with the thread that started it. So that thread stays as long as the process.
         let keeper = std::thread::Builder::new()
             .name("lean-companion".to_owned())
             .spawn(move || keep(&mut command, &started, &dues))?;
@@ -107,34 +111,34 @@ impl Companion {
         })
     }
 
-    /// From now on an answer is due within this time; none where it is `None`.
+    /// From now on an answer is due within this time; with `None`, no answer is due.
     pub fn allow(&self, allowance: Option<Allowance>) {
         if let Some(due) = &self.due {
-            // A keeper that has gone has ended the process, which who reads its answer finds out.
+            // If the keeper has ended, it has ended the process too. The reader of the answer then notices.
             let _ = due.send(allowance);
         }
     }
 
-    /// Whether it runs still, as far as is known.
+    /// Whether it still runs, as far as is known.
     #[must_use]
-    pub fn lives(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         self.keeper
             .as_ref()
             .is_some_and(|keeper| !keeper.is_finished())
     }
 
-    /// The process that was started: the jail's, where it has one.
+    /// The id of the process that was started: the jail's, if it has one.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Ends it, where it has not ended by itself: how it did.
+    /// Ends it if it has not ended by itself, and returns how it ended.
     #[must_use]
     pub fn end(mut self) -> End {
         self.dismiss().unwrap_or(End {
-            how: How::Dismissed,
-            said: String::new(),
+            cause: EndCause::Dismissed,
+            stderr: String::new(),
         })
     }
 
@@ -172,12 +176,12 @@ fn command(launch: &CompanionCommand) -> Command {
     let mut command = match launch.jail {
         Jail::Bubblewrap => {
             let program = launch.words.iter().take(1).map(PathBuf::from);
-            let sight = Sight {
+            let view = View {
                 shown: launch.shown.iter().cloned().chain(program).collect(),
                 writable: None,
                 secrets: &launch.secrets,
             };
-            jail::bubblewrap(&launch.words, &sight)
+            jail::bubblewrap(&launch.words, &view)
         }
         Jail::None => {
             let mut words = launch.words.iter();
@@ -187,7 +191,7 @@ fn command(launch: &CompanionCommand) -> Command {
         }
     };
     command.env_clear();
-    // By which `bwrap` is found.
+    // `bwrap` is found through it.
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command
         .current_dir("/")
@@ -200,7 +204,7 @@ fn command(launch: &CompanionCommand) -> Command {
 
 type Started = io::Result<(ChildStdin, ChildStdout, u32)>;
 
-/// Starts a process and stays until it has ended.
+/// Starts a process and waits until it has ended.
 fn keep(
     command: &mut Command,
     started: &SyncSender<Started>,
@@ -217,32 +221,36 @@ fn keep(
         Err(error) => {
             let _ = started.send(Err(error));
             return End {
-                how: How::Dismissed,
-                said: String::new(),
+                cause: EndCause::Dismissed,
+                stderr: String::new(),
             };
         }
     };
-    let complaint = std::thread::spawn(move || last_words(stderr));
+    let stderr = std::thread::spawn(move || read_end(stderr));
     let _ = started.send(Ok((stdin, stdout, child.id())));
-    let late = overdue(&child, dues);
-    let by_itself = if late { None } else { ended(&mut child) };
+    let late = wait_until_overdue(&child, dues);
+    let status = if late {
+        None
+    } else {
+        wait_for_exit(&mut child)
+    };
     family::kill(child.id());
     let _ = child.wait();
-    let how = match by_itself {
-        Some(status) => how(status),
-        None if late => How::Late,
-        None => How::Dismissed,
+    let cause = match status {
+        Some(status) => cause(status),
+        None if late => EndCause::Late,
+        None => EndCause::Dismissed,
     };
     End {
-        how,
-        said: complaint.join().unwrap_or_default(),
+        cause,
+        stderr: stderr.join().unwrap_or_default(),
     }
 }
 
 /// An answer that is due.
 struct Due {
     since: Instant,
-    /// Processor time that was used before; read at the first tick, since few answers take as long.
+    /// Processor time that was used before the answer was due. It is read at the first tick, since few answers take that long.
     used: Option<Duration>,
     allowance: Allowance,
 }
@@ -255,15 +263,15 @@ impl Due {
     }
 }
 
-/// Waits until an answer is overdue, or nobody needs one any more; whether it is overdue.
-fn overdue(child: &Child, dues: &Receiver<Option<Allowance>>) -> bool {
+/// Waits until an answer is overdue, or the process is no longer needed. Returns whether an answer is overdue.
+fn wait_until_overdue(child: &Child, dues: &Receiver<Option<Allowance>>) -> bool {
     let mut due: Option<Due> = None;
     loop {
-        let news = match due {
+        let received = match due {
             None => dues.recv().map_err(RecvTimeoutError::from),
             Some(_) => dues.recv_timeout(TICK),
         };
-        match news {
+        match received {
             Ok(allowance) => {
                 due = allowance.map(|allowance| Due {
                     since: Instant::now(),
@@ -282,8 +290,8 @@ fn overdue(child: &Child, dues: &Receiver<Option<Allowance>>) -> bool {
     }
 }
 
-/// How it ended, where it does so by itself soon.
-fn ended(child: &mut Child) -> Option<ExitStatus> {
+/// Waits a short time for the process to end by itself, and returns how it ended, if it did.
+fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
     let until = Instant::now() + LEAVING;
     let mut pause = Duration::from_millis(1);
     loop {
@@ -298,21 +306,21 @@ fn ended(child: &mut Child) -> Option<ExitStatus> {
     }
 }
 
-fn how(status: ExitStatus) -> How {
+fn cause(status: ExitStatus) -> EndCause {
     match (status.signal(), status.code()) {
-        (Some(signal), _) => How::Signal(signal),
-        // So a jail says that what ran in it was ended by a signal.
-        (None, Some(code @ 129..=192)) => How::Signal(code - 128),
-        (None, code) => How::Left(code.unwrap_or(-1)),
+        (Some(signal), _) => EndCause::Signal(signal),
+        // A jail exits with such a code if a signal ended the program in it.
+        (None, Some(code @ 129..=192)) => EndCause::Signal(code - 128),
+        (None, code) => EndCause::Exited(code.unwrap_or(-1)),
     }
 }
 
-/// The end of a stream.
-fn last_words(mut stream: ChildStderr) -> String {
+/// Reads a stream to its end, and returns its last bytes.
+fn read_end(mut stream: ChildStderr) -> String {
     let (mut end, mut buffer) = (Vec::new(), [0; 4 << 10]);
     while let Ok(read @ 1..) = stream.read(&mut buffer) {
         end.extend_from_slice(&buffer[..read]);
-        let surplus = end.len().saturating_sub(MAX_COMPLAINT);
+        let surplus = end.len().saturating_sub(MAX_STDERR);
         end.drain(..surplus);
     }
     String::from_utf8_lossy(&end).into_owned()

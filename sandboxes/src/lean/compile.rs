@@ -1,7 +1,7 @@
-//! A file is compiled by a Lean process of its own, in its jail: its messages, and what it made of the file.
+//! Compiles a file in a Lean process of its own, in its jail, and returns its messages and the compiled module.
 //!
-//! Elaborating a file runs code that the file holds, so nothing that the process says or leaves is believed: the messages explain, and what was compiled is checked
-//! again by whoever reads it.
+//! Elaborating a file runs code that the file contains. So nothing that the process writes is trusted: the messages only explain, and every reader of the compiled module
+//! checks it again.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::jail_output::{EXTENSIONS, handed_out, handing_out};
+use super::jail_output::{EXTENSIONS, split_output, with_files_appended};
 use super::process::Process;
 use super::{Bounds, Compiled, Jail, Lean, LeanError, Message, Program, split};
 
@@ -20,7 +20,7 @@ pub(super) const MODULE: &str = "Proof";
 /// MiB that a process may write into its folder. In a jail that folder lies in memory, and has no room for more.
 pub(super) const MAX_WRITTEN_MIB: u64 = 64;
 
-/// Starts a Lean process per file.
+/// Starts a Lean process for each file.
 #[derive(Debug)]
 pub struct Compiler {
     program: Program,
@@ -32,7 +32,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// `program` is started with `-R FOLDER -o OLEAN FILE`, by at most `processes` callers at a time; others wait.
+    /// A compiler that starts `program` with `-R FOLDER -o OLEAN FILE`, for at most `processes` callers at a time. Others wait.
     #[must_use]
     pub fn new(program: Program, bounds: Bounds, processes: usize) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Lean for Compiler {
 
         let jailed = self.program.jail != Jail::None;
         if jailed {
-            words = handing_out(&words, &text(&folder.path().join(MODULE)));
+            words = with_files_appended(&words, &text(&folder.path().join(MODULE)));
         }
 
         let _running = self.enter();
@@ -102,44 +102,44 @@ impl Lean for Compiler {
             .command(&words, &[folder.path()], Some(folder.path()));
         let process = Process::start(command, self.program.jail, self.bounds.memory_mib)?;
         let process = if jailed {
-            process.handing_out(folder.path(), MAX_WRITTEN_MIB)
+            process.limit_scratch(folder.path(), MAX_WRITTEN_MIB)
         } else {
-            process.watching(folder.path(), MAX_WRITTEN_MIB)
+            process.limit_folder(folder.path(), MAX_WRITTEN_MIB)
         };
-        let (status, out, complaint) = process.finish(deadline, seconds)?;
-        let (out, handed) = if jailed {
-            handed_out(out)
+        let (status, out, last_error_line) = process.finish(deadline, seconds)?;
+        let (out, appended) = if jailed {
+            split_output(out)
         } else {
             (out, Vec::new())
         };
-        // Other lines are the program's own chatter.
+        // Lines that are not messages are other output of the program.
         let messages: Vec<Message> = String::from_utf8_lossy(&out)
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect();
-        // 1 is how Lean says that there are errors among the messages.
+        // Lean exits with 1 if there are errors among the messages.
         let errors = status.code() == Some(1) && !messages.is_empty();
         if !status.success() && !errors {
-            return Err(LeanError::Crashed(format!("{status}; {complaint}")));
+            return Err(LeanError::Crashed(format!("{status}; {last_error_line}")));
         }
         let files = match (status.success(), jailed) {
-            (true, true) => handed,
-            (true, false) => written(&EXTENSIONS.map(path))?,
+            (true, true) => appended,
+            (true, false) => read_written(&EXTENSIONS.map(path))?,
             (false, _) => Vec::new(),
         };
         let lines = header.lines().count().max(1);
         Ok(Compiled {
-            said: split(messages, lines + 2),
+            messages: split(messages, lines + 2),
             files,
         })
     }
 }
 
-/// The files that a process left, as far as they are files: nothing where the first is missing. A process that runs a proof may have put anything in their place.
-fn written(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, LeanError> {
+/// Reads the files that a process left, up to the first that is missing or not a regular file. A process that runs a proof may have put anything in their place.
+fn read_written(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, LeanError> {
     let mut files = Vec::new();
     for path in paths {
-        // Neither a link is followed nor a pipe waited for.
+        // Does not follow a link, and does not wait for a pipe.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let flags = i32::try_from(flags.bits()).unwrap_or(0);
         let opened = File::options().read(true).custom_flags(flags).open(path);

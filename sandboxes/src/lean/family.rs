@@ -1,11 +1,11 @@
-//! A process and all that it started, by `/proc`: what they use together, and their end.
+//! A process with all processes that it started, read from `/proc`: the resources that they use together, and how to kill them.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// One of them.
+/// A process of a family.
 pub(super) struct Member {
     pub(super) id: u32,
     /// Resident pages.
@@ -14,13 +14,13 @@ pub(super) struct Member {
     ticks: u64,
 }
 
-/// A process and all that descend from it or are in its group; none where the system does not say.
+/// A process with all processes that descend from it or are in its group; empty if `/proc` cannot be read.
 pub(super) fn family(root: u32) -> Vec<Member> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    let (mut stats, mut found) = (HashMap::new(), HashSet::new());
+    let (mut stats, mut members) = (HashMap::new(), HashSet::new());
     for entry in entries.flatten() {
         let Some(id) = entry
             .file_name()
@@ -32,14 +32,14 @@ pub(super) fn family(root: u32) -> Vec<Member> {
         let Some(stat) = Stat::read(id) else { continue };
         children.entry(stat.parent).or_default().push(id);
         if id == root || stat.group == root {
-            found.insert(id);
+            members.insert(id);
         }
         stats.insert(id, stat);
     }
-    let mut open: Vec<u32> = found.iter().copied().collect();
+    let mut open: Vec<u32> = members.iter().copied().collect();
     while let Some(id) = open.pop() {
         for child in children.get(&id).into_iter().flatten() {
-            if found.insert(*child) {
+            if members.insert(*child) {
                 open.push(*child);
             }
         }
@@ -52,27 +52,27 @@ pub(super) fn family(root: u32) -> Vec<Member> {
             ticks: stat.ticks,
         })
     };
-    found.into_iter().filter_map(member).collect()
+    members.into_iter().filter_map(member).collect()
 }
 
-/// MiB that they hold together.
+/// Resident memory of the members together, in MiB.
 pub(super) fn memory_mib(family: &[Member]) -> u64 {
     let pages: u64 = family.iter().map(|member| member.pages).sum();
     (pages * rustix::param::page_size() as u64) >> 20
 }
 
-/// Processor time of those that have not ended, together.
+/// Processor time of the members together. Processes that have ended do not count.
 pub(super) fn processor_time(family: &[Member]) -> Duration {
     let ticks: u64 = family.iter().map(|member| member.ticks).sum();
     Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
-/// Ends a process with its family.
+/// Kills a process with its family.
 pub(super) fn kill(root: u32) {
-    // Those that left the group are found by their parents, as long as these live.
+    // Processes that left the group are found through their parents, as long as these live.
     let family = family(root);
     if let Some(pid) = pid(root) {
-        // Any of them may be gone already.
+        // Any of them may have ended already.
         let _ = kill_process_group(pid, Signal::KILL);
     }
     for member in family.iter().filter_map(|member| pid(member.id)) {
@@ -84,7 +84,7 @@ pub(super) fn pid(id: u32) -> Option<Pid> {
     i32::try_from(id).ok().and_then(Pid::from_raw)
 }
 
-/// What `/proc/ID/stat` says of a process.
+/// The fields of `/proc/ID/stat` that are used.
 struct Stat {
     parent: u32,
     group: u32,
@@ -95,7 +95,7 @@ struct Stat {
 impl Stat {
     fn read(id: u32) -> Option<Stat> {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The name, in parentheses, may hold anything; state, parent and group follow it.
+        // The name, in parentheses, may contain any characters; state, parent and group follow it.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
         Some(Stat {

@@ -1,35 +1,35 @@
-//! What keeps a Lean process from the rest of the machine: bubblewrap, where there is one.
+//! The jail that separates a Lean process from the rest of the machine: bubblewrap, if it is available.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// What a process is started in.
+/// The jail in which a process is started.
 ///
-/// In bubblewrap it can write no file but in memory, in an empty `/tmp` of its own, has no network, and sees no other process; all that it started dies with it. It sees
-/// the machine's files, but of the folders in which people keep theirs and services their sockets (`/home`, `/root`, the user's home, `/run`, `/tmp`,
-/// `/var/tmp`) only what it was started with.
+/// In bubblewrap, a process can write files only in memory, in an empty `/tmp` of its own. It has no network and sees no other process, and all processes that it started
+/// die with it. It sees the machine's files. But in the folders where people store their files and services their sockets (`/home`, `/root`, the user's home, `/run`,
+/// `/tmp`, `/var/tmp`) it sees only the files that it was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jail {
     /// Bubblewrap, `bwrap`.
     Bubblewrap,
-    /// Nothing but the bounds on time, memory and output.
+    /// No jail: only the limits on time, memory and output apply.
     None,
 }
 
 impl Jail {
-    /// Bubblewrap where it works here: it must be installed, and the system must allow user namespaces.
+    /// Bubblewrap if it works here: it must be installed, and the system must allow user namespaces.
     #[must_use]
-    pub fn found() -> Jail {
+    pub fn detect() -> Jail {
         let words = ["true".to_owned()];
-        if works(bubblewrap(&words, &Sight::default())) {
+        if works(bubblewrap(&words, &View::default())) {
             Jail::Bubblewrap
         } else {
             Jail::None
         }
     }
 
-    /// In a word.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,38 +48,38 @@ fn works(mut command: Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// By which a process makes no namespaces of its own, in which it could mount as much memory as it likes; none where bubblewrap is older than 0.8.
+/// The arguments that prevent a process from creating namespaces of its own, in which it could mount any amount of memory. Empty if bubblewrap is older than 0.8.
 fn one_namespace() -> &'static [&'static str] {
     const WORDS: [&str; 2] = ["--unshare-user", "--disable-userns"];
-    static KNOWN: OnceLock<bool> = OnceLock::new();
-    let known = *KNOWN.get_or_init(|| {
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
+    let supported = *SUPPORTED.get_or_init(|| {
         let mut command = Command::new("bwrap");
         command.args(["--ro-bind", "/", "/", "--proc", "/proc"]);
         command.args(WORDS).arg("true");
         works(command)
     });
-    if known { &WORDS } else { &[] }
+    if supported { &WORDS } else { &[] }
 }
 
-/// What a process in a jail sees besides what every process does.
+/// The files that one process in a jail may see, in addition to those that every such process sees, and the files that are hidden from it.
 #[derive(Default)]
-pub(super) struct Sight<'a> {
-    /// Files and folders that it may read although they lie in a folder that is [`emptied`]. Those that are not there are passed over.
+pub(super) struct View<'a> {
+    /// Files and folders that it may read although they lie in one of the [`emptied`] folders. Those that do not exist are skipped.
     pub(super) shown: Vec<PathBuf>,
-    /// The one folder in which it may write, besides `/tmp`, and whose files it may read. What it writes lies in memory, as much as [`SCRATCH_BYTES`], and is gone with
-    /// the process: no byte of it comes to a disk.
+    /// The one folder besides `/tmp` in which it may write, and whose files it may read. Its writes stay in memory, up to [`SCRATCH_BYTES`], and are gone with the process:
+    /// no byte of them reaches a disk.
     pub(super) writable: Option<&'a Path>,
     /// Files that it may not read, wherever they lie.
     pub(super) secrets: &'a [PathBuf],
 }
 
-/// What each folder may hold that is emptied or can be written in: it lies in memory that is counted as no process's.
+/// Bytes that each emptied or writable folder may hold. They lie in memory that is not counted for any process.
 const SCRATCH_BYTES: u64 = 64 << 20;
 
-/// Files that may lie there. Each takes memory, be it empty, which is not counted as what it holds.
+/// Files that may lie in such a folder. Each takes memory even if it is empty, and that memory is not counted as its content.
 const SCRATCH_FILES: u64 = SCRATCH_BYTES / 4096;
 
-/// What a folder is called in the jail of a process that may write in it.
+/// The path of a folder in the jail of a process that may write in it.
 fn writable(folder: &Path) -> PathBuf {
     if lies_in(folder, &emptied()) {
         folder.to_owned()
@@ -88,7 +88,7 @@ fn writable(folder: &Path) -> PathBuf {
     }
 }
 
-/// The folders in which a process in a jail may write, as it calls them.
+/// The folders in which a process in a jail may write, by their paths in the jail.
 pub(super) fn scratch(folder: &Path) -> Vec<PathBuf> {
     real(Path::new("/tmp"))
         .into_iter()
@@ -96,20 +96,20 @@ pub(super) fn scratch(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether the process `id`, in a jail, has made too many files in one of these folders.
-pub(super) fn littered(id: u32, folders: &[PathBuf]) -> bool {
+/// Whether the process `id`, in a jail, has created too many files in one of these folders.
+pub(super) fn has_too_many_files(id: u32, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| {
         let inside = format!("/proc/{id}/root{}", folder.display());
-        // Who watches a jail, and a jail that is not shut yet, has the system's own folders, which are no scratch.
-        rustix::fs::statvfs(&inside).is_ok_and(|there| {
-            there.f_blocks * there.f_frsize == SCRATCH_BYTES
-                && there.f_files.saturating_sub(there.f_ffree) > SCRATCH_FILES
+        // The process that watches a jail, and a jail that is not set up yet, have the system's own folders, which are not scratch folders.
+        rustix::fs::statvfs(&inside).is_ok_and(|stat| {
+            stat.f_blocks * stat.f_frsize == SCRATCH_BYTES
+                && stat.f_files.saturating_sub(stat.f_ffree) > SCRATCH_FILES
         })
     })
 }
 
-/// What starts `words` in bubblewrap.
-pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
+/// The command that starts `words` in bubblewrap.
+pub(super) fn bubblewrap(words: &[String], view: &View<'_>) -> Command {
     let emptied = emptied();
     let size = SCRATCH_BYTES.to_string();
     let mut command = Command::new("bwrap");
@@ -117,11 +117,11 @@ pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
     for folder in &emptied {
         command.args(["--size", &size, "--tmpfs"]).arg(folder);
     }
-    let binds = binds(&sight.shown, &emptied);
+    let binds = binds(&view.shown, &emptied);
     for (place, name) in &binds {
         command.arg("--ro-bind").arg(place).arg(name);
     }
-    if let Some(folder) = sight.writable {
+    if let Some(folder) = view.writable {
         let name = writable(folder);
         command.args(["--size", &size, "--tmpfs"]).arg(&name);
         for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -129,7 +129,7 @@ pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
             command.arg("--ro-bind").arg(file).arg(name);
         }
     }
-    for secret in sight.secrets.iter().filter_map(|secret| real(secret)) {
+    for secret in view.secrets.iter().filter_map(|secret| real(secret)) {
         let inside =
             |(place, name): &(PathBuf, PathBuf)| Some(name.join(secret.strip_prefix(place).ok()?));
         let mut names: Vec<PathBuf> = binds.iter().filter_map(inside).collect();
@@ -147,7 +147,7 @@ pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
     {
         command.arg("--remount-ro").arg(folder);
     }
-    // For root, bubblewrap keeps all capabilities by default: those by which a process could undo what is mounted here.
+    // For root, bubblewrap keeps all capabilities by default, and with them a process could undo these mounts.
     command.args(["--remount-ro", "/dev", "--cap-drop", "ALL"]);
     command.args(one_namespace());
     command.args(["--unshare-all", "--die-with-parent", "--new-session", "--"]);
@@ -155,10 +155,10 @@ pub(super) fn bubblewrap(words: &[String], sight: &Sight<'_>) -> Command {
     command
 }
 
-/// The folders of which a process in a jail sees only what it is shown, by their real names; what lies in another comes after it.
+/// The folders in which a process in a jail sees only the files that it is shown, by their real paths. A folder comes after the folders that contain it.
 pub(super) fn emptied() -> Vec<PathBuf> {
     let usual = ["/home", "/root", "/run", "/tmp", "/var/run", "/var/tmp"];
-    // Some services' users have a folder of programs for a home, or none.
+    // The home of some services' users is a folder of programs, or does not exist.
     let system = ["/usr", "/bin", "/sbin"];
     let home = std::env::var_os("HOME")
         .map(PathBuf::from)
@@ -175,7 +175,7 @@ pub(super) fn emptied() -> Vec<PathBuf> {
     folders
 }
 
-/// What is bound to which name, so that each of `shown` is there by the name that it was given and by its real one.
+/// The bind mounts (source, target) that make each of `shown` visible under its given path and under its real path.
 fn binds(shown: &[PathBuf], emptied: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
     let mut all: Vec<(PathBuf, PathBuf)> = shown
         .iter()
@@ -186,7 +186,7 @@ fn binds(shown: &[PathBuf], emptied: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
     all.sort_by(|(_, one), (_, other)| one.cmp(other));
     let mut binds: Vec<(PathBuf, PathBuf)> = Vec::new();
     for (place, name) in all {
-        // What lies in a folder that is shown is shown with it; by their names, it comes after it.
+        // A file in a shown folder is shown with the folder. It comes after the folder in the order of paths.
         if !binds
             .last()
             .is_some_and(|(_, outer)| name.starts_with(outer))
@@ -201,7 +201,7 @@ fn lies_in(name: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| name.starts_with(folder))
 }
 
-/// The name without symbolic links, of what is there.
+/// The path without symbolic links, if the file exists.
 fn real(name: &Path) -> Option<PathBuf> {
     name.canonicalize().ok()
 }
@@ -234,17 +234,17 @@ mod tests {
         );
     }
 
-    /// Root keeps them in bubblewrap unless they are dropped, and with them could mount what it likes.
+    /// Root keeps its capabilities in bubblewrap unless they are dropped, and could mount anything with them.
     #[test]
     fn a_process_in_a_jail_has_no_capabilities() {
-        if Jail::found() == Jail::None {
+        if Jail::detect() == Jail::None {
             println!("SKIPPED: bubblewrap does not work here");
             return;
         }
         let words = ["grep", "CapEff", "/proc/self/status"].map(str::to_owned);
-        let said = bubblewrap(&words, &Sight::default()).output().unwrap();
-        let said = String::from_utf8(said.stdout).unwrap();
-        assert_eq!(said.trim(), "CapEff:\t0000000000000000");
+        let output = bubblewrap(&words, &View::default()).output().unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(stdout.trim(), "CapEff:\t0000000000000000");
     }
 
     #[test]

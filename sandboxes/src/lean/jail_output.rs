@@ -1,13 +1,13 @@
-//! How what a process wrote in its jail comes out of it: a shell behind the process writes it to the same standard output. Like all else that comes from there, it may be what
-//! the process would have it be.
+//! Gets the files that a process wrote out of its jail: a shell writes them to the same standard output after the process. Like all output of a jail, they may be whatever
+//! the process wants them to be.
 
-/// The files of a compiled module: its own, and those of what is private in one of Lean's module system.
+/// The extensions of a compiled module's files: its own, and those of the server part and the private part in Lean's module system.
 pub(super) const EXTENSIONS: [&str; 3] = ["olean", "olean.server", "olean.private"];
 
-/// Stands before the files. No message holds it: in JSON, such a character is escaped.
+/// Separates the messages from the files. No message contains it, since JSON escapes such a character.
 const MARK: &[u8] = b"\n\0files\n";
 
-/// Runs the words behind the first, then writes each file whose name the first begins, as far as there is one: its size, and what it holds.
+/// Runs the words after the first, then writes the size and the content of each file whose name starts with the first word, up to the first that does not exist.
 const SCRIPT: &str = r#"stem=$1
 shift
 "$@"
@@ -21,19 +21,19 @@ for extension in olean olean.server olean.private; do
 done
 exit "$status""#;
 
-/// What runs `words`, which write a module to `STEM.olean`, and hands it out.
-pub(super) fn handing_out(words: &[String], stem: &str) -> Vec<String> {
+/// The command that runs `words`, which write a module to `STEM.olean`, and then writes the module's files to standard output.
+pub(super) fn with_files_appended(words: &[String], stem: &str) -> Vec<String> {
     let shell = ["sh", "-c", SCRIPT, "sh", stem].map(str::to_owned);
     shell.into_iter().chain(words.iter().cloned()).collect()
 }
 
-/// What a process said, and the files that were handed out behind it.
-pub(super) fn handed_out(mut out: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
+/// Splits the output of such a command into the messages and the files.
+pub(super) fn split_output(mut out: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
     let Some(at) = out.windows(MARK.len()).position(|piece| piece == MARK) else {
         return (out, Vec::new());
     };
-    let behind = out.split_off(at);
-    let mut rest = &behind[MARK.len()..];
+    let marked = out.split_off(at);
+    let mut rest = &marked[MARK.len()..];
     let mut files = Vec::new();
     while files.len() < EXTENSIONS.len()
         && let Some((file, others)) = first(rest)
@@ -44,7 +44,7 @@ pub(super) fn handed_out(mut out: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
     (out, files)
 }
 
-/// A file behind its size, and what follows it.
+/// The first file, which follows its size, and the bytes after it.
 fn first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().take(24).position(|byte| *byte == b'\n')?;
     let size: usize = std::str::from_utf8(&bytes[..end])
@@ -61,20 +61,20 @@ mod tests {
 
     #[test]
     fn messages_and_compiled_files_are_separated() {
-        let said = |out: &[u8]| {
-            let (said, files) = handed_out(out.to_vec());
-            (String::from_utf8(said).unwrap(), files)
+        let split = |out: &[u8]| {
+            let (messages, files) = split_output(out.to_vec());
+            (String::from_utf8(messages).unwrap(), files)
         };
         let none = Vec::new();
-        assert_eq!(said(b"{}\n"), ("{}\n".to_owned(), none.clone()));
+        assert_eq!(split(b"{}\n"), ("{}\n".to_owned(), none.clone()));
         let whole = b"{}\n\n\0files\n5\nolean 0\n2\n\n\0";
         let files = [&b"olean"[..], b"", b"\n\0"].map(<[u8]>::to_vec);
-        assert_eq!(said(b"{}\n\n\0files\n"), ("{}\n".to_owned(), none));
+        assert_eq!(split(b"{}\n\n\0files\n"), ("{}\n".to_owned(), none));
         let whole: Vec<u8> = whole.iter().copied().filter(|byte| *byte != b' ').collect();
-        assert_eq!(said(&whole), ("{}\n".to_owned(), files.to_vec()));
+        assert_eq!(split(&whole), ("{}\n".to_owned(), files.to_vec()));
         for broken in ["5", "-1\n", "x\n", "6\nolean", "99999999999999999999999\n"] {
             let out = format!("\n\0files\n{broken}");
-            assert_eq!(said(out.as_bytes()).1, Vec::<Vec<u8>>::new(), "{broken}");
+            assert_eq!(split(out.as_bytes()).1, Vec::<Vec<u8>>::new(), "{broken}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Lean 4: a file goes in, Lean's messages and a compiled module come out.
 //!
-//! [`Compiler`] starts a process for each file, in its jail, bounds what it may cost, and leaves none behind. What a file may hold is not judged here, nor is anything
-//! believed that comes out: the grader has the compiled module checked by a kernel that never ran the file. A [`Companion`] is the process that this kernel runs in.
+//! [`Compiler`] starts a process for each file in its jail, limits its time and memory, and leaves no process behind. This module does not judge what a file contains, and
+//! the output is not trusted: the grader has the compiled module checked by a kernel that never ran the file. A [`Companion`] is the process that this kernel runs in.
 
 mod companion;
 mod compile;
@@ -16,7 +16,7 @@ mod replay;
 
 use serde::Deserialize;
 
-pub use companion::{Allowance, Companion, CompanionCommand, End, How};
+pub use companion::{Allowance, Companion, CompanionCommand, End, EndCause};
 pub use compile::Compiler;
 pub use jail::Jail;
 pub use limits::confine;
@@ -27,15 +27,15 @@ pub use replay::Replay;
 /// A message, as `lean --json` writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Message {
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
     /// Where it begins.
     pub pos: Position,
-    /// What it says.
+    /// Its text.
     pub data: String,
 }
 
-/// How grave a message is.
+/// The severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -47,37 +47,37 @@ pub enum Severity {
     Information,
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Position {
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
-    /// From 0.
+    /// Counted from 0.
     pub column: usize,
 }
 
-/// What Lean said of a file.
+/// Lean's messages about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Said {
-    /// Of its header; lines from the header's first.
+pub struct Messages {
+    /// Those about its header, with lines counted from the header's first line.
     pub header: Vec<Message>,
-    /// Of what follows; lines from the body's first.
+    /// Those about its body, with lines counted from the body's first line.
     pub body: Vec<Message>,
 }
 
-/// Why Lean said nothing.
+/// Why Lean gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeanError {
-    /// The deadline passed, each time that it was tried.
+    /// The deadline passed in every attempt.
     #[error("Lean took longer than {0} seconds")]
     Timeout(u64),
-    /// The process grew too large.
+    /// The process needed too much memory.
     #[error("Lean needed more than {0} MiB of memory")]
     Memory(u64),
     /// It wrote too much.
     #[error("Lean wrote more than {0} MiB")]
     Output(u64),
-    /// It ended, or answered, in a way that says nothing of the file; another time it may be different.
+    /// It ended or answered in a way that says nothing about the file. Another attempt may differ.
     #[error("Lean gave no answer: {0}")]
     Crashed(String),
     /// It cannot be started.
@@ -85,27 +85,27 @@ pub enum LeanError {
     Missing(String),
 }
 
-/// What a process may cost.
+/// The time and memory that a process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Seconds for a file, besides [`Bounds::start_seconds`].
     pub seconds: u64,
-    /// Seconds for starting Lean and reading a header: Mathlib's takes tens of them.
+    /// Seconds for starting Lean and reading a header. Mathlib's takes tens of seconds.
     pub start_seconds: u64,
-    /// MiB of resident memory, of the process and all that it started together.
+    /// MiB of resident memory of the process and its family together.
     pub memory_mib: u64,
 }
 
-/// What Lean made of a file.
+/// The result of Lean's compilation of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Compiled {
-    /// What it said of it.
-    pub said: Said,
-    /// The compiled module, hostile data: its file, and where it is of Lean's module system those of its server's and its private part. Empty where there were errors.
+    /// Lean's messages.
+    pub messages: Messages,
+    /// The compiled module, which is hostile data: its file, and in Lean's module system also the files of its server part and its private part. Empty if there were errors.
     pub files: Vec<Vec<u8>>,
 }
 
-/// Lean, as a grader uses it.
+/// The interface to Lean that a grader uses.
 pub trait Lean: Send + Sync {
     /// Has Lean compile `header`, then `body`, once.
     ///
@@ -113,9 +113,9 @@ pub trait Lean: Send + Sync {
     /// [`LeanError`].
     fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError>;
 
-    /// As [`Lean::compile`]; but what the clock, the memory's bound or a crash ended is tried once more, since a busy machine may have done it. With whether one run
+    /// As [`Lean::compile`], but repeats a run once that the clock, the memory limit or a crash ended, since a busy machine may be the cause. Also returns whether one run
     /// was enough.
-    fn compile_patiently(&self, header: &str, body: &str) -> (Result<Compiled, LeanError>, bool) {
+    fn compile_with_retry(&self, header: &str, body: &str) -> (Result<Compiled, LeanError>, bool) {
         match self.compile(header, body) {
             Err(LeanError::Timeout(_) | LeanError::Memory(_) | LeanError::Crashed(_)) => {
                 (self.compile(header, body), false)
@@ -125,16 +125,16 @@ pub trait Lean: Send + Sync {
     }
 }
 
-/// Lean counts lines from 1; messages from `line` on, counted from there.
-fn split(messages: Vec<Message>, line: usize) -> Said {
-    let mut said = Said::default();
+/// Splits messages into those about the header and those about the body, which begins at `line`. Lines in the result are counted from the start of each part.
+fn split(messages: Vec<Message>, line: usize) -> Messages {
+    let mut parts = Messages::default();
     for mut message in messages {
         if message.pos.line < line {
-            said.header.push(message);
+            parts.header.push(message);
         } else {
             message.pos.line -= line - 1;
-            said.body.push(message);
+            parts.body.push(message);
         }
     }
-    said
+    parts
 }

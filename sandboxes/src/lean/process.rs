@@ -1,4 +1,4 @@
-//! A process with all that it starts: bounded in time, memory and output, and gone at the end.
+//! A process with its whole family, limited in time, memory and output, and killed at the end.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
@@ -12,12 +12,12 @@ use super::{Jail, LeanError, jail};
 
 /// MiB of output that are read for one file.
 const MAX_OUTPUT_MIB: u64 = 8;
-/// Bytes from the end of the error stream that say why a process ended.
-const MAX_COMPLAINT: usize = 4 << 10;
-/// How often memory is looked at, and the deadline.
+/// Bytes from the end of the error stream that are stored, since they state why a process ended.
+const MAX_STDERR: usize = 4 << 10;
+/// How often memory and the deadline are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// How long the streams of a process that has ended are waited for: one of its children may hold them open.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the end of the streams is awaited after the process has ended. One of its children may keep them open.
+const STREAMS_DELAY: Duration = Duration::from_secs(1);
 
 /// A piece of a stream.
 enum Piece {
@@ -25,24 +25,25 @@ enum Piece {
     Err(Vec<u8>),
 }
 
-/// A running process; killed with all that it started when it is dropped.
+/// A running process. It is killed with its family when this is dropped.
 pub(super) struct Process {
     child: Child,
-    /// Ends it where this process cannot any more.
+    /// Ends it if this process dies first.
     guard: Option<Child>,
     pieces: Receiver<Piece>,
     memory_mib: u64,
     /// MiB of output that are read.
     output_mib: u64,
-    /// A folder that it may write in, on a disk, and how many MiB.
+    /// A folder on a disk that it may write in, and how many MiB.
     folder: Option<(PathBuf, u64)>,
-    /// Folders that it may write in, in its jail's memory, and how many MiB each has.
+    /// Folders in its jail's memory that it may write in, and how many MiB each has.
     scratch: Option<(Vec<PathBuf>, u64)>,
-    complaint: Vec<u8>,
+    /// The end of its error stream.
+    stderr: Vec<u8>,
 }
 
 impl Process {
-    /// Starts `command`, which starts something in `jail`, in a process group of its own.
+    /// Starts `command`, which starts a program in `jail`, in a process group of its own.
     pub(super) fn start(
         mut command: Command,
         jail: Jail,
@@ -59,10 +60,10 @@ impl Process {
             .map_err(|error| LeanError::Missing(format!("{name}: {error}")))?;
         let guard = match jail {
             Jail::None => guard(child.id()),
-            // A jail dies with this process.
+            // Bubblewrap dies with this process.
             Jail::Bubblewrap => None,
         };
-        // Few pieces wait: who writes more than is read stands still.
+        // Few pieces are queued, so that a process that writes faster than this one reads has to wait.
         let (sender, pieces) = sync_channel(16);
         if let Some(stream) = child.stdout.take() {
             read(stream, sender.clone(), Piece::Out);
@@ -78,24 +79,24 @@ impl Process {
             output_mib: MAX_OUTPUT_MIB,
             folder: None,
             scratch: None,
-            complaint: Vec::new(),
+            stderr: Vec::new(),
         })
     }
 
-    /// Ends it, too, where it writes more than `mib` into `folder`.
-    pub(super) fn watching(mut self, folder: &Path, mib: u64) -> Self {
+    /// Also ends it if it writes more than `mib` into `folder`.
+    pub(super) fn limit_folder(mut self, folder: &Path, mib: u64) -> Self {
         self.folder = Some((folder.to_owned(), mib));
         self
     }
 
-    /// As [`Process::watching`], in a jail: it writes to memory, and hands out what `folder` holds behind its output.
-    pub(super) fn handing_out(mut self, folder: &Path, mib: u64) -> Self {
+    /// As [`Process::limit_folder`], in a jail. The process writes to memory, and appends the files in `folder` to its output.
+    pub(super) fn limit_scratch(mut self, folder: &Path, mib: u64) -> Self {
         self.scratch = Some((jail::scratch(folder), mib));
         self.output_mib += mib;
         self
     }
 
-    /// Reads everything up to the end: how it ended, its standard output, the last line of its error stream.
+    /// Reads everything up to the end. Returns how it ended, its standard output, and the last line of its error stream.
     pub(super) fn finish(
         mut self,
         deadline: Instant,
@@ -105,8 +106,8 @@ impl Process {
         // It closes its streams a little before it ends.
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                self.weigh()?;
-                return Ok((status, out, self.complaint()));
+                self.check_limits()?;
+                return Ok((status, out, self.last_error_line()));
             }
             if Instant::now() >= deadline {
                 return Err(LeanError::Timeout(seconds));
@@ -119,7 +120,7 @@ impl Process {
     fn read(&mut self, deadline: Instant, seconds: u64) -> Result<Vec<u8>, LeanError> {
         let mut all = Vec::new();
         let mut ended = None;
-        let mut looked = Instant::now();
+        let mut last_check = Instant::now();
         loop {
             match self.pieces.recv_timeout(TICK) {
                 Ok(Piece::Out(piece)) => {
@@ -128,7 +129,7 @@ impl Process {
                         return Err(LeanError::Output(self.output_mib));
                     }
                 }
-                Ok(Piece::Err(piece)) => self.complain(&piece),
+                Ok(Piece::Err(piece)) => self.append_stderr(&piece),
                 Err(RecvTimeoutError::Disconnected) => return Ok(all),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -139,25 +140,25 @@ impl Process {
             if ended.is_none() && matches!(self.child.try_wait(), Ok(Some(_))) {
                 ended = Some(now);
             }
-            if ended.is_some_and(|ended| now - ended > LAST_WORDS) {
+            if ended.is_some_and(|ended| now - ended > STREAMS_DELAY) {
                 return Ok(all);
             }
-            if now - looked > TICK {
-                looked = now;
-                self.weigh()?;
+            if now - last_check > TICK {
+                last_check = now;
+                self.check_limits()?;
             }
         }
     }
 
     /// The last line that it wrote to its error stream.
-    fn complaint(&self) -> String {
-        let text = String::from_utf8_lossy(&self.complaint);
+    fn last_error_line(&self) -> String {
+        let text = String::from_utf8_lossy(&self.stderr);
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        last.unwrap_or("it said nothing of it").trim().to_owned()
+        last.unwrap_or("it printed no reason").trim().to_owned()
     }
 
-    /// An error where it has grown beyond its bound, or has written too much.
-    fn weigh(&self) -> Result<(), LeanError> {
+    /// Returns an error if it uses more memory than it may, or has written too much.
+    fn check_limits(&self) -> Result<(), LeanError> {
         let family = family(self.child.id());
         if family::memory_mib(&family) > self.memory_mib {
             return Err(LeanError::Memory(self.memory_mib));
@@ -165,7 +166,7 @@ impl Process {
         if let Some((folders, mib)) = &self.scratch
             && family
                 .iter()
-                .any(|member| jail::littered(member.id, folders))
+                .any(|member| jail::has_too_many_files(member.id, folders))
         {
             return Err(LeanError::Output(*mib));
         }
@@ -175,10 +176,10 @@ impl Process {
         }
     }
 
-    fn complain(&mut self, piece: &[u8]) {
-        self.complaint.extend_from_slice(piece);
-        let surplus = self.complaint.len().saturating_sub(MAX_COMPLAINT);
-        self.complaint.drain(..surplus);
+    fn append_stderr(&mut self, piece: &[u8]) {
+        self.stderr.extend_from_slice(piece);
+        let surplus = self.stderr.len().saturating_sub(MAX_STDERR);
+        self.stderr.drain(..surplus);
     }
 }
 
@@ -192,8 +193,8 @@ impl Drop for Process {
     }
 }
 
-/// A shell in the group of the process `leader` that ends the group when its input ends: when this process does, however it does. Where there is no shell, what
-/// a process that is killed has started goes on until it ends by itself.
+/// Starts a shell in the group of the process `leader`. The shell kills the group when its input ends, which happens when this process ends in any way. Without a shell,
+/// the family of `leader` continues if this process is killed, until it ends by itself.
 fn guard(leader: u32) -> Option<Child> {
     Command::new("sh")
         .args(["-c", "read -r line; kill -s KILL 0"])
@@ -221,7 +222,7 @@ fn read(
     });
 }
 
-/// MiB of the files in a folder and all folders in it; links are not followed.
+/// MiB of the files in a folder and all its subfolders; links are not followed.
 fn written_mib(folder: &Path) -> u64 {
     let mut bytes = 0_u64;
     let mut open = vec![folder.to_owned()];
@@ -230,7 +231,7 @@ fn written_mib(folder: &Path) -> u64 {
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
-            // An empty file takes a place, too.
+            // An empty file takes space, too.
             bytes += metadata.len().max(4096);
             if metadata.is_dir() {
                 open.push(entry.path());

@@ -1,29 +1,30 @@
-//! How a program is started: in which jail, with which variables, and what it is shown of the machine.
+//! How a program is started: in which jail, with which variables, and which files it can see.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Jail;
-use super::jail::{self, Sight};
+use super::jail::{self, View};
 
 /// A way to start Lean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Variables besides those of this process that are Lean's own; it gets no others.
+    /// Variables in addition to Lean's own variables in this process's environment. It gets no others.
     pub env: Vec<(String, String)>,
-    /// Where it is started; here where not given.
+    /// Folder in which it is started; the current one if not given.
     pub dir: Option<PathBuf>,
-    /// What keeps it from the rest of the machine.
+    /// The jail that separates it from the rest of the machine.
     pub jail: Jail,
-    /// Files that it may not read, such as one that holds a token. Nothing but a jail keeps it from them.
+    /// Files that it may not read, such as one that contains a token. Only a jail enforces this.
     pub secrets: Vec<PathBuf>,
 }
 
 impl Program {
-    /// What starts `words` as this program is started. A jail shows it the folders `shown` and those that its words and variables name, and it may write in `writable`.
+    /// A command that starts `words` in the way this program is started. A jail shows it the folders `shown` and those that its words and variables name, and lets it write
+    /// in `writable`.
     pub(super) fn command(
         &self,
         words: &[String],
@@ -34,12 +35,12 @@ impl Program {
             Jail::Bubblewrap => {
                 let mut shown: Vec<PathBuf> = shown.iter().map(PathBuf::from).collect();
                 shown.extend(self.needs(words));
-                let sight = Sight {
+                let view = View {
                     shown,
                     writable,
                     secrets: &self.secrets,
                 };
-                jail::bubblewrap(words, &sight)
+                jail::bubblewrap(words, &view)
             }
             Jail::None => {
                 let mut words = words.iter();
@@ -48,7 +49,7 @@ impl Program {
                 command
             }
         };
-        // What this process knows by its environment, such as a token, is no proof's affair.
+        // This process's environment may contain secrets, such as a token, which a proof must not see.
         command.env_clear();
         command.envs(std::env::vars_os().filter(|(name, _)| is_leans(name)));
         command.envs(self.env.iter().map(|(key, value)| (key, value)));
@@ -58,7 +59,7 @@ impl Program {
         command
     }
 
-    /// A variable as the program gets it.
+    /// The value of a variable in the program's environment.
     pub(super) fn variable(&self, name: &str) -> Option<OsString> {
         let given = self.env.iter().rev().find(|(key, _)| key == name);
         match given {
@@ -68,7 +69,7 @@ impl Program {
         }
     }
 
-    /// The folders in which it finds compiled modules: those of `LEAN_PATH`, then its own library's.
+    /// The folders in which it finds compiled modules: those of `LEAN_PATH`, then that of its own library.
     #[must_use]
     pub fn libraries(&self) -> Vec<PathBuf> {
         let here = self.dir.as_deref().unwrap_or(Path::new("."));
@@ -89,12 +90,15 @@ impl Program {
                     .as_deref()
                     .and_then(installation),
             );
-            // elan's `lean` starts that of a toolchain, which knows where it is.
+            // elan's `lean` starts the `lean` of a toolchain, which prints where it is.
             if program.file_name().is_some_and(|name| name == "lean") {
-                let mut ask = Command::new(&program);
-                ask.arg("--print-prefix").current_dir(&here);
-                let said = ask.output().map(|output| output.stdout).unwrap_or_default();
-                homes.push(PathBuf::from(String::from_utf8_lossy(&said).trim()));
+                let mut command = Command::new(&program);
+                command.arg("--print-prefix").current_dir(&here);
+                let prefix = command
+                    .output()
+                    .map(|output| output.stdout)
+                    .unwrap_or_default();
+                homes.push(PathBuf::from(String::from_utf8_lossy(&prefix).trim()));
             }
         }
         let libraries = homes.into_iter().map(|home| home.join("lib/lean"));
@@ -102,13 +106,13 @@ impl Program {
         folders
     }
 
-    /// Where `words` and the variables say that something lies which the program reads. Not all of it need be there.
+    /// The files and folders that the program may read according to `words` and the variables. Not all of them need exist.
     fn needs(&self, words: &[String]) -> Vec<PathBuf> {
         let here = self.dir.as_deref().unwrap_or(Path::new("."));
         let here = std::path::absolute(here).unwrap_or_default();
         let mut needs: Vec<PathBuf> = self.dir.iter().map(|_| here.clone()).collect();
-        let words_there = words.iter().filter(|word| !word.is_empty());
-        needs.extend(words_there.map(|word| here.join(word)));
+        let paths = words.iter().filter(|word| !word.is_empty());
+        needs.extend(paths.map(|word| here.join(word)));
         for name in FOLDERS {
             let folders = self.variable(name).unwrap_or_default();
             let named = std::env::split_paths(&folders).filter(|folder| *folder != Path::new(""));
@@ -120,14 +124,14 @@ impl Program {
             needs.extend(own.as_deref().and_then(installation));
             needs.push(program);
         }
-        // Where elan keeps the toolchains that its `lean` starts.
+        // The folder in which elan stores the toolchains that its `lean` starts.
         let home = self.variable("HOME").map(PathBuf::from);
         let elan = self.variable("ELAN_HOME").map(PathBuf::from);
         needs.extend(elan.or_else(|| Some(home?.join(".elan"))));
         needs
     }
 
-    /// The file that is started by the name `program`.
+    /// The file that the name `program` starts.
     fn find(&self, program: &str, here: &Path) -> Option<PathBuf> {
         if program.contains('/') {
             return Some(here.join(program));
@@ -139,7 +143,7 @@ impl Program {
     }
 }
 
-/// The folder that a program was installed in: what holds the `bin` that it lies in, unless that is somebody's home.
+/// The folder in which a program was installed: the folder that contains its `bin`, unless that is one of the emptied folders, such as a home; then it is `bin` itself.
 fn installation(program: &Path) -> Option<PathBuf> {
     let bin = program.parent().filter(|folder| folder.ends_with("bin"))?;
     let whole = bin.parent()?;
@@ -149,7 +153,7 @@ fn installation(program: &Path) -> Option<PathBuf> {
     Some(if home { bin } else { whole }.to_owned())
 }
 
-/// Variables that name folders of what Lean reads.
+/// Variables that name folders of files that Lean reads.
 const FOLDERS: [&str; 4] = [
     "LEAN_PATH",
     "LEAN_SRC_PATH",
@@ -167,7 +171,7 @@ const VARIABLES: [&str; 8] = [
     "LD_LIBRARY_PATH",
     "XDG_CACHE_HOME",
 ];
-/// What their other variables begin with.
+/// Prefixes of their other variables.
 const PREFIXES: [&str; 4] = ["LEAN_", "LAKE_", "ELAN_", "LC_"];
 
 fn is_leans(variable: &OsStr) -> bool {
@@ -182,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leans_variables_are_separated_from_the_services() {
+    fn leans_variables_are_distinguished_from_the_services() {
         for (name, wanted) in [
             ("PATH", true),
             ("LEAN_PATH", true),

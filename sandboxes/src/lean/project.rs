@@ -1,25 +1,25 @@
-//! A built Lake project: where its Lean is, and what it finds its libraries by.
+//! A built Lake project: where its Lean is, and the path on which Lean finds its libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Jail, LeanError, Program};
 
-/// A folder with a `lakefile` and everything built that it requires.
+/// A folder with a `lakefile` and with all its requirements built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     dir: PathBuf,
-    /// Folder of the toolchain, which holds `bin/lean`.
+    /// Folder of the toolchain, which contains `bin/lean`.
     toolchain: PathBuf,
     /// `LEAN_PATH`.
     libraries: String,
 }
 
 impl Project {
-    /// Asks the project's Lake for its toolchain and its libraries.
+    /// Runs the project's Lake to get its toolchain and its libraries.
     ///
     /// # Errors
-    /// [`LeanError::Missing`], with what to do.
+    /// [`LeanError::Missing`], with the remedy.
     pub fn open(dir: &Path) -> Result<Self, LeanError> {
         let missing = |why: String| {
             LeanError::Missing(format!(
@@ -30,7 +30,7 @@ impl Project {
         let dir = dir
             .canonicalize()
             .map_err(|error| missing(format!("cannot be opened: {error}")))?;
-        let ask = |words: &[&str]| {
+        let lake = |words: &[&str]| {
             let output = Command::new("lake")
                 .args(words)
                 .current_dir(&dir)
@@ -41,23 +41,23 @@ impl Project {
                         "needs `lake`, which does not start: {error}. elan brings it"
                     ))
                 })?;
-            let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            if !output.status.success() || said.is_empty() {
-                let complaint = String::from_utf8_lossy(&output.stderr);
-                let last = complaint
+            let stdout = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            if !output.status.success() || stdout.is_empty() {
+                let stderr = String::from_utf8_lossy(&output.stderr);
+                let last = stderr
                     .trim()
                     .lines()
                     .next_back()
-                    .unwrap_or("it said nothing");
+                    .unwrap_or("it printed nothing");
                 return Err(missing(format!(
                     "is not usable: `lake {}`: {last}",
                     words.join(" ")
                 )));
             }
-            Ok(said)
+            Ok(stdout)
         };
-        let toolchain = PathBuf::from(ask(&["env", "lean", "--print-prefix"])?);
-        let libraries = ask(&["env", "printenv", "LEAN_PATH"])?;
+        let toolchain = PathBuf::from(lake(&["env", "lean", "--print-prefix"])?);
+        let libraries = lake(&["env", "printenv", "LEAN_PATH"])?;
         Ok(Self {
             dir,
             toolchain,
@@ -65,7 +65,7 @@ impl Project {
         })
     }
 
-    /// What starts Lean on a file.
+    /// The program that runs Lean on a file.
     #[must_use]
     pub fn lean(&self, jail: Jail) -> Program {
         let lean = self.toolchain.join("bin/lean");
@@ -75,7 +75,7 @@ impl Project {
         )
     }
 
-    /// The pinned versions of what it requires: `lean-toolchain` and `lake-manifest.json`.
+    /// The pinned versions of its requirements: the contents of `lean-toolchain` and `lake-manifest.json`.
     #[must_use]
     pub fn pins(&self) -> String {
         let read = |name| std::fs::read_to_string(self.dir.join(name)).unwrap_or_default();

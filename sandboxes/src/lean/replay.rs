@@ -1,6 +1,6 @@
-//! One more opinion: another program puts every declaration of a compiled module through a kernel again.
+//! A second opinion: another program has every declaration of a compiled module checked by a kernel again.
 //!
-//! A checker such as lean4checker or nanoda reads only what was compiled.
+//! A checker such as lean4checker or nanoda reads only the compiled module.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -14,20 +14,20 @@ use super::{Bounds, Compiled, LeanError, Program};
 /// Has a checker read a compiled module.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// Whose jail, folder and variables the checker gets.
+    /// The program whose jail, folder and variables the checker gets.
     pub lean: Program,
     /// The checker's command. `{module}`, `{file}`, `{olean}` and `{dir}` stand for the module's name, its source, its compiled form and the folder of both, which is
-    /// first on the `LEAN_PATH`. It ends with 0 where it finds nothing wrong.
+    /// first on the `LEAN_PATH`. It exits with 0 if it finds nothing wrong.
     pub command: Vec<String>,
-    /// What it may cost.
+    /// The time and memory that it may use.
     pub bounds: Bounds,
 }
 
 impl Replay {
-    /// What the checker finds wrong with a compiled module, whose source is `file`; `None` where nothing.
+    /// The checker's objection to a compiled module, whose source is `file`; `None` if it has none.
     ///
     /// # Errors
-    /// [`LeanError`] where it gives no answer.
+    /// [`LeanError`] if it gives no answer.
     pub fn objection(&self, file: &str, compiled: &Compiled) -> Result<Option<String>, LeanError> {
         let broken = |error: std::io::Error| {
             LeanError::Missing(format!("the folder for its file cannot be made: {error}"))
@@ -47,19 +47,19 @@ impl Replay {
                 .replace("{dir}", &folder.path().to_string_lossy())
         };
         let words: Vec<String> = self.command.iter().map(replace).collect();
-        let (status, complaint) = self.end_of(&words, folder.path())?;
+        let (status, last_line) = self.run(&words, folder.path())?;
         match status.code() {
             Some(0) => Ok(None),
-            // A jail says 128 and more where the program in it was killed.
-            Some(..128) => Ok(Some(complaint)),
+            // A jail exits with 128 or more if the program in it was killed.
+            Some(..128) => Ok(Some(last_line)),
             _ => Err(LeanError::Crashed(format!(
-                "the checker was killed: {status}; {complaint}"
+                "the checker was killed: {status}; {last_line}"
             ))),
         }
     }
 
-    /// How a program ended, and its last words.
-    fn end_of(&self, words: &[String], folder: &Path) -> Result<(ExitStatus, String), LeanError> {
+    /// Runs a program. Returns how it ended and the last line of its output, or else of its error stream.
+    fn run(&self, words: &[String], folder: &Path) -> Result<(ExitStatus, String), LeanError> {
         let mut command = self.lean.command(words, &[folder], None);
         let mut path = folder.as_os_str().to_owned();
         path.push(":");
@@ -68,7 +68,7 @@ impl Replay {
         let seconds = self.bounds.start_seconds + self.bounds.seconds;
         let deadline = Instant::now() + Duration::from_secs(seconds);
         let process = Process::start(command, self.lean.jail, self.bounds.memory_mib)?;
-        let (status, out, complaint) = process.finish(deadline, seconds)?;
+        let (status, out, last_error_line) = process.finish(deadline, seconds)?;
         let out = String::from_utf8_lossy(&out);
         let last = out
             .trim()
@@ -76,6 +76,6 @@ impl Replay {
             .next_back()
             .map(str::to_owned)
             .filter(|line| !line.is_empty());
-        Ok((status, last.unwrap_or(complaint)))
+        Ok((status, last.unwrap_or(last_error_line)))
     }
 }

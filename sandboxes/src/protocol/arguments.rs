@@ -1,13 +1,13 @@
-//! Checks the arguments that the host is about to send: the guest could only fail at wrong ones, and a program would be blamed for it.
+//! Checks the arguments that the host is about to send. The guest would fail to decode wrong arguments, and the program would be blamed for it.
 
 use serde_json::Value;
 
 use crate::SandboxError;
 
-/// Whether the arguments of each call can be sent.
+/// Checks that the arguments of each call can be sent.
 ///
 /// # Errors
-/// [`SandboxError::Unusable`]: the task is wrong.
+/// [`SandboxError::Unusable`] if they cannot: the task is wrong.
 pub(crate) fn check_calls(calls: &[String]) -> Result<(), SandboxError> {
     calls.iter().enumerate().try_for_each(|(index, call)| {
         check(call).map_err(|problem| {
@@ -18,7 +18,7 @@ pub(crate) fn check_calls(calls: &[String]) -> Result<(), SandboxError> {
     })
 }
 
-/// Whether `text` is a JSON array of encoded values; what is wrong with it, if not.
+/// Checks that `text` is a JSON array of encoded values. The error states what is wrong with it.
 fn check(text: &str) -> Result<(), String> {
     match serde_json::from_str(text) {
         Ok(Value::Array(items)) => items.iter().try_for_each(value),
@@ -39,7 +39,7 @@ fn value(json: &Value) -> Result<(), String> {
 }
 
 fn tagged(tag: &str, body: &Value) -> Result<(), String> {
-    let right = match (tag, body) {
+    let valid = match (tag, body) {
         ("$tuple", Value::Array(items)) => return items.iter().try_for_each(value),
         ("$set" | "$frozenset", Value::Array(items)) => return items.iter().try_for_each(hashable),
         ("$dict", Value::Array(pairs)) => {
@@ -47,7 +47,7 @@ fn tagged(tag: &str, body: &Value) -> Result<(), String> {
                 .iter()
                 .try_for_each(|pair| match pair.as_array().map(Vec::as_slice) {
                     Some([key, item]) => hashable(key).and_then(|()| value(item)),
-                    _ => Err("a $dict of something else than pairs".to_owned()),
+                    _ => Err("a $dict whose elements are not pairs".to_owned()),
                 });
         }
         ("$bytes", Value::String(text)) => {
@@ -65,10 +65,10 @@ fn tagged(tag: &str, body: &Value) -> Result<(), String> {
         ("$opaque", _) => return Err("an object that has no encoding".to_owned()),
         _ => false,
     };
-    if right {
+    if valid {
         Ok(())
     } else {
-        Err(format!("a wrong {tag}"))
+        Err(format!("an invalid {tag}"))
     }
 }
 
@@ -77,7 +77,7 @@ fn real(json: &Value) -> bool {
 }
 
 fn hashable(json: &Value) -> Result<(), String> {
-    let is = match json {
+    let is_hashable = match json {
         Value::Array(_) => false,
         Value::Object(fields) => match fields.iter().next() {
             Some((tag, Value::Array(items))) if tag == "$tuple" => {
@@ -91,7 +91,7 @@ fn hashable(json: &Value) -> Result<(), String> {
         },
         _ => true,
     };
-    if is {
+    if is_hashable {
         value(json)
     } else {
         Err("an unhashable element of a set or key of a dict".to_owned())

@@ -2,9 +2,9 @@
 //!
 //! Requests begin with one letter: `J` job, `L` loaded, `U` unloadable, `N` next call, and, while a call is open, any number of `P` piece (of a
 //! long value) and exactly one of `V` value (or its last piece), `E` exception, `T` too large. Before that the value may come in the interpreter's own binary form
-//! ([`marshal`]): any number of `B` (some elements of a long list) and one `M` (the value, or the list's last elements). Where that will not do, the answer to the next
-//! `N` is `?`, and the call is open again. Pieces may take the place of a binary form that was begun, but not the other way round. The candidate's code can make requests of
-//! its own; all it can reach is a lie about its own results, since the host keeps the count and the order, and stops the guest at the first request that is out of turn.
+//! ([`marshal`]): any number of `B` (some elements of a long list) and one `M` (the value, or the list's last elements). If the host refuses that form, it answers the
+//! next `N` with `?`, and the call is open again. Pieces may replace a binary form that was begun, but not the other way round. The candidate's code can make requests of
+//! its own. By them it can only lie about its own results, since the host keeps the count and the order, and stops the guest at the first request that is out of turn.
 
 use std::collections::VecDeque;
 
@@ -15,16 +15,16 @@ use super::marshal::{self, Refused};
 use super::{Broken, SLACK};
 use crate::{Call, Limits, Program, Watch};
 
-/// Nesting of a value's JSON: what common parsers accept.
+/// Nesting of a value's JSON. Common parsers accept it.
 const MAX_DEPTH: usize = 120;
-/// All values of one run together, in values of the largest size.
+/// Size of all values of one run together, in multiples of the largest value.
 const MAX_VALUES: usize = 16;
-/// Bytes of an exception's type and of its message; the rest is cut off.
+/// Bytes of an exception's type, and of its message; the rest is cut off.
 const MAX_MESSAGE: usize = 1000;
-/// Fuel for a byte of text that is made of a binary form. It takes the host some nanoseconds, in each of which a guest burns about ten units.
+/// Fuel for each byte of text that the host writes for a binary form. A byte takes the host some nanoseconds, and a guest burns about ten units in each.
 const TEXT_PRICE: u64 = 4;
 
-/// What the guest is asked to do.
+/// The job that the guest gets.
 #[derive(Serialize)]
 struct Job<'a> {
     mode: &'static str,
@@ -47,19 +47,20 @@ enum State {
 pub(crate) struct Candidate {
     job: Vec<u8>,
     state: State,
-    /// Calls not yet handed out.
+    /// Calls that were not sent yet.
     calls: VecDeque<String>,
     results: Vec<Call>,
     /// Bytes that one result may have.
     longest: usize,
     /// Bytes that all further results may have together.
     room: usize,
-    /// The pieces of a value that is still coming.
+    /// The pieces of a value that has not arrived in full.
     pieces: Pieces,
-    /// Whether the value came in its binary form so far, and whether that did.
+    /// `None` if no part of the open call's value came in binary form; otherwise whether that form was accepted so far.
     binary: Option<Result<(), Refused>>,
-    /// Bytes of text made of binary forms, and how many of them have been charged.
-    made: u64,
+    /// Bytes of text that the host wrote for binary forms.
+    converted: u64,
+    /// How many of them have been charged.
     charged: u64,
     /// Fuel of the whole run.
     fuel: u64,
@@ -82,7 +83,7 @@ impl Candidate {
         }
     }
 
-    /// A conversation with the harness itself, whose `outline` answers what it is asked ([`Candidate::ask`]); no program is loaded.
+    /// A conversation with the harness itself, whose `outline` answers the calls of [`Candidate::set_calls`]. No program is loaded.
     pub(crate) fn outlining(limits: &Limits) -> Candidate {
         let none = Program {
             source: "",
@@ -91,11 +92,11 @@ impl Candidate {
         Candidate::new("outline", none, limits)
     }
 
-    /// Makes `calls` the next, at first or after all before have been answered.
-    pub(crate) fn ask(&mut self, calls: &[String]) {
+    /// Sets the next calls, at the start or after all earlier calls have been answered.
+    pub(crate) fn set_calls(&mut self, calls: &[String]) {
         self.calls = calls.iter().cloned().collect();
         self.room = self.longest.saturating_mul(MAX_VALUES);
-        (self.made, self.charged) = (0, 0);
+        (self.converted, self.charged) = (0, 0);
         if self.state == State::Ended {
             self.state = State::Ready;
         }
@@ -105,7 +106,7 @@ impl Candidate {
     pub(crate) fn serving(program: Program<'_>, limits: &Limits) -> Candidate {
         Candidate {
             longest: limits.value.saturating_mul(2).saturating_add(SLACK),
-            // Each result is handed on at once, so nothing adds up.
+            // Each result is passed on at once, so the results do not add up.
             room: usize::MAX,
             ..Candidate::new("serve", program, limits)
         }
@@ -121,7 +122,7 @@ impl Candidate {
             room: limits.value.saturating_mul(MAX_VALUES),
             pieces: Pieces::default(),
             binary: None,
-            made: 0,
+            converted: 0,
             charged: 0,
             fuel: limits.fuel,
             unloadable: None,
@@ -129,12 +130,12 @@ impl Candidate {
         }
     }
 
-    /// Whether every call that was given has been answered.
+    /// Whether every call has been answered.
     pub(crate) fn completed(&self) -> bool {
         self.state == State::Ended && self.calls.is_empty()
     }
 
-    /// Whether the guest has nothing more to ask.
+    /// Whether the guest has no further request.
     pub(crate) fn ended(&self) -> bool {
         self.state == State::Ended
     }
@@ -149,10 +150,10 @@ impl Candidate {
         std::mem::take(&mut self.results)
     }
 
-    /// Gives one more call to a serving conversation.
+    /// Adds one more call to a serving conversation.
     ///
     /// # Errors
-    /// [`Broken::Protocol`] where the last turn was broken off.
+    /// [`Broken::Protocol`] if the last turn was broken off.
     pub(crate) fn expect(&mut self, call: String) -> Result<(), Broken> {
         if !self.completed() || self.unloadable.is_some() {
             return Err(Broken::Protocol("a turn that was broken off"));
@@ -168,7 +169,8 @@ impl Candidate {
     }
 
     /// # Errors
-    /// [`Broken::Protocol`] at a request that is out of turn or malformed; [`Broken::Fuel`] where the host has made more text of the results than all fuel pays for; [`Broken::Watched`].
+    /// [`Broken::Protocol`] if the request is out of turn or malformed. [`Broken::Fuel`] if the host has written more text for the results than all fuel pays for.
+    /// [`Broken::Watched`] if the watch ends the run.
     pub(crate) fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Broken> {
         let (&letter, payload) = request
             .split_first()
@@ -199,12 +201,12 @@ impl Candidate {
             }
             (State::InCall, b'B') => {
                 self.add_elements(payload);
-                self.paid()?;
+                self.check_paid()?;
             }
             (State::InCall, b'M') => self.binary(payload)?,
-            (State::InCall, b'P') => self.add_written(payload),
+            (State::InCall, b'P') => self.add_guest_json(payload),
             (State::InCall, b'V') => {
-                self.add_written(payload);
+                self.add_guest_json(payload);
                 let call = std::mem::take(&mut self.pieces).finish()?;
                 self.close(call)?;
             }
@@ -218,16 +220,16 @@ impl Candidate {
         Ok(Vec::new())
     }
 
-    /// The fuel for the text that the host has made of binary forms since the last such question.
+    /// The fuel for the text that the host has written for binary forms since the last call of this function.
     pub(crate) fn take_price(&mut self) -> u64 {
-        let made = self.made - self.charged;
-        self.charged = self.made;
-        made.saturating_mul(TEXT_PRICE)
+        let converted = self.converted - self.charged;
+        self.charged = self.converted;
+        converted.saturating_mul(TEXT_PRICE)
     }
 
-    /// Whether all that was made of binary forms is within the run's fuel, for sandboxes that count no other.
-    fn paid(&self) -> Result<(), Broken> {
-        if self.made.saturating_mul(TEXT_PRICE) > self.fuel {
+    /// Checks that the text written for binary forms is within the run's fuel, for sandboxes that count no other fuel.
+    fn check_paid(&self) -> Result<(), Broken> {
+        if self.converted.saturating_mul(TEXT_PRICE) > self.fuel {
             return Err(Broken::Fuel);
         }
         Ok(())
@@ -240,46 +242,47 @@ impl Candidate {
         self.state = State::InCall;
     }
 
-    /// A piece of JSON from the guest, which takes the place of a binary form that it has begun.
-    fn add_written(&mut self, json: &[u8]) {
+    /// Adds a piece of JSON from the guest. It replaces a binary form that the guest has begun.
+    fn add_guest_json(&mut self, json: &[u8]) {
         if self.binary.is_some() {
             self.open();
         }
         self.pieces.add(json, self.longest.min(self.room));
     }
 
-    /// Some elements of a long list.
+    /// Adds some elements of a long list, in binary form.
     fn add_elements(&mut self, marshalled: &[u8]) {
-        let begun = self.binary;
-        if begun == Some(Err(Refused)) {
+        let before = self.binary;
+        if before == Some(Err(Refused)) {
             return;
         }
-        let text = marshal::elements(marshalled, &mut self.made);
+        let text = marshal::elements(marshalled, &mut self.converted);
         self.binary = Some(text.map(|text| {
-            self.add_made(if begun.is_none() { b"[" } else { b"," });
-            self.add_made(&text);
+            self.add_host_json(if before.is_none() { b"[" } else { b"," });
+            self.add_host_json(&text);
         }));
     }
 
-    /// The value, or a long list's last elements.
+    /// Adds the value, or a long list's last elements, in binary form.
     fn binary(&mut self, marshalled: &[u8]) -> Result<(), Broken> {
         if self.binary.is_some() {
             self.add_elements(marshalled);
-            self.add_made(b"]");
+            self.add_host_json(b"]");
         } else {
-            let text = marshal::value(marshalled, &mut self.made);
-            self.binary = Some(text.map(|text| self.add_made(&text)));
+            let text = marshal::value(marshalled, &mut self.converted);
+            self.binary = Some(text.map(|text| self.add_host_json(&text)));
         }
-        self.paid()?;
+        self.check_paid()?;
         self.state = State::Ready;
         if self.binary == Some(Ok(())) {
-            let call = std::mem::take(&mut self.pieces).finish_made()?;
+            let call = std::mem::take(&mut self.pieces).finish_host_json()?;
             self.close(call)?;
         }
         Ok(())
     }
 
-    fn add_made(&mut self, text: &[u8]) {
+    /// Adds JSON that the host wrote for a binary form.
+    fn add_host_json(&mut self, text: &[u8]) {
         self.pieces.add(text, self.longest.min(self.room));
     }
 
@@ -291,29 +294,29 @@ impl Candidate {
         self.binary = None;
         self.pieces = Pieces::default();
         self.state = State::Ready;
-        watched(self.watch.as_ref(), &self.results)
+        check_watch(self.watch.as_ref(), &self.results)
     }
 }
 
-/// Asks the `watch` about the last of `results`.
+/// Shows the `watch` the last of `results`.
 ///
 /// # Errors
-/// [`Broken::Watched`] where it has seen enough.
-pub(super) fn watched(watch: Option<&Watch>, results: &[Call]) -> Result<(), Broken> {
+/// [`Broken::Watched`] if the watch ends the run.
+pub(super) fn check_watch(watch: Option<&Watch>, results: &[Call]) -> Result<(), Broken> {
     match (watch, results.split_last()) {
-        (Some(watch), Some((last, before))) if !watch.goes_on(before.len(), last) => {
+        (Some(watch), Some((last, before))) if !watch.should_continue(before.len(), last) => {
             Err(Broken::Watched)
         }
         _ => Ok(()),
     }
 }
 
-/// A value as it arrives: its bytes until it turns out to be too long, and from then on their digest.
+/// A value as it arrives: its bytes until they are too many, and from then on their digest.
 #[derive(Default)]
 struct Pieces {
     bytes: Vec<u8>,
     length: u64,
-    /// Made when the value turns out to be too long.
+    /// Created when the value is too long.
     hasher: Option<blake3::Hasher>,
 }
 
@@ -331,16 +334,16 @@ impl Pieces {
         }
     }
 
-    /// The value that a guest wrote.
+    /// Finishes a value whose JSON the guest wrote.
     fn finish(self) -> Result<Call, Broken> {
         match self.hasher {
-            Some(_) => self.finish_made(),
+            Some(_) => self.finish_host_json(),
             None => value(&self.bytes),
         }
     }
 
-    /// The value that was made here, of whose form there is no doubt.
-    fn finish_made(self) -> Result<Call, Broken> {
+    /// Finishes a value whose JSON the host wrote, so that its form needs no check.
+    fn finish_host_json(self) -> Result<Call, Broken> {
         let text = match self.hasher {
             Some(hasher) => format!(
                 "{{\"$digest\":\"{} bytes, BLAKE3 {}\"}}",
@@ -365,7 +368,7 @@ pub(crate) fn job(mode: &'static str, source: &str, entry_point: &str, value: us
     .expect("strings and numbers always have a JSON form")
 }
 
-/// A value's JSON, checked for being JSON of bounded depth. What it says is checked by who reads it.
+/// Checks that a value is JSON of bounded depth. The code that reads the value checks its content.
 pub(crate) fn value(payload: &[u8]) -> Result<Call, Broken> {
     let text =
         std::str::from_utf8(payload).map_err(|_| Broken::Protocol("a value that is not text"))?;
@@ -388,8 +391,8 @@ pub(crate) fn exception(payload: &[u8]) -> Result<(String, String), Broken> {
     Ok((kind, message))
 }
 
-/// Whether a `\u` escape names a surrogate. The harness writes a character beyond 16 bits as it is, and has no encoding for half of one; tests that
-/// got such a half could not pass it on.
+/// Whether a `\u` escape names a surrogate. The harness writes a character beyond 16 bits without an escape, and has no encoding for half a surrogate pair. Tests
+/// that got such a half could not pass it on.
 fn names_a_surrogate(json: &[u8]) -> bool {
     let mut at = 0;
     while let Some(&byte) = json.get(at) {

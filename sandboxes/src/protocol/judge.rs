@@ -1,14 +1,14 @@
-//! The host's side of the conversation with a judge's instance: it hands out tests, notes how they end, and carries the tests' calls of
-//! the entry point over to the candidate's instance.
+//! The host's side of the conversation with a judge's instance. It sends tests, records how they end, and passes the tests' calls of the entry point to the
+//! candidate's instance.
 
 use std::collections::VecDeque;
 
-use super::candidate::{exception, job, value, watched};
+use super::candidate::{check_watch, exception, job, value};
 use super::{Broken, SLACK};
 use crate::{Call, End, Limits, Program, Watch};
 
-/// Requests are those of a candidate, and `C` (call the entry point; answered `V`, `E` or `T` as the candidate answered) and `X` (a test
-/// passes something that cannot be sent).
+/// Requests are those of a candidate, and also `C` (call the entry point; the answer is `V`, `E` or `T`, as the candidate answered) and `X` (a test passes a value
+/// that cannot be sent).
 pub(crate) struct Judge {
     job: Vec<u8>,
     state: State,
@@ -30,12 +30,12 @@ enum State {
     Ended,
 }
 
-/// What a judge's request asks for.
+/// How the host reacts to a judge's request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Nothing but this answer.
+    /// It sends this answer.
     Answer(Vec<u8>),
-    /// One call of the entry point, with these arguments, in the candidate's instance; [`carried`] makes the answer of its result.
+    /// It calls the entry point once, with these arguments, in the candidate's instance. [`call_answer`] turns the result into the answer.
     Call(String),
 }
 
@@ -64,7 +64,7 @@ impl Judge {
         self.state == State::Ended && self.tests.is_empty()
     }
 
-    /// How a run of all tests has ended.
+    /// How a run of all tests ended.
     pub(crate) fn end(&self) -> End {
         if self.called {
             End::Completed
@@ -73,12 +73,12 @@ impl Judge {
         }
     }
 
-    /// Whether the guest has nothing more to ask.
+    /// Whether the guest has no further request.
     pub(crate) fn ended(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// What the prelude raised after it had called the program: the program's fault as likely as the task's.
+    /// The exception that the prelude raised after it had called the program. It may be the program's fault as well as the task's.
     pub(crate) fn unloadable(&self) -> Option<(String, String)> {
         self.unloadable.clone()
     }
@@ -93,7 +93,7 @@ impl Judge {
     }
 
     /// # Errors
-    /// Why the judge must stop: it broke the protocol, or the task's own code does not work here.
+    /// The judge must stop: it broke the protocol, the task's own code does not work here, or the watch ended the run.
     pub(crate) fn answer(&mut self, request: &[u8]) -> Result<Reply, Broken> {
         let (&letter, payload) = request
             .split_first()
@@ -148,15 +148,15 @@ impl Judge {
     fn close(&mut self, call: Call) -> Result<(), Broken> {
         self.results.push(call);
         self.state = State::Ready;
-        watched(self.watch.as_ref(), &self.results)
+        check_watch(self.watch.as_ref(), &self.results)
     }
 }
 
-/// The answer to a call of the entry point: what became of it in the candidate's instance.
+/// The answer to a call of the entry point, from its result in the candidate's instance.
 ///
 /// # Errors
-/// [`Broken::Protocol`] where the candidate gave no answer.
-pub(crate) fn carried(result: Option<Call>) -> Result<Vec<u8>, Broken> {
+/// [`Broken::Protocol`] if the candidate gave no answer.
+pub(crate) fn call_answer(result: Option<Call>) -> Result<Vec<u8>, Broken> {
     match result {
         Some(Call::Returned(text)) => Ok([b"V", text.as_bytes()].concat()),
         Some(Call::Raised { kind, message }) => {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_handed_out_in_order_and_their_calls_are_carried_over() {
+    fn tests_are_sent_in_order_and_their_calls_reach_the_candidate() {
         let mut judge = judge(&["one", "two"]);
         assert!(judge.answer(b"J").is_ok());
         assert_eq!(judge.answer(b"L"), answer(""));
@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn a_prelude_that_fails_is_the_tasks_fault_until_it_has_called_the_program() {
         let failed = b"U[\"ValueError\",\"x\"]";
-        let mut alone = judge(&["one"]);
-        alone.answer(b"J").unwrap();
-        assert!(matches!(alone.answer(failed), Err(Broken::Task(_))));
-        let mut after = judge(&["one"]);
-        after.answer(b"J").unwrap();
-        after.answer(b"C[[],{}]").unwrap();
-        after.answer(failed).unwrap();
-        assert!(after.unloadable().is_some() && !after.completed());
+        let mut uncalled = judge(&["one"]);
+        uncalled.answer(b"J").unwrap();
+        assert!(matches!(uncalled.answer(failed), Err(Broken::Task(_))));
+        let mut called = judge(&["one"]);
+        called.answer(b"J").unwrap();
+        called.answer(b"C[[],{}]").unwrap();
+        called.answer(failed).unwrap();
+        assert!(called.unloadable().is_some() && !called.completed());
     }
 
     #[test]

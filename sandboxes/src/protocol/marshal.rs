@@ -1,44 +1,44 @@
-//! From the interpreter's own binary form of a value (version 4 of Python's `marshal`, which its C code writes) to the tagged JSON encoding.
+//! Converts the interpreter's own binary form of a value (version 4 of Python's `marshal`, which its C code writes) to the tagged JSON encoding.
 //!
-//! A result comes in this form first, since a guest that writes JSON spends more on it than many a program takes to run. The text made here is the very text that
-//! the guest's own encoder (`guest/values.py`) makes of the same value, so that it never matters which of the two wrote it. What has no unmistakable form here
-//! (bytes and whatever shows its memory as bytes, sets, large integers, dictionaries with other keys than plain text) is [`Refused`], and the guest then writes
-//! the JSON.
+//! A result arrives in this form first, since writing JSON costs a guest more than many programs take to run. The text written here is exactly the text that the
+//! guest's own encoder (`guest/values.py`) writes for the same value, so that it never matters which of the two wrote it. A value without an unambiguous form here
+//! (bytes and objects that show their memory as bytes, sets, large integers, dictionaries with keys that are not plain text) is [`Refused`], and the guest then
+//! writes the JSON.
 
 use std::io::Write as _;
 use std::ops::Range;
 
 /// Nesting that the guest's encoder allows.
 const MAX_DEPTH: usize = 36;
-/// Bytes of text that a byte may stand for on average: a reference to an earlier object takes five bytes, however long that object is.
+/// Bytes of text that a byte may expand to on average. A reference to an earlier object takes five bytes, however long that object is.
 const MAX_EXPANSION: usize = 64;
 /// Bytes of text that even the shortest value may have.
 const MIN_TEXT_LIMIT: usize = 4096;
-/// Bytes of text beyond which no value goes: as much as the host is ready to hold of one.
+/// Bytes of text that any value may have: as much as the host is ready to hold for one value.
 const MAX_TEXT: usize = 64 << 20;
 /// Objects of one value that references may name.
 const MAX_SHARED: usize = 1 << 20;
-/// Set in an object's type where references may name the object.
+/// This bit is set in an object's type if references may name the object.
 const FLAG: u8 = 0x80;
 
-/// The value has no form here, or the bytes are no value.
+/// The value has no form here, or the bytes are not a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused;
 
-/// The JSON text of a value. `made` grows by the bytes of text that were written, even those of a value that is refused.
+/// The JSON text of a value. `written` grows by the bytes of text that were written, even if the value is refused.
 ///
 /// # Errors
 /// [`Refused`].
-pub fn value(marshalled: &[u8], made: &mut u64) -> Result<Vec<u8>, Refused> {
-    Reader::read(marshalled, made, |reader| reader.value(0))
+pub fn value(marshalled: &[u8], written: &mut u64) -> Result<Vec<u8>, Refused> {
+    Reader::read(marshalled, written, |reader| reader.value(0))
 }
 
-/// The JSON text of a list's elements, with commas between; `made` as for [`value`].
+/// The JSON text of a list's elements, separated by commas; `written` as for [`value`].
 ///
 /// # Errors
 /// [`Refused`].
-pub fn elements(marshalled: &[u8], made: &mut u64) -> Result<Vec<u8>, Refused> {
-    Reader::read(marshalled, made, |reader| {
+pub fn elements(marshalled: &[u8], written: &mut u64) -> Result<Vec<u8>, Refused> {
+    Reader::read(marshalled, written, |reader| {
         let kind = reader.byte()?;
         if kind & !FLAG != b'[' {
             return Err(Refused);
@@ -52,12 +52,12 @@ pub fn elements(marshalled: &[u8], made: &mut u64) -> Result<Vec<u8>, Refused> {
 }
 
 struct Reader<'a> {
-    /// What is not read yet.
+    /// The bytes that are not read yet.
     bytes: &'a [u8],
     text: Vec<u8>,
     /// Bytes that the text may have.
     limit: usize,
-    /// The objects that references may name, by number; `None` while one is still being read.
+    /// The objects that references may name, by number; `None` while the object is still being read.
     shared: Vec<Option<Shared>>,
 }
 
@@ -69,11 +69,11 @@ struct Shared {
 }
 
 impl<'a> Reader<'a> {
-    /// All that `bytes` are the form of, as text.
+    /// Reads all of `bytes` with `read_part`, and returns the text.
     fn read(
         bytes: &'a [u8],
-        made: &mut u64,
-        what: impl FnOnce(&mut Reader<'a>) -> Result<usize, Refused>,
+        written: &mut u64,
+        read_part: impl FnOnce(&mut Reader<'a>) -> Result<usize, Refused>,
     ) -> Result<Vec<u8>, Refused> {
         let mut reader = Reader {
             bytes,
@@ -85,8 +85,8 @@ impl<'a> Reader<'a> {
                 .min(MAX_TEXT),
             shared: Vec::new(),
         };
-        let outcome = what(&mut reader);
-        *made += reader.text.len() as u64;
+        let outcome = read_part(&mut reader);
+        *written += reader.text.len() as u64;
         outcome?;
         if reader.bytes.is_empty() && reader.text.len() <= reader.limit {
             Ok(reader.text)
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a value inside `depth` containers; how many levels of containers it has.
+    /// Reads a value inside `depth` containers, and returns how many levels of containers the value has.
     fn value(&mut self, depth: usize) -> Result<usize, Refused> {
         let kind = self.byte()?;
         let start = self.text.len();
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         Ok(height)
     }
 
-    /// The entries of a dictionary, all of whose keys must be plain text.
+    /// Reads the entries of a dictionary, whose keys must all be plain text.
     fn entries(&mut self, depth: usize) -> Result<usize, Refused> {
         let (mut height, mut first) = (0, true);
         while self.bytes.first() != Some(&b'0') {
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
         Ok(height)
     }
 
-    /// A reference to an earlier object.
+    /// Reads a reference to an earlier object.
     fn reference(&mut self, depth: usize) -> Result<usize, Refused> {
         let index = u32::from_le_bytes(self.array()?) as usize;
         let Some(Some(Shared { text, height })) = self.shared.get(index) else {
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
         Ok(0)
     }
 
-    /// An integer of more than 32 bits, in digits of 15; five of them hold all of 64 bits.
+    /// Reads an integer of more than 32 bits, in digits of 15 bits. Five digits hold all 64-bit integers.
     fn long(&mut self) -> Result<i64, Refused> {
         let signed = i32::from_le_bytes(self.array()?);
         let count = signed.unsigned_abs();
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
         0
     }
 
-    /// As Python writes it: the fewest digits that name it, with an exponent where it is below 1e-4 or from 1e16 on.
+    /// Reads a float and writes it as Python does: the fewest digits that identify it, with an exponent if it is below 1e-4 or at least 1e16.
     fn float(&mut self) -> Result<usize, Refused> {
         let float = f64::from_le_bytes(self.array()?);
         if !float.is_finite() {

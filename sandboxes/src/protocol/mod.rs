@@ -1,7 +1,7 @@
-//! The conversation between a host and the interpreter that runs a program: what every sandbox shares.
+//! The conversation between a host and the interpreter that runs a program. All sandboxes share it.
 //!
-//! The guest asks, the host answers; how requests and answers travel is each sandbox's own. `candidate` and `judge` are the host's side,
-//! `guest/*.py` the interpreter's. `arguments` checks what the host is about to send.
+//! The guest sends requests and the host answers them. Each sandbox has its own way to transport requests and answers. `candidate` and `judge` are the host's
+//! side, `guest/*.py` is the interpreter's side. `arguments` checks the arguments that the host is about to send.
 
 pub(crate) mod arguments;
 pub(crate) mod candidate;
@@ -11,7 +11,7 @@ pub mod marshal;
 pub(crate) use candidate::Candidate;
 pub(crate) use judge::{Judge, Reply};
 
-/// The interpreter's side: four files that are executed as one.
+/// The interpreter's side: four files that are executed as one file.
 pub(crate) const HARNESS: &str = concat!(
     include_str!("../../guest/values.py"),
     "\n",
@@ -22,30 +22,30 @@ pub(crate) const HARNESS: &str = concat!(
     include_str!("../../guest/outline.py"),
 );
 
-/// What every warm interpreter has imported.
+/// The imports of every warm interpreter.
 pub(crate) const IMPORTS: &str = include_str!("../../guest/imports.py");
 
-/// Room for what a request says besides values, in bytes.
+/// Room in a request for everything besides values, in bytes.
 const SLACK: usize = 64 << 10;
 
-/// Whether the guest waits for the answer to `request`; to others the answer is empty, and a transport may leave it out.
+/// Whether the guest waits for the answer to `request`. The answer to any other request is empty, and a transport may leave it out.
 pub(crate) fn is_answered(request: &[u8]) -> bool {
     matches!(request.first(), Some(b'J' | b'N' | b'C'))
 }
 
-/// Why a conversation cannot go on.
+/// Why a conversation cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Broken {
-    /// The guest said something that the harness never says.
+    /// The guest sent a request that the harness never sends.
     #[error("the program broke the protocol: {0}")]
     Protocol(&'static str),
-    /// The task's own test code cannot be run here; says nothing about the candidate.
+    /// The task's own test code cannot be run here. This says nothing about the candidate.
     #[error("{0}")]
     Task(String),
-    /// What the host had to make of the program's results has cost all fuel.
+    /// The text that the host had to write for the program's results has cost all fuel.
     #[error("the fuel was used up")]
     Fuel,
-    /// The watch has seen enough.
+    /// The watch ended the run.
     #[error("the watch ended the run")]
     Watched,
 }

@@ -10,7 +10,7 @@ const INTERPRETER: &str = "python-snapshot.wasm";
 /// The standard library and packages, mounted as `/usr/local/lib/python315.zip`.
 const LIBRARY: &str = "python-stdlib.zip";
 
-/// What the sandbox is made of.
+/// The files that the sandbox is built from.
 pub(super) struct Artifact {
     pub(super) interpreter: Vec<u8>,
     pub(super) library: Arc<[u8]>,
@@ -50,7 +50,7 @@ fn read(path: &Path, magic: &[u8]) -> Result<Vec<u8>, SandboxError> {
         Ok(bytes)
     } else {
         Err(SandboxError::Unusable(format!(
-            "{} is not what its name says; {remedy}",
+            "{} is damaged: its first bytes are not those of such a file; {remedy}",
             path.display()
         )))
     }

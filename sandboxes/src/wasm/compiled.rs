@@ -1,5 +1,5 @@
-//! The folder of compiled modules. What is in it becomes machine code of this process, so it belongs to its owner alone, and a file is
-//! loaded only if its tag, made with a key that only the owner can read, is right.
+//! The folder of compiled modules. Its content becomes machine code of this process. So the folder is open only to its owner, and a file is loaded only if its
+//! tag is right, which is computed with a key that only the owner can read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -12,14 +12,14 @@ use wasmtime::{Engine, Module};
 
 use crate::SandboxError;
 
-/// Modules in the folder: those of this version of the program and of the ones used last.
+/// Modules in the folder: the one of this version of the program, and those that were used most recently.
 const MAX_MODULES: usize = 3;
 
 /// Bytes that a module takes, rounded up.
-const ROOM: u64 = 320 << 20;
+const MODULE_BYTES: u64 = 320 << 20;
 
-/// How names of files begin that are still being written.
-const ASIDE: &str = ".new";
+/// Prefix of the names of files that are still being written.
+const UNFINISHED: &str = ".new";
 
 /// The folder. Finished files in it are never written to, so that reading needs no lock.
 pub(super) struct Compiled {
@@ -31,10 +31,10 @@ pub(super) struct Compiled {
 pub(super) struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl Compiled {
-    /// Opens or makes `cache/compiled`.
+    /// Opens or creates `cache/compiled`.
     ///
     /// # Errors
-    /// [`SandboxError::Unusable`] where the folder cannot be made, or belongs to someone else.
+    /// [`SandboxError::Unusable`] if the folder cannot be created, or belongs to another user.
     pub(super) fn open(cache: &Path) -> Result<Compiled, SandboxError> {
         let folder = cache.join("compiled");
         Compiled::try_open(folder.clone()).map_err(|error| unusable(&folder, &error))
@@ -73,7 +73,7 @@ impl Compiled {
         lock(&self.folder).map_err(|error| unusable(&self.folder, &error))
     }
 
-    /// The module called `name`, if it is there and is what [`Compiled::keep`] wrote.
+    /// The module called `name`, if it exists and is what [`Compiled::store`] wrote.
     pub(super) fn load(&self, name: &str, engine: &Engine) -> Option<Module> {
         let tag = fs::read(self.folder.join(name).with_extension("tag")).ok()?;
         let path = self.folder.join(name).with_extension("cwasm");
@@ -81,25 +81,25 @@ impl Compiled {
         let expected: [u8; 32] = tag.try_into().ok()?;
         if self.tag(name, &mut file).ok()? != blake3::Hash::from_bytes(expected) {
             tracing::warn!(
-                "{} is not what was written there; it is made again",
+                "{} was changed after it was written; it is compiled again",
                 path.display()
             );
             return None;
         }
-        // SAFETY: the bytes of this open file carry a tag made with a key that only this user can read, so they are what this program
-        // had wasmtime compile for this name, which says the version, configuration and processor; wasmtime itself refuses another
-        // version or configuration. The folder is closed to other users, and this program never writes to a finished file.
+        // SAFETY: the bytes of this open file match a tag that was computed with a key that only this user can read. So they are what this program had wasmtime
+        // compile for this name, which covers the version, configuration and processor; wasmtime itself refuses another version or configuration. The folder is
+        // closed to other users, and this program never writes to a finished file.
         #[allow(unsafe_code)]
         let module = unsafe { Module::deserialize_open_file(engine, file) };
         match module {
             Ok(module) => {
-                // Pruning begins with what has not been used for the longest time; where the time cannot be set, with the oldest.
+                // Pruning begins with the least recently used module, or with the oldest one if the time cannot be set.
                 let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
                 Some(module)
             }
             Err(error) => {
                 tracing::warn!(
-                    "{} cannot be loaded ({error:#}); it is made again",
+                    "{} cannot be loaded ({error:#}); it is compiled again",
                     path.display()
                 );
                 None
@@ -107,50 +107,50 @@ impl Compiled {
         }
     }
 
-    /// Room for a module, taken before the minutes of making it.
+    /// Reserves disk space for a module, before the minutes that it takes to compile it.
     ///
     /// # Errors
-    /// [`SandboxError::Unusable`] where there is none.
+    /// [`SandboxError::Unusable`] if there is not enough space.
     pub(super) fn reserve(&self, _lock: &Lock) -> Result<NamedTempFile, SandboxError> {
-        self.aside()
-            .and_then(|mut aside| {
-                io::copy(&mut io::repeat(0).take(ROOM), &mut aside)?;
-                aside.rewind()?;
-                Ok(aside)
+        self.unfinished_file()
+            .and_then(|mut file| {
+                io::copy(&mut io::repeat(0).take(MODULE_BYTES), &mut file)?;
+                file.rewind()?;
+                Ok(file)
             })
             .map_err(|error| unusable(&self.folder, &error))
     }
 
-    /// Writes a module that was compiled here into its room, under the lock.
+    /// Writes a module that was compiled here into its reserved file, under the lock.
     ///
     /// # Errors
     /// [`SandboxError::Unusable`].
-    pub(super) fn keep(
+    pub(super) fn store(
         &self,
         _lock: &Lock,
-        room: NamedTempFile,
+        reserved: NamedTempFile,
         name: &str,
         module: &[u8],
     ) -> Result<(), SandboxError> {
-        self.try_keep(room, name, module)
+        self.try_store(reserved, name, module)
             .map_err(|error| unusable(&self.folder, &error))
     }
 
-    fn try_keep(&self, mut room: NamedTempFile, name: &str, module: &[u8]) -> io::Result<()> {
-        room.write_all(module)?;
-        room.as_file().set_len(module.len() as u64)?;
-        room.as_file().sync_all()?;
-        room.persist(self.folder.join(name).with_extension("cwasm"))?;
+    fn try_store(&self, mut reserved: NamedTempFile, name: &str, module: &[u8]) -> io::Result<()> {
+        reserved.write_all(module)?;
+        reserved.as_file().set_len(module.len() as u64)?;
+        reserved.as_file().sync_all()?;
+        reserved.persist(self.folder.join(name).with_extension("cwasm"))?;
         let tag = self.tag(name, &mut &module[..])?;
-        let mut aside = self.aside()?;
-        aside.write_all(tag.as_bytes())?;
-        aside.persist(self.folder.join(name).with_extension("tag"))?;
+        let mut tag_file = self.unfinished_file()?;
+        tag_file.write_all(tag.as_bytes())?;
+        tag_file.persist(self.folder.join(name).with_extension("tag"))?;
         self.prune(name)
     }
 
-    fn aside(&self) -> io::Result<NamedTempFile> {
+    fn unfinished_file(&self) -> io::Result<NamedTempFile> {
         tempfile::Builder::new()
-            .prefix(ASIDE)
+            .prefix(UNFINISHED)
             .tempfile_in(&self.folder)
     }
 
@@ -191,28 +191,28 @@ impl Compiled {
 fn unusable(folder: &Path, error: &io::Error) -> SandboxError {
     let remedy = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            format!("make room for {} MiB there", ROOM >> 20)
+            format!("make room for {} MiB there", MODULE_BYTES >> 20)
         }
         _ => "make it a folder that only its owner, who runs this program, may enter".to_owned(),
     };
     SandboxError::Unusable(format!(
-        "{}, where the compiled Python sandbox is kept, cannot be used ({error}); {remedy}, or choose another cache folder with --cache-dir or RAPID_HOME",
+        "{}, where the compiled Python sandbox is stored, cannot be used ({error}); {remedy}, or choose another cache folder with --cache-dir or RAPID_HOME",
         folder.display()
     ))
 }
 
-/// Removes what a process that was killed left half written; nobody else is writing, since the lock is held.
+/// Removes files that a killed process left unfinished. No other process is writing, since the lock is held.
 fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(ASIDE) {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
             fs::remove_file(entry.path())?;
         }
     }
     Ok(())
 }
 
-/// The user that this process runs as, seen from a file that it makes.
+/// The user that this process runs as: the owner of a file that it creates.
 fn process_owner(folder: &Path) -> io::Result<u32> {
     Ok(tempfile::tempfile_in(folder)?.metadata()?.uid())
 }
@@ -229,20 +229,22 @@ fn lock(folder: &Path) -> io::Result<Lock> {
     Ok(Lock(lock))
 }
 
-/// The owner's key, once it has been made.
+/// The owner's key, if it has been created.
 fn key(folder: &Path) -> Option<[u8; 32]> {
     fs::read(folder.join("key")).ok()?.try_into().ok()
 }
 
-/// Makes the owner's key at random, unless another process just has; under the lock.
+/// Creates the owner's random key under the lock, unless another process just has.
 fn make_key(folder: &Path) -> io::Result<[u8; 32]> {
     if let Some(key) = key(folder) {
         return Ok(key);
     }
     let mut key = [0_u8; 32];
     File::open("/dev/urandom")?.read_exact(&mut key)?;
-    let mut aside = tempfile::Builder::new().prefix(ASIDE).tempfile_in(folder)?;
-    aside.write_all(&key)?;
-    aside.persist(folder.join("key"))?;
+    let mut file = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .tempfile_in(folder)?;
+    file.write_all(&key)?;
+    file.persist(folder.join("key"))?;
     Ok(key)
 }

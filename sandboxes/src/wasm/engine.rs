@@ -1,13 +1,13 @@
-//! How wasmtime is configured: everything that could make two equal runs differ is switched off.
+//! The configuration of wasmtime. Everything that could make two equal runs differ is switched off.
 
 use wasmtime::{Config, Engine, OptLevel, RegallocAlgorithm};
 
-/// Native stack that wasm frames may use. The guest's interpreter raises `RecursionError` from limits of its own far
-/// below this; what gets here all the same ends with a trap.
+/// Bytes of native stack that wasm frames may use. The guest's interpreter raises `RecursionError` at limits of its own that are far below this. A guest that
+/// reaches this limit anyway ends with a trap.
 const WASM_STACK: usize = 128 << 20;
-/// Native stack of a guest: the wasm frames and, below them, the host functions.
+/// Bytes of native stack of a guest: the wasm frames and, below them, the host functions.
 const STACK: usize = WASM_STACK + (2 << 20);
-/// A warmed interpreter is about 100 MiB of memory image, part of it zeros: always map it, never copy it.
+/// The memory image of a warmed interpreter is about 100 MiB, part of it zeros. Up to this size, an image is always mapped and never copied.
 const DENSE_IMAGE: u64 = 1 << 30;
 
 /// The engine that runs programs, in a module that meters itself and hints at which of its branches are rare.
@@ -15,7 +15,7 @@ pub(super) fn running() -> wasmtime::Result<Engine> {
     Engine::new(config().wasm_branch_hinting(true))
 }
 
-/// The engine that warms the interpreter once: quick to compile for.
+/// The engine that warms the interpreter once. It compiles quickly.
 pub(super) fn warming() -> wasmtime::Result<Engine> {
     Engine::new(
         config()

@@ -1,4 +1,4 @@
-//! The fuel that a running guest has left, which stands in the two globals of a metered module (`meter`).
+//! The fuel that a running guest has left, which is in the two globals of a metered module (`meter`).
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::stop::Stop;
 use super::store_data::StoreData;
 use crate::Limits;
 
-/// Fuel between two looks at the wall clock: some tens of milliseconds.
+/// Fuel between two checks of the wall clock, which is some tens of milliseconds.
 const SLICE: i64 = 100_000_000;
 
 /// The fuel of one guest.
@@ -17,8 +17,8 @@ const SLICE: i64 = 100_000_000;
 pub(super) struct Tank {
     fuel: Global,
     mark: Global,
-    /// Fuel at the beginning.
-    given: i64,
+    /// Fuel at the start.
+    initial: i64,
     started: Instant,
     /// Seconds after which the run is stopped as a failure of the sandbox.
     backstop: f64,
@@ -39,23 +39,23 @@ impl Tank {
         let tank = Tank {
             fuel: global(FUEL)?,
             mark: global(MARK)?,
-            given: i64::try_from(limits.fuel).unwrap_or(i64::MAX),
+            initial: i64::try_from(limits.fuel).unwrap_or(i64::MAX),
             started: Instant::now(),
             backstop: limits.backstop,
         };
-        tank.fuel.set(&mut store, Val::I64(tank.given))?;
+        tank.fuel.set(&mut store, Val::I64(tank.initial))?;
         tank.lower_mark(&mut store)?;
         Ok(tank)
     }
 
-    /// Fuel that is left; less than none where the guest has asked for more than it had.
+    /// Fuel that is left; negative if the guest needed more than it had.
     fn left(&self, store: impl AsContextMut) -> i64 {
         self.fuel.get(store).i64().unwrap_or(-1)
     }
 
-    /// Fuel used so far, at most what there was.
+    /// Fuel used so far, at most the initial fuel.
     pub(super) fn used(&self, store: impl AsContextMut) -> u64 {
-        (self.given - self.left(store).max(0)) as u64
+        (self.initial - self.left(store).max(0)) as u64
     }
 
     pub(super) fn is_empty(&self, store: impl AsContextMut) -> bool {
@@ -68,15 +68,15 @@ impl Tank {
     }
 }
 
-/// Fuel that a caller has used so far; 0 while the interpreter is warmed, which is not metered.
+/// Fuel that a caller has used so far; 0 while the interpreter is warmed, since that is not metered.
 pub(super) fn used(caller: &mut Caller<'_, StoreData>) -> u64 {
     caller.data().tank.map_or(0, |tank| tank.used(caller))
 }
 
-/// Takes fuel for work that the host does on the guest's behalf: one unit a byte that is copied, as bulk copies in the guest cost, and for other work its own price.
+/// Charges fuel for work that the host does on the guest's behalf: one unit for each copied byte, as for bulk copies in the guest. Other work has its own price.
 ///
 /// # Errors
-/// [`Stop::Fuel`], where there is not so much left.
+/// [`Stop::Fuel`], if less fuel is left.
 pub(super) fn charge(caller: &mut Caller<'_, StoreData>, units: u64) -> wasmtime::Result<()> {
     let Some(tank) = caller.data().tank else {
         return Ok(());
@@ -91,7 +91,7 @@ pub(super) fn charge(caller: &mut Caller<'_, StoreData>, units: u64) -> wasmtime
     Ok(())
 }
 
-/// Defines what a metered guest calls when its fuel is under the mark.
+/// Defines the function that a metered guest calls when its fuel is below the mark.
 pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         REFUEL.0,

@@ -10,7 +10,7 @@ use super::store_data::StoreData;
 use crate::Limits;
 use crate::protocol::Candidate;
 
-/// An instance, its store and what of it is called. Dropping it frees everything it had.
+/// An instance, its store and those of its functions that the host calls. Dropping it frees everything.
 pub(super) struct Guest {
     store: Store<StoreData>,
     memory: Memory,
@@ -43,7 +43,7 @@ impl Guest {
         Guest::new(store, &instance)
     }
 
-    /// Takes over an instance that was made elsewhere.
+    /// Takes over an instance that was created elsewhere.
     pub(super) fn new(mut store: Store<StoreData>, instance: &Instance) -> wasmtime::Result<Guest> {
         let memory = instance
             .get_memory(&mut store, "memory")
@@ -59,11 +59,11 @@ impl Guest {
         })
     }
 
-    /// Runs Python source in the interpreter's main module. The status is the guest's word: 0 where nothing was raised.
+    /// Runs Python source in the interpreter's main module. The returned status comes from the guest and is not trusted: 0 if no exception was raised.
     pub(super) async fn turn(&mut self, source: &str) -> Result<i32, Stop> {
         match self.try_turn(source).await {
             Ok(status) => Ok(status),
-            // Where a loop finds none left, it traps.
+            // A loop traps if no fuel is left.
             Err(error) => Err(match Stop::of(&error) {
                 Stop::Trap(_) if self.is_out_of_fuel() => Stop::Fuel,
                 stop => stop,
@@ -104,16 +104,16 @@ impl Guest {
         tank.map_or(0, |tank| tank.used(&mut self.store))
     }
 
-    /// The store, for taking a snapshot.
+    /// The store, from which a snapshot is taken.
     pub(super) fn into_store(self) -> Store<StoreData> {
         self.store
     }
 }
 
-/// What comes of `work` with guests: it runs here and now.
+/// Runs `work` with guests to its end on this thread, and returns its result.
 ///
-/// wasmtime's asynchronous calls give every guest a native stack of its own; nothing that is awaited in them ever waits.
-pub(super) fn now<T>(work: impl Future<Output = T>) -> T {
+/// wasmtime's asynchronous calls give every guest a native stack of its own. No future that is awaited in them is ever pending.
+pub(super) fn run_now<T>(work: impl Future<Output = T>) -> T {
     work.now_or_never()
         .expect("no host function of the sandbox waits")
 }

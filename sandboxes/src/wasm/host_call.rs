@@ -1,4 +1,4 @@
-//! `host.call`, the guest's only way out: a request of bytes, an answer of bytes.
+//! `host.call`, the guest's only connection to the host: it sends a request of bytes and gets an answer of bytes.
 
 use wasmtime::{Caller, Linker};
 
@@ -8,13 +8,13 @@ use super::stop::Stop;
 use super::store_data::StoreData;
 use crate::protocol::Candidate;
 
-/// Fuel of a request, besides what it carries. It takes the host some microseconds, and a guest a few hundred units: without a price, a program that makes nothing but
-/// requests would run for many times as long as any other, into the backstop.
-const REQUEST: u64 = 4_000;
+/// Fuel for a request, besides that for its bytes. A request takes the host some microseconds, and a guest a few hundred units. Without a price, a program that only
+/// makes requests would run many times as long as any other, into the backstop.
+const REQUEST_PRICE: u64 = 4_000;
 
 /// What answers a guest's requests.
 pub(super) enum HostCall {
-    /// Nobody: while the interpreter is warmed, and while an answer is being made.
+    /// Nobody, while the interpreter is warmed and while an answer is being computed.
     Unanswered,
     /// The guest runs a candidate's program.
     Candidate(Box<Candidate>),
@@ -31,7 +31,7 @@ impl HostCall {
         }
     }
 
-    /// The fuel for what was made of the last request, besides the answer.
+    /// The fuel for the text that the host wrote for the last request, besides the answer.
     fn take_price(&mut self) -> u64 {
         match self {
             HostCall::Candidate(candidate) => candidate.take_price(),
@@ -61,7 +61,7 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
                     .data()
                     .memory
                     .ok_or(Stop::Protocol("a request before the memory was known"))?;
-                charge(&mut caller, REQUEST + u64::from(length))?;
+                charge(&mut caller, REQUEST_PRICE + u64::from(length))?;
                 if length as usize > caller.data().host_call.longest() {
                     return Err(
                         Stop::Protocol("a request that is longer than any value may be").into(),

@@ -1,12 +1,12 @@
-//! The tests' instance together with the candidate's: what answers a judge's guest.
+//! Answers a judge's guest, which runs the tests, with the help of the candidate's instance.
 
 use super::TURN;
 use super::guest::Guest;
 use super::stop::Stop;
-use crate::protocol::judge::carried;
+use crate::protocol::judge::call_answer;
 use crate::protocol::{Judge, Reply};
 
-/// A conversation with the tests' instance, over a candidate's instance that has loaded its program.
+/// A conversation with the tests' instance, and a candidate's instance that has loaded its program.
 pub(super) struct Judging {
     pub(super) judge: Judge,
     pub(super) candidate: Guest,
@@ -14,7 +14,7 @@ pub(super) struct Judging {
 
 impl Judging {
     /// # Errors
-    /// Why the judge must stop: the candidate stopped, or the task's own code does not work here.
+    /// The judge must stop: the candidate stopped, or the task's own code does not work here.
     pub(super) async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
         match self.judge.answer(request)? {
             Reply::Answer(answer) => Ok(answer),
@@ -22,11 +22,11 @@ impl Judging {
         }
     }
 
-    /// One call of the entry point: a turn of the candidate's instance.
+    /// Calls the entry point once, in a turn of the candidate's instance.
     async fn call(&mut self, arguments: String) -> Result<Vec<u8>, Stop> {
         self.candidate.conversation()?.expect(arguments)?;
         self.candidate.turn(TURN).await?;
         let result = self.candidate.conversation()?.take_results().pop();
-        Ok(carried(result)?)
+        Ok(call_answer(result)?)
     }
 }

@@ -1,12 +1,12 @@
-//! CPython in WebAssembly: metered, with a virtual clock, seeded randomness, no files but its library, and no network.
+//! CPython in WebAssembly: metered, with a virtual clock, seeded randomness, no files except its library, and no network.
 //!
-//! The interpreter is warmed once (`warm`) and compiled once (`compiled`); each run is then a fresh copy-on-write instance (`guest`) with a store of its own
-//! (`store_data`, `wasi`), which talks to the host through one import (`host_call`) in a conversation that the host leads (`crate::protocol`, `judging`). The other end of
-//! that conversation is the harness, `guest/*.py`.
+//! The interpreter is warmed once (`warm`) and compiled once (`compiled`). Each run is then a fresh copy-on-write instance (`guest`) with a store of its own
+//! (`store_data`, `wasi`), which talks to the host through one import (`host_call`) in a conversation that the host controls (`crate::protocol`, `judging`). The other end
+//! of that conversation is the harness, `guest/*.py`.
 //!
-//! The files `store_data`, `host_call`, `judging`, `guest`, `fuel` and `wasi` import each other in a circle, unlike any others of this crate. wasmtime gives every function
-//! that a guest imports access to the store's data, whose type is `StoreData`; what answers a guest is part of this data, and may be another guest, which has a store of its
-//! own.
+//! The files `store_data`, `host_call`, `judging`, `guest`, `fuel` and `wasi` import each other in a cycle, unlike all other files of this crate. wasmtime gives every
+//! function that a guest imports access to the store's data, whose type is `StoreData`. The value that answers a guest is part of this data, and may contain another guest,
+//! which has a store of its own.
 
 mod artifact;
 mod compiled;
@@ -35,13 +35,13 @@ use self::store_data::StoreData;
 use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Identity, SandboxError};
 
-/// What a turn of a warmed guest runs.
+/// The source that a turn of a warmed guest runs.
 const TURN: &str = "_rapid()";
-/// What verdicts depend on besides the artifact and the harness: what a guest sees, which is `wasi`'s, the prices of fuel, which are `meter`'s and the conversation's, and how deep programs may
-/// recurse, which is `recursion`'s. To be counted up when one of them changes, or what the conversation takes for an answer.
+/// The versions of what verdicts depend on besides the artifact and the harness: the world that a guest sees (`wasi`), the prices of fuel (`meter` and the conversation),
+/// and how deep programs may recurse (`recursion`). Increase them when one of these changes, or when the conversation accepts other answers.
 const HOST: &str = "world 1, prices 5, stack 1 MiB";
 
-/// Runs programs in copies of one warmed interpreter. Runs are independent; make as many at a time as there are cores.
+/// Runs programs in copies of one warmed interpreter. Runs are independent; start as many at a time as there are cores.
 pub struct WasmSandbox {
     identity: Identity,
     program: InstancePre<StoreData>,
@@ -49,11 +49,11 @@ pub struct WasmSandbox {
 }
 
 impl WasmSandbox {
-    /// Opens the sandbox over the folder that holds `python-snapshot.wasm` and `python-stdlib.zip`. The warmed module is loaded from
-    /// `cache_dir/compiled`, or made there: once, in a minute or two; `progress` gets lines about it for people.
+    /// Opens the sandbox from the folder with `python-snapshot.wasm` and `python-stdlib.zip`. The warmed module is loaded from `cache_dir/compiled`, or built there
+    /// once, in a minute or two. `progress` gets lines about this for people to read.
     ///
     /// # Errors
-    /// [`SandboxError::Unusable`] where the artifact is missing or not what it should be, or the cache folder cannot be used.
+    /// [`SandboxError::Unusable`] if the artifact is missing or damaged, or the cache folder cannot be used.
     pub fn open(
         artifact_dir: &Path,
         cache_dir: &Path,
@@ -67,7 +67,7 @@ impl WasmSandbox {
         parts.sandbox(&module)
     }
 
-    /// As [`WasmSandbox::open`] where the warmed module is there; `None` where it has yet to be made.
+    /// As [`WasmSandbox::open`] if the warmed module exists; `None` if it is not built yet.
     ///
     /// # Errors
     /// As [`WasmSandbox::open`].
@@ -81,15 +81,15 @@ impl WasmSandbox {
     }
 }
 
-/// What a sandbox is put together from.
+/// The parts of a sandbox.
 struct Parts {
-    /// Of the artifact.
+    /// The artifact's folder.
     folder: PathBuf,
     artifact: Artifact,
     engine: Engine,
     digest: String,
     compiled: Compiled,
-    /// Of the compiled module.
+    /// The compiled module's name.
     name: String,
 }
 
@@ -123,12 +123,12 @@ impl Parts {
     /// Warms the interpreter and compiles it.
     fn make(&self, progress: &dyn Fn(&str)) -> Result<Module, SandboxError> {
         let lock = self.compiled.lock()?;
-        // Another process may have made it while this one waited.
+        // Another process may have built it while this one waited.
         if let Some(module) = self.load() {
             return Ok(module);
         }
         progress("preparing the Python sandbox: done once, in a minute or two");
-        let room = self.compiled.reserve(&lock)?;
+        let reserved = self.compiled.reserve(&lock)?;
         let metered = warm::snapshot(&self.artifact.interpreter, &self.artifact.library, progress)
             .and_then(|warmed| meter::metered(&warmed))
             .map_err(|error| unusable(&self.folder, &error))?;
@@ -138,7 +138,7 @@ impl Parts {
             .precompile_module(&metered)
             .map_err(|error| unusable(&self.folder, &error))?;
         drop(metered);
-        self.compiled.keep(&lock, room, &self.name, &code)?;
+        self.compiled.store(&lock, reserved, &self.name, &code)?;
         self.load().ok_or_else(|| {
             SandboxError::Unusable(format!(
                 "the compiled Python sandbox in {} cannot be read back; check the disk",
@@ -176,7 +176,7 @@ fn unusable(folder: &Path, error: &wasmtime::Error) -> SandboxError {
     ))
 }
 
-/// Lets what only implements `Hash` go into a BLAKE3.
+/// Feeds a value that only implements `Hash` into a BLAKE3 hasher.
 struct Blake3(blake3::Hasher);
 
 impl Hasher for Blake3 {

@@ -1,11 +1,12 @@
 //! How deep the interpreter's own C code may recurse.
 //!
-//! A `map` in a `map`, a sorting key that sorts, an `__init__` that makes another object: each level of these stands on the stack of C functions, and CPython raises
-//! `RecursionError` where that stack's address comes near to its end. Where the end is, it asks the system; WASI does not say, so that it takes the stack for 128 KiB, which is
-//! about 200 such levels. The linker gave the stack 16 MiB: all addresses from 0 up to the first of the data. So before the snapshot the host makes [`STACK`] bytes of them
-//! known to the interpreter, by the function that CPython has for programs that bring stacks of their own. Neither function is exported, but the module names them.
+//! A `map` in a `map`, a sorting key that sorts, an `__init__` that creates another object: each level of these takes a part of the C stack, and CPython raises
+//! `RecursionError` when the stack pointer comes near to the stack's end. CPython asks the system where the end is. WASI does not say, so CPython assumes a stack of
+//! 128 KiB, which is about 200 such levels. The linker gave the stack 16 MiB: all addresses from 0 up to the first of the data. So before the snapshot the host
+//! announces [`STACK`] bytes of them to the interpreter, through the function that CPython has for programs that supply their own stacks. The two functions that this
+//! takes are not exported, but the module's name section lists them.
 //!
-//! Below these bytes the rest of the 16 MiB is left for C code that does not look, and then an address below 0, which traps.
+//! Below these bytes, the rest of the 16 MiB is for C code that does not check the limit. Below that are addresses below 0, which trap.
 
 use wasm_encoder::reencode::{Reencode as _, RoundtripReencoder};
 use wasm_encoder::{ExportKind, ExportSection, Module, RawSection};
@@ -14,23 +15,23 @@ use wasmtime::{Instance, Store, TypedFunc};
 
 use super::store_data::StoreData;
 
-/// Bytes of the stack in linear memory that the interpreter uses before it raises `RecursionError`. A level of `sorted` with a key takes 2.2 KiB of them, most others 0.5, so
-/// that nearly all recursion gets to the interpreter's own limit of 1000 first. With twice as much, a program that raises that limit got to the end of the native stack, which stands beside
-/// this one (`engine`), and died there; and the `repr` of a list that is nested 20,000 deep used up its fuel.
+/// Bytes of the stack in linear memory that the interpreter uses before it raises `RecursionError`. A level of `sorted` with a key takes 2.2 KiB of them, most other
+/// levels 0.5 KiB, so that nearly all recursion reaches the interpreter's own limit of 1000 first. With twice as many bytes, a program that raised that limit reached the
+/// end of the native stack, which exists beside this one (`engine`), and died there; and the `repr` of a list that is nested 20,000 deep used up its fuel.
 pub(super) const STACK: u32 = 1 << 20;
-/// Bytes that must be left below them.
+/// Bytes that must be left below the stack that is announced.
 const SPARE: u32 = 8 << 20;
 
-/// The interpreter's functions that are exported for this, by the names that the module has for them.
+/// The interpreter's functions that are exported for this, by their names in the module.
 const THREAD: &str = "PyThreadState_GetUnchecked";
 const SET_STACK: &str = "PyUnstable_ThreadState_SetStackProtection";
-/// The global that holds the address at which the stack ends, which is where it begins while nothing runs.
+/// The global with the current stack pointer, which is the start of the stack while nothing runs.
 const POINTER: &str = "__stack_pointer";
 
-/// The module with [`THREAD`] and [`SET_STACK`] exported, and the address at which its stack begins, which it grows down from.
-pub(super) fn opened(module: &[u8]) -> wasmtime::Result<(Vec<u8>, u32)> {
+/// Returns the module with [`THREAD`] and [`SET_STACK`] exported, and the address at which its stack begins. The stack grows down from there.
+pub(super) fn export_functions(module: &[u8]) -> wasmtime::Result<(Vec<u8>, u32)> {
     let names = Names::of(module)?;
-    let mut opened = Module::new();
+    let mut exporting = Module::new();
     let mut top = None;
     for payload in Parser::new(0).parse_all(module) {
         let payload = payload?;
@@ -40,7 +41,7 @@ pub(super) fn opened(module: &[u8]) -> wasmtime::Result<(Vec<u8>, u32)> {
                 RoundtripReencoder.parse_export_section(&mut exports, section)?;
                 exports.export(THREAD, ExportKind::Func, names.thread);
                 exports.export(SET_STACK, ExportKind::Func, names.set_stack);
-                opened.section(&exports);
+                exporting.section(&exports);
                 continue;
             }
             Payload::GlobalSection(ref section) => {
@@ -56,16 +57,16 @@ pub(super) fn opened(module: &[u8]) -> wasmtime::Result<(Vec<u8>, u32)> {
         }
         if let Some((id, range)) = payload.as_section() {
             let data = &module[range];
-            opened.section(&RawSection { id, data });
+            exporting.section(&RawSection { id, data });
         }
     }
     let top = top
         .filter(|&top| top >= STACK + SPARE)
-        .ok_or_else(|| wasmtime::Error::msg("its stack is not one that can be used further"))?;
-    Ok((opened.finish(), top))
+        .ok_or_else(|| wasmtime::Error::msg("its stack is too small, or its start is unknown"))?;
+    Ok((exporting.finish(), top))
 }
 
-/// Has the interpreter of an instance of an opened module use [`STACK`] bytes below `top`.
+/// Has the interpreter in an instance of such a module use [`STACK`] bytes below `top`.
 pub(super) async fn widen(
     store: &mut Store<StoreData>,
     instance: &Instance,
@@ -76,7 +77,7 @@ pub(super) async fn widen(
         instance.get_typed_func(&mut *store, SET_STACK)?;
     let thread = thread.call_async(&mut *store, ()).await?;
     if thread == 0 {
-        return Err(wasmtime::Error::msg("it has no thread that runs"));
+        return Err(wasmtime::Error::msg("it has no running thread"));
     }
     match set_stack
         .call_async(store, (thread, top - STACK, STACK))
@@ -87,7 +88,7 @@ pub(super) async fn widen(
     }
 }
 
-/// What is looked for in the module, by number.
+/// The indices in the module of the functions and the global above.
 struct Names {
     thread: u32,
     set_stack: u32,
@@ -115,8 +116,7 @@ impl Names {
                 }
             }
         }
-        let missing =
-            |name: &str| wasmtime::Error::msg(format!("it does not say where its `{name}` is"));
+        let missing = |name: &str| wasmtime::Error::msg(format!("it does not name its `{name}`"));
         Ok(Names {
             thread: thread.ok_or_else(|| missing(THREAD))?,
             set_stack: set_stack.ok_or_else(|| missing(SET_STACK))?,

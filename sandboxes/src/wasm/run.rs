@@ -1,6 +1,6 @@
-//! One run: from a program to what happened.
+//! One run: from the request to its outcome.
 
-use super::guest::{Guest, now};
+use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
 use super::judging::Judging;
 use super::stop::Stop;
@@ -14,7 +14,7 @@ impl Sandbox for WasmSandbox {
         &self.identity
     }
 
-    /// Whatever the patience: a run waits for nothing here.
+    /// Ignores the request's patience, since a run never waits here.
     fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
         let limits = &request.limits;
         match request.work {
@@ -36,7 +36,7 @@ impl Sandbox for WasmSandbox {
             ),
             Work::Outline { texts } => {
                 let mut candidate = Candidate::outlining(limits);
-                candidate.ask(texts);
+                candidate.set_calls(texts);
                 self.answer(candidate, limits)
             }
         }
@@ -44,9 +44,9 @@ impl Sandbox for WasmSandbox {
 }
 
 impl WasmSandbox {
-    /// The calls of a conversation, in one instance.
+    /// Runs the calls of a conversation, in one instance.
     fn answer(&self, candidate: Candidate, limits: &Limits) -> Result<Run, SandboxError> {
-        now(async {
+        run_now(async {
             let mut guest = self
                 .start(HostCall::Candidate(Box::new(candidate)), limits)
                 .await?;
@@ -58,14 +58,14 @@ impl WasmSandbox {
         })
     }
 
-    /// The tests of a conversation in one instance, the program in another.
+    /// Runs the tests of a conversation in one instance, and the program in another.
     fn judge(
         &self,
         candidate: Candidate,
         judge: Judge,
         limits: &Limits,
     ) -> Result<Run, SandboxError> {
-        now(async {
+        run_now(async {
             let mut candidate = self
                 .start(HostCall::Candidate(Box::new(candidate)), limits)
                 .await?;
@@ -121,7 +121,7 @@ fn broken(stop: &Stop) -> SandboxError {
     Deferred::Failed(what).into()
 }
 
-/// How a candidate's part ended. What happens after the last call has been answered is of no interest.
+/// How a candidate's part ended. Whatever happens after the last call was answered is ignored.
 fn end(candidate: &Candidate, outcome: Result<i32, Stop>) -> Result<End, SandboxError> {
     Ok(match (candidate.unloadable(), outcome) {
         (Some((kind, message)), _) => End::Unloadable { kind, message },

@@ -5,7 +5,7 @@ use wasmtime::Trap;
 use crate::protocol::Broken;
 use crate::{Deferred, End, SandboxError};
 
-/// Carried through wasmtime as an error by the host functions, and made from its traps.
+/// The reason why a guest stopped. Host functions return it through wasmtime as an error, and wasmtime's traps are converted to it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum Stop {
     /// `proc_exit`.
@@ -14,22 +14,22 @@ pub(super) enum Stop {
     /// The fuel was used up.
     #[error("the fuel was used up")]
     Fuel,
-    /// The wall clock ran out: says nothing about the program.
+    /// The wall clock reached the backstop, which says nothing about the program.
     #[error(
         "a program was stopped after {0} s of wall-clock time, long before its fuel was used up: the machine is overloaded or was suspended; judge it again, or \
          raise the sandbox's backstop"
     )]
     Backstop(f64),
-    /// The memory limit was met.
+    /// The guest reached the memory limit.
     #[error("the memory limit was met")]
     Memory,
-    /// The guest said something that the harness never says.
+    /// The guest sent a request that the harness never sends.
     #[error("the program broke the protocol: {0}")]
     Protocol(&'static str),
-    /// The task's own test code cannot be run here; says nothing about the candidate.
+    /// The task's own test code cannot be run here. This says nothing about the candidate.
     #[error("{0}")]
     Task(String),
-    /// The watch has seen enough.
+    /// The watch ended the run.
     #[error("the watch ended the run")]
     Watched,
     /// Another trap, by its name.
@@ -49,7 +49,7 @@ impl From<Broken> for Stop {
 }
 
 impl Stop {
-    /// Finds the reason in what wasmtime returned.
+    /// The reason in an error that wasmtime returned.
     pub(super) fn of(error: &wasmtime::Error) -> Stop {
         if let Some(stop) = error.downcast_ref::<Stop>() {
             return stop.clone();
@@ -62,10 +62,10 @@ impl Stop {
         }
     }
 
-    /// How a run that stopped so has ended.
+    /// How a run ended that stopped for this reason.
     ///
     /// # Errors
-    /// Where it says nothing about the program.
+    /// If the reason says nothing about the program.
     pub(super) fn end(&self) -> Result<End, SandboxError> {
         match self {
             Stop::Fuel => Ok(End::OutOfFuel),

@@ -1,4 +1,4 @@
-//! What the host keeps beside a guest's memory: all that the guest can see of the outside.
+//! The host's data of a guest: everything outside its memory that the guest can see.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ pub(super) struct StoreData {
     pub(super) stderr: Output,
     pub(super) host_call: HostCall,
     pub(super) memory_limiter: MemoryLimiter,
-    /// What the guest may still do, known once it is instantiated; nothing is counted while the interpreter is warmed.
+    /// The guest's fuel; `None` before it is instantiated, and while the interpreter is warmed, since that is not metered.
     pub(super) tank: Option<Tank>,
-    /// The guest's linear memory, known once it is instantiated.
+    /// The guest's linear memory; `None` before it is instantiated.
     pub(super) memory: Option<Memory>,
 }
 
 impl StoreData {
-    /// The data of a new store. Guests differ only in the library's zip, the limits and what answers them.
+    /// The data of a new store. Guests differ only in the library's zip, the limits and who answers their requests.
     pub(super) fn new(library: Arc<[u8]>, limits: &Limits, host_call: HostCall) -> StoreData {
         StoreData {
             files: Files::new(library),
@@ -45,15 +45,15 @@ impl StoreData {
     }
 }
 
-/// The memory limit. A guest that asks for more is stopped there and then: a `MemoryError` that Python could catch would
-/// make the outcome depend on how near to the limit each allocation lands.
+/// The memory limit. A guest that requests more is stopped at once. If Python could catch a `MemoryError` instead, the outcome would depend on how near to the
+/// limit each allocation is.
 pub(super) struct MemoryLimiter {
     limit: u64,
     peak: u64,
 }
 
 impl MemoryLimiter {
-    /// Highest size of the linear memory so far, in bytes.
+    /// Peak size of the linear memory so far, in bytes.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }

@@ -1,22 +1,22 @@
-//! Making the warmed interpreter: the artifact runs until it has imported what programs commonly import, and becomes a new module that
-//! begins there.
+//! Builds the warmed interpreter. The artifact runs until it has imported the modules that programs commonly import, and its state becomes a new module that
+//! starts there.
 
 use std::sync::Arc;
 
 use wasmtime::{Linker, Module, Store};
 use wasmtime_wizer::{WasmtimeWizer, Wizer};
 
-use super::guest::{Guest, now};
+use super::guest::{Guest, run_now};
 use super::host_call::{self, HostCall};
 use super::store_data::StoreData;
 use super::{engine, recursion, wasi};
 use crate::Limits;
 use crate::protocol::{HARNESS, IMPORTS};
 
-/// Run once, before the snapshot.
+/// The source that runs once, before the snapshot.
 pub(super) const WARM: &str = include_str!("../../wasm/warm.py");
 
-/// Runs `artifact` until it is warm; returns the WebAssembly module that begins there.
+/// Runs `artifact` until it is warm, and returns the WebAssembly module that starts in that state.
 pub(super) fn snapshot(
     artifact: &[u8],
     library: &Arc<[u8]>,
@@ -24,8 +24,8 @@ pub(super) fn snapshot(
 ) -> wasmtime::Result<Vec<u8>> {
     let engine = engine::warming()?;
     let wizer = Wizer::new();
-    let (opened, top) = recursion::opened(artifact)?;
-    let (context, instrumented) = wizer.instrument(&opened)?;
+    let (exporting, top) = recursion::export_functions(artifact)?;
+    let (context, instrumented) = wizer.instrument(&exporting)?;
     progress("preparing the Python sandbox: compiling the interpreter to warm it up (1 of 3)");
     let module = Module::new(&engine, &instrumented)?;
     drop(instrumented);
@@ -48,9 +48,9 @@ pub(super) fn snapshot(
         let mut guest = Guest::new(store, &instance)?;
         let status = guest.turn(&source()).await?;
         if status != 0 {
-            let said = guest.data().stderr.text();
+            let stderr = guest.data().stderr.text();
             return Err(wasmtime::Error::msg(format!(
-                "the interpreter could not import its library: {said}"
+                "the interpreter could not import its library: {stderr}"
             )));
         }
         let mut store = guest.into_store();
@@ -64,7 +64,7 @@ pub(super) fn snapshot(
             )
             .await
     };
-    now(work)
+    run_now(work)
 }
 
 /// The imports and [`WARM`], with the harness's source in it.

@@ -1,10 +1,10 @@
-//! Nothing of one run is seen by the next, and every run sees the same.
+//! A run sees nothing of earlier runs, and every run sees the same world.
 
 use sandboxes::{Call, End, Sandbox};
 
 use super::{result, run};
 
-pub(crate) fn calls_of_one_run_share_their_instance_and_runs_share_nothing(sandbox: &dyn Sandbox) {
+pub(crate) fn calls_of_one_run_share_an_instance_and_runs_share_nothing(sandbox: &dyn Sandbox) {
     let source = "import builtins, math\nseen = []\ndef f():\n    seen.append(1); math.pi = 3; builtins.len = None\n    return [len is None, getattr(builtins, 'n', 0), len_of(seen)]\ndef len_of(x): return x.__len__()";
     let first = run(sandbox, source, &["[]", "[]"]);
     assert_eq!(

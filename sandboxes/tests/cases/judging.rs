@@ -1,4 +1,4 @@
-//! The two-instance form: tests run in one instance, the program in another.
+//! Judging by test code: the tests run in one instance, and the program in another.
 
 use std::sync::{Arc, Mutex};
 
@@ -61,9 +61,9 @@ pub(crate) fn each_test_passes_or_raises(sandbox: &dyn Sandbox) {
 
 pub(crate) fn a_watch_may_end_a_run(sandbox: &dyn Sandbox) {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&seen);
+    let record = Arc::clone(&seen);
     let watch = Watch::new(move |index, call| {
-        noted.lock().unwrap().push(index);
+        record.lock().unwrap().push(index);
         matches!(call, Call::Returned(value) if value != "2")
     });
     let calls = ["[0]", "[1]", "[2]", "[3]"].map(str::to_owned);
@@ -71,14 +71,14 @@ pub(crate) fn a_watch_may_end_a_run(sandbox: &dyn Sandbox) {
         source: "def f(x): return x",
         entry_point: "f",
     };
-    let watched = |work| {
+    let run_watched = |work| {
         let request = Request {
             watch: Some(&watch),
             ..Request::new(work, &Limits::default())
         };
         sandbox.run(&request).unwrap()
     };
-    let run = watched(Work::Calls {
+    let run = run_watched(Work::Calls {
         program,
         calls: &calls,
     });
@@ -86,7 +86,7 @@ pub(crate) fn a_watch_may_end_a_run(sandbox: &dyn Sandbox) {
     assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [0, 1, 2]);
 
     let tests = ["assert f(1) == 1", "assert f(2) == 1", "assert f(3) == 3"].map(str::to_owned);
-    let run = watched(Work::Tests {
+    let run = run_watched(Work::Tests {
         program,
         prelude: "",
         tests: &tests,
@@ -111,7 +111,7 @@ assert argument == {'list': [1, 2, 3, 4], 'inner': ([9],), 'set': {1, 2}}\nasser
     assert_eq!(passed(&run), [true, true], "{run:?}");
 }
 
-pub(crate) fn exceptions_arrive_by_their_name(sandbox: &dyn Sandbox) {
+pub(crate) fn exceptions_keep_their_type(sandbox: &dyn Sandbox) {
     let source = "class Own(Exception): pass\ndef f(n):\n    if n == 0: raise ValueError('bad value')\n    if n == 1: raise Own('mine')\n    raise SystemExit";
     let run = judge(
         sandbox,
@@ -180,7 +180,7 @@ def f(kind, *arguments): return MADE[kind](*arguments)
         "assert f('range') == range(3) != [0, 1, 2] and f('same', f('range')) == range(3)",
         "numbers = f('numbers', 3)\nassert next(numbers) == 0 and list(numbers) == [1, 2] and inspect.isgenerator(numbers)",
         "assert f('numbers', 2) != [0, 1] and dict(f('zip')) == {'a': 1, 'b': 2} and list(f('map')) == ['1', '2']",
-        // What a generator raises and changes happens when it is asked, not before.
+        // A generator raises and changes things only when it is advanced.
         "late = f('numbers', -1)\ntry:\n    next(late)\n    assert False\nexcept ValueError: pass",
         "xs = [2, 1]\nf('sorts', xs)\nassert xs == [2, 1]",
         "assert f('fraction') == fractions.Fraction(1, 3) and str(f('decimal')) == '1.50'",
@@ -193,7 +193,7 @@ def f(kind, *arguments): return MADE[kind](*arguments)
     ];
     let run = judge(sandbox, source, prelude, &right);
     assert_eq!(passed(&run), [true; 12], "{run:?}");
-    // What is sent in place of an iterator cannot go back, which is no fault of the task's.
+    // The value that is sent in place of an iterator cannot be sent back, which is not the task's fault.
     let run = judge(sandbox, source, prelude, &["f('same', f('numbers', 2))"]);
     assert_eq!((passed(&run), run.end), (vec![false], End::Completed));
 }
@@ -298,9 +298,7 @@ pub(crate) fn a_program_that_does_not_load_is_unloadable(sandbox: &dyn Sandbox) 
     assert_eq!(run.calls, []);
 }
 
-pub(crate) fn a_task_whose_own_code_does_not_work_is_no_fault_of_the_program(
-    sandbox: &dyn Sandbox,
-) {
+pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn Sandbox) {
     let broken = try_judge(
         sandbox,
         "def f(x): return x",
@@ -314,7 +312,7 @@ pub(crate) fn a_task_whose_own_code_does_not_work_is_no_fault_of_the_program(
     let called = judge(sandbox, "def f(x): raise ValueError", "f(1)", &["f(1)"]);
     assert!(
         matches!(&called.end, End::Unloadable { kind, .. } if kind == "ValueError"),
-        "a prelude that fails after a call may well fail because of the program: {called:?}"
+        "a prelude that fails after a call may fail because of the program: {called:?}"
     );
     let unsendable = try_judge(sandbox, "def f(x): return x", "", &["f(lambda: 1)"]);
     assert!(
@@ -324,17 +322,17 @@ pub(crate) fn a_task_whose_own_code_does_not_work_is_no_fault_of_the_program(
     let opaque = judge(sandbox, "def f(x=0): return object()", "", &["f(f())"]);
     assert!(
         matches!(&opaque.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
-        "its own results may well be unsendable: {opaque:?}"
+        "the program's own results may be unsendable: {opaque:?}"
     );
-    // What a test makes of its results may be, too.
+    // A value that a test derives from the program's results may be unsendable, too.
     for (program, test) in [
         ("def f(x): return 0xD800", "f(chr(f(1)))"),
         ("def f(x): return 'lambda: 0'", "f(eval(f(1)))"),
     ] {
-        let made = judge(sandbox, program, "", &[test]);
+        let derived = judge(sandbox, program, "", &[test]);
         assert!(
-            matches!(&made.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
-            "{test}: {made:?}"
+            matches!(&derived.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
+            "{test}: {derived:?}"
         );
     }
 }

@@ -1,10 +1,10 @@
-//! Every limit ends a run in its own way, and in the same way each time.
+//! Every limit ends a run in its own way, which is the same each time.
 
 use sandboxes::{Call, End, Limits, Sandbox, SandboxError};
 
 use super::{result, run, run_within, timed_out, try_run};
 
-pub(crate) fn a_loop_inside_one_library_call_is_metered_too(sandbox: &dyn Sandbox) {
+pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
     let limits = Limits {
         fuel: 1_000_000_000,
         ..Limits::default()
@@ -47,7 +47,7 @@ pub(crate) fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_c
     );
 }
 
-pub(crate) fn recursion_without_end_raises_and_the_next_call_works(sandbox: &dyn Sandbox) {
+pub(crate) fn endless_recursion_raises_and_the_next_call_works(sandbox: &dyn Sandbox) {
     let sources = [
         "def f(n): return 1 + f(n) if n else 0",
         "class A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\ndef f(n): return A().b if n else 0",
@@ -72,7 +72,7 @@ pub(crate) fn recursion_without_end_raises_and_the_next_call_works(sandbox: &dyn
     }
 }
 
-pub(crate) fn a_raised_recursion_limit_gives_a_verdict_too(sandbox: &dyn Sandbox) {
+pub(crate) fn a_program_with_a_raised_recursion_limit_still_gets_a_verdict(sandbox: &dyn Sandbox) {
     for source in [
         "import sys\nsys.setrecursionlimit(10**6)\ndef f(n=0): return f(n + 1)",
         "import sys\nsys.setrecursionlimit(10**6)\nclass A:\n    def __repr__(self): return repr(self)\ndef f(): return repr(A())",
@@ -91,7 +91,9 @@ pub(crate) fn a_raised_recursion_limit_gives_a_verdict_too(sandbox: &dyn Sandbox
     }
 }
 
-pub(crate) fn deep_source_is_refused_by_the_compiler_not_by_a_crash(sandbox: &dyn Sandbox) {
+pub(crate) fn deeply_nested_source_is_refused_by_the_compiler_without_a_crash(
+    sandbox: &dyn Sandbox,
+) {
     for source in [
         format!("x = {}1{}", "(".repeat(5000), ")".repeat(5000)),
         format!("x = {}1", "-".repeat(100_000)),
@@ -103,7 +105,7 @@ pub(crate) fn deep_source_is_refused_by_the_compiler_not_by_a_crash(sandbox: &dy
     }
 }
 
-pub(crate) fn output_is_kept_up_to_its_limit(sandbox: &dyn Sandbox) {
+pub(crate) fn output_is_returned_up_to_its_limit(sandbox: &dyn Sandbox) {
     let limits = Limits {
         output: 10,
         ..Limits::default()
@@ -120,7 +122,7 @@ pub(crate) fn output_is_kept_up_to_its_limit(sandbox: &dyn Sandbox) {
     );
 }
 
-pub(crate) fn sleeping_takes_virtual_time_only(sandbox: &dyn Sandbox) {
+pub(crate) fn sleeping_takes_only_virtual_time(sandbox: &dyn Sandbox) {
     let start = std::time::Instant::now();
     let source = "import time\ndef f():\n    a, b = time.time(), time.monotonic()\n    time.sleep(3600)\n    return [3600 <= time.time() - a < 3601, 3600 <= time.monotonic() - b < 3601]";
     assert_eq!(result(sandbox, source), "[true,true]");

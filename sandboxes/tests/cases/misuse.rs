@@ -1,4 +1,4 @@
-//! A program can lie about its own results, and about nothing else.
+//! A program can lie only about its own results.
 
 use sandboxes::{Call, End, Limits, Run, Sandbox, SandboxError};
 
@@ -28,7 +28,7 @@ pub(crate) fn source_that_does_not_load_is_unloadable(sandbox: &dyn Sandbox) {
     }
 }
 
-pub(crate) fn any_exception_is_the_end_of_its_call_only(sandbox: &dyn Sandbox) {
+pub(crate) fn any_exception_ends_only_its_call(sandbox: &dyn Sandbox) {
     let source = "import sys
 class E(BaseException):
     def __str__(self): raise ValueError
@@ -59,7 +59,7 @@ def f(n):
     );
 }
 
-pub(crate) fn a_program_that_leaves_the_process_keeps_its_answers(sandbox: &dyn Sandbox) {
+pub(crate) fn a_program_that_exits_the_process_keeps_its_answers(sandbox: &dyn Sandbox) {
     for status in ["0", "1"] {
         let run = run(
             sandbox,
@@ -92,7 +92,7 @@ def f(x): return [x, (1.5, {'a': b'x'}), 2**70]";
     );
 }
 
-pub(crate) fn tiny_interpreter_limits_are_the_programs_own(sandbox: &dyn Sandbox) {
+pub(crate) fn tiny_interpreter_limits_affect_only_the_program(sandbox: &dyn Sandbox) {
     assert_eq!(
         result(
             sandbox,
@@ -124,7 +124,7 @@ pub(crate) fn a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run
     }
 }
 
-pub(crate) fn answering_every_call_at_once_is_no_more_than_returning_those_values(
+pub(crate) fn answering_every_call_at_once_is_the_same_as_returning_those_values(
     sandbox: &dyn Sandbox,
 ) {
     let run = forge(
@@ -149,7 +149,7 @@ pub(crate) fn more_answers_than_calls_end_the_run(sandbox: &dyn Sandbox) {
     assert!(matches!(run.end, End::Died(_)));
 }
 
-pub(crate) fn bytes_that_are_no_request_end_the_run(sandbox: &dyn Sandbox) {
+pub(crate) fn bytes_that_are_not_a_request_end_the_run(sandbox: &dyn Sandbox) {
     for body in [
         "ask(b'')",
         "ask(b'?')",
@@ -163,7 +163,7 @@ pub(crate) fn bytes_that_are_no_request_end_the_run(sandbox: &dyn Sandbox) {
         "ask(b'M?')",
         "ask(b'M[' + bytes([255] * 4))",
         "ask(b'V' + bytes(100 << 20))",
-        // Pieces of text, then a binary form, which would vouch for them.
+        // Pieces of text, then a binary form, which would make them pass unchecked.
         "ask(b'P\\xff'); ask(b'MN'); ask(b'N')",
         "ask(b'P[[[nonsense'); ask(b'MN'); ask(b'N')",
         "ask(b'P['); ask(b'B[' + bytes([1, 0, 0, 0]) + b'N')",
@@ -187,7 +187,7 @@ pub(crate) fn printing_decides_nothing(sandbox: &dyn Sandbox) {
     );
 }
 
-pub(crate) fn arguments_that_cannot_be_sent_are_no_fault_of_the_program(sandbox: &dyn Sandbox) {
+pub(crate) fn arguments_that_cannot_be_sent_are_not_the_programs_fault(sandbox: &dyn Sandbox) {
     let calls = ["[]", r#"[{"$set":[[]]}]"#];
     let outcome = try_run(sandbox, "def f(*a): pass", &calls, &Limits::default());
     assert!(

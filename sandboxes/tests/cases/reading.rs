@@ -1,10 +1,10 @@
-//! Texts are read and not run, and none decides what is said of another.
+//! Texts are read and not run, and no text affects the outline of another.
 
 use sandboxes::outline::{Outline, Text, read};
 use sandboxes::{Limits, Sandbox};
 
-/// What is said of each text, which is read after those before it.
-fn said(sandbox: &dyn Sandbox, texts: &[String]) -> Vec<Outline> {
+/// The outline of each text, read one after another.
+fn outlines(sandbox: &dyn Sandbox, texts: &[String]) -> Vec<Outline> {
     let one = |text: &String| {
         let text = Text {
             header: "",
@@ -35,9 +35,9 @@ pub(crate) fn the_outline_of_a_text_does_not_depend_on_earlier_texts(sandbox: &d
         format!("x = 1{}\n", "+1".repeat(50_000)),
         "def f():\n    pass\n".repeat(500),
     ]);
-    let forwards = said(sandbox, &texts);
+    let forwards = outlines(sandbox, &texts);
     texts.reverse();
-    let mut backwards = said(sandbox, &texts);
+    let mut backwards = outlines(sandbox, &texts);
     backwards.reverse();
     assert_eq!(forwards, backwards);
     assert!(

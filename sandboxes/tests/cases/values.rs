@@ -1,4 +1,4 @@
-//! Values come back as they are.
+//! Values come back unchanged.
 
 use sandboxes::{Call, End, Limits, Sandbox};
 
@@ -45,7 +45,7 @@ pub(crate) fn every_kind_of_value_goes_in_and_comes_out_unchanged(sandbox: &dyn 
     }
 }
 
-pub(crate) fn numpy_and_subclasses_come_back_as_the_data_below_them(sandbox: &dyn Sandbox) {
+pub(crate) fn numpy_values_and_subclasses_come_back_as_their_plain_data(sandbox: &dyn Sandbox) {
     let source = r"
 import numpy as np, enum, collections
 class Liar(int):
@@ -126,7 +126,9 @@ pub(crate) fn a_value_nested_too_deeply_or_in_itself_is_too_large(sandbox: &dyn 
     }
 }
 
-pub(crate) fn a_long_value_is_its_digest_and_equal_values_have_equal_ones(sandbox: &dyn Sandbox) {
+pub(crate) fn a_long_value_becomes_a_digest_and_equal_values_have_equal_digests(
+    sandbox: &dyn Sandbox,
+) {
     let limits = Limits {
         value: 1000,
         ..Limits::default()
@@ -143,7 +145,7 @@ pub(crate) fn a_long_value_is_its_digest_and_equal_values_have_equal_ones(sandbo
     assert_ne!(one, digest("[199999, 1]"));
 }
 
-pub(crate) fn a_number_of_many_digits_comes_back_whatever_the_interpreters_own_limit_is(
+pub(crate) fn a_number_of_many_digits_comes_back_despite_the_interpreters_own_limit(
     sandbox: &dyn Sandbox,
 ) {
     assert_eq!(
@@ -156,8 +158,8 @@ pub(crate) fn a_number_of_many_digits_comes_back_whatever_the_interpreters_own_l
     );
 }
 
-/// Most values are written by the interpreter's own code and what that cannot write by the harness's: both must say the same.
-pub(crate) fn a_value_is_equal_in_binary_form_and_in_json(sandbox: &dyn Sandbox) {
+/// The interpreter's own code writes most values, and the harness writes those that it cannot. Both must give the same text.
+pub(crate) fn a_value_is_the_same_in_binary_form_and_in_json(sandbox: &dyn Sandbox) {
     let source = r##"
 import random, struct
 shared = ['shared', 1.5, ('in', {'it': None})]
@@ -194,8 +196,8 @@ def f(seed, whole):
     }
 }
 
-/// Long lists are written in pieces, which must say the same.
-pub(crate) fn a_long_list_is_encoded_as_its_elements_are(sandbox: &dyn Sandbox) {
+/// Long lists are written in pieces, which must give the same text.
+pub(crate) fn a_long_list_is_encoded_like_its_elements(sandbox: &dyn Sandbox) {
     let source = r##"
 class Row(tuple):
     def __iter__(self): raise SystemExit

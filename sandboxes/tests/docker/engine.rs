@@ -1,4 +1,4 @@
-//! The engine's failures are never the program's, and no container is left behind.
+//! A failure of the engine is never a failure of the program, and no container is left behind.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ use crate::support::{docker, open, settings};
 const LABEL: &str = "rapid-verifier.owner";
 
 #[test]
-fn an_image_that_is_not_there_is_named_with_its_remedy() {
+fn the_error_names_a_missing_image_or_runtime_and_the_remedy() {
     if open(&settings()).is_none() {
         return;
     }
@@ -40,17 +40,23 @@ fn an_image_that_is_not_there_is_named_with_its_remedy() {
     );
 }
 
-/// The containers with this memory limit, which separates a test's own from those of others in this process.
-fn of_memory(memory: u64) -> Option<BTreeSet<String>> {
+/// The containers with this memory limit, by which a test's containers are told apart from those of other tests in this process.
+fn containers_with_memory(memory: u64) -> Option<BTreeSet<String>> {
     let label = format!("label={LABEL}");
     let listed = docker(&["ps", "--all", "--quiet", "--filter", &label])?;
-    let of = |id: &&str| {
-        // One of another test may be gone by now.
+    let has_memory = |id: &&str| {
+        // Another test's container may be gone by now.
         let arguments = ["inspect", "--format", "{{.HostConfig.Memory}}", id];
         let output = Command::new("docker").args(arguments).output().unwrap();
         String::from_utf8_lossy(&output.stdout).trim() == memory.to_string()
     };
-    Some(listed.lines().filter(of).map(str::to_owned).collect())
+    Some(
+        listed
+            .lines()
+            .filter(has_memory)
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 #[test]
@@ -75,11 +81,11 @@ fn texts_are_read_in_one_container_that_no_program_gets() {
         };
         outline::read(&sandbox, &[text], &limits).unwrap()
     };
-    // All that there may be, each of them warm or waiting for texts.
+    // All containers once the maximum is reached: each of them is warm or waits for texts.
     let all = || {
         let patience = Instant::now() + Duration::from_secs(60);
         loop {
-            let now = of_memory(limits.memory)?;
+            let now = containers_with_memory(limits.memory)?;
             if now.len() == containers {
                 return Some(now);
             }
@@ -93,7 +99,7 @@ fn texts_are_read_in_one_container_that_no_program_gets() {
         read(text);
     }
     assert_eq!(all(), Some(before.clone()));
-    // Each takes a container of its own, and the one for reading stays.
+    // Each run takes a container of its own, and the reader's container stays.
     for _ in 0..2 * containers {
         run_within(&sandbox, "def f(): return 1", &["[]"], &limits);
     }
@@ -110,9 +116,9 @@ fn a_closed_sandbox_leaves_no_container() {
     }) else {
         return;
     };
-    let count = || Some(of_memory(memory)?.len());
+    let count = || Some(containers_with_memory(memory)?.len());
     run(&sandbox, "def f(): return 1", &["[]"]);
-    // The one that was used is on its way out, and another on its way in.
+    // The container that was used is being removed, and another is being created.
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
         let Some(open) = count() else { return };
@@ -127,7 +133,7 @@ fn a_closed_sandbox_leaves_no_container() {
 }
 
 #[test]
-fn the_containers_of_a_dead_verifier_are_removed_at_start_and_those_of_a_living_one_stay() {
+fn only_the_containers_of_dead_verifiers_are_removed_at_start() {
     let Some(living) = open(&settings()) else {
         return;
     };
@@ -157,7 +163,7 @@ fn the_containers_of_a_dead_verifier_are_removed_at_start_and_those_of_a_living_
         ];
         docker(&arguments)
     };
-    // A process of that id is alive, but began at another time.
+    // A process with the second id is alive, but started at another time.
     let (Some(dead), Some(reused), Some(elsewhere)) = (
         create(&owner(gone.id()), "300"),
         create(&owner(1), "300"),
@@ -168,7 +174,7 @@ fn the_containers_of_a_dead_verifier_are_removed_at_start_and_those_of_a_living_
     let second = open(&settings()).unwrap();
     let list = || docker(&["ps", "--all", "--no-trunc", "--quiet"]).unwrap();
     let mut all = list();
-    // Another test's sandbox may have begun to remove them, and not be done.
+    // Another test's sandbox may have begun to remove them and not have finished.
     for _ in 0..60 {
         if !all.contains(&dead) && !all.contains(&reused) {
             break;
@@ -205,7 +211,7 @@ fn containers_that_vanish_while_they_wait_are_replaced() {
         return;
     };
     for line in listed.lines().filter(|line| line.contains(&mine)) {
-        // It may just have been used and removed.
+        // The container may just have been used and removed.
         let _ = Command::new("docker")
             .args(["kill", line.split(' ').next().unwrap()])
             .output();
@@ -217,7 +223,7 @@ fn containers_that_vanish_while_they_wait_are_replaced() {
 }
 
 #[test]
-fn an_engine_that_is_lost_in_mid_run_means_unavailable() {
+fn a_run_is_deferred_if_the_engine_is_lost_during_it() {
     if open(&settings()).is_none() {
         return;
     }
@@ -240,7 +246,7 @@ fn an_engine_that_is_lost_in_mid_run_means_unavailable() {
         matches!(&outcome, Err(SandboxError::Deferred(Deferred::Failed(why))) if why.contains("Docker")),
         "{outcome:?}"
     );
-    // It stays so as long as the engine is away, and ends when it is back.
+    // Runs are deferred as long as the engine is unreachable, and complete when it is back.
     let easy = "def f(): return 1";
     assert!(matches!(run(easy), Err(SandboxError::Deferred(_))));
     proxy.mend();
@@ -254,7 +260,7 @@ fn an_engine_that_is_lost_in_mid_run_means_unavailable() {
     assert_eq!(outcome.unwrap().end, End::Completed);
 }
 
-/// Stands between the sandbox and the engine, and can cut them off from each other.
+/// A proxy between the sandbox and the engine, which can cut the connection.
 struct Proxy {
     cut: Arc<AtomicBool>,
     streams: Arc<Mutex<Vec<UnixStream>>>,
@@ -273,15 +279,15 @@ impl Proxy {
         };
         let (cut, streams) = (Arc::clone(&proxy.cut), Arc::clone(&proxy.streams));
         std::thread::spawn(move || {
-            for here in listener.incoming() {
-                let here = here.unwrap();
+            for client in listener.incoming() {
+                let client = client.unwrap();
                 if cut.load(Ordering::SeqCst) {
                     continue;
                 }
-                let there = UnixStream::connect(&engine).unwrap();
+                let server = UnixStream::connect(&engine).unwrap();
                 for (mut from, mut to) in [
-                    (here.try_clone().unwrap(), there.try_clone().unwrap()),
-                    (there.try_clone().unwrap(), here.try_clone().unwrap()),
+                    (client.try_clone().unwrap(), server.try_clone().unwrap()),
+                    (server.try_clone().unwrap(), client.try_clone().unwrap()),
                 ] {
                     std::thread::spawn(move || {
                         let mut buffer = [0; 1 << 16];
@@ -293,7 +299,7 @@ impl Proxy {
                         let _ = to.shutdown(Shutdown::Write);
                     });
                 }
-                streams.lock().unwrap().extend([here, there]);
+                streams.lock().unwrap().extend([client, server]);
             }
         });
         proxy

@@ -1,12 +1,12 @@
-//! Nothing gets out: no rights, no files but a small /tmp, no processes, no network, no signals.
+//! A program cannot escape: it has no rights, no files except a small /tmp, no processes, no network and no signals.
 
 use sandboxes::{Call, End, Sandbox};
 
 use crate::cases::{result, run};
 use crate::support::shared;
 
-/// What becomes of each statement: `refused` where it raises an `OSError` or what Python makes of one.
-fn tried(sandbox: &dyn Sandbox, statements: &[&str]) -> Vec<String> {
+/// The outcome of each statement: `refused` if it raises an `OSError` or another exception, otherwise `done`.
+fn outcomes(sandbox: &dyn Sandbox, statements: &[&str]) -> Vec<String> {
     statements
         .iter()
         .map(|statement| {
@@ -19,7 +19,7 @@ fn tried(sandbox: &dyn Sandbox, statements: &[&str]) -> Vec<String> {
 }
 
 fn all_refused(sandbox: &dyn Sandbox, statements: &[&str]) {
-    for (statement, outcome) in statements.iter().zip(tried(sandbox, statements)) {
+    for (statement, outcome) in statements.iter().zip(outcomes(sandbox, statements)) {
         assert_eq!(outcome, "\"refused\"", "{statement}");
     }
 }
@@ -39,7 +39,7 @@ fn the_process_has_no_rights_and_a_filter_on_its_system_calls() {
 }
 
 #[test]
-fn it_sees_no_other_process_no_network_and_nothing_of_the_hosts_environment() {
+fn it_sees_no_other_process_no_network_and_no_variable_of_the_host() {
     let Some(sandbox) = shared() else { return };
     let source = "import os\ndef f():\n    return [[p for p in os.listdir('/proc') if p.isdigit()] == ['1', str(os.getpid())], sorted(os.listdir('/sys/class/net')), sorted(os.environ), os.uname().nodename]";
     assert_eq!(
@@ -49,7 +49,7 @@ fn it_sees_no_other_process_no_network_and_nothing_of_the_hosts_environment() {
 }
 
 #[test]
-fn nothing_can_be_written_but_tmp() {
+fn only_tmp_can_be_written() {
     let Some(sandbox) = shared() else { return };
     all_refused(
         &*sandbox,
@@ -101,7 +101,7 @@ fn sockets_signals_timers_and_kernel_interfaces_are_refused() {
             "os.kill(-1, 9)",
             "os.killpg(0, 9)",
             "__import__('signal').setitimer(0, 0.1)",
-            // The first process of the container, which says how the program ended.
+            // The first process of the container, which reports how the program ended.
             "open('/proc/1/mem', 'r+b')",
             "open('/proc/1/fd/2', 'w')",
             "open('/proc/1/environ').read()",
@@ -127,7 +127,7 @@ fn sockets_signals_timers_and_kernel_interfaces_are_refused() {
 }
 
 #[test]
-fn files_of_one_run_are_gone_in_the_next() {
+fn files_of_one_run_do_not_exist_in_the_next() {
     let Some(sandbox) = shared() else { return };
     let source = "import os\ndef f():\n    before = os.listdir('/tmp')\n    open('/tmp/left', 'w').write('x')\n    return [before, os.listdir('/tmp')]";
     for _ in 0..2 {

@@ -1,11 +1,11 @@
-//! Whatever a program uses up ends its own run, in bounded time, and leaves the next one all it needs.
+//! A program that exhausts a resource ends only its own run, in bounded time, and the next run has all its resources.
 
 use sandboxes::{Call, End, Limits};
 
 use crate::cases::{result, run_within};
 use crate::support::shared;
 
-fn little() -> Limits {
+fn small_limits() -> Limits {
     Limits {
         fuel: 1_000_000_000,
         memory: 256 << 20,
@@ -18,20 +18,25 @@ fn a_run_that_the_clock_ends_is_out_of_time_and_keeps_its_answers() {
     let Some(sandbox) = shared() else { return };
     for body in [
         "while True: pass",
-        // Waiting for what will never come takes no processor time.
+        // Waiting takes no processor time.
         "lock = threading.Lock(); lock.acquire(); lock.acquire()",
         "select.select([], [], [], 10**6)",
         "os.read(os.pipe()[0], 1)",
         "signal.pause()",
-        // Neither at work nor idle.
+        // Neither working nor idle.
         "while True: select.select([], [], [], 0.02); sum(range(20000))",
-        // The host hears nothing more of it.
+        // The host receives nothing more from it.
         "os.closerange(0, 100)\n    while True: pass",
     ] {
         let source = format!(
             "import threading, select, os, signal\ndef f(n):\n    if n: return n\n    {body}"
         );
-        let run = run_within(&*sandbox, &source, &["[1]", "[2]", "[0]", "[3]"], &little());
+        let run = run_within(
+            &*sandbox,
+            &source,
+            &["[1]", "[2]", "[0]", "[3]"],
+            &small_limits(),
+        );
         assert_eq!(run.end, End::OutOfTime, "{body}");
         assert_eq!(
             run.calls,
@@ -42,12 +47,12 @@ fn a_run_that_the_clock_ends_is_out_of_time_and_keeps_its_answers() {
 }
 
 #[test]
-fn a_program_that_loops_in_some_runs_alone_is_out_of_time_in_those() {
+fn a_program_that_loops_in_some_runs_is_out_of_time_in_those() {
     let Some(sandbox) = shared() else { return };
-    // Which of them, the machine's clock decides, which a program can read if it is bent on it.
+    // The machine's clock decides which runs loop. A program can read it if it tries.
     let source = "def f():\n    if int(open('/proc/uptime').read().split()[0].split('.')[1]) % 2: return 1\n    while True: pass";
     for _ in 0..8 {
-        let run = run_within(&*sandbox, source, &["[]"], &little());
+        let run = run_within(&*sandbox, source, &["[]"], &small_limits());
         assert!(
             matches!(run.end, End::Completed | End::OutOfTime),
             "{run:?}"
@@ -56,14 +61,14 @@ fn a_program_that_loops_in_some_runs_alone_is_out_of_time_in_those() {
 }
 
 #[test]
-fn forks_and_files_run_out_for_the_program_alone() {
+fn exhausted_processes_and_files_affect_only_their_run() {
     let Some(sandbox) = shared() else { return };
     for body in [
         "while True:\n        try: os.fork()\n        except OSError: pass",
         "while True: open('/dev/null')",
     ] {
         let source = format!("import os\ndef f():\n    {body}");
-        let run = run_within(&*sandbox, &source, &["[]"], &little());
+        let run = run_within(&*sandbox, &source, &["[]"], &small_limits());
         assert_eq!((run.end, run.calls), (End::OutOfTime, vec![]), "{body}");
     }
     assert_eq!(
@@ -76,12 +81,12 @@ fn forks_and_files_run_out_for_the_program_alone() {
 }
 
 #[test]
-fn memory_runs_out_for_the_program_alone() {
+fn exhausted_memory_affects_only_its_run() {
     let Some(sandbox) = shared() else { return };
-    // Time enough to touch all of it, on any machine.
+    // Enough time to touch all of the memory on any machine.
     let limits = Limits {
         fuel: Limits::default().fuel,
-        ..little()
+        ..small_limits()
     };
     for body in [
         "x = []\n    while True: x.append(bytes(1 << 20) + b'x')",
@@ -98,7 +103,7 @@ fn memory_runs_out_for_the_program_alone() {
 }
 
 #[test]
-fn files_beyond_their_number_are_refused() {
+fn files_beyond_the_limit_are_refused() {
     let Some(sandbox) = shared() else { return };
     assert_eq!(
         result(
@@ -110,7 +115,7 @@ fn files_beyond_their_number_are_refused() {
 }
 
 #[test]
-fn a_huge_value_is_its_digest_in_bounded_memory() {
+fn a_huge_value_becomes_a_digest_in_bounded_memory() {
     let Some(sandbox) = shared() else { return };
     let limits = Limits {
         value: 1 << 16,

@@ -1,4 +1,4 @@
-//! What the Docker sandbox promises, with a real engine. Where none answers, each test says so and ends; with `RAPID_TEST_DOCKER=required` it fails.
+//! The guarantees of the Docker sandbox, with a real engine. If no engine answers, each test prints that it is skipped; with `RAPID_TEST_DOCKER=required` it fails.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A native program can reach the files, the memory and the exit status behind the harness; all that it can do with them is to end its own run.
+//! A native program can reach the harness's files, memory and exit status. With these it can only end its own run.
 
 use sandboxes::{Call, End, Limits, SandboxError};
 
@@ -6,12 +6,12 @@ use crate::cases::{run, run_within, try_run};
 use crate::support::shared;
 
 #[test]
-fn every_way_to_leave_the_process_ends_the_run_and_decides_nothing_else() {
+fn every_way_to_exit_the_process_ends_the_run_and_decides_nothing_else() {
     let Some(sandbox) = shared() else { return };
     for body in [
         "os._exit(0)",
         "os._exit(1)",
-        // What a kill from outside looks like.
+        // The exit status of a kill from outside.
         "os._exit(137)",
         "ctypes.CDLL(None).syscall(60, 137)",
         "os.abort()",
@@ -30,7 +30,7 @@ fn every_way_to_leave_the_process_ends_the_run_and_decides_nothing_else() {
 }
 
 #[test]
-fn garbage_on_the_way_to_the_host_ends_the_run() {
+fn garbage_on_the_connection_to_the_host_ends_the_run() {
     let Some(sandbox) = shared() else { return };
     for body in [
         "while True: os.write(out, b'garbage' * 1000)",
@@ -40,7 +40,7 @@ fn garbage_on_the_way_to_the_host_ends_the_run() {
         "os.write(out, b'\\0\\0\\0\\1J')",
         "while True: os.write(out, b'\\0\\0\\0\\2PP')\n",
     ] {
-        // The way out is the only pipe that can be written to.
+        // The connection to the host is the only pipe that can be written to.
         let source = format!(
             "import os, stat, fcntl\ndef pipe(fd):\n    try: return stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_WRONLY\n    except OSError: return False\ndef f():\n    out = next(fd for fd in range(64) if pipe(fd))\n    {body}\n    return 1"
         );
@@ -81,7 +81,7 @@ fn printed_text_is_bounded_however_it_is_sent() {
 fn a_program_cannot_make_itself_unjudgeable() {
     let Some(sandbox) = shared() else { return };
     for body in [
-        // SIGKILL, from the kernel but of its own making.
+        // A SIGKILL from the kernel that the program itself caused.
         "import resource\n    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\n    while True: pass",
         "import os\n    os._exit(250)",
     ] {
@@ -93,7 +93,7 @@ fn a_program_cannot_make_itself_unjudgeable() {
             outcome.end
         );
     }
-    // Limits of the first process, and signals to it, are the kernel's to refuse.
+    // The kernel refuses to change the limits of the first process, and to send it signals.
     for body in [
         "import resource\n    resource.prlimit(1, resource.RLIMIT_CPU, (0, 0))",
         "import fcntl, os\n    fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, 1)",
@@ -115,7 +115,7 @@ fn a_program_cannot_make_itself_unjudgeable() {
         .end,
         End::Completed
     );
-    // A task's wrong arguments are not the program's fault either.
+    // Wrong arguments of a task are not the program's fault either.
     assert!(matches!(
         try_run(&*sandbox, "def f(): pass", &["{}"], &Limits::default()),
         Err(SandboxError::Unusable(_))

@@ -5,7 +5,7 @@ use std::process::Command;
 use sandboxes::docker::{DockerSandbox, Settings};
 use sandboxes::{Sandbox, SandboxError};
 
-/// Few containers, as each test makes its own. `RAPID_TEST_RUNTIME` names another runtime than the engine's own.
+/// Settings with few containers, since each test has its own. `RAPID_TEST_RUNTIME` names a runtime other than the engine's own.
 pub(crate) fn settings() -> Settings {
     Settings {
         containers: 3,
@@ -14,7 +14,7 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// `None` after saying loudly that the test is skipped.
+/// Opens a sandbox, or prints that the test is skipped and returns `None`.
 pub(crate) fn open(settings: &Settings) -> Option<DockerSandbox> {
     match DockerSandbox::open(settings) {
         Ok(sandbox) => Some(sandbox),
@@ -30,7 +30,7 @@ pub(crate) fn shared() -> Option<Box<dyn Sandbox>> {
     Some(Box::new(open(&settings())?))
 }
 
-/// What the engine's command line tool prints; `None` after saying loudly that the test is skipped.
+/// The output of the engine's command line tool; `None` after printing that the test is skipped.
 pub(crate) fn docker(arguments: &[&str]) -> Option<String> {
     let output = match Command::new("docker").args(arguments).output() {
         Ok(output) => output,

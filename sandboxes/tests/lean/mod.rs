@@ -1,4 +1,4 @@
-//! What the tests of Lean's processes share: stand-ins for its programs, and the jail that works here.
+//! Shared code of the tests of Lean's processes: stand-ins for its programs, and the jail that works here.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,15 +14,15 @@ pub(crate) fn stand_in(name: &str) -> String {
     script.to_string_lossy().into_owned()
 }
 
-/// Python itself: what the name stands for may be a script that starts it from a home, which a jail does not show.
+/// The path of Python itself: `python3` may be a script that starts it from a home folder, which a jail does not show.
 pub(crate) static PYTHON: LazyLock<String> = LazyLock::new(|| {
     let own = ["-c", "import sys; print(sys.executable)"];
-    let said = Command::new("python3").args(own).output();
-    let said = said.expect("python3 is installed").stdout;
-    String::from_utf8_lossy(&said).trim().to_owned()
+    let output = Command::new("python3").args(own).output();
+    let stdout = output.expect("python3 is installed").stdout;
+    String::from_utf8_lossy(&stdout).trim().to_owned()
 });
 
-/// What starts a stand-in.
+/// The program that starts a stand-in.
 pub(crate) fn program(name: &str, jail: Jail) -> Program {
     Program {
         command: vec![PYTHON.clone(), stand_in(name)],
@@ -33,9 +33,9 @@ pub(crate) fn program(name: &str, jail: Jail) -> Program {
     }
 }
 
-/// The jail that works here, or `None` with a word about it.
+/// The jail that works here; `None` after printing that it is skipped.
 pub(crate) fn jail() -> Option<Jail> {
-    let found = Jail::found();
+    let found = Jail::detect();
     if found == Jail::None {
         println!(
             "SKIPPED: bubblewrap: `bwrap` is not installed, or may not make namespaces here (apt-get install bubblewrap)"

@@ -1,4 +1,4 @@
-//! Fuel: what a run uses is the same each time, to the unit.
+//! Fuel: equal runs use the same fuel, to the unit.
 
 use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
@@ -18,7 +18,7 @@ fn an_endless_loop_uses_its_fuel_to_the_unit() {
         assert_eq!(
             run.calls,
             [Call::Returned("1".to_owned())],
-            "what was answered before stays"
+            "earlier answers stay"
         );
     }
 }
@@ -50,7 +50,7 @@ fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
 }
 
 #[test]
-fn a_request_costs_the_fuel_of_the_time_that_it_takes_the_host() {
+fn a_request_costs_fuel_for_the_time_that_it_takes_the_host() {
     let source = "import _host\ndef f(n):\n    for _ in range(n): _host.call(b'P')\n    return 1";
     let fuel = |calls| run(sandbox(), source, &[calls]).fuel;
     assert!(fuel("[10000]") - fuel("[0]") > 40_000_000);

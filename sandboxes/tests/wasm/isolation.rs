@@ -1,4 +1,4 @@
-//! Nothing of the machine is seen at all, and what is loaded is what was made here.
+//! A program sees nothing of the machine, and only modules that were compiled here are loaded.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -51,7 +51,7 @@ fn the_library_beyond_the_warmed_part_can_be_imported() {
 }
 
 #[test]
-fn a_missing_or_wrong_artifact_is_named_with_its_remedy() {
+fn the_error_names_a_missing_or_damaged_artifact_and_the_remedy() {
     let empty = tempfile::tempdir().unwrap();
     for prepare in [None, Some("text")] {
         if let Some(text) = prepare {
@@ -71,7 +71,7 @@ fn a_missing_or_wrong_artifact_is_named_with_its_remedy() {
 
 #[test]
 fn a_compiled_module_that_was_changed_is_not_loaded() {
-    // Its own cache with the real module in it, so that nothing is compiled twice.
+    // A cache of the test's own with a copy of the real module, so that nothing is compiled twice.
     let _ = sandbox();
     let own = tempfile::tempdir_in(cache()).unwrap();
     let compiled = own.path().join("compiled");
@@ -81,8 +81,8 @@ fn a_compiled_module_that_was_changed_is_not_loaded() {
     assert_eq!(open().unwrap().identity(), sandbox().identity());
     assert!(!progressed.get(), "a copy with its key is loaded");
 
-    // Recompiling takes a minute; that it begins is all that is asked here.
-    let made_again = || {
+    // Recompiling takes a minute, so the test only checks that it begins.
+    let recompiles = || {
         assert!(matches!(
             WasmSandbox::load(&artifact(), own.path()),
             Ok(None)
@@ -105,7 +105,7 @@ fn a_compiled_module_that_was_changed_is_not_loaded() {
         file.write_all_at(&[!byte[0]], middle).unwrap();
     };
     modules.iter().for_each(|path| change(path));
-    assert!(made_again(), "a module with a changed byte");
+    assert!(recompiles(), "a module with a changed byte");
     modules.iter().for_each(|path| change(path));
     assert!(
         WasmSandbox::load(&artifact(), own.path())
@@ -113,9 +113,9 @@ fn a_compiled_module_that_was_changed_is_not_loaded() {
             .is_some()
     );
 
-    // The key is another one: as if the file had come from another machine.
+    // With a different key, as if the file had come from another machine.
     std::fs::write(compiled.join("key"), [7; 32]).unwrap();
-    assert!(made_again(), "a module with a wrong tag");
+    assert!(recompiles(), "a module with a wrong tag");
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -128,7 +128,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[cfg(unix)]
 #[test]
-fn the_folder_of_compiled_modules_is_its_owners_alone() {
+fn only_its_owner_can_open_the_folder_of_compiled_modules() {
     use std::os::unix::fs::PermissionsExt;
     let _ = sandbox();
     for (name, mode) in [("", 0o700), ("key", 0o600)] {

@@ -1,4 +1,4 @@
-//! What the wasm sandbox promises, with the real interpreter.
+//! The guarantees of the wasm sandbox, with the real interpreter.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,10 +1,10 @@
-//! What an interpreter of 32 bits makes of numbers, as AGREEMENT.md says.
+//! Numbers in a 32-bit interpreter behave as AGREEMENT.md says.
 
 use crate::cases::result;
 use crate::support::sandbox;
 
 #[test]
-fn numbers_of_32_bits_behave_as_the_agreement_says() {
+fn numbers_behave_as_in_a_32_bit_interpreter() {
     for (expression, expected) in [
         ("sys.maxsize", "2147483647"),
         ("len(range(2**31 - 1))", "2147483647"),

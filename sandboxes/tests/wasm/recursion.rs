@@ -1,4 +1,4 @@
-//! How deep programs may recurse: as deep as natively, and no deeper than the sandbox survives.
+//! How deep programs may recurse: as deep as natively, but not deeper than the sandbox survives.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::cases::{run, run_within};
 use crate::shapes::{ENDLESS, SHAPES, UNGUARDED};
 use crate::support::sandbox;
 
-/// Prints what it works out, for the machine's own interpreter: the deepest `n` of which `f(n)` returns.
+/// A script for the machine's own interpreter. It prints the greatest `n` for which `f(n)` returns.
 const NATIVE: &str = "
 def _deep(n):
     try: return f(n) == n
@@ -71,13 +71,13 @@ fn recursion_through_c_code_goes_as_deep_as_natively() {
 }
 
 #[test]
-fn plain_recursion_is_bounded_by_the_recursion_limit_alone() {
+fn only_the_recursion_limit_bounds_plain_recursion() {
     let plain = "def f(n): return 1 + f(n - 1) if n else 0";
     assert!(returns(plain, 950));
     eprintln!("deepest: {}, natively {}", deepest(plain), natively(plain));
 }
 
-/// How `f` of a program ends, without and with a recursion limit of its own, in words.
+/// How `f` of a program ends, without and with a raised recursion limit, with a description.
 fn ends(name: &str, source: &str) -> [(Run, String); 2] {
     let limits = Limits {
         fuel: 5_000_000_000,
@@ -94,11 +94,11 @@ fn ends(name: &str, source: &str) -> [(Run, String); 2] {
 }
 
 #[test]
-fn recursion_without_end_ends_in_an_exception_or_at_a_limit_in_every_shape() {
+fn endless_recursion_of_every_shape_ends_in_an_exception_or_at_a_limit() {
     let mut wrong = Vec::new();
     for (name, source) in ENDLESS {
         for (run, words) in ends(name, source) {
-            // Some of it is no recursion, or no endless one.
+            // Some of these programs do not recurse, or not endlessly.
             let limited = matches!(run.end, End::Completed | End::OutOfFuel | End::OutOfMemory);
             if !limited {
                 wrong.push(words);
@@ -109,7 +109,7 @@ fn recursion_without_end_ends_in_an_exception_or_at_a_limit_in_every_shape() {
 }
 
 #[test]
-fn c_code_that_looks_at_no_limit_ends_its_own_run_alone() {
+fn c_code_that_checks_no_limit_ends_only_its_own_run() {
     let mut wrong = Vec::new();
     for (name, source) in UNGUARDED {
         for (run, words) in ends(name, source) {

@@ -1,6 +1,6 @@
-//! Programs that recurse, each in a way of its own.
+//! Programs that recurse, each in a different way.
 
-/// Programs of which `f(n)` recurses to the depth of `n` and returns it.
+/// Programs whose `f(n)` recurses to the depth `n` and returns it.
 pub(crate) const SHAPES: &[(&str, &str)] = &[
     (
         "map",
@@ -112,7 +112,7 @@ pub(crate) const SHAPES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Recursion without end in C code, with a recursion limit that does not end it.
+/// Endless recursion in C code, which a raised recursion limit does not end.
 pub(crate) const ENDLESS: &[(&str, &str)] = &[
     ("map", "def f(): return list(map(lambda x: f(), [1]))"),
     ("sum", "def f(): return sum(f() for _ in [1])"),
@@ -369,7 +369,7 @@ pub(crate) const ENDLESS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Chains of objects so long that C code of CPython which looks at no limit gets to an end of the stack: natively such a program may crash the interpreter.
+/// Chains of objects so long that C code of CPython which checks no limit reaches the end of the stack. Natively, such a program may crash the interpreter.
 pub(crate) const UNGUARDED: &[(&str, &str)] = &[
     (
         "deallocation",

@@ -19,7 +19,7 @@ fn home() -> PathBuf {
         .expect("a test needs $RAPID_HOME or a home folder")
 }
 
-/// Where `rapid-verifier` keeps the compiled interpreter, so that it is compiled once for both.
+/// The folder in which `rapid-verifier` stores the compiled interpreter, so that it is compiled once for both.
 pub(crate) fn cache() -> PathBuf {
     home().join("verifier/wasm")
 }
@@ -42,7 +42,7 @@ pub(crate) fn sandbox() -> &'static WasmSandbox {
     })
 }
 
-/// The same, for the cases.
+/// The same sandbox, for the cases.
 pub(crate) fn shared() -> Option<&'static dyn Sandbox> {
     Some(sandbox())
 }

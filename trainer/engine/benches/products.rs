@@ -1,9 +1,11 @@
-//! What the fixed order of summation costs: the cpu backend's matrix products beside the `gemm` crate's, which cuts a sum by the shape at hand, on the shapes of SmolLM2-135M.
+//! The cost of the fixed order of summation: the CPU backend's matrix products compared with those of the `gemm` crate, which splits a sum by the shape at
+//! hand, on the shapes of SmolLM2-135M.
 //!
 //! `cargo bench --workspace --bench products`
 //!
-//! Each line is the best of five rounds in which the two take turns, in f32. Weights are used in turn as a model's layers are, so that they come from memory.
-//! What it showed is in `PERFORMANCE.md`.
+//! Each line is the best of five rounds in which the two alternate, in f32. The weights of several layers are used in turn, as in a model, so that they are
+//! read from memory.
+//! The results are in `PERFORMANCE.md`.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +15,7 @@ use engine::EngineError;
 use engine::backend::{Backend, Buf, Linear, Purpose, cpu};
 use gemm::Parallelism;
 
-/// Inputs and outputs of SmolLM2-135M's matrices, the head last.
+/// Inputs and outputs of SmolLM2-135M's matrices; the head is last.
 const MATRICES: [(usize, usize); 5] = [
     (576, 960),
     (576, 576),
@@ -24,10 +26,10 @@ const MATRICES: [(usize, usize); 5] = [
 const ROWS: [usize; 6] = [1, 4, 16, 64, 256, 2048];
 /// The head computes a few hundred rows at a time.
 const MAX_RESULTS: usize = 256 * 49152;
-/// Weights that no cache holds.
+/// Number of weights, more than any cache holds.
 const WEIGHTS: usize = 1 << 24;
 
-/// The product of a layer's forward pass and the two of its backward pass.
+/// The product of a layer's forward pass, and the two of its backward pass.
 #[derive(Clone, Copy)]
 enum Product {
     Forward,
@@ -47,7 +49,7 @@ impl Product {
     }
 }
 
-/// A layer's operands and results: memory of ours or of the backend. There are several weights.
+/// A layer's operands and results, in this program's memory or the backend's. There are several copies of the weights.
 struct Layer<T> {
     size: Linear,
     x: T,
@@ -59,7 +61,7 @@ struct Layer<T> {
 }
 
 impl<T> Layer<T> {
-    /// Of buffers of so many elements.
+    /// Creates buffers of the layer's sizes.
     fn new<E>(
         size: Linear,
         copies: usize,
@@ -132,10 +134,10 @@ impl Layer<Vec<f32>> {
     }
 }
 
-/// Numbers, stride of rows, stride of columns.
+/// Numbers, row stride, column stride.
 type Matrix<'a> = (&'a [f32], usize, usize);
 
-/// `y (m × n) = a (m × k) · b (k × n)`, added to `y` if `add`.
+/// `y (m × n) = a (m × k) · b (k × n)`; added to `y` if `add`.
 fn multiply(
     y: &mut [f32],
     [m, n, k]: [usize; 3],
@@ -150,7 +152,7 @@ fn multiply(
     } else {
         Parallelism::None
     };
-    // SAFETY: the slices are whole matrices of these sizes, and the strides those of one storage order or the other.
+    // SAFETY: the slices are whole matrices of these sizes, and the strides are those of row-major or column-major storage.
     unsafe {
         gemm::gemm(
             m,
@@ -176,7 +178,7 @@ fn multiply(
     }
 }
 
-/// Numbers between -1 and 1.
+/// Pseudo-random numbers between -1 and 1.
 fn numbers(len: usize) -> Vec<f32> {
     let mut state = 1u32;
     let mut next = || {

@@ -1,8 +1,10 @@
-//! Largest difference between the log-probability that a token was sampled with and the one that training gives it, over as many tokens as wanted.
+//! Computes the largest difference between the log-probability with which a token was sampled and the one that training gives it, over a chosen number of
+//! tokens.
 //!
 //! `cargo run --release -p engine --example exact -- MODEL [TOKENS] [f32|bf16]`
 //!
-//! Batches of 1 to 256 sequences, sampled on one thread and scored on two, or the other way round, in packs of several sizes. Ends with an error unless it is 0.
+//! Batches have 1 to 256 sequences. They are sampled on one thread and scored on two, or the other way round, in packs of several sizes. The program ends with
+//! an error unless the difference is 0.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,18 +42,18 @@ fn open(
     Engine::open(&PathBuf::from(model), options)
 }
 
-/// `batch` sequences of up to 96 tokens, up to eight a prompt.
+/// `batch` sequences of up to 96 tokens, up to eight per prompt.
 fn requests(
     engine: &Engine,
     batch: usize,
     round: usize,
 ) -> Result<Vec<GenerateRequest>, EngineError> {
     let mut requests = Vec::new();
-    let mut left = batch;
-    while left > 0 {
+    let mut remaining = batch;
+    while remaining > 0 {
         let number = requests.len();
-        let samples = (1 + (number + round) % 8).min(left);
-        left -= samples;
+        let samples = (1 + (number + round) % 8).min(remaining);
+        remaining -= samples;
         let seeds = (0..samples).map(|s| (round * 100_000 + number * 100 + s) as u64);
         let text = TEXTS[(number + round) % TEXTS.len()];
         requests.push(GenerateRequest {
@@ -67,47 +69,47 @@ fn requests(
 }
 
 fn main() -> Result<(), EngineError> {
-    let wrong = |what: &str| EngineError::Request(what.to_owned());
+    let usage = |what: &str| EngineError::Request(what.to_owned());
     let arguments: Vec<String> = std::env::args().collect();
     let model = arguments
         .get(1)
-        .ok_or_else(|| wrong("give a model's file or folder"))?;
-    let wanted: usize = match arguments.get(2) {
+        .ok_or_else(|| usage("give a model's file or folder"))?;
+    let min_tokens: usize = match arguments.get(2) {
         Some(tokens) => tokens
             .parse()
-            .map_err(|_| wrong("give a number of tokens"))?,
+            .map_err(|_| usage("give a number of tokens"))?,
         None => 10_000,
     };
     let dtype = match arguments.get(3).map(String::as_str) {
         None | Some("f32") => Dtype::F32,
         Some("bf16") => Dtype::Bf16,
-        Some(_) => return Err(wrong("give f32 or bf16")),
+        Some(_) => return Err(usage("give f32 or bf16")),
     };
     let engines = [open(1, 700, dtype, model)?, open(2, 2048, dtype, model)?];
     println!("{}", engines[1].info().device);
     let (mut tokens, mut different, mut largest) = (0usize, 0usize, 0f32);
     let began = Instant::now();
     for round in 0.. {
-        if tokens >= wanted {
+        if tokens >= min_tokens {
             break;
         }
         let batch = BATCHES[round % BATCHES.len()];
         let threads = round / BATCHES.len() + round;
         let (sampler, trainer) = (&engines[threads % 2], &engines[(threads + 1) % 2]);
         let requests = requests(sampler, batch, round)?;
-        let mut drawn: BTreeMap<(usize, usize), Completion> = BTreeMap::new();
+        let mut completions: BTreeMap<(usize, usize), Completion> = BTreeMap::new();
         for completion in sampler.generate(requests.clone()) {
             let completion = completion?;
-            drawn.insert((completion.request, completion.sample), completion);
+            completions.insert((completion.request, completion.sample), completion);
         }
         let group = |(number, request): (usize, &GenerateRequest)| Group {
             prompt: Arc::clone(&request.prompt),
             completions: (0..request.seeds.len())
-                .map(|sample| drawn[&(number, sample)].tokens.clone())
+                .map(|sample| completions[&(number, sample)].tokens.clone())
                 .collect(),
         };
         let stats = trainer.score(requests.iter().enumerate().map(group).collect(), 1.0)?;
-        for (completion, stats) in drawn.values().zip(&stats) {
+        for (completion, stats) in completions.values().zip(&stats) {
             for (sampled, scored) in completion.logp.iter().zip(&stats.logp) {
                 tokens += 1;
                 different += usize::from(sampled.to_bits() != scored.to_bits());

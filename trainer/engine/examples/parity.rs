@@ -1,7 +1,8 @@
-//! What scripts/parity.sh compares with `transformers`: logits and greedy tokens of a checkpoint, then of one that an update has changed and the engine saved.
+//! Computes what scripts/parity.sh compares with `transformers`: logits and greedy tokens of a checkpoint, and of a second checkpoint that the engine saved
+//! after an update.
 //!
-//! `cargo run --release -p engine --example parity -- MODEL PROMPTS.json SAVED OUT.json`, where PROMPTS.json is a list of lists of token ids. OUT.json gets, for the
-//! model and for what is saved in SAVED, each prompt's logits (one row a token) and its 32 likeliest next tokens.
+//! `cargo run --release -p engine --example parity -- MODEL PROMPTS.json SAVED OUT.json`, where PROMPTS.json is a list of lists of token ids. OUT.json receives
+//! each prompt's logits (one row per token) and its 32 likeliest next tokens, for the model and for the checkpoint saved in SAVED.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +28,7 @@ fn open(model: &Path) -> Engine {
     Engine::open(model, options).unwrap()
 }
 
-/// Logits of every token of a prompt, a row each.
+/// Logits of every token of a prompt, one row each.
 fn logits(model: &mut Model, tokens: &[u32]) -> Vec<Vec<f32>> {
     let n = tokens.len();
     model.reserve_kv(n).unwrap();
@@ -66,7 +67,7 @@ fn greedy(engine: &Engine, prompt: &[u32]) -> Vec<u32> {
         .tokens
 }
 
-fn measured(path: &Path, prompts: &[Vec<u32>]) -> Value {
+fn results_of(path: &Path, prompts: &[Vec<u32>]) -> Value {
     let loaded = load::open(path).unwrap();
     let backend = cpu::open(None).unwrap();
     let mut model = Model::new(loaded.config, loaded.weights, backend).unwrap();
@@ -79,7 +80,7 @@ fn measured(path: &Path, prompts: &[Vec<u32>]) -> Value {
         .collect()
 }
 
-/// One update that makes the last half of every prompt likelier, written as a checkpoint.
+/// Performs one update that makes the second half of every prompt likelier, and saves a checkpoint.
 fn update(model: &Path, prompts: &[Vec<u32>], saved: &Path) {
     let engine = open(model);
     let groups = prompts.iter().map(|prompt| {
@@ -115,6 +116,7 @@ fn main() {
     let prompts: Vec<Vec<u32>> = serde_json::from_str(&text).unwrap();
     let (model, saved) = (Path::new(model), Path::new(saved));
     update(model, &prompts, saved);
-    let found = json!({"model": measured(model, &prompts), "saved": measured(saved, &prompts)});
-    std::fs::write(out, found.to_string()).unwrap();
+    let results =
+        json!({"model": results_of(model, &prompts), "saved": results_of(saved, &prompts)});
+    std::fs::write(out, results.to_string()).unwrap();
 }

@@ -1,8 +1,9 @@
-//! How fast the engine trains and generates on this machine: a random model of SmolLM2-135M's shape, and the share of the matrix rate measured beside it.
+//! Measures how fast the engine trains and generates on this machine, with a random model of SmolLM2-135M's shape, in absolute terms and as a share of the rate
+//! of a matrix product.
 //!
 //! `cargo run --release -p engine --example step -- [THREADS] [decode|train]`
 //!
-//! A training step of 16 prompts × 100 tokens × 8 completions × 10 tokens, and decoding of 128 sequences of about 150 tokens.
+//! The training step has 16 prompts × 100 tokens × 8 completions × 10 tokens. Decoding has 128 sequences of about 150 tokens.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ fn config() -> ModelConfig {
     }
 }
 
-/// A small generator: numbers between -0.5 and 0.5.
+/// A small generator of numbers between -0.5 and 0.5.
 fn noise(state: &mut u64) -> f32 {
     *state = state
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -70,7 +71,7 @@ fn model(threads: Option<usize>) -> Result<Model, EngineError> {
     Model::new(config, weights, cpu::open(threads)?)
 }
 
-/// GFLOP/s of a large matrix product.
+/// Rate of a large matrix product in GFLOP/s.
 fn matrix_rate(threads: Option<usize>) -> Result<f64, EngineError> {
     let mut backend: Box<dyn Backend> = cpu::open(threads)?;
     let size = Linear {
@@ -112,7 +113,7 @@ fn training(model: &mut Model, rate: f64) -> Result<(), EngineError> {
     let block = c.hidden_size * (2 * c.hidden_size + 2 * kv + 3 * c.intermediate_size);
     let body = packed * c.num_hidden_layers * block;
     let head = predicting * c.vocab_size * c.hidden_size;
-    // Forward, and twice that backward; recomputation is not counted as useful.
+    // Forward, and twice that backward. Recomputation does not count as useful work.
     let flops = 6.0 * (body + head) as f64;
     let adamw = AdamW {
         lr: 1e-5,
@@ -122,8 +123,8 @@ fn training(model: &mut Model, rate: f64) -> Result<(), EngineError> {
         weight_decay: 0.0,
         clip_norm: 1.0,
     };
-    for kept in [None, Some(0)] {
-        model.set_saved_bytes(kept);
+    for budget in [None, Some(0)] {
+        model.set_saved_bytes(budget);
         let mut best: Option<(Duration, String)> = None;
         for _ in 0..2 {
             let began = Instant::now();
@@ -149,10 +150,10 @@ fn training(model: &mut Model, rate: f64) -> Result<(), EngineError> {
             let seconds = time.as_secs_f64();
             println!(
                 "step, {}: {seconds:.2} s ({line}), {packed} tokens, {:.0} tokens/s, {:.0} GFLOP/s = {:.0}% of the matrix rate",
-                if kept.is_some() {
+                if budget.is_some() {
                     "all recomputed"
                 } else {
-                    "kept within memory"
+                    "saved within memory"
                 },
                 packed as f64 / seconds,
                 flops / seconds / 1e9,
@@ -167,8 +168,8 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
     let (sequences, samples, prompt, steps) = (128, 8, 100, 24);
     let per_prompt = if shared { samples } else { 1 };
     let prompts = sequences / per_prompt;
-    let room = 64;
-    model.reserve_kv(prompts * prompt + sequences * room)?;
+    let sample_rows = 64;
+    model.reserve_kv(prompts * prompt + sequences * sample_rows)?;
     let base = prompts * prompt;
     let mut fill = Batch::default();
     for p in 0..prompts {
@@ -209,7 +210,7 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
         for (s, token) in tokens.iter().enumerate() {
             batch.tokens.push(*token);
             batch.positions.push((prompt + t) as u32);
-            let row = base + s * room;
+            let row = base + s * sample_rows;
             batch.rows.push(row + t);
             batch.spans.push(Span {
                 q_start: s,
@@ -226,9 +227,9 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
             })
             .collect();
         let one = Instant::now();
-        let drawn = model.infer(&batch, &rows, &draws)?;
+        let sampled = model.infer(&batch, &rows, &draws)?;
         best = best.min(one.elapsed().as_secs_f64());
-        tokens = drawn.iter().map(|d| d.token).collect();
+        tokens = sampled.iter().map(|d| d.token).collect();
     }
     let mean = began.elapsed().as_secs_f64() / f64::from(steps as u32);
     let flops = 2.0 * model.config().parameters() as f64 * sequences as f64;

@@ -1,17 +1,17 @@
-// What the kernels of attention share. Query j of a span stands at position keys − q_len + j and sees the
-// keys up to that position, or the last `window` of them (0: all). Head h of the queries reads head h /
-// (heads / kv_heads) of the keys. A score is scale · q·k, or soft_cap · tanh(scale · q·k / soft_cap) where
-// soft_cap > 0. Heads are at most 256 wide, a multiple of 16.
+// Definitions that attention's kernels share. Query j of a span is at position keys − q_len + j and attends
+// to the keys up to that position, or to the last `window` of them (0: all). Query head h reads key head h /
+// (heads / kv_heads). A score is scale · q·k, or soft_cap · tanh(scale · q·k / soft_cap) if soft_cap > 0.
+// Heads are at most 256 wide, and a multiple of 16.
 //
-// Scores are kept in units of log₂ (times 1 / ln 2), as exp2f is what the device has; log-sum-exps that leave
-// a kernel are natural.
+// Scores are in units of log₂ (times 1 / ln 2), since exp2f is the device's exponential. Log-sum-exps that a
+// kernel writes are natural.
 
 static const float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
 
-// Threads of the kernels that work on tiles, and those of them that copy one row together.
+// Number of threads of the tile kernels, and of those that copy one row together.
 static const u32 TILE_THREADS = 128, ROW_THREADS = 8, ROWS_AT_ONCE = TILE_THREADS / ROW_THREADS;
 
-// Queries of a tile of `tiles`, and most keys of a KeyTile.
+// Number of queries of a tile of `tiles`, and the maximum number of keys of a KeyTile.
 static const u32 QUERY_TILE = 64, KEY_TILE = 64;
 
 template <class T> struct AttentionInputs {
@@ -28,28 +28,29 @@ template <class T> struct AttentionInputs {
     u32 window;
 };
 
-// What the backward pass is given: the gradient of the result, and `attention_delta`'s numbers.
+// Inputs of the backward pass: the gradient of the result, and the numbers of `attention_delta`.
 template <class T> struct AttentionGradients {
     const T *dy;
     size_t dy_stride;
     const float *lse, *delta;
 };
 
-// `count` consecutive rows of the store, and who reads them: the `visits` visits from `visit` on.
+// `count` consecutive rows of the store, and the `visits` visits from `visit` on, whose spans contain the
+// rows.
 struct KeyTile {
     u32 row, count, visit, visits;
 };
 
-// A span that a tile's rows belong to, as the keys from `position` on.
+// A span that contains a tile's rows, as its keys from `position` on.
 struct Visit {
     u32 span, position;
 };
 
-// Finds the store's rows of a span's keys, asked for in order of position.
+// Finds the store's rows of a span's keys, which must be requested in order of position.
 struct Cursor {
-    // The segment after the current one, and the end of the span's.
+    // The segment after the current one, and the end of the span's segments.
     const Segment *next, *end;
-    // Row minus position, in the current segment, and its end.
+    // Row minus position in the current segment, and the segment's end.
     u32 shift, until;
 
     __device__ __forceinline__ void take(const Segment *segment) {
@@ -58,7 +59,7 @@ struct Cursor {
         until = next < end ? next->position : 0xFFFFFFFFu;
     }
 
-    // From a position on that the span has.
+    // Starts at a position that is in the span.
     __device__ __forceinline__ Cursor(const Span &span, const Segment *segments, u32 position) {
         const Segment *first = segments + span.segment;
         end = first + span.segments;
@@ -79,7 +80,7 @@ struct Cursor {
     }
 };
 
-// Scores of dot products.
+// Computes scores from dot products.
 struct Scoring {
     float scale, factor, cap, inverse_cap;
 
@@ -89,8 +90,8 @@ struct Scoring {
           cap(soft_cap > 0 ? soft_cap * LOG2_E : 0),
           inverse_cap(soft_cap > 0 ? 1 / cap : 0) {}
 
-    // Makes scores, in units of log₂, of products. tanh x = 1 − 2 / (e²ˣ + 1) has digits enough: what counts
-    // of a score is its distance from others.
+    // Converts products to scores, in units of log₂. tanh x = 1 − 2 / (e²ˣ + 1) is accurate enough, since
+    // only the differences between scores matter.
     template <u32 ROWS, u32 COLUMNS>
     __device__ __forceinline__ void apply(float (&products)[ROWS][COLUMNS]) const {
         if (cap > 0) {
@@ -105,8 +106,8 @@ struct Scoring {
         }
     }
 
-    // Makes of a score its weight exp(score − lse), or 0 where it is not seen, and of the gradient with
-    // respect to the weight that with respect to the product.
+    // Replaces a score by its weight exp(score − lse), or 0 if it is masked, and the gradient with respect to
+    // the weight by that with respect to the product.
     __device__ __forceinline__ void
     gradient(float &score, float &dweight, bool seen, float lse, float delta) const {
         float share = score * inverse_cap, slope = scale * fmaf(-share, share, 1);
@@ -125,9 +126,9 @@ struct Range {
     __device__ __forceinline__ bool holds(u32 i) const { return i - from <= last; }
 };
 
-// Up to a tile of a span's queries, and the keys from..to that any of them sees.
+// Up to a tile of a span's queries, and the keys from..to that any of them attends to.
 struct Queries {
-    // First token of the batch, first query's position, number of queries.
+    // First token in the batch, position of the first query, number of queries.
     u32 token, position, count;
     u32 from, to;
 
@@ -144,15 +145,15 @@ struct Queries {
         return window && at >= window ? at - window + 1 : 0;
     }
 
-    // The keys that a query of the tile sees; none past its end.
+    // The keys that a query of the tile attends to; empty past the tile's end.
     __device__ __forceinline__ Range keys(u32 query, u32 window) const {
         return query < count ? Range(first_key(query, window), position + query + 1) : Range(0, 0);
     }
 };
 
-// The queries from..to of a span that see any of `count` keys from position `key` on.
+// The queries from..to of a span that attend to any of `count` keys from position `key` on.
 struct KeyQueries {
-    // First token of the span, its position.
+    // First token of the span, and its position.
     u32 token, position, key;
     u32 from, to;
 
@@ -171,7 +172,7 @@ struct KeyQueries {
         return window == 0 ? to : end <= position ? 0 : (u32)min((u64)to, end - position);
     }
 
-    // The queries that see one of the keys.
+    // The queries that attend to one of the keys.
     __device__ __forceinline__ Range queries(u32 row, u32 window) const {
         return Range(first_query(row), query_end(row, window));
     }
@@ -182,8 +183,8 @@ template <class T> static __device__ __forceinline__ bool aligned_rows(const T *
     return ((size_t)p | stride * sizeof(T)) % 16 == 0;
 }
 
-// 16 bytes from global to shared memory; without alignment they are there at once, else when the thread has
-// waited for its copies.
+// Copies 16 bytes from global to shared memory. If aligned, they arrive once the thread has waited for its
+// copies; otherwise they are copied at once.
 template <class T> static __device__ __forceinline__ void copy_chunk(T *to, const T *from, bool aligned) {
     if (aligned) {
         copy_async(to, from);
@@ -192,9 +193,8 @@ template <class T> static __device__ __forceinline__ void copy_chunk(T *to, cons
     }
 }
 
-// Begins to copy rows of `head_dim` numbers into a tile of shared memory: those that this thread and its
-// seven neighbours copy are the tile's rows threadIdx.x / 8 + 16 n, and come from rows[n] of `from` (zeros
-// for NO_ROW).
+// Starts to copy rows of `head_dim` numbers into a tile of shared memory. This thread and its seven
+// neighbours copy the tile's rows threadIdx.x / 8 + 16 n, from rows[n] of `from` (zeros for NO_ROW).
 template <class T, u32 COUNT>
 static __device__ __forceinline__ void copy_rows(
     T *tile, u32 pitch, const T *from, size_t stride, const u32 (&rows)[COUNT], u32 head_dim, bool aligned) {
@@ -211,7 +211,7 @@ static __device__ __forceinline__ void copy_rows(
     }
 }
 
-// Rows for `copy_rows`: consecutive ones from `first` on, `count` of them.
+// Rows for `copy_rows`: `count` consecutive ones from `first` on.
 template <u32 COUNT>
 static __device__ __forceinline__ void consecutive_rows(u32 (&rows)[COUNT], u32 first, u32 count) {
 #pragma unroll
@@ -221,7 +221,7 @@ static __device__ __forceinline__ void consecutive_rows(u32 (&rows)[COUNT], u32 
     }
 }
 
-// Rows for `copy_rows`: those of the keys from position `first` on, up to `to`.
+// Rows for `copy_rows`: those of the keys from position `first` up to `to`.
 template <u32 COUNT>
 static __device__ __forceinline__ void key_rows(u32 (&rows)[COUNT], Cursor &cursor, u32 first, u32 to) {
 #pragma unroll
@@ -231,8 +231,8 @@ static __device__ __forceinline__ void key_rows(u32 (&rows)[COUNT], Cursor &curs
     }
 }
 
-// delta[row · heads + head] = Σ dy · y over the head. A warp each, 256 threads a block, grid rows · heads
-// / 8.
+// delta[row · heads + head] = Σ dy · y over the head. One warp for each, 256 threads per block, grid rows ·
+// heads / 8.
 template <class T>
 __global__ void attention_delta(
     float *delta, const T *dy, size_t dy_stride, const T *y, size_t y_stride, u32 rows, u32 heads,

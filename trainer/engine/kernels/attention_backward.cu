@@ -1,14 +1,14 @@
-// Gradients of attention, from scores computed anew and the forward's log-sum-exps (Dao 2023): first of the
-// queries, then of keys and values, so that no two blocks add to one number. With p = exp(score − lse) and
-// delta = Σ dy·y: dv = Σ p · dy; dscore = p · (dy·v − delta); dq and dk are sums of dscore · slope · k and ·
-// q, where slope is that of the score in q·k.
+// Gradients of attention, from recomputed scores and the forward pass's log-sum-exps (Dao 2023): first of the
+// queries, then of keys and values, so that no two blocks add to the same number. With p = exp(score − lse)
+// and delta = Σ dy·y: dv = Σ p · dy; dscore = p · (dy·v − delta); dq and dk are sums of dscore · slope · k
+// and · q, where slope is the derivative of the score with respect to q·k.
 
-// Keys of a tile that queries are led past.
+// Number of keys in each tile that is processed for a tile of queries.
 template <u32 WIDEST> struct BackwardKeys {
     static const u32 COUNT = WIDEST <= 64 ? 64 : WIDEST <= 128 ? 32 : 16;
 };
 
-// Queries of a tile that keys are led past.
+// Number of queries in each tile that is processed for a tile of keys.
 template <u32 WIDEST> struct BackwardQueries {
     static const u32 COUNT = WIDEST <= 128 ? 32 : 16;
 };
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void backward_q(
     }
 }
 
-// Writes dq. Grid (tiles, heads) as the forward's, 128 threads.
+// Writes dq. Grid (tiles, heads) as in the forward pass, 128 threads.
 //
 // Dynamic shared memory: in bf16 (2 · 64 + 2 · BackwardKeys) · (WIDEST + 8) numbers, in float (2 · 32 + 2 ·
 // 16) · (head_dim + 4).
@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(TILE_THREADS) attention_backward_q(
     if (first < span.q_len) backward_q<WIDEST>(dq, dq_stride, in, given, span, first);
 }
 
-// A warp has 16 keys, as the rows of its products. Heads wider than 128 go through everything once for each
-// 128 numbers of the gradients, for want of registers.
+// A warp has 16 keys, as the rows of its products. For heads wider than 128, everything is repeated for each
+// 128 numbers of the gradients, since there are not enough registers.
 template <u32 WIDEST>
 static __device__ __forceinline__ void backward_kv(
     float *dk, size_t dk_stride, float *dv, size_t dv_stride, const AttentionInputs<bf16> &in,
@@ -185,7 +185,7 @@ static __device__ __forceinline__ void backward_kv(
             }
         }
     }
-    // Where no query sees a key of the tile, nothing has waited for the copies.
+    // If no query attends to a key of the tile, nothing has waited for the copies.
     commit_copies();
     wait_copies<0>();
 }
@@ -199,8 +199,8 @@ static __device__ __forceinline__ void backward_kv(
     }
 }
 
-// Adds to dk and dv: over a tile's visits in their order, in each over the heads of the group, then over the
-// queries. Grid (key tiles, kv_heads), 128 threads.
+// Adds to dk and dv: over a tile's visits in their order, for each visit over the heads of the group, then
+// over the queries. Grid (key tiles, kv_heads), 128 threads.
 //
 // Dynamic shared memory: in bf16 (2 · 64 + 2 · BackwardQueries) · (WIDEST + 8) numbers, in float (2 · 32 + 2
 // · 16) · (head_dim + 4).

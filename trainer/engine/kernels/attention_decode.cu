@@ -1,13 +1,13 @@
-// Attention of single queries (Flash-Decoding, Dao et al. 2023): the keys that a query sees are cut into
-// `splits` shares, a block each, whose results `attention_combine` adds up. A block serves all query heads of
-// a head of keys, at most 16, so that a key is read once for them.
+// Attention of single queries (Flash-Decoding, Dao et al. 2023). The keys that a query attends to are divided
+// into `splits` parts with one block each, whose results `attention_combine` adds up. A block computes all
+// query heads of one key head, at most 16, so that a key is read once for all of them.
 //
 // partial[span][head][split] is { m, l, sum[head_dim] }: the largest score (log₂), Σ 2^(score − m) and Σ
-// 2^(score − m) · v; l is 0 where the share is empty, and m and sum are then not written.
+// 2^(score − m) · v. If the part is empty, l is 0, and m and sum are not written.
 
 static const u32 MOST_GROUP = 16, DECODE_KEYS = 32, DECODE_WARPS = TILE_THREADS / WARP;
 
-// The keys of a block's share.
+// The keys of a block's part.
 struct Share {
     u32 from, to;
 
@@ -30,9 +30,10 @@ static __device__ __forceinline__ uint4 load8(const bf16 *p, bool aligned) {
     return {v[0], v[1], v[2], v[3]};
 }
 
-// On tensor cores: the group's heads are the 16 rows of a product. Each warp takes every fourth 32 keys. Keys
-// and values go from global memory straight to fragments: as the order of a dot product's terms is free, lane
-// 4g + t takes of 32 columns of a key those from 8t on, and of 64 columns of a value those from 8g on.
+// On tensor cores: the group's heads are the 16 rows of a product. Each warp processes every fourth group of
+// 32 keys. Keys and values go from global memory directly to fragments. The order of a dot product's terms is
+// free, so lane 4g + t takes, of 32 columns of a key, those from 8t on, and, of 64 columns of a value, those
+// from 8g on.
 template <u32 WIDEST>
 static __device__ __forceinline__ void decode(
     float *partial, size_t partial_stride, const AttentionInputs<bf16> &in, const Span &span,
@@ -55,9 +56,9 @@ static __device__ __forceinline__ void decode(
     bool k_aligned = aligned_rows(k, in.k_stride), v_aligned = aligned_rows(v, in.v_stride);
     Scoring scoring(in.scale, in.soft_cap);
     Cursor cursor(span, in.segments, share.from);
-    // Of the rows g and g + 8.
+    // For the rows g and g + 8.
     float largest[2] = {minus_infinity(), minus_infinity()}, total[2] = {};
-    // Of tile j of part p: column 64p + 8(2t) + j in [0] and [2], column 64p + 8(2t + 1) + j in [1] and [3].
+    // For tile j of part p: column 64p + 8(2t) + j in [0] and [2], column 64p + 8(2t + 1) + j in [1] and [3].
     float out[parts][8][4] = {};
     for (u32 base = share.from + warp * DECODE_KEYS; base < share.to; base += DECODE_WARPS * DECODE_KEYS) {
         u32 row = base + lane < share.to ? cursor.row(base + lane) : NO_ROW;
@@ -159,7 +160,7 @@ static __device__ __forceinline__ void decode(
         }
     }
 
-    // The four warps' results, added in their order.
+    // The four warps' results, added in order.
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
         total[i] += __shfl_xor_sync(WHOLE_WARP, total[i], 1);
@@ -223,9 +224,9 @@ static __device__ __forceinline__ void decode(
     bool k_aligned = aligned_rows(k, in.k_stride), v_aligned = aligned_rows(v, in.v_stride);
     Scoring scoring(in.scale, in.soft_cap);
     Cursor cursor(span, in.segments, share.from);
-    // Of the head threadIdx.x.
+    // For the head threadIdx.x.
     float largest = minus_infinity(), total = 0;
-    // Of the numbers threadIdx.x + 128 i of the group's heads side by side.
+    // For the numbers threadIdx.x + 128 i of the group's heads side by side.
     float out[sums] = {};
     for (u32 base = share.from; base < share.to; base += keys) {
         u32 rows[1];
@@ -282,8 +283,8 @@ static __device__ __forceinline__ void decode(
     }
 }
 
-// For spans of one query, or none (which fill up a batch). Grid (spans, kv_heads, splits), 128 threads. A
-// width of heads known to be at most WIDEST saves registers.
+// For spans of one query, or of none (padding). Grid (spans, kv_heads, splits), 128 threads. Knowing that a
+// head is at most WIDEST wide saves registers.
 template <class T, u32 WIDEST = 256>
 __global__ void __launch_bounds__(TILE_THREADS) attention_decode(
     float *partial, const T *q, size_t q_stride, const T *k, size_t k_stride, const T *v, size_t v_stride,
@@ -294,7 +295,7 @@ __global__ void __launch_bounds__(TILE_THREADS) attention_decode(
     Span span = spans[blockIdx.x];
     Share share(span, window, blockIdx.z, splits);
     u32 group = heads / kv_heads;
-    // From a head's split to the next head's.
+    // Distance from a head's split to the next head's.
     size_t stride = (size_t)splits * (head_dim + 2);
     partial +=
         ((size_t)blockIdx.x * heads + blockIdx.y * group) * stride + blockIdx.z * (size_t)(head_dim + 2);
@@ -305,7 +306,8 @@ __global__ void __launch_bounds__(TILE_THREADS) attention_decode(
     decode<WIDEST>(partial, stride, in, span, share);
 }
 
-// Row q_start of y, and lse[q_start · heads + head], of the splits' results. Grid (spans, heads), 64 threads.
+// Computes row q_start of y, and lse[q_start · heads + head], from the splits' results. Grid (spans, heads),
+// 64 threads.
 template <class T>
 __global__ void attention_combine(
     T *y, size_t y_stride, float *lse, const float *partial, const Span *spans, u32 heads, u32 head_dim,

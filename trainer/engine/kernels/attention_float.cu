@@ -1,17 +1,17 @@
 // Attention in float, forward and backward, on tiles of 32 rows and 16 columns: queries and keys, or keys and
-// queries where the gradients of keys are wanted. Thread 8y + x of a block has the rows 2y and 2y + 1, and of
-// scores the columns x and x + 8, of vectors the numbers 4x to 4x + 3 of every 32.
+// queries for the gradients of keys. Thread 8y + x of a block has the rows 2y and 2y + 1. It has the columns
+// x and x + 8 of scores, and the numbers 4x to 4x + 3 of every 32 numbers of vectors.
 //
-// Dynamic shared memory: two tiles of rows and two of columns, (2 · 32 + 2 · 16) · (head_dim + 4) floats;
-// forward one of rows.
+// Dynamic shared memory: two tiles of rows and two of columns, (2 · 32 + 2 · 16) · (head_dim + 4) floats; in
+// the forward pass only one tile of rows.
 
 static const u32 FLOAT_ROWS = 32, FLOAT_COLUMNS = 16;
 
-// Of a thread: its two rows of a tile of scores, and of vectors up to 256 wide.
+// A thread's part: its two rows of a tile of scores, and of vectors up to 256 wide.
 typedef float FloatScores[2][2];
 typedef float FloatVectors[2][8][4];
 
-// Σ a·b over the head, of this thread's rows of `a` and columns' rows of `b`.
+// Σ a·b over the head, for this thread's rows of `a` and columns' rows of `b`.
 static __device__ __forceinline__ void
 float_products(FloatScores &to, const float *a, const float *b, u32 pitch, u32 head_dim) {
     u32 x = threadIdx.x % 8, y = threadIdx.x / 8;
@@ -60,7 +60,7 @@ float_combine(FloatVectors &to, const FloatScores &weights, const float *b, u32 
     }
 }
 
-// The largest and the sum over the eight threads of a row.
+// The maximum and the sum over the eight threads of a row.
 static __device__ __forceinline__ float float_row_max(float x) {
     for (u32 step = 1; step < 8; step *= 2) x = fmaxf(x, __shfl_xor_sync(WHOLE_WARP, x, step));
     return x;
@@ -110,7 +110,7 @@ static __device__ __forceinline__ void forward_tile(
                 most = fmaxf(most, weights[i][j]);
             }
             most = float_row_max(most);
-            // Where nothing has been seen yet, all weights are 2^-∞.
+            // While no key has been attended to, all weights are 2^-∞.
             float shift = most == minus_infinity() ? 0 : most, fade = exp2f(largest[i] - shift);
 #pragma unroll
             for (u32 j = 0; j < 2; j++) {
@@ -271,7 +271,7 @@ static __device__ __forceinline__ void backward_kv_tile(
             }
         }
     }
-    // Keys that no query sees are still on their way.
+    // Copies of keys that no query attends to may not have arrived yet.
     commit_copies();
     wait_copies<0>();
     __syncthreads();

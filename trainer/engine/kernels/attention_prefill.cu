@@ -1,8 +1,8 @@
-// Attention of many queries (FlashAttention-2, Dao 2023): a block has a tile of 64 queries of one head and
-// reads the keys that they see in tiles. Key tiles begin at multiples of their length, counted from the
-// sequence's beginning, so that a query's result does not depend on the tile that it lies in.
+// Attention of many queries (FlashAttention-2, Dao 2023). A block has a tile of 64 queries of one head, and
+// reads the keys that they attend to in tiles. Key tiles begin at multiples of their length, counted from the
+// sequence's beginning, so that a query's result does not depend on the tile that contains it.
 
-// Keys of a tile.
+// Number of keys of a tile.
 template <u32 WIDEST> struct PrefillKeys {
     static const u32 COUNT = WIDEST <= 128 ? 64 : 32;
 };
@@ -29,7 +29,7 @@ prefill(bf16 *y, size_t y_stride, float *lse, const AttentionInputs<bf16> &in, c
     commit_copies();
 
     Scoring scoring(in.scale, in.soft_cap);
-    // This lane's rows of sums are the warp's g and g + 8; their columns 8j + 2t and 8j + 2t + 1.
+    // This lane's rows of sums are the warp's g and g + 8; its columns are 8j + 2t and 8j + 2t + 1.
     u32 warp_row = threadIdx.x / WARP * 16, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
     Range seen[2] = {queries.keys(warp_row + g, in.window), queries.keys(warp_row + g + 8, in.window)};
     float largest[2] = {minus_infinity(), minus_infinity()}, total[2] = {};
@@ -37,7 +37,7 @@ prefill(bf16 *y, size_t y_stride, float *lse, const AttentionInputs<bf16> &in, c
     for (u32 base = start; base < queries.to; base += tile_keys) {
         wait_copies<0>();
         __syncthreads();
-        // Values come while scores are computed, and the next keys while values are added.
+        // Values are loaded while scores are computed, and the next keys while values are added.
         copy_rows(v_tile, pitch, v, in.v_stride, rows, head_dim, v_aligned);
         commit_copies();
         float scores[columns][4];
@@ -63,7 +63,7 @@ prefill(bf16 *y, size_t y_stride, float *lse, const AttentionInputs<bf16> &in, c
                 }
             }
             most = quad_max(most);
-            // Where nothing has been seen yet, all weights are 2^-∞.
+            // While no key has been attended to, all weights are 2^-∞.
             float shift = most == minus_infinity() ? 0 : most, fade = exp2f(largest[i] - shift);
             largest[i] = most;
             total[i] *= fade;
@@ -110,8 +110,8 @@ static __device__ __forceinline__ void prefill(
     }
 }
 
-// `tiles` has pairs of a span and its tile's first query. Grid (tiles, heads), 128 threads. A width of heads
-// known to be at most WIDEST saves registers.
+// `tiles` contains pairs of a span and its tile's first query. Grid (tiles, heads), 128 threads. Knowing that
+// a head is at most WIDEST wide saves registers.
 //
 // Dynamic shared memory: in bf16 (64 + 2 · PrefillKeys) · (WIDEST + 8) numbers, in float (32 + 2 · 16) ·
 // (head_dim + 4).

@@ -1,11 +1,11 @@
-// Products of tiles of bf16 in shared memory, on tensor cores, by a warp that has 16 rows of the result: rows
-// of queries times keys, and weights times values.
+// Products of bf16 tiles in shared memory, on tensor cores, by a warp that has 16 rows of the result: rows of
+// queries times keys, and weights times values.
 //
-// Rows of tiles are WIDEST + 8 numbers apart: eight rows' 16-byte pieces then lie in different banks, as
-// ldmatrix wants. Of the sums of a product, lane 4g + t has the rows g and g + 8 and of each eight columns 2t
-// and 2t + 1: sums[j][0] and [1] of the row g, [2] and [3] of the row g + 8.
+// Rows of tiles are WIDEST + 8 numbers apart, so that the 16-byte pieces of eight rows lie in different
+// banks, as ldmatrix requires. Of the sums of a product, lane 4g + t has the rows g and g + 8, and the
+// columns 2t and 2t + 1 of each eight: sums[j][0] and [1] of row g, [2] and [3] of row g + 8.
 
-// Where a lane finds its rows of the four matrices that make up 16 × 16 numbers of a tile of rows `pitch`
+// The address of a lane's rows of the four matrices that form 16 × 16 numbers of a tile with rows `pitch`
 // apart: in the order of the left operand's fragments (and of two right operands', transposed, whose columns
 // are the tile's),
 static __device__ __forceinline__ SharedAddress by_rows(const bf16 *tile, u32 pitch) {
@@ -13,14 +13,14 @@ static __device__ __forceinline__ SharedAddress by_rows(const bf16 *tile, u32 pi
     return shared_address(tile + lane % 16 * pitch + lane / 16 * 8);
 }
 
-// and in that of two right operands whose columns are the tile's rows 0 to 7 and 8 to 15.
+// and in the order of two right operands whose columns are the tile's rows 0 to 7 and 8 to 15.
 static __device__ __forceinline__ SharedAddress by_columns(const bf16 *tile, u32 pitch) {
     u32 lane = threadIdx.x % WARP;
     return shared_address(tile + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);
 }
 
 // sums (16 × 8 COUNT) = a · bᵀ over the head: 16 rows of `a` and 8 COUNT rows of `b`, tiles of shared memory
-// whose rows are WIDEST + 8 long.
+// with rows WIDEST + 8 long.
 template <u32 WIDEST, u32 COUNT>
 static __device__ __forceinline__ void
 row_products(float (&sums)[COUNT][4], const bf16 *a, const bf16 *b, u32 head_dim) {
@@ -43,8 +43,8 @@ row_products(float (&sums)[COUNT][4], const bf16 *a, const bf16 *b, u32 head_dim
     }
 }
 
-// out (16 × width) += weights (16 × 8 COUNT) · b, `b` being columns of 8 COUNT rows of a tile as above.
-// Weights in the layout of `mma`'s sums are, rounded, in that of its left operand.
+// out (16 × width) += weights (16 × 8 COUNT) · b, where `b` is columns of 8 COUNT rows of a tile as above.
+// Rounded weights in the layout of `mma`'s sums have the layout of its left operand.
 template <u32 PITCH, u32 COLUMNS, u32 COUNT>
 static __device__ __forceinline__ void
 add_weighted(float (&out)[COLUMNS][4], const float (&weights)[COUNT][4], const bf16 *b, u32 width) {
@@ -67,7 +67,7 @@ add_weighted(float (&out)[COLUMNS][4], const float (&weights)[COUNT][4], const b
     }
 }
 
-// The largest and the sum over the four lanes that share a row of sums.
+// The maximum and the sum over the four lanes that share a row of sums.
 static __device__ __forceinline__ float quad_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(WHOLE_WARP, x, 1));
     return fmaxf(x, __shfl_xor_sync(WHOLE_WARP, x, 2));

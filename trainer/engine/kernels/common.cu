@@ -1,9 +1,9 @@
-// What the kernels share: numbers, loads and stores, sums over warps and blocks, and the instructions that
-// C++ has no name for.
+// Definitions that all kernels share: numbers, loads and stores, sums over warps and blocks, and instructions
+// without a name in C++.
 //
-// All arithmetic is in float unless a kernel says otherwise. No sum's order depends on anything but sizes:
-// there are no atomics on floating-point numbers, and what is read four at a time is added in the same order
-// as what is read one by one.
+// All arithmetic is in float unless a kernel states otherwise. The order of a sum depends only on sizes:
+// there are no atomics on floating-point numbers, and numbers that are read four at a time are added in the
+// same order as those that are read one by one.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -13,20 +13,20 @@ struct bf16 {
     unsigned short bits;
 };
 
-// A sequence's queries in the batch, and its keys: `keys` positions, of which the queries are the last
-// `q_len`.
+// A sequence's queries in the batch, and its keys. There are `keys` positions, of which the queries are the
+// last `q_len`.
 struct Span {
     u32 q_start, q_len, keys;
-    // The span's segments are `segments` ones from `segment` on.
+    // The span has `segments` segments, from number `segment` on.
     u32 segment, segments;
 };
 
-// Keys from `position` on, up to the next segment's, lie in the store from `row` on.
+// The keys from `position` on, up to the next segment's, lie in the store from `row` on.
 struct Segment {
     u32 position, row;
 };
 
-// No row: of a token that is there for the shape's sake, or of a tile's line beyond its keys.
+// Stands for no row: the row of a padding token, or of a tile's row beyond its keys.
 static const u32 NO_ROW = 0xFFFFFFFFu;
 
 static const u32 WARP = 32;
@@ -38,26 +38,26 @@ extern __shared__ __align__(16) unsigned char dynamic_shared[];
 
 static __device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 
-// To the nearest, ties to even.
+// Rounds to nearest, ties to even.
 static __device__ __forceinline__ bf16 to_bf16(float x) {
     bf16 y;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
     return y;
 }
 
-// Two numbers in a word, `low` in its lower half.
+// Packs two numbers into a word, `low` in its lower half.
 static __device__ __forceinline__ u32 to_bf16_pair(float low, float high) {
     u32 y;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
 }
 
-// The lower halves of two words in one (`a`'s in its lower half), and the upper halves.
+// Packs the lower halves of two words into one (`a`'s in its lower half), or the upper halves.
 static __device__ __forceinline__ u32 lower_halves(u32 a, u32 b) { return __byte_perm(a, b, 0x5410); }
 static __device__ __forceinline__ u32 upper_halves(u32 a, u32 b) { return __byte_perm(a, b, 0x7632); }
 
-// sums (16 × 8) += a (16 × 16) · b (16 × 8), one warp together; the lanes hold fragments as the PTX ISA lays
-// out for mma.m16n8k16.
+// sums (16 × 8) += a (16 × 16) · b (16 × 8), computed by a whole warp. The lanes hold fragments as in the PTX
+// ISA for mma.m16n8k16.
 static __device__ __forceinline__ void mma(float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
@@ -65,7 +65,7 @@ static __device__ __forceinline__ void mma(float (&sums)[4], const u32 (&a)[4], 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// An address in shared memory, counted in bytes.
+// An address in shared memory, in bytes.
 typedef u32 SharedAddress;
 
 static __device__ __forceinline__ SharedAddress shared_address(const void *p) {
@@ -74,8 +74,8 @@ static __device__ __forceinline__ SharedAddress shared_address(const void *p) {
     return at;
 }
 
-// Four 8 × 8 matrices from shared memory, one warp together: lane 8m + r names row r of matrix m, 16 aligned
-// bytes. Each lane gets two neighbours of a row of each.
+// A whole warp loads four 8 × 8 matrices from shared memory. Lane 8m + r gives the address of row r of matrix
+// m, 16 aligned bytes. Each lane receives two neighbouring elements of a row of each matrix.
 static __device__ __forceinline__ void load_matrices(u32 (&to)[4], SharedAddress row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -83,7 +83,7 @@ static __device__ __forceinline__ void load_matrices(u32 (&to)[4], SharedAddress
                  : "memory");
 }
 
-// As `load_matrices`, with each matrix transposed.
+// Like `load_matrices`, with each matrix transposed.
 static __device__ __forceinline__ void load_transposed(u32 (&to)[4], SharedAddress row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -91,7 +91,7 @@ static __device__ __forceinline__ void load_transposed(u32 (&to)[4], SharedAddre
                  : "memory");
 }
 
-// Begins to copy 16 bytes from global to shared memory, both aligned to 16.
+// Starts a copy of 16 bytes from global to shared memory; both addresses are aligned to 16.
 static __device__ __forceinline__ void copy_async(void *to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                  :
@@ -99,12 +99,12 @@ static __device__ __forceinline__ void copy_async(void *to, const void *from) {
                  : "memory");
 }
 
-// Makes a group of the copies that this thread has begun since the last one.
+// Makes a group of the copies that this thread has started since the last group.
 static __device__ __forceinline__ void commit_copies() {
     asm volatile("cp.async.commit_group;" : : : "memory");
 }
 
-// Waits for all groups of this thread but the newest LEFT.
+// Waits for all groups of this thread except the newest LEFT.
 template <u32 LEFT> static __device__ __forceinline__ void wait_copies() {
     asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
 }
@@ -159,12 +159,12 @@ static __device__ __forceinline__ void put(bf16 &to, float x) { to = to_bf16(x);
 
 static __device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
 
-// Whether four numbers at `p`, and at every fourth after it, can be moved at once.
+// Whether four numbers at `p`, and at every fourth number after it, can be loaded and stored at once.
 template <class T> static __device__ __forceinline__ bool packable(const T *p) {
     return (size_t)p % (4 * sizeof(T)) == 0;
 }
 
-// As `packable`, for the beginnings of rows that begin `stride` elements apart.
+// Like `packable`, for the beginnings of rows that begin `stride` elements apart.
 template <class T> static __device__ __forceinline__ bool packable_rows(const T *p, size_t stride) {
     return packable(p) && stride % 4 == 0;
 }
@@ -188,7 +188,8 @@ static __device__ __forceinline__ void store_pack(bf16 *p, const float (&v)[4]) 
     *(uint2 *)p = {to_bf16_pair(v[0], v[1]), to_bf16_pair(v[2], v[3])};
 }
 
-// Up to four numbers from `p` on, as many as `left`, then zeros. `packed`: `p` is aligned to four.
+// Loads up to four numbers from `p` on, `left` at most, followed by zeros. `packed` means that `p` is aligned
+// to four numbers.
 template <class T>
 static __device__ __forceinline__ void load4(float (&v)[4], const T *p, size_t left, bool packed) {
     if (packed && left >= 4) {
@@ -212,13 +213,13 @@ static __device__ __forceinline__ void store4(T *p, const float (&v)[4], size_t 
     }
 }
 
-// The number of this thread in the grid, and how many there are.
+// The index of this thread in the grid, and the number of threads.
 static __device__ __forceinline__ size_t thread_in_grid() {
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 static __device__ __forceinline__ size_t threads_of_grid() { return (size_t)gridDim.x * blockDim.x; }
 
-// The sum over a warp, in every lane; the lanes' pairwise tree is the same for all of them.
+// The sum over a warp, in every lane. All lanes add in the same pairwise tree.
 template <class T> static __device__ __forceinline__ T warp_sum(T x) {
 #pragma unroll
     for (u32 step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(WHOLE_WARP, x, step);
@@ -235,7 +236,7 @@ static __device__ __forceinline__ float warp_max(float x) {
 template <class T> static __device__ __forceinline__ T block_sum(T x) {
     __shared__ T sums[32];
     x = warp_sum(x);
-    // What an earlier call left may still be read.
+    // Other threads may still be reading the result of an earlier call.
     __syncthreads();
     if (threadIdx.x % WARP == 0) sums[threadIdx.x / WARP] = x;
     __syncthreads();

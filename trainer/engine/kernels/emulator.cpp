@@ -1,4 +1,4 @@
-// Runs blocks of fibers; emulator.h says how a library is made of it.
+// Runs blocks of fibers; emulator.h describes how to build a library with it.
 #include <cstdio>
 #include <mutex>
 #include <sys/mman.h>
@@ -25,11 +25,11 @@ using emulator::State;
 
 const unsigned MOST_THREADS = 1024;
 const size_t STACK = 256 << 10;
-// Written behind a block's dynamic shared memory, and looked for when it is done.
+// Written after a block's dynamic shared memory, and checked when the block is done.
 const size_t GUARD = 4096;
 const unsigned char GUARD_BYTE = 0xA5;
 
-// So that the section is never empty.
+// Keeps the section from being empty.
 __attribute__((used)) __shared__ unsigned long long nothing_shared;
 
 Fiber fibers[MOST_THREADS];
@@ -66,7 +66,7 @@ __attribute__((noinline)) void resume(Fiber *fiber) {
     setcontext(&fresh);
 }
 
-// Lets the threads go on that wait at the block's barrier, if all do that are not finished.
+// Resumes the threads that wait at the block's barrier, if all unfinished threads do.
 bool release(unsigned threads) {
     const Fiber *first = nullptr;
     for (unsigned i = 0; i < threads; i++) {
@@ -160,12 +160,12 @@ __attribute__((noinline)) void sync_warp(unsigned mask, Resolve resolve, void *a
 // Why the last call of `emulate` did not return 0.
 extern "C" const char *emulator_error() { return error; }
 
-// Whether a block's threads take their turns from the last to the first. A kernel whose result depends on it
+// Sets whether a block's threads run from the last to the first. A kernel whose result depends on the order
 // lacks a barrier.
 extern "C" void emulator_falling(int on) { falling = on != 0; }
 
-// Runs a kernel; `args[i]` points at its i-th argument. 0: done; 1: there is no such kernel; 2: it cannot be
-// run to its end.
+// Runs a kernel; `args[i]` points to its i-th argument. Returns 0 if it is done, 1 if there is no such
+// kernel, and 2 if it cannot be run to its end.
 extern "C" int emulate(
     const char *kernel, const unsigned grid[3], unsigned threads, unsigned shared_bytes, void *const *args) {
     static std::mutex one_at_a_time;

@@ -1,11 +1,11 @@
-// The part of CUDA that the kernels of this folder use, for a C++ compiler: a shared library made of it runs
-// the same sources on a processor.
+// The part of CUDA that the kernels of this folder use, for a C++ compiler. A shared library built with it
+// runs the same sources on a processor.
 //
 // A translation unit includes this header, the kernels in their order, a line `KERNEL(name)` for each kernel
 // (with its template arguments, if any), and emulator.cpp. Threads of a block are fibers that run one after
-// another, each up to its next barrier; blocks run one after another too.
+// another, each up to its next barrier. Blocks run one after another too.
 #pragma once
-// Its longjmp refuses to leave for another stack.
+// Its longjmp refuses to jump to another stack.
 #undef _FORTIFY_SOURCE
 #pragma GCC optimize("no-strict-aliasing")
 
@@ -23,7 +23,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-// All variables of the section are filled with 0xFF before each block.
+// All variables of this section are filled with 0xFF before each block.
 #define __shared__ static __attribute__((section("kernel_shared")))
 
 namespace emulator {
@@ -32,13 +32,13 @@ struct Index {
     unsigned x, y, z;
 };
 
-// Reads the arguments of a collective of one warp from where its lanes put them, by lane, and puts the
+// Reads the arguments of a warp's collective, by lane, from where its lanes stored them, and stores the
 // results there.
 typedef void (*Resolve)(void *const *arguments, unsigned mask);
 
 enum class State { Ready, AtBlock, AtWarp, Finished };
 
-// 16 bytes that cp.async moves when they are waited for, not before.
+// 16 bytes that cp.async copies only when they are waited for.
 struct Copy {
     void *to;
     const void *from;
@@ -47,15 +47,15 @@ struct Copy {
 struct Fiber {
     Index thread;
     State state;
-    // Where a fiber waits at a block's barrier.
+    // The line at which a fiber waits at a block's barrier.
     int line;
-    // What a fiber waits for at a warp's.
+    // What a fiber waits for at a warp's barrier.
     unsigned mask;
     Resolve resolve;
     void *argument;
     bool started;
     jmp_buf context;
-    // Groups of copies in the order that they were committed in; the last is not yet.
+    // Groups of copies in the order in which they were committed; the last group is not committed yet.
     std::vector<std::vector<Copy>> copies;
 };
 
@@ -68,7 +68,8 @@ extern bool falling;
 void sync_block(int line);
 void sync_warp(unsigned mask, Resolve resolve, void *argument);
 
-// A device may make a copy at any time from here to when it is waited for: late where threads run in rising order, at once where they run in falling order.
+// A device may make a copy at any time from here to when it is waited for. It is made late if threads run in
+// rising order, and at once if they run in falling order.
 inline void copy_async(void *to, const void *from) {
     if (falling) {
         memcpy(to, from, 16);
@@ -78,7 +79,7 @@ inline void copy_async(void *to, const void *from) {
     current->copies.back().push_back({to, from});
 }
 inline void commit_copies() { current->copies.emplace_back(); }
-// Copies all groups but the newest `left`.
+// Makes the copies of all groups except the newest `left`.
 inline void wait_copies(size_t left) {
     std::vector<std::vector<Copy>> &groups = current->copies;
     for (; groups.size() > left + 1; groups.erase(groups.begin())) {
@@ -155,9 +156,9 @@ inline float widen(unsigned bits) {
     return value;
 }
 
-// mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32, by the PTX ISA's fragments: of lane 4g + t, register r
-// holds of A the row g (+ 8 if r is odd) and columns 2t, 2t + 1 (+ 8 if r >= 2), of B the rows 2t, 2t + 1 (+
-// 8 r) and column g, of the sums the row g (+ 8 if r >= 2) and column 2t + r % 2.
+// mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32, with the PTX ISA's fragments. Register r of lane 4g +
+// t holds, of A, row g (+ 8 if r is odd) and columns 2t, 2t + 1 (+ 8 if r >= 2); of B, rows 2t, 2t + 1 (+ 8
+// r) and column g; of the sums, row g (+ 8 if r >= 2) and column 2t + r % 2.
 struct Mma {
     float *sums;
     const unsigned *a, *b;
@@ -187,8 +188,8 @@ struct Mma {
     }
 };
 
-// ldmatrix.sync.aligned.m8n8.x4.shared.b16: lane 8m + r names row r of matrix m; lane 4g + t gets of each
-// matrix the elements 2t and 2t + 1 of row g (transposed: of column g).
+// ldmatrix.sync.aligned.m8n8.x4.shared.b16: lane 8m + r gives the address of row r of matrix m. Lane 4g + t
+// receives, of each matrix, the elements 2t and 2t + 1 of row g (transposed: of column g).
 template <bool TRANSPOSED> struct LoadMatrix {
     const void *row;
     unsigned *to;

@@ -1,5 +1,5 @@
-// The feed-forward block's gate: y = activation(a) · b, where a row of x is a, then b, each `width` wide.
-// Activations: 0 is SiLU, 1 is GELU by its tanh approximation. Grid-stride, 256 threads a block.
+// The feed-forward block's gate: y = activation(a) · b, where a row of x is a, then b, each of width `width`.
+// Activations: 0 is SiLU, 1 is GELU by its tanh approximation. Grid-stride, 256 threads per block.
 
 static __device__ __forceinline__ float sigmoid(float a) { return 1 / (1 + expf(-a)); }
 

@@ -1,5 +1,5 @@
-// RMS norms: y = x / √(mean(x²) + eps) · (offset + weight) for each of `rows` × `heads` vectors, as wide as
-// the weight. A warp works on a vector.
+// RMS norms: y = x / √(mean(x²) + eps) · (offset + weight) for each of `rows` × `heads` vectors, which are as
+// wide as the weight. A warp processes a vector.
 
 static __device__ __forceinline__ u32 warp_in_block() { return threadIdx.x / WARP; }
 
@@ -14,7 +14,7 @@ static __device__ __forceinline__ float inverse_rms(const X *x, u32 width, float
     return 1 / sqrtf(warp_sum(sum) / width + eps);
 }
 
-// Added to what `y` holds if `accumulate`. Eight vectors a block of 256 threads; grid rows · heads / 8.
+// Added to `y` if `accumulate`. Eight vectors per block of 256 threads; grid rows · heads / 8.
 template <class Y, class X>
 __global__ void rms_norm(
     Y *y, size_t y_stride, const X *x, size_t x_stride, const float *weight, u32 rows, u32 heads, u32 width,
@@ -36,12 +36,12 @@ __global__ void rms_norm(
     }
 }
 
-// dx += the gradient with respect to x, and partial[part] = Σ dy · x / rms over the part's vectors, in order
-// (`add_parts` adds them to the weight's gradient). With s = 1 / rms: dx = dy·(offset + weight)·s − x · s³ ·
-// mean(dy·(offset + weight)·x).
+// dx += the gradient with respect to x, and partial[part] = Σ dy · x / rms over the part's vectors, in order.
+// (`add_parts` adds the parts to the weight's gradient.) With s = 1 / rms: dx = dy·(offset + weight)·s − x ·
+// s³ · mean(dy·(offset + weight)·x).
 //
-// A block of 256 threads a part of `vectors_a_part` vectors, which it takes eight at a time: first a vector a
-// warp for dx, then columns a thread for the weight. Dynamic shared memory: `width` floats.
+// One block of 256 threads per part of `vectors_a_part` vectors, which it processes eight at a time: first a
+// vector per warp for dx, then columns per thread for the weight. Dynamic shared memory: `width` floats.
 template <class DX, class DY, class X>
 __global__ void rms_norm_backward(
     DX *dx, size_t dx_stride, const DY *dy, size_t dy_stride, const X *x, size_t x_stride,

@@ -1,7 +1,7 @@
 // Gradient norms and AdamW.
 
-// partial[p] = Σ x² over the p-th of gridDim.x contiguous parts. 256 threads a block; floats over 32 numbers
-// of a thread, doubles beyond.
+// partial[p] = Σ x² over the p-th of gridDim.x contiguous parts. 256 threads per block. Each thread sums 32
+// numbers in float, and these sums in double.
 __global__ void __launch_bounds__(256) sum_squares(double *partial, const float *x, size_t n) {
     size_t length = (n + gridDim.x - 1) / gridDim.x;
     size_t from = min(blockIdx.x * length, n), to = min(from + length, n);
@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(256) sum_squares(double *partial, const float 
 }
 
 // AdamW (Loshchilov & Hutter 2019): g ← g · grad_scale; m ← β₁m + (1−β₁)g; v ← β₂v + (1−β₂)g²; w ← w −
-// lr·(m/bias1 / (√(v/bias2) + eps) + decay·w), bias1 and bias2 being 1 − β₁ᵗ and 1 − β₂ᵗ. `low`, unless null,
-// gets the new weights in bf16. Grid-stride, 256 threads a block.
+// lr·(m/bias1 / (√(v/bias2) + eps) + decay·w), where bias1 = 1 − β₁ᵗ and bias2 = 1 − β₂ᵗ. `low`, unless null,
+// receives the new weights in bf16. Grid-stride, 256 threads per block.
 __global__ void __launch_bounds__(256) adamw(
     float *w, bf16 *low, const float *g, float *m, float *v, size_t n, float lr, float beta1, float beta2,
     float eps, float decay, float bias1, float bias2, float grad_scale) {

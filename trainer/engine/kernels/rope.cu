@@ -1,8 +1,8 @@
 // Rotary position embeddings (Su et al. 2021) in the layout of GPT-NeoX: numbers j and j + head_dim / 2 of a
-// head are a pair.
+// head form a pair.
 
-// A row of the table: `half` cosines, then `half` sines of position · frequency. Grid-stride, 256 threads a
-// block.
+// Writes a row of the table for each token: `half` cosines, then `half` sines of position · frequency.
+// Grid-stride, 256 threads per block.
 __global__ void rope_table(float *table, const float *frequencies, const u32 *positions, u32 rows, u32 half) {
     size_t n = (size_t)rows * half;
     for (size_t i = thread_in_grid(); i < n; i += threads_of_grid()) {
@@ -12,8 +12,8 @@ __global__ void rope_table(float *table, const float *frequencies, const u32 *po
     }
 }
 
-// Turns the pairs of the first `heads` heads of each row by the row's angles, forth (`turn` 1) or back (-1).
-// 128 threads a row.
+// Rotates the pairs of the first `heads` heads of each row by the row's angles, forwards (`turn` 1) or back
+// (-1). 128 threads per row.
 template <class X>
 __global__ void rope(X *x, size_t stride, const float *table, u32 rows, u32 heads, u32 head_dim, float turn) {
     u32 row = blockIdx.x;

@@ -1,6 +1,6 @@
-// Rows copied, added and summed. Unless said otherwise a block works on one row.
+// Copies, additions and sums of rows. A block processes one row unless stated otherwise.
 
-// Grid-stride, 256 threads a block.
+// Grid-stride, 256 threads per block.
 template <class Y, class X> __global__ void convert(Y *y, const X *x, size_t n) {
     bool packed = packable(y) && packable(x);
     for (size_t i = 4 * thread_in_grid(); i < n; i += 4 * threads_of_grid()) {
@@ -10,7 +10,7 @@ template <class Y, class X> __global__ void convert(Y *y, const X *x, size_t n) 
     }
 }
 
-// x = factor · x; grid-stride, 256 threads a block.
+// x = factor · x. Grid-stride, 256 threads per block.
 template <class X> __global__ void scale(X *x, size_t n, float factor) {
     bool packed = packable(x);
     for (size_t i = 4 * thread_in_grid(); i < n; i += 4 * threads_of_grid()) {
@@ -21,7 +21,7 @@ template <class X> __global__ void scale(X *x, size_t n, float factor) {
     }
 }
 
-// x = cap · tanh(x / cap); grid-stride, 256 threads a block.
+// x = cap · tanh(x / cap). Grid-stride, 256 threads per block.
 __global__ void soft_cap(float *x, size_t n, float cap) {
     bool packed = packable(x);
     for (size_t i = 4 * thread_in_grid(); i < n; i += 4 * threads_of_grid()) {
@@ -32,7 +32,7 @@ __global__ void soft_cap(float *x, size_t n, float cap) {
     }
 }
 
-// y = factor · x for one row, by a block.
+// y = factor · x for one row, computed by a block.
 template <class Y, class X>
 static __device__ __forceinline__ void copy_row(Y *y, const X *x, u32 width, float factor) {
     bool packed = packable(y) && packable(x);
@@ -44,7 +44,7 @@ static __device__ __forceinline__ void copy_row(Y *y, const X *x, u32 width, flo
     }
 }
 
-// y[i] = scale · table[tokens[i]]; 128 threads a row.
+// y[i] = scale · table[tokens[i]]. 128 threads per row.
 template <class Y>
 __global__ void embed(Y *y, const float *table, const u32 *tokens, u32 rows, u32 width, float scale) {
     u32 row = blockIdx.x;
@@ -52,8 +52,8 @@ __global__ void embed(Y *y, const float *table, const u32 *tokens, u32 rows, u32
     copy_row(y + (size_t)row * width, table + (size_t)tokens[row] * width, width, scale);
 }
 
-// dtable[ids[g]] += scale · Σ dy[order[i]] for i in starts[g]..starts[g + 1], in that order: a token's rows
-// are one block's, so nothing is added by two. 128 threads a group.
+// dtable[ids[g]] += scale · Σ dy[order[i]] for i in starts[g]..starts[g + 1], in that order. One block adds
+// all rows of a token, so no two blocks add to the same row. 128 threads per group.
 template <class X>
 __global__ void embed_backward(
     float *dtable, const X *dy, const u32 *order, const u32 *starts, const u32 *ids, u32 groups, u32 width,
@@ -75,14 +75,14 @@ __global__ void embed_backward(
     }
 }
 
-// y[i] = x[rows[i]]; 128 threads a row.
+// y[i] = x[rows[i]]. 128 threads per row.
 template <class Y, class X> __global__ void gather(Y *y, const X *x, const u32 *rows, u32 count, u32 width) {
     u32 i = blockIdx.x;
     if (i >= count) return;
     copy_row(y + (size_t)i * width, x + (size_t)rows[i] * width, width, 1);
 }
 
-// y[rows[i]] += x[i], where no row is named twice; 128 threads a row.
+// y[rows[i]] += x[i], with distinct rows. 128 threads per row.
 template <class Y, class X>
 __global__ void scatter_add(Y *y, const X *x, const u32 *rows, u32 count, u32 width) {
     u32 i = blockIdx.x;
@@ -99,7 +99,8 @@ __global__ void scatter_add(Y *y, const X *x, const u32 *rows, u32 count, u32 wi
     }
 }
 
-// y[rows[i]] = x[i], the first `width` numbers of each, but where rows[i] is NO_ROW; 128 threads a row.
+// y[rows[i]] = x[i] for the first `width` numbers of each row, except where rows[i] is NO_ROW. 128 threads
+// per row.
 template <class Y, class X>
 __global__ void
 store(Y *y, size_t y_stride, const X *x, size_t x_stride, const u32 *rows, u32 count, u32 width) {
@@ -108,7 +109,7 @@ store(Y *y, size_t y_stride, const X *x, size_t x_stride, const u32 *rows, u32 c
     copy_row(y + rows[i] * y_stride, x + i * x_stride, width, 1);
 }
 
-// y[i] += bias; grid-stride over all numbers, 256 threads a block.
+// y[i] += bias. Grid-stride over all numbers, 256 threads per block.
 template <class Y> __global__ void add_bias(Y *y, const float *bias, u32 rows, u32 width) {
     size_t n = (size_t)rows * width;
     if (packable_rows(y, width) && packable(bias)) {
@@ -125,7 +126,7 @@ template <class Y> __global__ void add_bias(Y *y, const float *bias, u32 rows, u
     }
 }
 
-// partial[part][c] = Σ x[row][c] over the part's rows, in order. Grid (columns / 128, parts), a thread a
+// partial[part][c] = Σ x[row][c] over the part's rows, in order. Grid (columns / 128, parts), one thread per
 // column.
 template <class X>
 __global__ void column_sums(float *partial, const X *x, u32 rows, u32 width, u32 rows_a_part) {
@@ -137,7 +138,7 @@ __global__ void column_sums(float *partial, const X *x, u32 rows, u32 width, u32
     partial[(size_t)blockIdx.y * width + column] = sum;
 }
 
-// y[c] += Σ partial[part][c], in order. Grid columns / 128, a thread a column.
+// y[c] += Σ partial[part][c], in order. Grid columns / 128, one thread per column.
 __global__ void add_parts(float *y, const float *partial, u32 parts, u32 width) {
     u32 column = blockIdx.x * blockDim.x + threadIdx.x;
     if (column >= width) return;

@@ -1,6 +1,6 @@
-// Draws tokens. A block of 512 threads draws from a row of logits as `sample::draw` does: weights are float
-// exponentials of (logit − largest) / temperature, sums of them are double. As the sums' orders differ, a
-// draw whose target lies within rounding of the border between two tokens may give the one beside.
+// Samples tokens. A block of 512 threads samples from a row of logits like `sample::draw`: weights are float
+// exponentials of (logit − largest) / temperature, and their sums are double. As the order of the sums
+// differs, a draw whose target is within rounding of the border between two tokens may give the other one.
 
 struct Draw {
     u64 seed, index;
@@ -10,7 +10,7 @@ struct Draw {
 
 static const u32 SAMPLE_THREADS = 512, SAMPLE_WARPS = SAMPLE_THREADS / WARP;
 
-// Tokens that are sorted where cut-offs leave no more of them.
+// Maximum number of tokens that are sorted after cut-offs.
 static const u32 MOST_SORTED = 1024;
 
 // Philox4x32-10 (Salmon et al. 2011) with the seed as its key: 53 bits of it, strictly between 0 and 1.
@@ -30,7 +30,7 @@ static __device__ __forceinline__ double uniform(u64 seed, u64 index) {
     return ((double)bits + 0.5) / 9007199254740992.0;
 }
 
-// Bits that order as floats do, -0 below 0.
+// Bits in the order of floats, with -0 below 0.
 static __device__ __forceinline__ u32 ordered(float x) {
     u32 bits = __float_as_uint(x);
     return bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -43,11 +43,11 @@ template <class F> static __device__ __forceinline__ double sum_all(u32 n, F of)
     return block_sum(sum);
 }
 
-// The first i < n at which the sum of of(0..=i), numbers from 0 upwards, exceeds `target`; the last i with
-// of(i) > 0 where rounding leaves none. The same in every thread.
+// The first i < n at which the sum of of(0..=i), whose terms are at least 0, exceeds `target`. If rounding
+// leaves none, the last i with of(i) > 0. The same in every thread.
 //
-// Each round cuts the range that holds it into one part a warp and keeps the part in which the sum passes the
-// target.
+// Each round divides the range that contains i into one part per warp, and continues with the part in which
+// the sum exceeds the target.
 template <class F> static __device__ __forceinline__ u32 pick(u32 n, double target, F of) {
     __shared__ double sums[SAMPLE_WARPS];
     __shared__ u32 found;
@@ -94,9 +94,9 @@ template <class F> static __device__ __forceinline__ u32 pick(u32 n, double targ
     return result;
 }
 
-// The largest key such that at least `wanted` lies in the keys from it upwards, and how much lies above it;
-// `of(i, key, amount)` says whether i counts, and what. Amounts are integers, so that their sums have no
-// order. 8 bits of the key a round.
+// The largest key such that the amounts of all keys from it upwards sum to at least `wanted`, and the sum
+// above it. `of(i, key, amount)` returns whether i counts, and its key and amount. Amounts are integers, so
+// that their sums do not depend on the order. Each round determines 8 bits of the key.
 template <class A, class F>
 static __device__ __forceinline__ u32 select_key(u32 n, A wanted, A &above, F of) {
     __shared__ A amounts[256];
@@ -128,14 +128,14 @@ static __device__ __forceinline__ u32 select_key(u32 n, A wanted, A &above, F of
     return prefix;
 }
 
-// The tokens that cut-offs leave: of those of the largest logits (as many as top_k), the likeliest ones that
-// reach top_p, without those below min_p. Equals go by their ids.
+// The tokens that pass the cut-offs: of the tokens with the largest logits (as many as top_k), the likeliest
+// ones that reach top_p, without those below min_p. Equal ones are ordered by their ids.
 struct Kept {
     const float *logits;
     float largest, temperature;
-    // Tokens above this key of the logit, or of this key and up to this id, are among the top_k,
+    // The tokens in top_k have a logit above this key, or this key and an id up to this one,
     u32 key, key_id;
-    // above this weight, or of this weight and up to this id, within top_p.
+    // and those in top_p have a weight above this one, or this weight and an id up to this one.
     u32 weight_bits, weight_id;
     float min_p;
 
@@ -146,7 +146,7 @@ struct Kept {
         return of > key || (of == key && i <= key_id);
     }
 
-    // The weight of a token that is left, 0 of others.
+    // The weight of a token that passes, and 0 for the others.
     __device__ __forceinline__ float operator()(u32 i) const {
         if (!in_top_k(i)) return 0;
         float w = weight(i);
@@ -156,13 +156,13 @@ struct Kept {
     }
 };
 
-// Weights are counted in units of 2⁻⁴⁴: those of 2¹⁹ tokens fit, and what rounds them away is far below what
-// a draw can tell.
+// Weights are counted in units of 2⁻⁴⁴, so that the sum for 2¹⁹ tokens fits. The rounding is far below what a
+// draw can resolve.
 static __device__ __forceinline__ u64 in_units(double x) { return (u64)(x * 17592186044416.0 + 0.5); }
 
-// Draws with cut-offs. Up to MOST_SORTED tokens that are left are walked as the reference does, from the
-// likeliest on, equals by their ids; more of them in the order of their ids, which gives the same
-// distribution, but not the same token.
+// Samples with cut-offs. Up to MOST_SORTED remaining tokens are visited in the order of the reference, from
+// the likeliest on, equal ones by their ids. If there are more, they are visited in the order of their ids,
+// which gives the same distribution, but not the same token.
 static __device__ __forceinline__ u32 draw_cut_off(Kept kept, u32 n, const Draw &draw) {
     __shared__ u64 sorted[MOST_SORTED];
     __shared__ u32 count, chosen;
@@ -245,9 +245,9 @@ static __device__ __forceinline__ u32 draw_cut_off(Kept kept, u32 n, const Draw 
     return chosen;
 }
 
-// For each draw a token and its log-probability under the temperature alone (at temperature 0 the lowest id
-// of the likeliest, and its log-probability at temperature 1); bad[i] = 1 where logits hold NaN, an infinity
-// above, or nothing finite. Grid: draws; 512 threads.
+// Writes for each draw a token and its log-probability under the temperature alone (at temperature 0 the
+// lowest id of the likeliest tokens, and its log-probability at temperature 1). bad[i] = 1 if logits contain
+// NaN or +infinity, or nothing finite. Grid: draws; 512 threads.
 __global__ void __launch_bounds__(SAMPLE_THREADS)
     sample(u32 *token, float *logp, u32 *bad, const float *logits, size_t vocabulary, const Draw *draws) {
     __shared__ u32 first;

@@ -1,12 +1,12 @@
-// Log-probabilities over the vocabulary and their gradient. A block of 512 threads works on a row of logits;
-// z = (logit − largest) / temperature as where tokens are drawn (a difference of quotients, which were rounded,
-// would be wrong at low temperatures). Row r's targets are tokens[first[r]..first[r + 1]]; several may share a
-// row.
+// Log-probabilities over the vocabulary, and their gradient. A block of 512 threads processes a row of
+// logits. z = (logit − largest) / temperature, as in sampling; a difference of rounded quotients would be
+// wrong at low temperatures. The targets of row r are tokens[first[r]..first[r + 1]]; several targets may
+// share a row.
 
 struct RowStatistics {
     // The largest logit.
     float largest;
-    // Σ exp(z) and Σ exp(z) · z.
+    // Σ exp(z), and Σ exp(z) · z.
     double sum, weighted;
 };
 
@@ -36,7 +36,7 @@ row_statistics(const float *row, size_t vocabulary, float temperature) {
     return {largest, block_sum((double)sum), block_sum((double)weighted)};
 }
 
-// For each target its log-probability and its row's entropy, in nats. Rows without a target are not read.
+// Writes each target's log-probability and its row's entropy, in nats. Rows without a target are not read.
 __global__ void __launch_bounds__(512) log_probs(
     float *logp, float *entropy, const float *logits, size_t vocabulary, const u32 *first, const u32 *tokens,
     float temperature) {
@@ -51,12 +51,12 @@ __global__ void __launch_bounds__(512) log_probs(
     }
 }
 
-// Bits of a set of tokens that may hold others too: tokens that agree modulo TARGET_BITS share one.
+// Bits of a set of tokens. It may contain other tokens too, since tokens that are equal modulo TARGET_BITS
+// share a bit.
 static const u32 TARGET_BITS = 16384;
 
 // Replaces the logits by dL/dlogits = (Σ dlogp at the token − probability · Σ dlogp) / temperature, times the
-// slope of the cap where logits are capped (soft_cap > 0): 1 − (logit / cap)². Rows without a target become
-// 0.
+// slope of the cap if logits are capped (soft_cap > 0): 1 − (logit / cap)². Rows without a target become 0.
 __global__ void __launch_bounds__(512) log_probs_backward(
     float *logits, size_t vocabulary, const u32 *first, const u32 *tokens, const float *dlogp,
     float temperature, float soft_cap) {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(512) log_probs_backward(
     }
     float dsum = 0;
     for (u32 i = from; i < to; i++) dsum += dlogp[i];
-    // Its barriers also stand between the writing of the bits and their reading.
+    // Its barriers also separate writing the bits from reading them.
     RowStatistics of = row_statistics(row, vocabulary, temperature);
     float factor = (float)(-(double)(dsum / temperature) / of.sum);
     float inverse_cap = soft_cap > 0 ? 1 / soft_cap : 0;

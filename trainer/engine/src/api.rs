@@ -1,4 +1,4 @@
-//! What users ask of an [`Engine`](crate::Engine), and what it answers.
+//! Requests to an [`Engine`](crate::Engine) and its replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,56 +11,56 @@ use crate::sample::Sampling;
 /// Where to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Device {
-    /// The first GPU where it works, else the CPU.
+    /// The first GPU if it works, else the CPU.
     #[default]
     Auto,
     /// This machine's processors.
     Cpu,
-    /// The GPU of this number.
+    /// The GPU with this number.
     Cuda(usize),
 }
 
-/// What the engine may use.
+/// Settings of an engine.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EngineOptions {
     /// Where to compute.
     pub device: Device,
-    /// Threads of the cpu backend; `None` takes one a processor that this process may use.
+    /// Threads of the CPU backend; `None` uses one thread for each processor that this process may use.
     pub threads: Option<usize>,
-    /// The numbers that matrix products multiply.
+    /// The number format of the operands of matrix products.
     pub dtype: Dtype,
-    /// Tokens of key/value cache for generation; `None` takes what the requests at hand need, up to a quarter of the memory.
+    /// Capacity of the key/value cache for generation, in tokens; `None` takes what the current requests need, up to a quarter of the memory.
     pub kv_tokens: Option<usize>,
     /// Maximum tokens of one training pack.
     pub pack_tokens: Option<usize>,
     /// Maximum number of sequences generated at once.
     pub max_sequences: Option<usize>,
-    /// Bytes of activations that training keeps from the forward to the backward pass; `None` takes a third of the memory that weights, gradients and moments leave.
-    /// The rest is recomputed, to the same bits.
+    /// Bytes of activations that training saves from the forward to the backward pass. `None` takes a third of the memory that weights, gradients and moments
+    /// leave. The remaining activations are recomputed, bit for bit the same.
     pub activation_bytes: Option<u64>,
-    /// Train low-rank adapters beside the weights, instead of the weights.
+    /// Train low-rank adapters instead of the weights.
     pub lora: Option<Lora>,
 }
 
-/// A prompt and the samples wanted of it.
+/// A prompt and the completions to sample for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerateRequest {
-    /// Token ids of the prompt; at least one. Computed once for all samples.
+    /// Token ids of the prompt; at least one. The prompt is computed once for all samples.
     pub prompt: Arc<[u32]>,
-    /// One completion is drawn for each seed. On the CPU a completion is a function of the weights, the prompt, the sampling and its seed, whatever else is generated with it;
-    /// on a GPU up to rounding, by which a draw may now and then fall otherwise.
+    /// One completion is sampled for each seed. On the CPU, a completion depends only on the weights, the prompt, the sampling settings and its seed, and not
+    /// on what else is generated in the same batch. On a GPU, results vary by rounding, which occasionally changes a sampled token.
     pub seeds: Vec<u64>,
-    /// How tokens are drawn.
+    /// How tokens are sampled.
     pub sampling: Sampling,
     /// Maximum tokens of a completion, the end token included.
     pub max_tokens: usize,
-    /// Token ids that end a completion; they belong to it.
+    /// Token ids that end a completion. The completion includes the one that ended it.
     pub stop_tokens: Vec<u32>,
-    /// Texts that end a completion. The token that completes one belongs to the completion; [`Completion::text`] ends before it.
+    /// Strings that end a completion. The completion includes the token that completes the string; [`Completion::text`] ends before the string.
     pub stop_strings: Vec<String>,
 }
 
-/// A finished sample.
+/// A finished completion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completion {
     /// Index of the request.
@@ -73,7 +73,7 @@ pub struct Completion {
     pub logp: Vec<f32>,
     /// Decoded text without special tokens, cut before a stop string.
     pub text: String,
-    /// Why it ended.
+    /// Why the completion ended.
     pub finish: Finish,
 }
 
@@ -81,40 +81,40 @@ pub struct Completion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finish {
-    /// A stop token or a stop string.
+    /// A stop token or a stop string was generated.
     Stop,
-    /// `max_tokens`, or the model's context.
+    /// The limit `max_tokens` or the model's context was reached.
     Length,
 }
 
-/// Given per-token numbers of every completion (groups in order, completions in order), returns `dL/dlogp` for each of their tokens in the same shape, or `None` to
-/// skip the update.
+/// A function from the per-token numbers of every completion (groups in order, completions in order) to `dL/dlogp` for each of their tokens, in the same shape.
+/// It returns `None` to skip the update.
 pub type Objective = Box<dyn FnOnce(&[TokenStats]) -> Result<Option<Vec<Vec<f32>>>, String> + Send>;
 
-/// As [`Objective`], but returns several sets of `dL/dlogp`.
+/// Like [`Objective`], but returns several sets of `dL/dlogp`.
 pub type Objectives = Box<dyn FnOnce(&[TokenStats]) -> Result<Vec<Vec<Vec<f32>>>, String> + Send>;
 
-/// One AdamW update (Loshchilov & Hutter 2019, decoupled weight decay) after clipping the gradient's global norm.
+/// Settings of one AdamW update (Loshchilov & Hutter 2019, decoupled weight decay), made after clipping the gradient's global norm.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct AdamW {
     /// Learning rate of this update.
     pub lr: f32,
-    /// Decay of the first moment.
+    /// Decay rate of the first moment.
     pub beta1: f32,
-    /// Decay of the second moment.
+    /// Decay rate of the second moment.
     pub beta2: f32,
-    /// Added to the root of the second moment.
+    /// Added to the square root of the second moment.
     pub eps: f32,
     /// Decoupled weight decay.
     pub weight_decay: f32,
-    /// Largest global gradient norm; larger gradients are scaled down to it. Infinity leaves them.
+    /// Largest global gradient norm; larger gradients are scaled down to it. Infinity disables clipping.
     pub clip_norm: f32,
 }
 
-/// What a training step did.
+/// Results of a training step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepReport {
-    /// The numbers that the objective saw.
+    /// The per-token numbers that were passed to the objective.
     pub stats: Vec<TokenStats>,
     /// Global gradient norm before clipping.
     pub grad_norm: f64,
@@ -129,18 +129,18 @@ pub struct StepReport {
 /// Facts about a loaded model.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ModelInfo {
-    /// Family: `llama`.
+    /// The model's family, such as `llama`.
     pub architecture: String,
-    /// Number of weights, a tied head counted once.
+    /// Number of weights; a tied head is counted once.
     pub parameters: u64,
     /// Longest sequence, in tokens.
     pub context: usize,
-    /// Number of token ids.
+    /// Size of the vocabulary.
     pub vocabulary: usize,
-    /// The device in words.
+    /// Description of the device.
     pub device: String,
     /// Bytes of weights, gradients and moments in memory.
     pub bytes: u64,
-    /// Number of weights of adapters, where these are what is trained.
+    /// Number of the adapters' weights; `None` if the model has no adapters.
     pub adapters: Option<u64>,
 }

@@ -1,17 +1,17 @@
-//! What goes into a forward pass and what comes back to the caller.
+//! The input of a forward pass, and the numbers that it returns to the caller.
 
 use std::sync::Arc;
 
-/// A prompt and completions of it. The prompt is computed once for all of them, forward and backward.
+/// A prompt and its completions. The forward and backward passes compute the prompt once for all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// Token ids of the prompt; at least one.
     pub prompt: Arc<[u32]>,
-    /// Token ids of each completion, its end token included; each at least one.
+    /// Token ids of each completion, its end token included; at least one token each.
     pub completions: Vec<Vec<u32>>,
 }
 
-/// Per-token numbers of one completion under the current policy at the sampling temperature; one entry a completion token.
+/// Per-token numbers of one completion under the current policy at the sampling temperature, with one entry for each of its tokens.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TokenStats {
     /// log π(yₜ | prompt, y₍<t₎), natural logarithm.
@@ -20,11 +20,11 @@ pub struct TokenStats {
     pub entropy: Vec<f32>,
 }
 
-/// Queries of one sequence in a packed batch, and the key/value rows that they see.
+/// The queries of one sequence in a packed batch, and the key/value rows that they attend to.
 ///
-/// The rows of `kv`, concatenated in order, are the sequence's positions `0..n`; the batch's tokens `q_start..q_start + q_len` are its
-/// last `q_len` positions. Query `j` sees the first `n - q_len + j + 1` of those rows (fewer under a sliding window). So one description serves a decode
-/// step (`q_len` 1), a chunk of a prompt, a packed training sequence, and completions that share their prompt's rows.
+/// The rows of `kv`, concatenated in order, are the sequence's positions `0..n`. The batch's tokens `q_start..q_start + q_len` are its last `q_len` positions.
+/// Query `j` attends to the first `n - q_len + j + 1` of those rows (fewer under a sliding window). The same type thus describes a decode step (`q_len` 1), a
+/// chunk of a prompt, a packed training sequence, and completions that share their prompt's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// First token of the batch that belongs to the span.
@@ -40,17 +40,17 @@ pub struct Span {
 pub struct Batch {
     /// Token ids.
     pub tokens: Vec<u32>,
-    /// Position of each token in its sequence, for rope.
+    /// Position of each token in its sequence, for the rotary embedding.
     pub positions: Vec<u32>,
     /// Row of the key/value store that each token's key and value are written to.
     pub rows: Vec<usize>,
-    /// Who attends to whom. Covers every token exactly once.
+    /// The spans. Every token is in exactly one.
     pub spans: Vec<Span>,
 }
 
 impl Batch {
-    /// Whether the batch fits together: every token in exactly one span, spans no longer than what they attend to, rows inside a store of `store_rows`.
-    /// The error says what is wrong.
+    /// Checks that the batch is consistent: every token is in exactly one span, no span is longer than its keys, and all rows are below `store_rows`. The error
+    /// states what is wrong.
     pub fn check(&self, store_rows: usize) -> Result<(), String> {
         let tokens = self.tokens.len();
         if self.positions.len() != tokens || self.rows.len() != tokens {
@@ -86,7 +86,7 @@ impl Batch {
             }
             if span.kv.iter().map(|(_, n)| n).sum::<usize>() < span.q_len {
                 return Err(format!(
-                    "a span of {} tokens sees fewer keys than its own",
+                    "a span of {} tokens has fewer keys than tokens",
                     span.q_len
                 ));
             }

@@ -1,6 +1,6 @@
-//! A model's `config.json` or GGUF metadata, as the sizes and flags that the one decoder is built from.
+//! A model's sizes and flags, from its `config.json` or GGUF metadata. The one decoder is built from them.
 //!
-//! Field names are those of Hugging Face's `config.json`. Every number is checked before anything is sized by it.
+//! Field names are those of Hugging Face's `config.json`. Every number is checked before it determines the size of anything.
 
 mod json;
 mod known;
@@ -9,24 +9,24 @@ mod tests;
 
 pub use known::{known, known_names};
 
-/// Families whose decoders the flags of [`ModelConfig`] describe.
+/// The supported families. The flags of [`ModelConfig`] describe their decoders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// Llama 2, Llama 3, SmolLM and others of `model_type` `llama`.
     Llama,
     /// Qwen2 and Qwen2.5: Llama with a bias on queries, keys and values.
     Qwen2,
-    /// The dense Qwen3: Llama with norms of queries and keys.
+    /// The dense Qwen3 models: Llama with norms of queries and keys.
     Qwen3,
     /// The text part of Gemma 3.
     Gemma3,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 4] = [Self::Llama, Self::Qwen2, Self::Qwen3, Self::Gemma3];
 
-    /// `general.architecture` in GGUF; `model_type` in `config.json` is the same but for Gemma's `gemma3_text`.
+    /// The value of `general.architecture` in GGUF. `model_type` in `config.json` is the same, except for Gemma's `gemma3_text`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Llama => "llama",
@@ -49,7 +49,7 @@ impl Family {
             })
     }
 
-    /// What sets the family's blocks apart.
+    /// The differences of the family's blocks from those of others.
     pub fn flags(self) -> Flags {
         let gemma = self == Self::Gemma3;
         Flags {
@@ -67,12 +67,12 @@ impl Family {
     }
 }
 
-/// The function that a feed-forward block's gate goes through.
+/// The activation function of a feed-forward block's gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// `x · σ(x)`.
     Silu,
-    /// GELU by its approximation with tanh, PyTorch's `gelu_pytorch_tanh`.
+    /// GELU by its tanh approximation, PyTorch's `gelu_pytorch_tanh`.
     GeluTanh,
 }
 
@@ -86,56 +86,56 @@ impl Activation {
     }
 }
 
-/// What the blocks of one family have and those of another have not.
+/// Features in which the families' blocks differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags {
     /// Queries, keys and values have a bias.
     pub qkv_bias: bool,
-    /// Each head's query and key goes through an RMS norm before it is rotated.
+    /// Each head's query and key goes through an RMS norm before its rotation.
     pub qk_norm: bool,
-    /// A norm behind attention and one behind the feed-forward block, beside those before them.
+    /// There are norms after attention and after the feed-forward block, in addition to those before.
     pub sandwich_norms: bool,
-    /// Norms multiply by 1 + w, w being the stored weight.
+    /// Norms multiply by 1 + w, where w is the stored weight.
     pub unit_offset_norms: bool,
-    /// Embedded tokens are multiplied by √hidden_size.
+    /// Token embeddings are multiplied by √hidden_size.
     pub scaled_embedding: bool,
-    /// Of the feed-forward block's gate.
+    /// Activation of the feed-forward block's gate.
     pub activation: Activation,
 }
 
-/// Changes to the rotary frequencies.
+/// Scaling of the rotary frequencies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RopeScaling {
-    /// All rotations are `factor` times slower (`rope_type` `linear`).
+    /// All rotations are slower by `factor` (`rope_type` `linear`).
     Linear {
-        /// Positive.
+        /// A positive number.
         factor: f32,
     },
-    /// Slow rotations are stretched (`rope_type` `llama3`).
+    /// Slow rotations are slowed further (`rope_type` `llama3`).
     Llama3(Llama3Rope),
 }
 
-/// Llama 3.1's stretching of slow rotations.
+/// Llama 3.1's scaling of slow rotations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Llama3Rope {
-    /// Slow rotations are this many times slower.
+    /// The factor by which slow rotations are slowed.
     pub factor: f32,
-    /// Rotations with fewer turns than this over the original context are slowed in full.
+    /// Rotations with fewer turns than this over the original context are slowed by the full factor.
     pub low_freq_factor: f32,
-    /// Rotations with more turns than this over the original context stay as they are.
+    /// Rotations with more turns than this over the original context are unchanged.
     pub high_freq_factor: f32,
-    /// Context of the model before the stretching.
+    /// Context of the model before the scaling.
     pub original_max_position_embeddings: usize,
 }
 
-/// Layers whose attention reaches back over a window only.
+/// Sliding-window attention.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sliding {
-    /// Tokens that a token sees, itself included.
+    /// Number of tokens that a token attends to, itself included.
     pub window: usize,
-    /// Whether each layer is such a layer.
+    /// For each layer, whether it has a sliding window.
     pub layers: Vec<bool>,
-    /// Base of these layers' rotary embedding, which is then not scaled; `None` where they turn as the other layers do.
+    /// Base of these layers' rotary embedding, which is then not scaled. `None` if they use that of the other layers.
     pub rope_theta: Option<f32>,
 }
 
@@ -144,9 +144,9 @@ pub struct Sliding {
 pub struct ModelConfig {
     /// The family, which decides the architecture's name in files.
     pub family: Family,
-    /// What sets its blocks apart.
+    /// Features of the family's blocks.
     pub flags: Flags,
-    /// Number of token ids; rows of the embedding.
+    /// Size of the vocabulary; rows of the embedding.
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
@@ -156,9 +156,9 @@ pub struct ModelConfig {
     pub num_hidden_layers: usize,
     /// Heads of queries.
     pub num_attention_heads: usize,
-    /// Heads of keys and values; divides the heads of queries.
+    /// Heads of keys and values; a divisor of the number of query heads.
     pub num_key_value_heads: usize,
-    /// Width of a head; even.
+    /// Width of a head; an even number.
     pub head_dim: usize,
     /// Longest sequence, in tokens.
     pub max_position_embeddings: usize,
@@ -166,28 +166,28 @@ pub struct ModelConfig {
     pub rms_norm_eps: f32,
     /// Base of the rotary embedding.
     pub rope_theta: f32,
-    /// Changes to the rotary frequencies.
+    /// Scaling of the rotary frequencies.
     pub rope_scaling: Option<RopeScaling>,
-    /// Layers that see a window only.
+    /// Sliding-window attention, if some layers have it.
     pub sliding: Option<Sliding>,
-    /// Scores are divided by its square root; [`ModelConfig::head_dim`] in most families.
+    /// Attention scores are divided by its square root. It equals [`ModelConfig::head_dim`] in most families.
     pub query_pre_attn_scalar: f32,
-    /// Scores become `cap · tanh(score / cap)`.
+    /// If set, attention scores become `cap · tanh(score / cap)`.
     pub attn_logit_softcapping: Option<f32>,
-    /// Logits become `cap · tanh(logit / cap)`.
+    /// If set, logits become `cap · tanh(logit / cap)`.
     pub final_logit_softcapping: Option<f32>,
-    /// The head's matrix is the embedding's.
+    /// Whether the head's matrix is the embedding.
     pub tie_word_embeddings: bool,
-    /// Token that begins a text.
+    /// The token at the beginning of a text.
     pub bos_token_id: Option<u32>,
-    /// Tokens that end a text.
+    /// The tokens that end a text.
     pub eos_token_ids: Vec<u32>,
-    /// Token that fills up a batch; its meaning is for other programs.
+    /// The token that pads a batch. The engine does not use it.
     pub pad_token_id: Option<u32>,
 }
 
 impl ModelConfig {
-    /// Rotations of a head's pairs in radians a position, `head_dim / 2` of them. The arithmetic is f32, as `transformers` does it.
+    /// Rotation of each of a head's `head_dim / 2` pairs, in radians per position. The arithmetic is f32, as in `transformers`.
     pub fn rope_frequencies(&self) -> Vec<f32> {
         let plain = self.plain_frequencies(self.rope_theta);
         match self.rope_scaling {
@@ -197,7 +197,7 @@ impl ModelConfig {
         }
     }
 
-    /// Those of the layers that see a window only, where they have a base of their own.
+    /// The rotations of the sliding-window layers, if these have a base of their own.
     pub fn sliding_rope_frequencies(&self) -> Option<Vec<f32>> {
         let theta = self.sliding.as_ref()?.rope_theta?;
         Some(self.plain_frequencies(theta).collect())
@@ -210,7 +210,7 @@ impl ModelConfig {
             .map(move |i| 1.0 / theta.powf(i as f32 / width as f32))
     }
 
-    /// Every weight by its Hugging Face name, with its shape (rows × columns: a matrix maps a vector of its columns' number to its rows').
+    /// Every weight's Hugging Face name and shape (rows × columns: a matrix maps vectors of length columns to vectors of length rows).
     pub fn tensor_shapes(&self) -> Vec<(String, Vec<usize>)> {
         let hidden = self.hidden_size;
         let queries = self.num_attention_heads * self.head_dim;
@@ -237,7 +237,7 @@ impl ModelConfig {
                 add("self_attn.k_norm.weight", &[self.head_dim]);
             }
             add("self_attn.o_proj.weight", &[hidden, queries]);
-            // Behind attention where there are norms behind, before the feed-forward block elsewhere.
+            // The norm after attention in families with sandwich norms, and otherwise the norm before the feed-forward block.
             add("post_attention_layernorm.weight", &[hidden]);
             if self.flags.sandwich_norms {
                 add("pre_feedforward_layernorm.weight", &[hidden]);
@@ -254,7 +254,7 @@ impl ModelConfig {
         shapes
     }
 
-    /// Number of weights, a tied head counted once.
+    /// Number of weights; a tied head is counted once.
     pub fn parameters(&self) -> u64 {
         self.tensor_shapes()
             .iter()
@@ -262,7 +262,7 @@ impl ModelConfig {
             .sum()
     }
 
-    /// Refuses sizes that no model has, so that products of them cannot overflow and nothing absurd is allocated.
+    /// Rejects sizes that no model has, so that products of them cannot overflow and no absurd allocation is made.
     pub(crate) fn check(&self) -> Result<(), String> {
         within("vocab_size", self.vocab_size, 1 << 22)?;
         within("hidden_size", self.hidden_size, 1 << 16)?;
@@ -293,7 +293,7 @@ impl ModelConfig {
         }
         if !(self.rms_norm_eps > 0.0 && self.rms_norm_eps < 1.0) {
             return Err(format!(
-                "`rms_norm_eps` is {}; it lies between 0 and 1",
+                "`rms_norm_eps` is {}; it must lie between 0 and 1",
                 self.rms_norm_eps
             ));
         }
@@ -341,7 +341,7 @@ impl ModelConfig {
 }
 
 impl Llama3Rope {
-    /// A rotation after the stretching.
+    /// The scaled rotation.
     fn stretched(&self, frequency: f32) -> f32 {
         let original = self.original_max_position_embeddings as f32;
         let wavelength = 2.0 * std::f32::consts::PI / frequency;
@@ -366,29 +366,30 @@ impl Llama3Rope {
         positive("rope_scaling.low_freq_factor", self.low_freq_factor)?;
         positive("rope_scaling.high_freq_factor", self.high_freq_factor)?;
         if self.high_freq_factor <= self.low_freq_factor {
-            return Err("the `high_freq_factor` of `rope_scaling` is the greater one".into());
+            return Err("the `high_freq_factor` of `rope_scaling` must be greater than its `low_freq_factor`".into());
         }
         Ok(())
     }
 }
 
-/// The token that fills up a batch. Nothing in the engine asks for it, so where early conversions name -1, or a token that the vocabulary does not have, there is
-/// none.
+/// The padding token. The engine does not use it, so -1 (in early conversions) or a token outside the vocabulary means that there is none.
 pub(crate) fn padding(id: i64, vocab_size: usize) -> Option<u32> {
     let id = u32::try_from(id).ok()?;
     ((id as usize) < vocab_size).then_some(id)
 }
 
-/// No model has more layers.
+/// Maximum number of layers; no model has more.
 pub(crate) const MAX_LAYERS: usize = 1 << 10;
-/// No model has a longer context.
+/// Maximum context; no model has a longer one.
 const MAX_POSITIONS: usize = 1 << 26;
 
-pub(crate) fn within(name: &str, value: usize, most: usize) -> Result<(), String> {
-    if (1..=most).contains(&value) {
+pub(crate) fn within(name: &str, value: usize, max: usize) -> Result<(), String> {
+    if (1..=max).contains(&value) {
         Ok(())
     } else {
-        Err(format!("`{name}` is {value}; it lies between 1 and {most}"))
+        Err(format!(
+            "`{name}` is {value}; it must lie between 1 and {max}"
+        ))
     }
 }
 
@@ -396,7 +397,7 @@ fn base(name: &str, value: f32) -> Result<(), String> {
     if value >= 1.0 && value.is_finite() {
         Ok(())
     } else {
-        Err(format!("`{name}` is {value}; it is at least 1"))
+        Err(format!("`{name}` is {value}; it must be at least 1"))
     }
 }
 
@@ -404,6 +405,6 @@ fn positive(name: &str, value: f32) -> Result<(), String> {
     if value > 0.0 && value.is_finite() {
         Ok(())
     } else {
-        Err(format!("`{name}` is {value}; it is positive"))
+        Err(format!("`{name}` is {value}; it must be positive"))
     }
 }

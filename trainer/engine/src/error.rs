@@ -1,23 +1,23 @@
-//! Why the engine could not do something.
+//! The engine's errors.
 
-/// An error of the engine: what happened, to what, and what to do.
+/// An error of the engine. The message states what happened, to what, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A model's file cannot be read or is not what it says it is.
+    /// A model's file cannot be read or does not have the expected content.
     #[error("{path}: {reason}")]
     Model {
         /// The file or folder.
         path: std::path::PathBuf,
-        /// What is wrong with it, and the remedy.
+        /// What is wrong with it, and how to fix it.
         reason: String,
     },
-    /// A request that cannot be served as it is.
+    /// A request that cannot be served.
     #[error("{0}")]
     Request(String),
-    /// The device is missing, or does not have what the work needs.
+    /// The device is missing or lacks something that the work needs.
     #[error("{0}")]
     Device(String),
-    /// The objective refused the log-probabilities, or something became not finite.
+    /// The objective rejected the log-probabilities, or a number is not finite.
     #[error("{0}")]
     Numeric(String),
     /// A file could not be written or read.
@@ -25,12 +25,12 @@ pub enum EngineError {
     Io {
         /// The file.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// The worker thread is gone.
     #[error(
-        "the engine's worker thread has stopped; the error that stopped it was reported to the call before"
+        "the engine's worker thread has stopped; the error that stopped it was reported to the previous call"
     )]
     Stopped,
 }

@@ -1,6 +1,6 @@
-//! Model, text, inference and training step of the trainer; backends cpu and cuda.
+//! The trainer's engine: models, text, inference and training steps, on the `cpu` and `cuda` backends.
 //!
-//! Knows neither HTTP nor rewards. [`Engine`] is the whole of it for its users: a handle on the one thread that owns the device.
+//! The crate knows neither HTTP nor rewards. Its users need only [`Engine`], a handle on the one thread that owns the device.
 
 pub mod api;
 pub mod backend;

@@ -1,6 +1,6 @@
-//! A model's files → its configuration, its text side, and its weights in f32 under their Hugging Face names.
+//! Reads a model's files: its configuration, its text side, and its weights in f32 under their Hugging Face names.
 //!
-//! The files may be anyone's: lengths are held against the files' sizes and shapes against the configuration before memory is taken for them.
+//! The files may be untrusted. Lengths are checked against the files' sizes, and shapes against the configuration, before memory is allocated for them.
 
 pub(crate) mod random;
 mod stored;
@@ -22,22 +22,22 @@ pub use stored::Stored;
 /// A weight: row-major values and their shape.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tensor {
-    /// Sizes, outermost first; a matrix is rows × columns and maps a vector of its columns' number to its rows'.
+    /// Sizes, outermost first. A matrix is rows × columns and maps vectors of length columns to vectors of length rows.
     pub shape: Vec<usize>,
     /// As many values as the product of the shape.
     pub data: Vec<f32>,
 }
 
-/// Weights by Hugging Face name; exactly those of [`ModelConfig::tensor_shapes`], in those shapes, once loaded.
+/// Weights by Hugging Face name. Once loaded, they are exactly those of [`ModelConfig::tensor_shapes`], in those shapes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Weights {
     /// Name → weight.
     pub tensors: BTreeMap<String, Tensor>,
 }
 
-/// Where a model's weights come from.
+/// A source of a model's weights.
 pub trait TensorSource {
-    /// The values of the weight of this Hugging Face name, row-major, where it has exactly this shape. Each is taken once.
+    /// Returns the values of a weight by its Hugging Face name, row-major, if it has exactly this shape. Each weight can be taken once.
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError>;
 }
 
@@ -61,7 +61,7 @@ fn missing(name: &str) -> EngineError {
     ))
 }
 
-/// A model as its files describe it.
+/// A model read from its files.
 pub struct Loaded<W = Weights> {
     /// Sizes and flags.
     pub config: ModelConfig,
@@ -77,7 +77,7 @@ pub fn open(path: &Path) -> Result<Loaded, EngineError> {
         config,
         weights: mut stored,
         text,
-    } = unread(path)?;
+    } = open_stored(path)?;
     let mut weights = Weights::default();
     for (name, shape) in config.tensor_shapes() {
         let data = stored.take(&name, &shape)?;
@@ -90,8 +90,8 @@ pub fn open(path: &Path) -> Result<Loaded, EngineError> {
     })
 }
 
-/// The same with the weights still in their files.
-pub fn unread(path: &Path) -> Result<Loaded<Stored>, EngineError> {
+/// Like [`open`], but the weights stay in their files until they are taken.
+pub fn open_stored(path: &Path) -> Result<Loaded<Stored>, EngineError> {
     match files(path)? {
         Files::Folder => {
             let config = folder_config(path)?;
@@ -115,7 +115,7 @@ pub fn unread(path: &Path) -> Result<Loaded<Stored>, EngineError> {
     }
 }
 
-/// Sizes and flags of such a model, without its weights.
+/// Reads such a model's sizes and flags without its weights.
 pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
     match files(path)? {
         Files::Folder => folder_config(path),
@@ -125,7 +125,7 @@ pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
     }
 }
 
-/// Configuration and text side of such a model, without its weights.
+/// Reads such a model's configuration and text side without its weights.
 pub fn text(path: &Path) -> Result<(ModelConfig, Text), EngineError> {
     match files(path)? {
         Files::Folder => {
@@ -140,11 +140,11 @@ pub fn text(path: &Path) -> Result<(ModelConfig, Text), EngineError> {
     }
 }
 
-/// What a model's path holds.
+/// The kind of a model's path.
 enum Files {
     /// A Hugging Face folder.
     Folder,
-    /// This file.
+    /// A GGUF file at this path.
     Gguf(PathBuf),
 }
 
@@ -181,7 +181,7 @@ fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {
         (Some(file), true) => Ok(file),
         (Some(_), false) => Err(wrong(
             folder,
-            "holds several GGUF files; name the one that is meant".into(),
+            "holds several GGUF files; give the path of one of them".into(),
         )),
         (None, _) => Err(wrong(
             folder,
@@ -210,7 +210,7 @@ fn folder_config(folder: &Path) -> Result<ModelConfig, EngineError> {
     Ok(config)
 }
 
-/// A weight's name without what says that it is of the text part of a model that also sees.
+/// A weight's name without the prefix for the text part of a multimodal model.
 fn text_name(stored: &str) -> String {
     for (theirs, ours) in [
         ("language_model.model.", "model."),
@@ -224,7 +224,7 @@ fn text_name(stored: &str) -> String {
     stored.to_owned()
 }
 
-/// The files that an index of a sharded checkpoint names.
+/// The files listed in the index of a sharded checkpoint.
 fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let parsed: Value = serde_json::from_str(&read_text(index)?)
         .map_err(|e| wrong(index, format!("not valid JSON: {e}")))?;

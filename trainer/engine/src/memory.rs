@@ -1,10 +1,10 @@
-//! How much memory the process may count on.
+//! How much memory the process may use.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes of the machine's memory, or of the tightest limit of the control groups that the process is in; `None` where the system does not say. Unlike what is
-/// free at the moment, it is the same from run to run, and so is what is planned by it.
+/// Bytes of the machine's memory, or of the tightest limit of the process's control groups if that is lower; `None` if the system does not report it. Unlike
+/// the memory that is free at the moment, it is the same from run to run, and so are the plans based on it.
 pub fn total() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text
@@ -20,13 +20,12 @@ pub fn total() -> Option<u64> {
         .min()
 }
 
-/// The least limit of the groups in `groups`, as /proc/self/cgroup lists them, and of the groups that those are in. `root` is where their hierarchies are
-/// mounted.
+/// The lowest limit of the groups in `groups`, in the format of /proc/self/cgroup, and of their parent groups. Their hierarchies are mounted under `root`.
 fn limit(groups: &str, root: &Path) -> Option<u64> {
     groups
         .lines()
         .filter_map(|line| {
-            // "hierarchy:controllers:path", where version 2 has no controllers.
+            // The format is "hierarchy:controllers:path"; in version 2 the controllers are empty.
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
             let (mount, file) = match controllers {
                 "" => (root.to_owned(), "memory.max"),
@@ -35,7 +34,7 @@ fn limit(groups: &str, root: &Path) -> Option<u64> {
                 }
                 _ => return None,
             };
-            // In a container the path may be that of outside; what is mounted is then the group itself.
+            // In a container, the path may be the one seen from outside. The mount point is then the group itself.
             Path::new(path)
                 .ancestors()
                 .filter_map(|group| {
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_of_the_groups_counts() {
+    fn the_tightest_limit_of_the_groups_and_their_parents_is_used() {
         let root = tree(&[
             ("user/job/memory.max", "max\n"),
             ("user/memory.max", "4096\n"),
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_has_a_hierarchy_for_memory() {
+    fn version_1_limits_are_read_from_the_memory_hierarchy() {
         let root = tree(&[
             ("memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("memory/job/memory.limit_in_bytes", "8192\n"),
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_says_what_it_has() {
+    fn this_machine_reports_its_memory() {
         assert!(total().is_some_and(|bytes| bytes > 1 << 28));
     }
 }

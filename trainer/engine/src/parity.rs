@@ -1,7 +1,7 @@
-//! A checkpoint's logits beside those of candle-transformers, a second and independent implementation: for `rapid doctor`.
+//! Comparison of a checkpoint's logits with those of candle-transformers, an independent implementation. For `rapid doctor`.
 //!
-//! Both read the same weights in f32, so what is compared is the forward pass: a family's flag that is read wrongly, or weights in another order,
-//! shows here however well the model still seems to speak.
+//! Both implementations read the same weights in f32, so the forward passes are compared. A family's flag that is read wrongly, or weights in a wrong order,
+//! shows here even if the model still produces plausible text.
 
 mod candle;
 pub mod device;
@@ -16,27 +16,27 @@ use crate::error::EngineError;
 use crate::load::{self, Weights};
 use crate::model::Model;
 
-/// How far the two are apart after the last token of a text.
+/// Difference of the two implementations after the last token of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parity {
     /// Length of the text, in tokens.
     pub tokens: usize,
     /// The largest difference of two logits of one token.
     pub difference: f32,
-    /// The largest absolute logit, against which the difference is to be read.
+    /// The largest absolute logit, to which the difference is relative.
     pub magnitude: f32,
-    /// Whether both find the same token likeliest.
+    /// Whether both have the same likeliest token.
     pub same_choice: bool,
 }
 
-/// Windows up to this are passed in the comparison, which takes a second implementation seconds; longer ones are not reached.
+/// Longest window that the comparison exceeds. The second implementation then takes seconds; longer windows are not exceeded.
 const LONGEST_WINDOW: usize = 2048;
 
-/// Loads a model twice, on the CPU with `threads` threads, and compares the logits after a short text. Where layers see a window only, the text is repeated until it is
-/// longer than that.
+/// Loads a model twice, on the CPU with `threads` threads, and compares the logits after a short text. In models with sliding windows, the text is repeated
+/// until it is longer than the window.
 ///
 /// # Errors
-/// Where the model cannot be loaded, or candle refuses its configuration.
+/// If the model cannot be loaded, or candle rejects its configuration.
 pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Parity, EngineError> {
     let loaded = load::open(path)?;
     let once = loaded
@@ -46,7 +46,7 @@ pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Pa
         .map_err(EngineError::Request)?;
     if once.is_empty() {
         return Err(EngineError::Request(
-            "a text of no tokens has no logits to compare".into(),
+            "the text has no tokens, so there are no logits to compare".into(),
         ));
     }
     let window = loaded
@@ -55,8 +55,8 @@ pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Pa
         .as_ref()
         .map_or(0, |sliding| sliding.window);
     let window = if window > LONGEST_WINDOW { 0 } else { window };
-    let wanted = (window + once.len()).min(loaded.config.max_position_embeddings);
-    let tokens: Vec<u32> = once.iter().copied().cycle().take(wanted).collect();
+    let length = (window + once.len()).min(loaded.config.max_position_embeddings);
+    let tokens: Vec<u32> = once.iter().copied().cycle().take(length).collect();
     let theirs = candle_logits(&loaded.config, &loaded.weights, &tokens).map_err(|error| EngineError::Model {
         path: path.to_owned(),
         reason: format!("candle-transformers cannot compute this model, so there is nothing to compare with: {error}"),
@@ -74,7 +74,7 @@ fn compare(ours: &[f32], theirs: &[f32], tokens: usize) -> Parity {
             .map(|(token, _)| token)
     };
     let largest = |values: &mut dyn Iterator<Item = f32>| values.map(f32::abs).fold(0.0, f32::max);
-    // `max` ignores what is not a number; a model that gives one is not in parity with anything.
+    // `max` ignores NaN, but a model with a NaN among its logits does not agree with anything.
     let finite =
         ours.len() == theirs.len() && ours.iter().chain(theirs).all(|logit| logit.is_finite());
     let difference = largest(&mut ours.iter().zip(theirs).map(|(a, b)| a - b));
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_and_another_choice_are_seen() {
+    fn a_difference_and_another_choice_are_detected() {
         let same = compare(&[1.0, 2.0], &[1.0, 2.0], 1);
         assert_eq!(
             (same.difference, same.magnitude, same.same_choice),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_in_parity_with_nothing() {
+    fn a_nan_agrees_with_nothing() {
         assert_eq!(
             compare(&[f32::NAN, 1.0], &[0.0, 1.0], 1).difference,
             f32::INFINITY

@@ -1,11 +1,11 @@
-//! Random numbers: for weights of a model without training, and for sketches.
+//! Random numbers for sketches and for the weights of untrained models.
 
-/// SplitMix64 (Steele, Lea & Flood 2014): numbers that are the same on every machine.
+/// SplitMix64 (Steele, Lea & Flood 2014). It gives the same numbers on every machine.
 #[derive(Debug, Clone)]
 pub struct SplitMix(pub u64);
 
 impl SplitMix {
-    /// The next number; all 64 bits are usable.
+    /// The next number; all 64 bits are random.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

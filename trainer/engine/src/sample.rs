@@ -1,28 +1,28 @@
 //! Temperature, cut-offs, seeds and log-probabilities of sampled tokens.
 //!
-//! [`draw`] is the reference that every backend's sampler answers to. It takes no state: the random number of a sample's `index`-th token is a
-//! function of the sample's seed and that index ([`uniform`]), so a completion does not depend on what is generated beside it, and a sample that was
-//! interrupted goes on as if it had not been.
+//! [`draw`] is the reference for every backend's sampler. It is stateless: the random number for a sample's `index`-th token is a function of the sample's seed
+//! and that index ([`uniform`]). A completion therefore does not depend on what is generated beside it, and a preempted sample continues as if it had not been
+//! preempted.
 
 use serde::{Deserialize, Serialize};
 
-/// The lowest temperature that is not 0. Far below it, its inverse is no f32; at it, hardly anything but the likeliest token is drawn.
+/// The lowest temperature besides 0. The inverse of a far lower one is not an f32. At this temperature hardly any token but the likeliest is sampled.
 pub const MIN_TEMPERATURE: f32 = 1e-6;
 
-/// How the next token is drawn.
+/// How the next token is sampled.
 ///
-/// Cut-offs apply after the temperature, in the order top-k, top-p, min-p. The log-probability that is returned with a token is that of the
-/// distribution under `temperature` alone, so with a cut-off it is not the distribution sampled from: training refuses them.
+/// Cut-offs apply after the temperature, in the order top-k, top-p, min-p. The log-probability returned with a token is that of the distribution under
+/// `temperature` alone. With a cut-off, this is not the distribution sampled from, so training rejects cut-offs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampling {
-    /// 0 takes the likeliest token, the lowest id among equals; its log-probability is then that at temperature 1. Else at least [`MIN_TEMPERATURE`].
+    /// 0 selects the likeliest token, the lowest id among equals; its log-probability is then the one at temperature 1. Otherwise at least [`MIN_TEMPERATURE`].
     pub temperature: f32,
-    /// Keep the likeliest `top_k` tokens; 0 keeps all.
+    /// Keep only the `top_k` likeliest tokens; 0 keeps all.
     pub top_k: usize,
-    /// Keep the likeliest tokens whose probabilities first reach `top_p`; 1 keeps all.
+    /// Keep the shortest list of likeliest tokens whose probabilities sum to at least `top_p`; 1 keeps all.
     pub top_p: f32,
-    /// Keep tokens at least `min_p` times as likely as the likeliest; 0 keeps all.
+    /// Keep only tokens at least `min_p` times as likely as the likeliest; 0 keeps all.
     pub min_p: f32,
 }
 
@@ -38,7 +38,7 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// The likeliest token each time.
+    /// Selects the likeliest token each time.
     pub fn greedy() -> Self {
         Self {
             temperature: 0.0,
@@ -46,12 +46,12 @@ impl Sampling {
         }
     }
 
-    /// Whether tokens are drawn from a part of the vocabulary only.
+    /// Whether a cut-off restricts the tokens that can be sampled.
     pub fn has_cutoff(&self) -> bool {
         self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0
     }
 
-    /// Refuses settings out of range; the error names the setting and its range.
+    /// Rejects settings out of range; the error names the setting and its range.
     pub fn check(&self) -> Result<(), String> {
         let Self {
             temperature,
@@ -62,53 +62,55 @@ impl Sampling {
         let greedy = temperature == 0.0;
         if !greedy && !divides(temperature) {
             return Err(format!(
-                "the sampling temperature is {temperature}; it is 0 or a number from {MIN_TEMPERATURE:e} upwards"
+                "the sampling temperature is {temperature}; give 0 or a number of at least {MIN_TEMPERATURE:e}"
             ));
         }
         if !(top_p > 0.0 && top_p <= 1.0) {
-            return Err(format!("top_p is {top_p}; it lies above 0 and up to 1"));
+            return Err(format!(
+                "top_p is {top_p}; give a number above 0 and at most 1"
+            ));
         }
         if !(0.0..=1.0).contains(&min_p) {
-            return Err(format!("min_p is {min_p}; it lies between 0 and 1"));
+            return Err(format!("min_p is {min_p}; give a number from 0 to 1"));
         }
         Ok(())
     }
 }
 
-/// Whether logits can be divided by a temperature.
+/// Whether logits can be divided by this temperature.
 pub(crate) fn divides(temperature: f32) -> bool {
     (MIN_TEMPERATURE..=f32::MAX).contains(&temperature)
 }
 
-/// How the token after a row of the batch is drawn. The same draw from the same logits gives the same token, whatever is drawn beside it.
+/// How the token after a row of the batch is sampled. The same draw from the same logits gives the same token, whatever else is sampled in the batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Draw {
     /// Temperature and cut-offs.
     pub sampling: Sampling,
     /// The sample's seed.
     pub seed: u64,
-    /// Number of the token in its completion, from 0: the counter of the sample's random stream.
+    /// Index of the token in its completion, from 0: the counter of the sample's random stream.
     pub index: u64,
 }
 
-/// A drawn token.
+/// A sampled token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampled {
     /// Token id.
     pub token: u32,
-    /// Its log-probability under the temperature alone; at temperature 0, that at temperature 1.
+    /// Its log-probability under the temperature alone; at temperature 0, the one at temperature 1.
     pub logp: f32,
 }
 
-/// The logits held a NaN, an infinity above, or nothing but infinities below.
+/// The logits contain a NaN, +∞, or only −∞.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the model's logits are not finite; a learning rate that is too high is the usual cause")]
 pub struct NotFinite;
 
-/// Draws a token from one row of logits.
+/// Samples a token from one row of logits.
 ///
-/// The row is walked in order of token ids (with a cut-off: of falling probability, then of ids) and the first token whose cumulated weight exceeds
-/// `uniform · total` is taken. Weights are f32 exponentials, sums are f64 in that same order.
+/// Tokens are visited in order of their ids (with a cut-off: by falling probability, then by id). The first token whose cumulated weight exceeds `uniform ·
+/// total` is returned. Weights are f32 exponentials; sums are f64 in that same order.
 pub fn draw(logits: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
     let (best, max) = likeliest(logits)?;
     let sampling = &draw.sampling;
@@ -119,9 +121,13 @@ pub fn draw(logits: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
     let token = if greedy {
         best
     } else if sampling.has_cutoff() {
-        let kept = cut_off(logits, sampling, weight);
-        let total: f64 = kept.iter().map(|&(_, w)| f64::from(w)).sum();
-        pick(kept.into_iter(), uniform(draw.seed, draw.index) * total).unwrap_or(best)
+        let candidates = cut_off(logits, sampling, weight);
+        let total: f64 = candidates.iter().map(|&(_, w)| f64::from(w)).sum();
+        pick(
+            candidates.into_iter(),
+            uniform(draw.seed, draw.index) * total,
+        )
+        .unwrap_or(best)
     } else {
         let weights = (0..).zip(logits.iter().map(|&l| weight(l)));
         pick(weights, uniform(draw.seed, draw.index) * total).unwrap_or(best)
@@ -133,7 +139,7 @@ pub fn draw(logits: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
     })
 }
 
-/// The largest logit, with the lowest id that has it.
+/// The largest logit, and the lowest id that has it.
 fn likeliest(logits: &[f32]) -> Result<(u32, f32), NotFinite> {
     let (mut best, mut max) = (0, f32::NEG_INFINITY);
     for (id, &logit) in (0..).zip(logits) {
@@ -150,7 +156,7 @@ fn likeliest(logits: &[f32]) -> Result<(u32, f32), NotFinite> {
     }
 }
 
-/// The first token whose cumulated weight exceeds the target; the last one with any weight where rounding leaves none.
+/// The first token whose cumulated weight exceeds the target. If rounding leaves none, the last one with a positive weight.
 fn pick(weights: impl Iterator<Item = (u32, f32)>, target: f64) -> Option<u32> {
     let mut cumulated = 0.0;
     let mut last = None;
@@ -166,39 +172,39 @@ fn pick(weights: impl Iterator<Item = (u32, f32)>, target: f64) -> Option<u32> {
     last
 }
 
-/// Tokens that the cut-offs leave, with their weights, likeliest first; at least one.
+/// Tokens that pass the cut-offs, with their weights, likeliest first; at least one.
 fn cut_off(logits: &[f32], sampling: &Sampling, weight: impl Fn(f32) -> f32) -> Vec<(u32, f32)> {
-    let mut kept: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
+    let mut candidates: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
     let falling = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    if (1..kept.len()).contains(&sampling.top_k) {
-        kept.select_nth_unstable_by(sampling.top_k - 1, falling);
-        kept.truncate(sampling.top_k);
+    if (1..candidates.len()).contains(&sampling.top_k) {
+        candidates.select_nth_unstable_by(sampling.top_k - 1, falling);
+        candidates.truncate(sampling.top_k);
     }
-    for (_, value) in &mut kept {
+    for (_, value) in &mut candidates {
         *value = weight(*value);
     }
-    let total: f64 = kept.iter().map(|&(_, w)| f64::from(w)).sum();
-    // Sorting a whole vocabulary takes longer than a step. Tokens this unlikely together weigh less than what top-p leaves out.
-    let least = match sampling.top_p {
-        p if p < 1.0 => (1.0 - f64::from(p)) * total / kept.len() as f64,
+    let total: f64 = candidates.iter().map(|&(_, w)| f64::from(w)).sum();
+    // Sorting a whole vocabulary takes longer than a step, so tokens far too unlikely are dropped first. Together they weigh less than top-p leaves out.
+    let min_weight = match sampling.top_p {
+        p if p < 1.0 => (1.0 - f64::from(p)) * total / candidates.len() as f64,
         _ => 0.0,
     };
     // The likeliest token's weight is 1.
-    kept.retain(|&(_, w)| w >= sampling.min_p && f64::from(w) >= least);
-    kept.sort_unstable_by(falling);
+    candidates.retain(|&(_, w)| w >= sampling.min_p && f64::from(w) >= min_weight);
+    candidates.sort_unstable_by(falling);
     if sampling.top_p < 1.0 {
-        let wanted = f64::from(sampling.top_p) * total;
+        let target = f64::from(sampling.top_p) * total;
         let mut cumulated = 0.0;
-        let reached = kept.iter().position(|&(_, w)| {
+        let reached = candidates.iter().position(|&(_, w)| {
             cumulated += f64::from(w);
-            cumulated >= wanted
+            cumulated >= target
         });
-        kept.truncate(reached.map_or(kept.len(), |last| last + 1));
+        candidates.truncate(reached.map_or(candidates.len(), |last| last + 1));
     }
-    kept
+    candidates
 }
 
-/// A number strictly between 0 and 1, a function of its arguments alone: 53 bits of Philox4x32-10 (Salmon et al. 2011) with the seed as its key and the index
+/// A number strictly between 0 and 1, a function of its arguments alone: 53 bits of Philox4x32-10 (Salmon et al. 2011), with the seed as its key and the index
 /// as its counter.
 pub fn uniform(seed: u64, index: u64) -> f64 {
     let [a, b, _, _] = philox([index as u32, (index >> 32) as u32, 0, 0], seed);
@@ -242,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn random_numbers_are_those_of_the_philox_paper() {
+    fn random_numbers_match_the_philox_paper() {
         assert_eq!(
             philox([0; 4], 0),
             [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
@@ -294,7 +300,7 @@ mod tests {
             };
             let expected = softmax(&LOGITS, f64::from(temperature));
             let (statistic, _) = chi_square(&LOGITS, &expected, sampling);
-            // 7 degrees of freedom: 24.3 is exceeded once in 1,000.
+            // 7 degrees of freedom: a random statistic exceeds 24.3 once in 1,000 times.
             assert!(statistic < 24.3, "T {temperature}: {statistic}");
         }
     }
@@ -304,21 +310,21 @@ mod tests {
         let all = softmax(&LOGITS, 1.0);
         let keep = |ids: &[usize]| {
             let total: f64 = ids.iter().map(|&i| all[i]).sum();
-            let mut kept = vec![0.0; all.len()];
+            let mut probabilities = vec![0.0; all.len()];
             for &i in ids {
-                kept[i] = all[i] / total;
+                probabilities[i] = all[i] / total;
             }
-            kept
+            probabilities
         };
         let base = Sampling::default();
         let cases = [
             (Sampling { top_k: 3, ..base }, keep(&[2, 3, 6])),
-            // Among equals (0 and 7) the lower id goes first.
+            // Among equals (0 and 7) the lower id comes first.
             (Sampling { top_k: 4, ..base }, keep(&[2, 3, 6, 0])),
             (Sampling { top_p: 0.6, ..base }, keep(&[2, 3])),
             (Sampling { top_p: 0.7, ..base }, keep(&[2, 3, 6])),
             (Sampling { min_p: 0.3, ..base }, keep(&[2, 3, 6])),
-            // top_p looks at what top_k left: 2 and 3 are 0.84 of the four.
+            // top_p applies to the tokens that top_k kept: 2 and 3 are 0.84 of the four.
             (
                 Sampling {
                     top_k: 3,
@@ -336,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn temperature_0_takes_the_lowest_id_of_the_likeliest() {
+    fn temperature_0_selects_the_lowest_id_of_the_likeliest() {
         let got = sampled(&[1.0, 3.0, 3.0, 2.0], Sampling::greedy(), 7, 0);
         assert_eq!(got.token, 1);
         let expected = softmax(&[1.0, 3.0, 3.0, 2.0], 1.0)[1].ln();
@@ -344,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn temperatures_that_logits_cannot_be_divided_by_are_refused() {
+    fn temperatures_that_logits_cannot_be_divided_by_are_rejected() {
         let checked = |temperature| {
             Sampling {
                 temperature,
@@ -356,16 +362,16 @@ mod tests {
             assert_eq!(checked(good), Ok(()));
         }
         for bad in [9e-7, 1e-45, -1e-6, -1.0, f32::INFINITY, f32::NAN] {
-            let said = checked(bad).unwrap_err();
+            let error = checked(bad).unwrap_err();
             assert!(
-                said.ends_with("it is 0 or a number from 1e-6 upwards"),
-                "{said}"
+                error.ends_with("give 0 or a number of at least 1e-6"),
+                "{error}"
             );
         }
     }
 
     #[test]
-    fn logits_that_are_not_finite_are_refused() {
+    fn logits_that_are_not_finite_are_rejected() {
         let request = Draw {
             sampling: Sampling::default(),
             seed: 0,
@@ -384,7 +390,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_drawn_token_has_the_log_probability_of_its_softmax(
+        fn the_log_probability_of_a_sampled_token_is_that_of_the_softmax(
             logits in prop::collection::vec(-30f32..30.0, 1..200),
             temperature in 0.05f32..3.0,
             seed: u64,
@@ -400,7 +406,7 @@ mod tests {
         }
 
         #[test]
-        fn cut_offs_never_leave_nothing(
+        fn cut_offs_leave_at_least_one_token(
             logits in prop::collection::vec(-50f32..50.0, 1..100),
             temperature in 0.01f32..3.0,
             top_k in 0usize..120,
@@ -416,7 +422,7 @@ mod tests {
         }
 
         #[test]
-        fn the_random_number_lies_strictly_between_0_and_1(seed: u64, index: u64) {
+        fn random_numbers_lie_strictly_between_0_and_1(seed: u64, index: u64) {
             let u = uniform(seed, index);
             prop_assert!(u > 0.0 && u < 1.0);
             prop_assert_ne!(u, uniform(seed, index.wrapping_add(1)));

@@ -1,4 +1,4 @@
-//! The one thread that owns the device; others hold an [`Engine`] and send it commands with a reply channel.
+//! The worker thread owns the device. Other threads hold an [`Engine`] and send it commands with a reply channel.
 
 mod device;
 mod thread;
@@ -19,14 +19,15 @@ use crate::train::{self, Sketch, checkpoint};
 pub use checkpoint::Precision;
 use thread::{Command, Worker};
 
-/// A handle on the worker thread. Cheap to clone; the thread ends when the last handle is dropped, which waits for it where the device is a GPU.
+/// A handle on the worker thread. It is cheap to clone. The thread ends when the last handle is dropped; on a GPU, dropping the last handle waits for the
+/// thread.
 ///
-/// Commands are served one after the other, in the order of the calls: a generation runs to its end before the next command begins. Tokenizer and chat template
-/// need no device and answer at once. Where the worker panicked, its pending and all later calls return [`EngineError::Stopped`].
+/// Commands are served one after the other, in the order of the calls: a generation runs to its end before the next command begins. The tokenizer and the chat
+/// template need no device and answer at once. If the worker panics, its pending and all later calls return [`EngineError::Stopped`].
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
-    /// Whether this handle sees the model without its adapters.
+    /// Whether this handle computes without the model's adapters.
     base: bool,
 }
 
@@ -38,13 +39,14 @@ struct Shared {
 }
 
 impl Engine {
-    /// Loads a model (a GGUF file, or a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one GGUF file) and starts its worker.
+    /// Loads a model and starts its worker. The model is a GGUF file, a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one
+    /// GGUF file.
     pub fn open(model: &Path, options: EngineOptions) -> Result<Self, EngineError> {
         let model = model.to_owned();
-        Self::start(move || load::unread(&model), options)
+        Self::start(move || load::open_stored(&model), options)
     }
 
-    /// A model of random weights, a function of the seed, whose tokens are bytes: for benchmarks, which need a model's shape alone.
+    /// Creates a model with random weights, which are a function of the seed. Its tokens are bytes. Benchmarks use it, since they need only a model's shape.
     pub fn random(
         config: ModelConfig,
         seed: u64,
@@ -69,8 +71,8 @@ impl Engine {
         })
     }
 
-    /// The same engine with the model's adapters set aside, as a reference to score against: the model as it was loaded, without a second copy of its weights.
-    /// `None` where there are no adapters. It scores and generates; it is not trained.
+    /// The same engine without the model's adapters, as a reference to score against: the model as it was loaded, without a second copy of its weights. `None`
+    /// if there are no adapters. It scores and generates, but cannot be trained.
     pub fn base(&self) -> Option<Self> {
         self.shared.info.adapters.is_some().then(|| Self {
             shared: Arc::clone(&self.shared),
@@ -78,14 +80,14 @@ impl Engine {
         })
     }
 
-    /// Starts generating; completions come through the channel as they finish, in no particular order. The channel closes after the last one or an error.
-    /// Dropping the receiver cancels what is left, once the next completion is finished.
+    /// Starts generating. Completions come through the channel as they finish, in no particular order. The channel closes after the last completion or an
+    /// error. Dropping the receiver cancels the rest once the next completion is finished.
     pub fn generate(
         &self,
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
         let (stream, receiver) = thread::Stream::new();
-        // Where it cannot be sent, it is dropped, which sends the error.
+        // If the command cannot be sent, it is dropped, and dropping it sends the error.
         let _ = self.shared.worker.send(Command::Generate {
             requests,
             stream,
@@ -100,11 +102,11 @@ impl Engine {
         groups: Vec<Group>,
         temperature: f32,
     ) -> Result<Vec<TokenStats>, EngineError> {
-        self.ask(move |model, _| train::score(model, &groups, temperature))
+        self.run_on_worker(move |model, _| train::score(model, &groups, temperature))
     }
 
-    /// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. `None` if the objective skips the update.
-    /// On an error of the objective, or a gradient that is not finite, the weights stay as they were.
+    /// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Returns `None` if the objective skips the update. If
+    /// the objective returns an error or the gradient is not finite, the weights do not change.
     pub fn step(
         &self,
         groups: Vec<Group>,
@@ -114,14 +116,16 @@ impl Engine {
     ) -> Result<Option<StepReport>, EngineError> {
         if self.base {
             return Err(EngineError::Request(
-                "the model without its adapters is a reference, which is not trained".into(),
+                "the model without its adapters is a reference and cannot be trained".into(),
             ));
         }
-        self.ask(move |model, _| train::step(model, &groups, temperature, objective, &adamw))
+        self.run_on_worker(move |model, _| {
+            train::step(model, &groups, temperature, objective, &adamw)
+        })
     }
 
-    /// Sketches of several gradients of the same completions, for measuring them: forward over all groups, `objectives` once, and a backward pass for each set that it
-    /// returns. Nothing is updated.
+    /// Computes sketches of several gradients of the same completions, to measure the gradients: forward over all groups, `objectives` once, and a backward
+    /// pass for each set that it returns. Nothing is updated.
     pub fn sketch(
         &self,
         groups: Vec<Group>,
@@ -129,42 +133,47 @@ impl Engine {
         objectives: Objectives,
         sketch: Sketch,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
-        self.ask(move |model, _| train::sketch(model, &groups, temperature, objectives, sketch))
+        self.run_on_worker(move |model, _| {
+            train::sketch(model, &groups, temperature, objectives, sketch)
+        })
     }
 
-    /// Writes the model as a Hugging Face checkpoint (safetensors in f32, config, tokenizer, chat template) into a new folder; atomic.
+    /// Writes the model atomically as a Hugging Face checkpoint (safetensors in f32, config, tokenizer, chat template) into a new folder.
     pub fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
         self.save_model_as(folder, Precision::F32)
     }
 
-    /// As [`Engine::save_model`], with the weights in the given precision.
+    /// Like [`Engine::save_model`], with the weights in the given precision.
     pub fn save_model_as(&self, folder: PathBuf, precision: Precision) -> Result<(), EngineError> {
-        self.ask(move |model, text| checkpoint::save_model(model, text, &folder, precision))
+        self.run_on_worker(move |model, text| {
+            checkpoint::save_model(model, text, &folder, precision)
+        })
     }
 
-    /// Writes weights, moments and the update count, to the bit, into one file; atomic.
+    /// Writes weights, moments and the update count bit for bit into one file, atomically.
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        self.ask(move |model, _| checkpoint::save_state(model, &file))
+        self.run_on_worker(move |model, _| checkpoint::save_state(model, &file))
     }
 
-    /// Takes up the state that [`Engine::save_state`] wrote.
+    /// Loads the state that [`Engine::save_state`] wrote.
     pub fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        self.ask(move |model, _| checkpoint::load_state(model, &file))
+        self.run_on_worker(move |model, _| checkpoint::load_state(model, &file))
     }
 
-    /// Token ids of a text. `special` adds what the tokenizer's post-processor adds (a BOS token, where the model has one) and reads special tokens written in the text.
+    /// Token ids of a text. With `special`, the tokenizer's post-processor adds its tokens (a BOS token, if the model has one), and special tokens written in
+    /// the text are recognised.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
         self.shared.text.encode(text, special)
     }
 
-    /// Text of token ids, special tokens left out.
+    /// Text of token ids, without special tokens.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, EngineError> {
         let tokenizer = &self.shared.text.tokenizer;
         tokenizer.decode(tokens).map_err(EngineError::Request)
     }
 
-    /// The model's chat template over `(role, content)` messages, with the generation prompt; an error where the model has no template. Templates that write the date
-    /// write `day`.
+    /// Renders the model's chat template over `(role, content)` messages, with the generation prompt. Templates that write the date write `day`. A model
+    /// without a template is an error.
     pub fn chat_prompt(
         &self,
         messages: &[(String, String)],
@@ -173,7 +182,7 @@ impl Engine {
         self.shared.text.chat_prompt(messages, day)
     }
 
-    /// The model's own end-of-text tokens.
+    /// The model's end-of-text tokens.
     pub fn stop_tokens(&self) -> Vec<u32> {
         self.shared.stop_tokens.clone()
     }
@@ -183,8 +192,8 @@ impl Engine {
         &self.shared.info
     }
 
-    /// Runs a piece of work on the worker thread and waits for its result.
-    fn ask<T: Send + 'static>(
+    /// Runs a closure on the worker thread and waits for its result.
+    fn run_on_worker<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Model, &Text) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
@@ -196,7 +205,7 @@ impl Engine {
             } else {
                 work(model, text)
             };
-            // Nobody waits for the reply any more where the caller's thread is gone.
+            // The send fails only if the caller's thread is gone, and then nobody needs the reply.
             let _ = reply.send(result);
         });
         self.shared.worker.send(Command::Work(work))?;

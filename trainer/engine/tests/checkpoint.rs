@@ -1,4 +1,4 @@
-//! Checkpoints and training states of SmolLM2-135M-Instruct, trained a little: elsewhere, and back; and what is refused.
+//! Checkpoints and training states of SmolLM2-135M-Instruct after a little training: saving, loading, and what is rejected.
 
 #![allow(clippy::unwrap_used)]
 
@@ -64,28 +64,26 @@ fn assert_same_file(name: &str, a: &Path, b: &Path) {
 }
 
 #[test]
-fn a_checkpoint_comes_back_to_the_bit_and_gives_candle_the_same_logits() {
+fn a_checkpoint_is_restored_to_the_bit_and_gives_candle_the_same_logits() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
     let before = logp(&engine);
     train(&engine);
     let trained = logp(&engine);
     assert_ne!(before, trained);
-    // The folder above is made too.
+    // The parent folder is created too.
     let saved = folder.path().join("checkpoints/step-1");
     engine.save_model(saved.clone()).unwrap();
-    let halves = folder.path().join("bf16");
-    engine
-        .save_model_as(halves.clone(), Precision::Bf16)
-        .unwrap();
+    let bf16 = folder.path().join("bf16");
+    engine.save_model_as(bf16.clone(), Precision::Bf16).unwrap();
     let error = engine.save_model(saved.clone()).unwrap_err().to_string();
     assert!(
-        error.contains("step-1") && error.contains("name a new folder"),
+        error.contains("step-1") && error.contains("choose a new folder"),
         "{error}"
     );
     drop(engine);
-    let left = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 2, "something was left beside the checkpoints");
+    let entries = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(entries, 2, "something was left beside the checkpoints");
 
     let reopened = Engine::open(&saved, options()).unwrap();
     assert_eq!(logp(&reopened), trained);
@@ -102,8 +100,8 @@ fn a_checkpoint_comes_back_to_the_bit_and_gives_candle_the_same_logits() {
             .unwrap()
             .ends_with("assistant\n")
     );
-    let again = folder.path().join("again");
-    reopened.save_model(again.clone()).unwrap();
+    let resaved = folder.path().join("again");
+    reopened.save_model(resaved.clone()).unwrap();
     for name in [
         "model.safetensors",
         "config.json",
@@ -111,7 +109,7 @@ fn a_checkpoint_comes_back_to_the_bit_and_gives_candle_the_same_logits() {
         "tokenizer.json",
         "tokenizer_config.json",
     ] {
-        assert_same_file(name, &saved, &again);
+        assert_same_file(name, &saved, &resaved);
     }
     let prompt = reopened
         .encode("The quick brown fox jumps over the lazy", true)
@@ -120,23 +118,23 @@ fn a_checkpoint_comes_back_to_the_bit_and_gives_candle_the_same_logits() {
 
     let ours = our_logits(&saved, &prompt);
     assert_near(&ours, &candle_logits(&saved, &prompt), 2e-4);
-    let rounded = our_logits(&halves, &prompt);
-    assert_near(&rounded, &candle_logits(&halves, &prompt), 2e-4);
+    let rounded = our_logits(&bf16, &prompt);
+    assert_near(&rounded, &candle_logits(&bf16, &prompt), 2e-4);
     assert_near(&rounded, &ours, 0.5);
     assert_ne!(rounded, ours);
 }
 
-fn assert_near(a: &[f32], b: &[f32], most: f32) {
+fn assert_near(a: &[f32], b: &[f32], limit: f32) {
     assert_eq!(a.len(), b.len());
     let worst = a
         .iter()
         .zip(b)
         .map(|(a, b)| (a - b).abs())
         .fold(0.0, f32::max);
-    assert!(worst < most, "{worst}");
+    assert!(worst < limit, "{worst}");
 }
 
-/// Logits after the last token.
+/// The engine's logits after the last token.
 fn our_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
     let Loaded {
         config, weights, ..
@@ -157,7 +155,7 @@ fn our_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
     model.logits(&batch, &[n - 1]).unwrap()
 }
 
-/// The same by candle-transformers, from the checkpoint's files alone.
+/// candle-transformers' logits after the last token, from the checkpoint's files alone.
 fn candle_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
     let device = candle_core::Device::Cpu;
     let json = std::fs::read_to_string(checkpoint.join("config.json")).unwrap();
@@ -174,7 +172,7 @@ fn candle_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
 }
 
 #[test]
-fn training_goes_on_from_a_state_as_if_it_had_not_stopped() {
+fn training_resumes_from_a_state_as_if_it_had_not_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let engine = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
@@ -183,37 +181,37 @@ fn training_goes_on_from_a_state_as_if_it_had_not_stopped() {
     engine.save_state(file("one")).unwrap();
     train(&engine);
     engine.save_state(file("two")).unwrap();
-    let there = logp(&engine);
+    let expected = logp(&engine);
     drop(engine);
 
     let resumed = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
     resumed.load_state(file("one")).unwrap();
     train(&resumed);
-    assert_eq!(logp(&resumed), there);
+    assert_eq!(logp(&resumed), expected);
     resumed.save_state(file("two again")).unwrap();
     let content = |name: &str| std::fs::read(file(name)).unwrap();
     assert!(content("two") == content("two again"));
 
-    // Back to the beginning: no moments, no updates.
+    // Back to the initial state, without moments and updates.
     resumed.load_state(file("fresh")).unwrap();
     train(&resumed);
     resumed.save_state(file("one again")).unwrap();
     assert!(content("one") == content("one again"));
 
-    let whole = content("one");
-    std::fs::write(file("cut"), &whole[..whole.len() / 2]).unwrap();
+    let intact = content("one");
+    std::fs::write(file("cut"), &intact[..intact.len() / 2]).unwrap();
     let error = resumed.load_state(file("cut")).unwrap_err().to_string();
     assert!(
         error.contains("cut") && error.contains("cut short"),
         "{error}"
     );
-    // What could not be loaded changed nothing.
+    // The failed load changed nothing.
     resumed.save_state(file("one again")).unwrap();
-    assert!(whole == content("one again"));
+    assert!(intact == content("one again"));
 }
 
 #[test]
-fn a_state_of_another_model_is_refused() {
+fn a_state_of_another_model_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
     let checkpoint = folder.path().join("checkpoint");
@@ -230,37 +228,37 @@ fn a_state_of_another_model_is_refused() {
 }
 
 #[test]
-fn a_state_that_was_damaged_or_is_of_an_older_version_is_refused() {
+fn a_damaged_or_older_state_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let config = support::config(&mut support::Random(1), Family::Llama);
     let engine = Engine::random(config, 7, options()).unwrap();
     engine.save_state(file("whole")).unwrap();
-    let whole = std::fs::read(file("whole")).unwrap();
-    let refused = |bytes: &[u8]| {
+    let intact = std::fs::read(file("whole")).unwrap();
+    let rejection = |bytes: &[u8]| {
         std::fs::write(file("changed"), bytes).unwrap();
         engine.load_state(file("changed")).unwrap_err().to_string()
     };
-    // In the weights, and in the digest itself.
-    for at in [whole.len() / 2, whole.len() - 33, whole.len() - 1] {
-        let mut damaged = whole.clone();
+    // Damage in the weights, and in the digest itself.
+    for at in [intact.len() / 2, intact.len() - 33, intact.len() - 1] {
+        let mut damaged = intact.clone();
         damaged[at] ^= 1;
-        let said = refused(&damaged);
+        let error = rejection(&damaged);
         assert!(
-            said.contains("changed") && said.contains("is damaged"),
-            "{at}: {said}"
+            error.contains("changed") && error.contains("is damaged"),
+            "{at}: {error}"
         );
     }
-    let longer = [&whole[..], &[0]].concat();
-    assert!(refused(&longer).contains("is damaged"));
+    let longer = [&intact[..], &[0]].concat();
+    assert!(rejection(&longer).contains("is damaged"));
     let format = b"rapid-state-";
-    let begins = whole.windows(format.len()).position(|part| part == format);
-    let mut old = whole.clone();
+    let begins = intact.windows(format.len()).position(|part| part == format);
+    let mut old = intact.clone();
     old[begins.unwrap() + format.len()] = b'1';
-    assert!(refused(&old).contains("is not a training state of this version"));
+    assert!(rejection(&old).contains("is not a training state of this version"));
 
-    // What was refused changed nothing, and the whole one is taken.
+    // The rejected files changed nothing, and the intact one is loaded.
     engine.save_state(file("again")).unwrap();
-    assert!(whole == std::fs::read(file("again")).unwrap());
+    assert!(intact == std::fs::read(file("again")).unwrap());
     engine.load_state(file("whole")).unwrap();
 }

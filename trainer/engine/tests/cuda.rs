@@ -1,5 +1,5 @@
-//! The cuda backend on an emulated device, which runs the very kernels, against the cpu backend: whole models, forward, backward, decoding, and what happens when
-//! the device fails.
+//! The CUDA backend on an emulated device, which runs the actual kernels, against the CPU backend: whole models, forward, backward, decoding, and failures of
+//! the device.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use emulated::{Emulated, Seen};
+use emulated::{Counters, Emulated};
 use engine::backend::{Dtype, cpu, cuda};
 use engine::batch::{Batch, Span};
 use engine::config::{Family, ModelConfig};
@@ -30,7 +30,7 @@ const ADAMW: AdamW = AdamW {
     clip_norm: 1.0,
 };
 
-/// A random configuration whose heads are as wide as the kernels want them.
+/// A random configuration whose heads have a width that the kernels support.
 fn config(random: &mut Random, family: Family) -> ModelConfig {
     let mut config = support::config(random, family);
     config.head_dim = random.pick(&[16, 32, 48, 64, 144]);
@@ -56,28 +56,35 @@ fn case(seed: u64, family: Family) -> Case {
     }
 }
 
-/// A model on the emulated device, and what the device has seen.
-fn watched(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> (Model, Arc<Mutex<Seen>>) {
-    let (device, seen) = Emulated::open();
+/// A model on the emulated device, and the device's counters.
+fn emulated_model(
+    config: &ModelConfig,
+    weights: &Weights,
+    dtype: Dtype,
+) -> (Model, Arc<Mutex<Counters>>) {
+    let (device, counters) = Emulated::open();
     let backend = cuda::open_on(device, dtype);
     let model = Model::new(config.clone(), weights.clone(), backend).unwrap();
-    (model, seen)
+    (model, counters)
 }
 
-fn both(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> [Model; 2] {
+fn on_both(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> [Model; 2] {
     let backend = cpu::open_with(Some(1), dtype).unwrap();
     let on_cpu = Model::new(config.clone(), weights.clone(), backend).unwrap();
-    [watched(config, weights, dtype).0, on_cpu]
+    [emulated_model(config, weights, dtype).0, on_cpu]
 }
 
 #[test]
-fn every_operation_and_every_family_is_in_parity_with_the_cpu() {
+fn every_operation_and_every_family_agrees_with_the_cpu() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let open = |dtype| Ok(cuda::open_on(Emulated::open().0, dtype));
-        let found = parity::device::with_cpu(&open, dtype).unwrap();
-        assert!(found.len() > 60);
-        let apart: Vec<_> = found.iter().filter(|compared| !compared.agrees()).collect();
-        assert!(apart.is_empty(), "{dtype:?}: {apart:#?}");
+        let results = parity::device::with_cpu(&open, dtype).unwrap();
+        assert!(results.len() > 60);
+        let different: Vec<_> = results
+            .iter()
+            .filter(|compared| !compared.agrees())
+            .collect();
+        assert!(different.is_empty(), "{dtype:?}: {different:#?}");
     }
 }
 
@@ -100,7 +107,7 @@ fn the_order_in_which_threads_run_changes_no_bit() {
 }
 
 #[test]
-fn logits_of_chunks_and_single_tokens_are_the_cpus() {
+fn logits_of_chunks_and_single_tokens_match_the_cpus() {
     for (seed, family) in (200..).zip(Family::ALL) {
         let mut random = Random(seed);
         let config = config(&mut random, family);
@@ -118,10 +125,10 @@ fn logits_of_chunks_and_single_tokens_are_the_cpus() {
             }
             logits
         };
-        let [gpu, cpu] = both(&config, &weights, Dtype::F32).map(&logits);
+        let [gpu, cpu] = on_both(&config, &weights, Dtype::F32).map(&logits);
         let difference = largest_difference(&gpu, &cpu);
         assert!(difference < 1e-4, "{family:?}: {difference}");
-        let [gpu, cpu] = both(&config, &weights, Dtype::Bf16).map(&logits);
+        let [gpu, cpu] = on_both(&config, &weights, Dtype::Bf16).map(&logits);
         let distance = distance(&gpu, &cpu);
         assert!((1e-5..3e-2).contains(&distance), "{family:?}: {distance}");
     }
@@ -144,10 +151,10 @@ fn all(model: &mut Model, part: Part) -> Vec<(String, Vec<f32>)> {
 }
 
 #[test]
-fn a_step_is_the_cpus() {
+fn a_step_matches_the_cpus() {
     for (seed, family) in (210..).zip(Family::ALL.into_iter().cycle()).take(8) {
         let c = case(seed, family);
-        let [mut gpu, mut cpu] = both(&c.config, &c.weights, Dtype::F32);
+        let [mut gpu, mut cpu] = on_both(&c.config, &c.weights, Dtype::F32);
         let [ours, theirs] = [&mut gpu, &mut cpu].map(|model| update(model, &c));
         for (ours, theirs) in ours.stats.iter().zip(&theirs.stats) {
             assert!(largest_difference(&ours.logp, &theirs.logp) < 1e-4);
@@ -161,14 +168,21 @@ fn a_step_is_the_cpus() {
                 assert!(distance < 1e-4, "seed {seed}, {name}: {distance}");
             }
         }
-        // AdamW's first update is the gradient's sign, which rounding may turn where it is 0.
+        // AdamW's first update is the gradient's sign, which rounding may flip where the gradient is 0.
         let pairs = all(&mut gpu, Part::Weight)
             .into_iter()
             .zip(all(&mut cpu, Part::Weight));
         for ((name, ours), (_, theirs)) in pairs {
-            let far = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5;
-            let turned = ours.iter().zip(&theirs).filter(|pair| far(*pair)).count();
-            assert!(turned * 200 <= ours.len(), "seed {seed}, {name}: {turned}");
+            let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5;
+            let flipped = ours
+                .iter()
+                .zip(&theirs)
+                .filter(|pair| differs(*pair))
+                .count();
+            assert!(
+                flipped * 200 <= ours.len(),
+                "seed {seed}, {name}: {flipped}"
+            );
         }
     }
 }
@@ -183,9 +197,9 @@ fn gradients_in_bf16_are_near_those_in_f32() {
             let values = gradient.into_iter().flat_map(|(_, values)| values);
             values.collect::<Vec<f32>>()
         };
-        let of = |dtype| values(watched(&c.config, &c.weights, dtype).0);
-        let exact = of(Dtype::F32);
-        let ours = distance(&of(Dtype::Bf16), &exact);
+        let gradient_in = |dtype| values(emulated_model(&c.config, &c.weights, dtype).0);
+        let exact = gradient_in(Dtype::F32);
+        let ours = distance(&gradient_in(Dtype::Bf16), &exact);
         let rounded = support::model(&c.config, &support::rounded(&c.weights), 2);
         let rounded = distance(&values(rounded), &exact);
         assert!(ours > 1e-4, "seed {seed}: nothing was rounded");
@@ -199,7 +213,7 @@ fn gradients_in_bf16_are_near_those_in_f32() {
 #[test]
 fn adapters_train_as_on_the_cpu() {
     let c = case(240, Family::Qwen3);
-    let [gpu, cpu] = both(&c.config, &c.weights, Dtype::F32).map(|mut model| {
+    let [gpu, cpu] = on_both(&c.config, &c.weights, Dtype::F32).map(|mut model| {
         let lora = Lora {
             rank: 5,
             alpha: 10.0,
@@ -207,7 +221,7 @@ fn adapters_train_as_on_the_cpu() {
         };
         model.attach(lora).unwrap();
         update(&mut model, &c);
-        // The second update has a gradient of `A` too.
+        // From the second update on, `A` has a gradient too.
         update(&mut model, &c);
         all(&mut model, Part::Gradient)
     });
@@ -217,7 +231,7 @@ fn adapters_train_as_on_the_cpu() {
     }
 }
 
-/// Samples of two prompts, drawn step by step: `count` sequences that share their prompts' rows.
+/// Samples of two prompts, decoded step by step: `count` sequences that share their prompts' rows.
 fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) -> Vec<Sampled> {
     let vocabulary = model.config().vocab_size;
     model.reserve_kv(100 + count * 20).unwrap();
@@ -227,7 +241,7 @@ fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) ->
         model.infer(&batch(prompt, 0, row), &[], &[]).unwrap();
     }
     let mut last: Vec<u32> = random.tokens(count, vocabulary);
-    let mut drawn = Vec::new();
+    let mut sampled = Vec::new();
     for step in 0..steps {
         let mut together = Batch::default();
         let mut draws = Vec::new();
@@ -257,30 +271,30 @@ fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) ->
         let rows: Vec<usize> = (0..count).collect();
         let tokens = model.infer(&together, &rows, &draws).unwrap();
         last = tokens.iter().map(|sampled| sampled.token).collect();
-        drawn.extend(tokens);
+        sampled.extend(tokens);
     }
-    drawn
+    sampled
 }
 
 #[test]
-fn decoding_draws_the_cpus_tokens_whether_recorded_or_not() {
+fn decoding_samples_the_cpus_tokens_recorded_or_not() {
     for (seed, family) in (250..).zip(Family::ALL) {
         let mut random = Random(seed);
         let config = config(&mut random, family);
         let weights = weights(&mut random, &config);
-        let (mut gpu, seen) = watched(&config, &weights, Dtype::F32);
+        let (mut gpu, counters) = emulated_model(&config, &weights, Dtype::F32);
         let backend = cpu::open_with(Some(1), Dtype::F32).unwrap();
         let mut cpu = Model::new(config.clone(), weights.clone(), backend).unwrap();
-        // Five sequences in a pass of eight, with one size of the store and another: made, recorded, replayed.
-        let mut drawn =
+        // Five sequences in a pass of eight, with two sizes of the store. Each pass is run, recorded and then replayed.
+        let mut sampled =
             |count| [&mut gpu, &mut cpu].map(|model| generate(model, &mut Random(seed), count, 5));
-        let first = drawn(5);
-        assert_eq!(seen.lock().unwrap().calls["replay"], 4);
-        let second = drawn(6);
-        assert_eq!(seen.lock().unwrap().calls["replay"], 8);
+        let first = sampled(5);
+        assert_eq!(counters.lock().unwrap().calls["replay"], 4);
+        let second = sampled(6);
+        assert_eq!(counters.lock().unwrap().calls["replay"], 8);
         for [ours, theirs] in [&first, &second] {
             let same = ours.iter().zip(theirs).filter(|(a, b)| a.token == b.token);
-            // A draw on the border of two tokens may go either way, and what follows it with it.
+            // A draw on the border between two tokens may give either, and what follows then differs as well.
             assert!(same.clone().count() * 10 >= ours.len() * 8, "{family:?}");
             for (ours, theirs) in same {
                 assert!(
@@ -289,33 +303,33 @@ fn decoding_draws_the_cpus_tokens_whether_recorded_or_not() {
                 );
             }
         }
-        // The same again, all of it replayed.
-        assert_eq!(drawn(5)[0], first[0]);
-        assert_eq!(seen.lock().unwrap().calls["replay"], 13);
+        // The same again, with every pass replayed.
+        assert_eq!(sampled(5)[0], first[0]);
+        assert_eq!(counters.lock().unwrap().calls["replay"], 13);
     }
 }
 
 #[test]
-fn a_sample_does_not_depend_on_what_is_drawn_beside_it() {
+fn a_sample_does_not_depend_on_the_rest_of_the_batch() {
     let mut random = Random(260);
     let config = config(&mut random, Family::Qwen2);
     let weights = weights(&mut random, &config);
-    let drawn = |count: usize| {
-        let (mut model, _) = watched(&config, &weights, Dtype::Bf16);
-        let drawn = generate(&mut model, &mut Random(9), count, 3);
-        drawn.into_iter().step_by(count).collect::<Vec<_>>()
+    let sampled = |count: usize| {
+        let (mut model, _) = emulated_model(&config, &weights, Dtype::Bf16);
+        let sampled = generate(&mut model, &mut Random(9), count, 3);
+        sampled.into_iter().step_by(count).collect::<Vec<_>>()
     };
-    // Only the first sequence's first token is the same in all of them.
-    let alone = drawn(1);
+    // Only the first sequence's first token is the same in all batches.
+    let alone = sampled(1);
     for count in [2, 7, 40] {
-        assert_eq!(drawn(count)[0], alone[0]);
+        assert_eq!(sampled(count)[0], alone[0]);
     }
 }
 
 #[test]
-fn phases_take_turns_in_the_same_memory() {
+fn phases_share_the_same_memory() {
     let c = case(270, Family::Llama);
-    let (mut model, seen) = watched(&c.config, &c.weights, Dtype::Bf16);
+    let (mut model, counters) = emulated_model(&c.config, &c.weights, Dtype::Bf16);
     let phases = |model: &mut Model| {
         generate(model, &mut Random(1), 5, 4);
         model.release_kv();
@@ -325,8 +339,8 @@ fn phases_take_turns_in_the_same_memory() {
     phases(&mut model);
     phases(&mut model);
     let state = || {
-        let seen = seen.lock().unwrap();
-        (seen.allocated, seen.calls["allocate"])
+        let counters = counters.lock().unwrap();
+        (counters.allocated, counters.calls["allocate"])
     };
     let before = state();
     for _ in 0..20 {
@@ -336,9 +350,9 @@ fn phases_take_turns_in_the_same_memory() {
 }
 
 #[test]
-fn keys_and_values_return_to_the_memory_that_training_took_over() {
+fn keys_and_values_return_to_memory_that_training_has_used() {
     let c = case(271, Family::Llama);
-    let (mut model, seen) = watched(&c.config, &c.weights, Dtype::Bf16);
+    let (mut model, counters) = emulated_model(&c.config, &c.weights, Dtype::Bf16);
     let rows = (32 << 20) / model.kv_row_bytes() as usize;
     let mut phase = || {
         model.release_training();
@@ -346,7 +360,7 @@ fn keys_and_values_return_to_the_memory_that_training_took_over() {
         model.logits(&batch(&[1, 2, 3], 0, 0), &[2]).unwrap();
         model.release_kv();
         update(&mut model, &c);
-        seen.lock().unwrap().allocated
+        counters.lock().unwrap().allocated
     };
     let first = phase();
     for _ in 0..3 {
@@ -355,32 +369,32 @@ fn keys_and_values_return_to_the_memory_that_training_took_over() {
 }
 
 #[test]
-fn a_pass_that_cannot_be_recorded_is_made_all_the_same() {
+fn a_pass_that_cannot_be_recorded_still_runs() {
     let mut random = Random(272);
     let config = config(&mut random, Family::Qwen2);
     let weights = weights(&mut random, &config);
-    let drawn = |unrecordable| {
-        let (mut model, seen) = watched(&config, &weights, Dtype::F32);
-        seen.lock().unwrap().unrecordable = unrecordable;
-        let drawn = generate(&mut model, &mut Random(5), 5, 12);
-        let replays = seen.lock().unwrap().calls.get("replay").copied();
-        (drawn, replays)
+    let sampled = |unrecordable| {
+        let (mut model, counters) = emulated_model(&config, &weights, Dtype::F32);
+        counters.lock().unwrap().unrecordable = unrecordable;
+        let sampled = generate(&mut model, &mut Random(5), 5, 12);
+        let replays = counters.lock().unwrap().calls.get("replay").copied();
+        (sampled, replays)
     };
-    let (recorded, replays) = drawn(None);
+    let (recorded, replays) = sampled(None);
     assert_eq!(replays, Some(11));
     for what in ["multiply", "launch", "record"] {
-        assert_eq!(drawn(Some(what)), (recorded.clone(), None), "{what}");
+        assert_eq!(sampled(Some(what)), (recorded.clone(), None), "{what}");
     }
 }
 
 #[test]
-fn a_device_that_fails_is_an_error_and_not_a_panic() {
+fn a_failing_device_causes_an_error_and_not_a_panic() {
     let mut c = case(280, Family::Gemma3);
     c.groups.truncate(1);
     c.dlogp.truncate(c.groups[0].completions.len());
     let work = |failing| {
-        let (device, seen) = Emulated::open();
-        seen.lock().unwrap().failing = failing;
+        let (device, counters) = Emulated::open();
+        counters.lock().unwrap().failing = failing;
         let backend = cuda::open_on(device, Dtype::Bf16);
         let mut model = Model::new(c.config.clone(), c.weights.clone(), backend)?;
         let dlogp = c.dlogp.clone();
@@ -401,12 +415,12 @@ fn a_device_that_fails_is_an_error_and_not_a_panic() {
 }
 
 #[test]
-fn heads_that_the_kernels_do_not_take_are_refused() {
+fn head_widths_that_the_kernels_do_not_support_are_rejected() {
     let mut random = Random(290);
     let mut config = config(&mut random, Family::Llama);
     config.head_dim = 20;
     let weights = weights(&mut random, &config);
-    let (mut model, _) = watched(&config, &weights, Dtype::F32);
+    let (mut model, _) = emulated_model(&config, &weights, Dtype::F32);
     model.reserve_kv(8).unwrap();
     let error = model.logits(&batch(&[1, 2, 3], 0, 0), &[2]).unwrap_err();
     assert!(error.to_string().contains("heads of 20"), "{error}");

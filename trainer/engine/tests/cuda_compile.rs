@@ -5,7 +5,7 @@
 use engine::backend::cuda::compile::{self, Target, compile};
 use engine::backend::cuda::kernels::{NAMES, SOURCES};
 
-/// Whether NVRTC is here: in `LD_LIBRARY_PATH`, where a toolkit or pip puts it, or in the cache folder; says so where it is not.
+/// Whether NVRTC is available: in `LD_LIBRARY_PATH`, where a toolkit or pip installs it, or in the cache folder. Prints that a test is skipped if it is not.
 fn nvrtc() -> bool {
     let version = compile::version();
     if let Err(reason) = &version {
@@ -25,7 +25,7 @@ fn every_kernel_compiles_for_every_architecture() {
         let ptx = compile(SOURCES, NAMES, Target::Ptx(architecture)).unwrap();
         let text = String::from_utf8_lossy(&ptx.bytes);
         assert!(text.contains(&format!(".target sm_{architecture}")));
-        // The driver takes it as a string.
+        // The driver loads PTX as a string with a terminating zero.
         assert_eq!(ptx.bytes.last(), Some(&0));
         assert_eq!(ptx.names.len(), NAMES.len());
         for (name, lowered) in NAMES.iter().zip(&ptx.names) {
@@ -35,9 +35,9 @@ fn every_kernel_compiles_for_every_architecture() {
     }
 }
 
-/// Beyond PTX, machine code has bounds: registers, and shared memory that a kernel declares.
+/// Unlike PTX, machine code has limits: registers, and the shared memory that a kernel declares.
 #[test]
-fn every_kernel_becomes_machine_code() {
+fn every_kernel_compiles_to_machine_code() {
     if !nvrtc() {
         return;
     }
@@ -47,7 +47,7 @@ fn every_kernel_becomes_machine_code() {
 }
 
 #[test]
-fn the_architectures_of_a_compiler_are_known() {
+fn the_compiler_reports_its_architectures() {
     if nvrtc() {
         let known = compile::architectures().unwrap();
         assert!(known.contains(&80) && known.contains(&90), "{known:?}");
@@ -55,7 +55,7 @@ fn the_architectures_of_a_compiler_are_known() {
 }
 
 #[test]
-fn an_error_names_the_file_and_the_line() {
+fn a_compilation_error_names_the_file_and_the_line() {
     if !nvrtc() {
         return;
     }
@@ -68,7 +68,7 @@ fn an_error_names_the_file_and_the_line() {
 }
 
 #[test]
-fn what_was_compiled_is_compiled_once_for_each_content() {
+fn each_content_is_compiled_once() {
     if !nvrtc() {
         return;
     }

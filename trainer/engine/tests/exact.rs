@@ -1,4 +1,4 @@
-//! One function: decoding, prompts in chunks and packed training give a token the same log-probability, to the bit.
+//! One function: decoding, chunks of prompts and packed training give a token the same log-probability, to the bit.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,10 +14,10 @@ use engine::train::score;
 use support::{Random, config, model_of, weights};
 
 const TEMPERATURE: f32 = 0.9;
-/// Rows that are handed out together, as the cache does.
+/// Number of rows that are allocated together, as in the cache.
 const BLOCK: usize = 16;
 
-/// Rows of the store in blocks that lie anywhere.
+/// Rows of the store, in blocks at any position.
 #[derive(Default)]
 struct Rows(Vec<usize>);
 
@@ -29,12 +29,12 @@ impl Rows {
         self.0[position / BLOCK] * BLOCK + position % BLOCK
     }
 
-    /// Ranges of the first `n` rows, neighbours joined or not.
+    /// Ranges of the first `n` rows, with adjacent ones joined or not.
     fn ranges(&self, n: usize, joined: bool, ranges: &mut Vec<(usize, usize)>) {
-        let begun = ranges.len();
+        let start_len = ranges.len();
         for (number, block) in self.0.iter().enumerate().take(n.div_ceil(BLOCK)) {
             let rows = BLOCK.min(n - number * BLOCK);
-            match ranges[begun..].last_mut() {
+            match ranges[start_len..].last_mut() {
                 Some((first, len)) if joined && *first + *len == block * BLOCK => *len += rows,
                 _ => ranges.push((block * BLOCK, rows)),
             }
@@ -42,10 +42,10 @@ impl Rows {
     }
 }
 
-/// A prompt or a sample of one.
+/// A prompt, or a sample of one.
 struct Sequence {
-    /// Number of the prompt that it continues.
-    of: Option<usize>,
+    /// Index of the prompt that it continues.
+    prompt: Option<usize>,
     tokens: Vec<u32>,
     logp: Vec<f32>,
     computed: usize,
@@ -53,15 +53,15 @@ struct Sequence {
     length: usize,
 }
 
-/// Draws completions of each prompt, each step with another part of the sequences in the batch and prompts in chunks of any size.
+/// Samples completions of each prompt. Each step has a different selection of sequences in the batch, and chunks of prompts of any size.
 fn generate(
     model: &mut Model,
     random: &mut Random,
     prompts: &[Vec<u32>],
 ) -> Vec<(Group, Vec<Vec<f32>>)> {
     let mut sequences: Vec<Sequence> = Vec::new();
-    let sequence = |of, tokens, length| Sequence {
-        of,
+    let sequence = |prompt, tokens, length| Sequence {
+        prompt,
         tokens,
         logp: Vec::new(),
         computed: 0,
@@ -71,9 +71,9 @@ fn generate(
     for prompt in prompts {
         sequences.push(sequence(None, prompt.clone(), prompt.len()));
     }
-    for of in 0..prompts.len() {
+    for prompt in 0..prompts.len() {
         for _ in 0..1 + random.below(4) {
-            sequences.push(sequence(Some(of), Vec::new(), 1 + random.below(90)));
+            sequences.push(sequence(Some(prompt), Vec::new(), 1 + random.below(90)));
         }
     }
     let blocks: usize = sequences.iter().map(|s| s.length.div_ceil(BLOCK)).sum();
@@ -83,29 +83,29 @@ fn generate(
     }
     model.reserve_kv(blocks * BLOCK).unwrap();
     loop {
-        let (mut batch, mut rows, mut draws, mut drawn_for) =
+        let (mut batch, mut rows, mut draws, mut origins) =
             (Batch::default(), Vec::new(), Vec::new(), Vec::new());
         let mut open = false;
         for number in 0..sequences.len() {
             let ready = |s: &Sequence| s.computed == s.length;
-            let prompt = sequences[number].of;
+            let prompt = sequences[number].prompt;
             let waits = match prompt {
                 None => ready(&sequences[number]),
-                Some(of) => {
+                Some(prompt) => {
                     let s = &sequences[number];
-                    s.tokens.len() == s.length || s.tokens.is_empty() || !ready(&sequences[of])
+                    s.tokens.len() == s.length || s.tokens.is_empty() || !ready(&sequences[prompt])
                 }
             };
-            open |= sequences[number].of.is_some()
+            open |= sequences[number].prompt.is_some()
                 && sequences[number].tokens.len() < sequences[number].length;
             if waits || random.below(3) == 0 {
                 continue;
             }
             let mut kv = Vec::new();
             let joined = random.below(2) == 0;
-            let before = prompt.map_or(0, |of| sequences[of].length);
-            if let Some(of) = prompt {
-                sequences[of].rows.ranges(before, joined, &mut kv);
+            let before = prompt.map_or(0, |prompt| sequences[prompt].length);
+            if let Some(prompt) = prompt {
+                sequences[prompt].rows.ranges(before, joined, &mut kv);
             }
             let s = &mut sequences[number];
             let pending = s.tokens.len() - s.computed;
@@ -126,7 +126,7 @@ fn generate(
             s.computed = end;
             let mut draw = |sample: usize, index: usize| {
                 rows.push(q_start + count - 1);
-                drawn_for.push(sample);
+                origins.push(sample);
                 draws.push(Draw {
                     sampling: Sampling {
                         temperature: TEMPERATURE,
@@ -140,7 +140,7 @@ fn generate(
                 draw(number, end);
             } else if end == s.length {
                 (0..sequences.len())
-                    .filter(|i| sequences[*i].of == Some(number))
+                    .filter(|i| sequences[*i].prompt == Some(number))
                     .for_each(|i| draw(i, 0));
             }
         }
@@ -150,14 +150,14 @@ fn generate(
         if batch.tokens.is_empty() {
             continue;
         }
-        let drawn: Vec<Sampled> = model.infer(&batch, &rows, &draws).unwrap();
-        for (number, drawn) in drawn_for.into_iter().zip(drawn) {
-            sequences[number].tokens.push(drawn.token);
-            sequences[number].logp.push(drawn.logp);
+        let sampled: Vec<Sampled> = model.infer(&batch, &rows, &draws).unwrap();
+        for (number, sampled) in origins.into_iter().zip(sampled) {
+            sequences[number].tokens.push(sampled.token);
+            sequences[number].logp.push(sampled.logp);
         }
     }
     let group = |(number, prompt): (usize, &Vec<u32>)| {
-        let samples = sequences.iter().filter(|s| s.of == Some(number));
+        let samples = sequences.iter().filter(|s| s.prompt == Some(number));
         let (completions, logp) = samples.map(|s| (s.tokens.clone(), s.logp.clone())).unzip();
         (
             Group {
@@ -174,7 +174,7 @@ fn generate(
 fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bit() {
     let dtypes = [Dtype::F32, Dtype::Bf16];
     let cases = Family::ALL.map(|family| dtypes.map(|dtype| (family, dtype)));
-    // From this seed on, models are small and windows are of 64 and 2 tokens.
+    // From this seed on, the random models are small and have windows of 64 and 2 tokens.
     for (seed, (family, dtype)) in (707..).zip(cases.into_iter().flatten()) {
         let mut random = Random(seed);
         let config = config(&mut random, family);
@@ -185,12 +185,12 @@ fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bi
                 random.tokens(n, config.vocab_size)
             })
             .collect();
-        let drawn = generate(
+        let sampled = generate(
             &mut model_of(&config, &weights, 2, dtype),
             &mut random,
             &prompts,
         );
-        let groups: Vec<Group> = drawn.iter().map(|(group, _)| group.clone()).collect();
+        let groups: Vec<Group> = sampled.iter().map(|(group, _)| group.clone()).collect();
         let lengths = groups.iter().flat_map(|group| {
             let lengths = group.completions.iter().map(Vec::len);
             lengths.map(move |n| group.prompt.len() + n)
@@ -201,7 +201,7 @@ fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bi
             window.is_none_or(|window| window < longest),
             "seed {seed}: no sequence is longer than its window"
         );
-        let expected: Vec<&Vec<f32>> = drawn.iter().flat_map(|(_, logp)| logp).collect();
+        let expected: Vec<&Vec<f32>> = sampled.iter().flat_map(|(_, logp)| logp).collect();
         for (pack_tokens, threads) in [(10_000, 1), (10_000, 2), (200, 2), (1, 2)] {
             let mut model = model_of(&config, &weights, threads, dtype);
             model.set_pack_tokens(pack_tokens);

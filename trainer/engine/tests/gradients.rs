@@ -1,4 +1,4 @@
-//! The training step against candle's autograd, and against itself cut up in other ways.
+//! The training step against candle's autograd, and against itself with other packs, budgets and threads.
 
 #![allow(clippy::unwrap_used)]
 
@@ -53,10 +53,10 @@ fn gather(model: &mut Model, part: Part) -> BTreeMap<String, Vec<f32>> {
 fn case(seed: u64, family: Family) -> Case {
     let mut case = Case::new(seed, family, 4);
     if seed % 2 == 1 {
-        // Few completions with a gradient: the step packs them anew.
-        let live = case.dlogp.len() / 2;
+        // Few completions have a gradient, so the step packs them again.
+        let gradient_from = case.dlogp.len() / 2;
         for (number, dlogp) in case.dlogp.iter_mut().enumerate() {
-            if number != live && number != live + 1 {
+            if number != gradient_from && number != gradient_from + 1 {
                 dlogp.fill(0.0);
             }
         }
@@ -65,7 +65,7 @@ fn case(seed: u64, family: Family) -> Case {
 }
 
 #[test]
-fn gradients_of_every_weight_are_those_of_candles_autograd() {
+fn gradients_of_every_weight_match_candles_autograd() {
     for seed in 100..124 {
         let c = case(seed, Family::ALL[seed as usize % 4]);
         let reference = Reference::new(&c.config, &c.weights).unwrap();
@@ -102,34 +102,36 @@ fn gradients_of_every_weight_are_those_of_candles_autograd() {
     }
 }
 
-/// How far a random model's gradient in bf16 is from its gradient in f32 depends on the model: what rounding the weights does by itself, all arithmetic being f32, says how
-/// much. The arithmetic of bf16 adds next to nothing to it.
+/// The distance of a random model's gradient in bf16 from its gradient in f32 depends on the model. Rounding the weights alone, with all arithmetic in f32,
+/// shows how large it is. The arithmetic of bf16 adds next to nothing to it.
 #[test]
 fn gradients_in_bf16_are_near_those_in_f32() {
     let models = (100..124).map(|seed| (seed, Family::ALL[seed as usize % 4]));
     for (seed, family) in models.chain((110..119).map(|seed| (seed, Family::Llama))) {
         let c = case(seed, family);
-        let of = |dtype, weights| {
+        let gradient_in = |dtype, weights| {
             let mut model = support::model_of(&c.config, weights, 2, dtype);
             run(&mut model, &c.groups, &c.dlogp);
             gather(&mut model, Part::Gradient)
         };
-        let exact = of(Dtype::F32, &c.weights);
-        let ours = of(Dtype::Bf16, &c.weights);
-        let rounded = of(Dtype::F32, &support::rounded(&c.weights));
-        let off = |gradient: &BTreeMap<String, Vec<f32>>| {
-            let [gradient, exact] =
-                [gradient, &exact].map(|of| of.values().flatten().copied().collect::<Vec<f32>>());
+        let exact = gradient_in(Dtype::F32, &c.weights);
+        let ours = gradient_in(Dtype::Bf16, &c.weights);
+        let rounded = gradient_in(Dtype::F32, &support::rounded(&c.weights));
+        let distance_from_exact = |gradient: &BTreeMap<String, Vec<f32>>| {
+            let [gradient, exact] = [gradient, &exact]
+                .map(|gradient| gradient.values().flatten().copied().collect::<Vec<f32>>());
             distance(&gradient, &exact)
         };
-        let (ours_off, rounded_off) = (off(&ours), off(&rounded));
-        assert!(ours_off > 1e-4, "seed {seed}: nothing was rounded");
+        let (ours_distance, rounded_distance) =
+            (distance_from_exact(&ours), distance_from_exact(&rounded));
+        assert!(ours_distance > 1e-4, "seed {seed}: nothing was rounded");
         assert!(
-            ours_off < 2e-2 || ours_off < 1.25 * rounded_off,
-            "seed {seed}: {ours_off}, and {rounded_off} by the weights' rounding"
+            ours_distance < 2e-2 || ours_distance < 1.25 * rounded_distance,
+            "seed {seed}: {ours_distance}, and {rounded_distance} by the weights' rounding"
         );
         for (name, exact) in &exact {
-            let [ours, rounded] = [&ours, &rounded].map(|of| distance(&of[name], exact));
+            let [ours, rounded] =
+                [&ours, &rounded].map(|gradient| distance(&gradient[name], exact));
             assert!(
                 ours < 2e-2 + 1.5 * rounded,
                 "seed {seed}, {name}: {ours}, and {rounded} by the weights' rounding"
@@ -139,7 +141,7 @@ fn gradients_in_bf16_are_near_those_in_f32() {
 }
 
 #[test]
-fn entropies_are_those_of_the_distributions() {
+fn entropies_match_the_distributions() {
     let c = case(120, Family::Gemma3);
     let reference = Reference::new(&c.config, &c.weights).unwrap();
     let mut model = model(&c.config, &c.weights, 2);
@@ -167,7 +169,7 @@ fn entropies_are_those_of_the_distributions() {
     }
 }
 
-/// Everything a step changes, as bits.
+/// Everything that a step changes, as bits.
 fn bits(model: &mut Model) -> Vec<(String, Vec<u32>)> {
     let parts = [Part::Gradient, Part::Weight, Part::Moment1, Part::Moment2];
     let all = parts.map(|part| gather(model, part));
@@ -177,12 +179,12 @@ fn bits(model: &mut Model) -> Vec<(String, Vec<u32>)> {
 }
 
 #[test]
-fn what_is_kept_for_the_backward_pass_changes_no_bit() {
+fn the_budget_for_saved_activations_changes_no_bit() {
     let packs = [10_000, 90, 90, 10_000].into_iter().cycle();
     for (seed, pack_tokens) in (130..138).zip(packs) {
         let c = case(seed, [Family::Llama, Family::Gemma3][seed as usize / 134]);
         let mut results = Vec::new();
-        // Nothing, some of it, everything.
+        // Budgets that save nothing, some activations, and all of them.
         for budget in [0, 300_000, u64::MAX] {
             let mut model = model(&c.config, &c.weights, 2);
             model.set_saved_bytes(Some(budget));
@@ -199,7 +201,7 @@ fn what_is_kept_for_the_backward_pass_changes_no_bit() {
 }
 
 #[test]
-fn a_step_repeated_gives_the_same_bits() {
+fn a_repeated_step_gives_the_same_bits() {
     let c = case(140, Family::Qwen2);
     let once = || {
         let mut model = model(&c.config, &c.weights, 2);
@@ -213,13 +215,13 @@ fn a_step_repeated_gives_the_same_bits() {
 fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
     for seed in 150..156 {
         let c = case(seed, [Family::Llama, Family::Gemma3][seed as usize / 153]);
-        let mut whole = model(&c.config, &c.weights, 2);
-        run(&mut whole, &c.groups, &c.dlogp);
-        let whole = gather(&mut whole, Part::Gradient);
+        let mut one_pack = model(&c.config, &c.weights, 2);
+        run(&mut one_pack, &c.groups, &c.dlogp);
+        let one_pack = gather(&mut one_pack, Part::Gradient);
         let all = |gradient: &BTreeMap<String, Vec<f32>>| -> Vec<f32> {
             gradient.values().flatten().copied().collect()
         };
-        let whole = all(&whole);
+        let one_pack = all(&one_pack);
         for (pack_tokens, threads, reversed) in [
             (1, 2, false),
             (60, 2, false),
@@ -239,7 +241,7 @@ fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
             }
             run(&mut model, &groups, &dlogp);
             let gradient = all(&gather(&mut model, Part::Gradient));
-            let distance = distance(&gradient, &whole);
+            let distance = distance(&gradient, &one_pack);
             // A prompt that is computed once for each completion is rounded as often.
             let bound = if pack_tokens == 1 { 2e-6 } else { 1e-6 };
             assert!(
@@ -259,19 +261,19 @@ fn logp(stats: &[TokenStats]) -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn a_sequence_changes_no_bit_of_its_neighbours() {
+fn a_sequence_does_not_change_the_bits_of_its_neighbours() {
     for family in [Family::Llama, Family::Gemma3] {
-        changes_no_bit_of_its_neighbours(&case(160, family));
+        assert_neighbours_do_not_change(&case(160, family));
     }
 }
 
-fn changes_no_bit_of_its_neighbours(c: &Case) {
+fn assert_neighbours_do_not_change(c: &Case) {
     let mut model = model(&c.config, &c.weights, 2);
     let before = logp(&score(&mut model, &c.groups, TEMPERATURE).unwrap());
     for changed in 0..c.groups.len() {
         let mut groups = c.groups.clone();
         let other = |t: &u32| (t + 1) % c.config.vocab_size as u32;
-        // One completion of the group, then its prompt.
+        // Changes one completion of the group, then its prompt.
         let last = groups[changed].completions.len() - 1;
         let completion: Vec<u32> = groups[changed].completions[last]
             .iter()
@@ -300,16 +302,16 @@ fn changes_no_bit_of_its_neighbours(c: &Case) {
 }
 
 #[test]
-fn a_shared_prompt_is_a_repeated_prompt() {
+fn a_shared_prompt_gives_the_same_results_as_a_repeated_prompt() {
     for family in Family::ALL {
-        shared_is_repeated(&case(170, family));
+        assert_shared_equals_repeated(&case(170, family));
     }
 }
 
-fn shared_is_repeated(c: &Case) {
+fn assert_shared_equals_repeated(c: &Case) {
     let mut model = model(&c.config, &c.weights, 2);
     let shared = score(&mut model, &c.groups, TEMPERATURE).unwrap();
-    let apart: Vec<Group> = c
+    let separate: Vec<Group> = c
         .groups
         .iter()
         .flat_map(|group| {
@@ -319,9 +321,9 @@ fn shared_is_repeated(c: &Case) {
             })
         })
         .collect();
-    let apart = score(&mut model, &apart, TEMPERATURE).unwrap();
-    for (shared, apart) in shared.iter().zip(&apart) {
-        assert_eq!(shared, apart);
+    let separate = score(&mut model, &separate, TEMPERATURE).unwrap();
+    for (shared, separate) in shared.iter().zip(&separate) {
+        assert_eq!(shared, separate);
     }
 }
 
@@ -360,14 +362,14 @@ fn a_failed_step_changes_nothing() {
     assert!(attempt(f32::NAN).is_err());
     assert!(attempt(f32::INFINITY).is_err());
     assert!(attempt(1e38).is_err(), "a norm beyond f32's squares");
-    let refused = step(
+    let rejected = step(
         &mut model,
         &c.groups,
         TEMPERATURE,
         Box::new(|_| Err("no".into())),
         &ADAMW,
     );
-    assert!(refused.unwrap_err().to_string().contains("no"));
+    assert!(rejected.unwrap_err().to_string().contains("no"));
     let short = step(
         &mut model,
         &c.groups,
@@ -377,22 +379,22 @@ fn a_failed_step_changes_nothing() {
     );
     assert!(short.is_err());
     for temperature in [0.0, 1e-7, f32::NAN] {
-        let refused = step(
+        let rejected = step(
             &mut model,
             &c.groups,
             temperature,
             Box::new(|_| Ok(Some(Vec::new()))),
             &ADAMW,
         );
-        let said = refused.unwrap_err().to_string();
-        assert!(said.contains("from 1e-6 upwards"), "{said}");
+        let error = rejected.unwrap_err().to_string();
+        assert!(error.contains("at least 1e-6"), "{error}");
     }
     assert_eq!(model.updates(), 0);
     assert!(before == gather(&mut model, Part::Weight));
 }
 
 #[test]
-fn updates_are_adamws_after_clipping() {
+fn updates_match_adamw_after_clipping() {
     let c = case(190, Family::Llama);
     let mut model = model(&c.config, &c.weights, 2);
     let adamw = AdamW {
@@ -436,8 +438,8 @@ fn updates_are_adamws_after_clipping() {
             .into_values()
             .flatten()
             .collect();
-        let wanted: Vec<f32> = expected.iter().map(|(w, _, _)| *w as f32).collect();
-        let difference = support::largest_difference(&after, &wanted);
+        let expected_weights: Vec<f32> = expected.iter().map(|(w, _, _)| *w as f32).collect();
+        let difference = support::largest_difference(&after, &expected_weights);
         assert!(difference < 1e-5, "update {t}: {difference}");
     }
     assert_eq!(model.updates(), 3);

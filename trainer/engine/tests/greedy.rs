@@ -1,4 +1,4 @@
-//! Real weights: the tokens that the engine finds likeliest are candle's, which reads the same files by itself.
+//! Real weights: the engine's likeliest tokens are those of candle, which reads the same files independently.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,10 +16,10 @@ use candle_nn::{Activation, VarBuilder};
 use candle_transformers::models::{gemma3, quantized_llama};
 use engine::{Device, Engine, EngineOptions, GenerateRequest, Group, Sampling};
 
-/// Two best logits nearer than this may change places between two right implementations.
+/// If the two best logits differ by less than this, two correct implementations may order them differently.
 const TIE: f32 = 1e-3;
 const TOKENS: usize = 64;
-/// Tokens of a prompt: all of one length, so that candle runs them as one batch.
+/// Tokens of a prompt. All prompts have one length, so that candle runs them as one batch.
 const PROMPT: usize = 8;
 
 const PROMPTS: [&str; 16] = [
@@ -49,7 +49,7 @@ fn open(folder: &Path) -> Engine {
     Engine::open(folder, options).unwrap()
 }
 
-/// The only file of a model's folder that is GGUF.
+/// The only GGUF file in a model's folder.
 fn gguf(folder: &Path) -> (gguf_file::Content, BufReader<File>) {
     let mut files = std::fs::read_dir(folder).unwrap();
     let path = files
@@ -62,7 +62,7 @@ fn gguf(folder: &Path) -> (gguf_file::Content, BufReader<File>) {
     (gguf_file::Content::read(&mut reader).unwrap(), reader)
 }
 
-/// The likeliest continuations by the engine, then candle's logits along them.
+/// Compares the engine's likeliest continuations with candle's logits along them.
 fn compare(engine: &Engine, mut candle: impl FnMut(&Tensor, usize) -> Tensor) {
     let prompts = PROMPTS.map(|text| {
         let mut tokens = engine.encode(text, true).unwrap();
@@ -112,11 +112,11 @@ fn compare(engine: &Engine, mut candle: impl FnMut(&Tensor, usize) -> Tensor) {
 }
 
 #[test]
-fn smollm2s_tokens_are_candles() {
+fn smollm2s_likeliest_tokens_match_candles() {
     let Some(folder) = fetched::smollm2() else {
         return;
     };
-    // Its quantised products round activations; from blocks that are expanded it computes in f32.
+    // candle's quantised products round activations. With dequantised blocks it computes in f32.
     let (content, mut reader) = gguf(&folder);
     let expanded: Vec<(String, QTensor)> = content
         .tensor_infos
@@ -146,7 +146,8 @@ fn smollm2s_tokens_are_candles() {
     });
 }
 
-/// candle's Gemma 3 with the file's weights, read, expanded and named by this test. (Its own reader of GGUF takes SiLU for Gemma's activation.)
+/// candle's Gemma 3 with the file's weights, which this test reads, dequantises and renames. (candle's own GGUF reader uses SiLU instead of Gemma's
+/// activation.)
 fn candles_gemma(folder: &Path) -> gemma3::Model {
     let (content, mut reader) = gguf(folder);
     let number = |key: &str| content.metadata[&format!("gemma3.{key}")].to_u32().unwrap() as usize;
@@ -206,7 +207,7 @@ fn candles_gemma(folder: &Path) -> gemma3::Model {
 }
 
 #[test]
-fn gemma_3s_tokens_are_candles() {
+fn gemma_3s_likeliest_tokens_match_candles() {
     let Some(folder) = fetched::gemma() else {
         return;
     };
@@ -217,12 +218,12 @@ fn gemma_3s_tokens_are_candles() {
 }
 
 #[test]
-fn gemma_3_beyond_its_window_gives_the_probabilities_of_the_whole_forward_pass() {
+fn gemma_3_decodes_past_its_window_with_the_probabilities_of_a_whole_forward_pass() {
     let Some(folder) = fetched::gemma() else {
         return;
     };
     let engine = open(&folder);
-    // 512 tokens are seen by five layers of six.
+    // The window is 512 tokens in five of six layers.
     let text = "A long story about a river, a boat and a bridge. ".repeat(48);
     let prompt = engine.encode(&text, true).unwrap();
     assert!(prompt.len() > 560, "{} tokens", prompt.len());

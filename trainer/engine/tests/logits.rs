@@ -1,4 +1,4 @@
-//! The forward pass against candle-transformers, and decoding with a key/value store against the whole forward pass.
+//! The forward pass against candle-transformers, and decoding with a key/value store against a whole forward pass.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use engine::sample::Draw;
 use engine::sample::Sampling;
 use support::{Random, batch, config, largest_difference, model, weights};
 
-/// Logits of every token of a sequence, computed at once.
+/// Logits of every token of a sequence, computed in one pass.
 fn logits(model: &mut Model, tokens: &[u32]) -> Vec<f32> {
     model.reserve_kv(tokens.len()).unwrap();
     let rows: Vec<usize> = (0..tokens.len()).collect();
@@ -20,15 +20,16 @@ fn logits(model: &mut Model, tokens: &[u32]) -> Vec<f32> {
 }
 
 #[test]
-fn logits_are_candles() {
+fn logits_match_candles() {
     for seed in 0..20 {
         let mut random = Random(seed);
         let mut config = config(&mut random, Family::ALL[seed as usize % 4]);
         if config.family == Family::Gemma3 {
-            // candle knows neither; `transformers` is asked about them in scripts/parity.sh, and candle's basic operations in tests/gradients.rs.
+            // candle supports neither. They are tested against `transformers` in scripts/parity.sh, and against candle's basic operations in
+            // tests/gradients.rs.
             config.rope_scaling = None;
             config.tie_word_embeddings = true;
-            // Its cache refuses more.
+            // candle's cache rejects more.
             config.num_key_value_heads = 1;
         }
         let weights = weights(&mut random, &config);
@@ -47,7 +48,7 @@ fn logits_are_candles() {
 }
 
 #[test]
-fn chunks_and_single_tokens_with_a_store_give_the_logits_of_the_whole() {
+fn chunks_and_single_tokens_with_a_store_give_the_logits_of_a_whole_pass() {
     for seed in 20..32 {
         let mut random = Random(seed);
         let config = config(&mut random, Family::ALL[seed as usize % 4]);
@@ -57,7 +58,7 @@ fn chunks_and_single_tokens_with_a_store_give_the_logits_of_the_whole() {
         let whole = logits(&mut model, &tokens);
         let mut parts = Vec::new();
         let mut done = 0;
-        // Rows 7.. of a store, a prompt in three chunks, then token by token.
+        // In rows 7 and on of a store: a prompt in three chunks, then token by token.
         model.reserve_kv(100).unwrap();
         for n in [40, 1, 33].into_iter().chain([1; 16]) {
             let rows: Vec<usize> = (0..n).collect();
@@ -70,13 +71,13 @@ fn chunks_and_single_tokens_with_a_store_give_the_logits_of_the_whole() {
 }
 
 #[test]
-fn samples_of_a_prompt_that_lies_elsewhere_in_the_store_decode_as_if_alone() {
+fn samples_with_a_shared_prompt_in_the_store_decode_as_if_alone() {
     for (seed, family) in (30..).zip(Family::ALL) {
-        decode_as_if_alone(Random(seed), family);
+        assert_decode_as_if_alone(Random(seed), family);
     }
 }
 
-fn decode_as_if_alone(mut random: Random, family: Family) {
+fn assert_decode_as_if_alone(mut random: Random, family: Family) {
     let config = config(&mut random, family);
     let weights = weights(&mut random, &config);
     let mut model = model(&config, &weights, 2);
@@ -95,7 +96,7 @@ fn decode_as_if_alone(mut random: Random, family: Family) {
     model.logits(&batch(&prompt, 0, 100), &[]).unwrap();
     let mut together = Batch::default();
     let mut row = 3;
-    let mut wanted = Vec::new();
+    let mut last_rows = Vec::new();
     for tail in &tails {
         let start = together.tokens.len();
         together.tokens.extend(tail);
@@ -109,16 +110,16 @@ fn decode_as_if_alone(mut random: Random, family: Family) {
             kv: vec![(100, 37), (row, tail.len())],
         });
         row += tail.len();
-        wanted.push(together.tokens.len() - 1);
+        last_rows.push(together.tokens.len() - 1);
     }
-    let logits = model.logits(&together, &wanted).unwrap();
+    let logits = model.logits(&together, &last_rows).unwrap();
     for (alone, together) in alone.iter().zip(logits.chunks(config.vocab_size)) {
         assert!(together == alone);
     }
 }
 
 #[test]
-fn drawn_tokens_follow_the_logits_and_carry_their_log_probability() {
+fn sampled_tokens_follow_the_logits_and_have_their_log_probability() {
     let mut random = Random(40);
     let config = config(&mut random, Family::Llama);
     let weights = weights(&mut random, &config);
@@ -159,22 +160,22 @@ fn drawn_tokens_follow_the_logits_and_carry_their_log_probability() {
             })
             .collect();
         let rows = vec![19; draws.len()];
-        let drawn = model.infer(&batch(&tokens, 0, 0), &rows, &draws).unwrap();
+        let sampled = model.infer(&batch(&tokens, 0, 0), &rows, &draws).unwrap();
         let mut same = 0;
-        for (drawn, draw) in drawn.iter().zip(&draws) {
+        for (sampled, draw) in sampled.iter().zip(&draws) {
             let reference = engine::sample::draw(row, draw).unwrap();
-            if drawn.token == reference.token {
+            if sampled.token == reference.token {
                 same += 1;
-                assert!((drawn.logp - reference.logp).abs() < 1e-5);
+                assert!((sampled.logp - reference.logp).abs() < 1e-5);
             }
         }
-        // Sums in another order may choose the token beside, where a draw falls on the border between two.
+        // Sums in another order may select a neighbouring token if a draw falls on the border between two.
         assert!(same * 100 >= draws.len() * 99, "{same} of {}", draws.len());
     }
 }
 
 #[test]
-fn batches_that_contradict_themselves_are_refused() {
+fn inconsistent_batches_are_rejected() {
     let mut random = Random(50);
     let config = config(&mut random, Family::Llama);
     let weights = weights(&mut random, &config);

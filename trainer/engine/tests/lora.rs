@@ -1,4 +1,4 @@
-//! Adapters: their gradients against candle's autograd of the merged weights, what they leave alone, and their way into checkpoints.
+//! Adapters: their gradients against candle's autograd of the merged weights, what they leave unchanged, and their checkpoints.
 
 #![allow(clippy::unwrap_used)]
 
@@ -45,7 +45,7 @@ impl Case {
         model
     }
 
-    /// With a `B` that does something.
+    /// A model whose `B` is not 0.
     fn trained(&self) -> Model {
         let mut model = self.model();
         let mut random = Random(9);
@@ -66,7 +66,7 @@ impl Case {
         report.unwrap().expect("the objective skips no update")
     }
 
-    /// The weights of a model without adapters that is the same function.
+    /// The weights of a model without adapters that computes the same function.
     fn merged(&self, model: &mut Model) -> Weights {
         let shapes = self.config.tensor_shapes().into_iter();
         let tensors = shapes.map(|(name, shape)| {
@@ -90,7 +90,7 @@ fn bits(model: &mut Model) -> BTreeMap<String, Vec<u32>> {
         .collect()
 }
 
-/// `(out × in)` gradients of the parts of a projection, one below the other.
+/// `(out × in)` gradients of the parts of a projection, stacked by rows.
 fn stacked(gradients: &BTreeMap<String, Vec<f32>>, layer: &str, adapter: &str) -> Vec<f32> {
     let parts: &[&str] = match adapter {
         "self_attn.qkv_proj" => &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
@@ -114,7 +114,7 @@ fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
             .map(|(name, _)| (name.clone(), model.tensor(&name, Part::Weight).unwrap()))
             .collect();
         let merged = c.merged(&mut model);
-        let of_weights = Reference::new(&c.config, &merged)
+        let weight_gradients = Reference::new(&c.config, &merged)
             .unwrap()
             .gradients(&c.groups, f64::from(TEMPERATURE), &c.dlogp)
             .unwrap();
@@ -122,21 +122,22 @@ fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
         let scale = LORA.alpha / LORA.rank as f32;
         for (name, shape) in model.trained_shapes() {
             let (matrix, part) = name.rsplit_once(".lora_").unwrap();
-            let mut place = matrix.splitn(4, '.');
-            let layer: Vec<&str> = place.by_ref().take(3).collect();
-            let whole = stacked(&of_weights, &layer.join("."), place.next().unwrap());
+            let mut parts = matrix.splitn(4, '.');
+            let layer: Vec<&str> = parts.by_ref().take(3).collect();
+            let matrix_gradient =
+                stacked(&weight_gradients, &layer.join("."), parts.next().unwrap());
             // W = … + s·B·A, so dA = s·Bᵀ·dW and dB = s·dW·Aᵀ.
             let (a, b) = (
                 &adapters[&format!("{matrix}.lora_A")],
                 &adapters[&format!("{matrix}.lora_B")],
             );
             let (rank, inputs) = (LORA.rank, a.len() / LORA.rank);
-            let outputs = whole.len() / inputs;
+            let outputs = matrix_gradient.len() / inputs;
             let mut expected = vec![0.0f32; shape.iter().product()];
             for o in 0..outputs {
                 for r in 0..rank {
                     for i in 0..inputs {
-                        let dw = scale * whole[o * inputs + i];
+                        let dw = scale * matrix_gradient[o * inputs + i];
                         if part == "A" {
                             expected[r * inputs + i] += b[o * rank + r] * dw;
                         } else {
@@ -166,14 +167,14 @@ fn adapters_change_nothing_before_the_first_update_and_weights_never_change() {
         }
         assert_ne!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
         assert!(bits(&mut model) == weights);
-        let aside = model.without_adapters(|model| score(model, &c.groups, TEMPERATURE));
-        assert_eq!(aside.unwrap(), before);
+        let base_stats = model.without_adapters(|model| score(model, &c.groups, TEMPERATURE));
+        assert_eq!(base_stats.unwrap(), before);
         assert_ne!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
     }
 }
 
 #[test]
-fn merged_weights_are_the_same_function() {
+fn merged_weights_compute_the_same_function() {
     for (seed, family) in (330..).zip(Family::ALL) {
         let c = case(seed, family);
         let mut model = c.trained();
@@ -189,7 +190,7 @@ fn merged_weights_are_the_same_function() {
 }
 
 #[test]
-fn adapters_take_memory_for_themselves_alone() {
+fn only_the_adapters_have_gradients_and_moments() {
     let c = case(340, Family::Llama);
     let mut model = c.model();
     let weights = 4 * c.config.parameters();
@@ -206,19 +207,19 @@ fn adapters_take_memory_for_themselves_alone() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused() {
+fn settings_out_of_range_are_rejected() {
     let c = case(350, Family::Llama);
     let mut model = model_of(&c.config, &c.weights, 1, Dtype::F32);
-    let refused = |model: &mut Model, lora| model.attach(lora).unwrap_err().to_string();
-    assert!(refused(&mut model, Lora { rank: 0, ..LORA }).contains("rank"));
+    let rejection = |model: &mut Model, lora| model.attach(lora).unwrap_err().to_string();
+    assert!(rejection(&mut model, Lora { rank: 0, ..LORA }).contains("rank"));
     let alpha = f32::NAN;
-    assert!(refused(&mut model, Lora { alpha, ..LORA }).contains("alpha"));
+    assert!(rejection(&mut model, Lora { alpha, ..LORA }).contains("alpha"));
     model.attach(LORA).unwrap();
-    assert!(refused(&mut model, LORA).contains("once"));
+    assert!(rejection(&mut model, LORA).contains("once"));
 }
 
 #[test]
-fn training_goes_on_from_a_state_of_adapters() {
+fn training_resumes_from_a_state_of_adapters() {
     let mut random = Random(360);
     let config = ModelConfig {
         vocab_size: 300,
@@ -250,21 +251,21 @@ fn training_goes_on_from_a_state_of_adapters() {
     step(&first);
     first.save_state(file.clone()).unwrap();
     step(&first);
-    // Adapters that begin elsewhere: all of them come from the file.
+    // Adapters with other initial values: all of them must come from the file.
     let second = open(Some(Lora { seed: 6, ..LORA }));
     second.load_state(file.clone()).unwrap();
     step(&second);
     let score = |engine: &Engine| engine.score(groups.clone(), TEMPERATURE).unwrap();
     assert_eq!(score(&first), score(&second));
-    // The base is the model that was loaded, and is not trained.
+    // The base is the model as it was loaded, and cannot be trained.
     let base = first.base().unwrap();
     assert_eq!(score(&base), score(&open(None)));
     assert_ne!(score(&base), score(&first));
     let objective = Box::new(|_: &[TokenStats]| Ok(Some(Vec::new())));
-    let refused = base.step(groups.clone(), TEMPERATURE, objective, ADAMW);
-    assert!(refused.unwrap_err().to_string().contains("reference"));
+    let rejection = base.step(groups.clone(), TEMPERATURE, objective, ADAMW);
+    assert!(rejection.unwrap_err().to_string().contains("reference"));
     assert!(open(None).base().is_none());
-    // A state of adapters fits no model without them, nor one of another rank.
+    // A state of adapters fits neither a model without adapters nor adapters of another rank.
     assert!(open(None).load_state(file.clone()).is_err());
     assert!(
         open(Some(Lora { rank: 2, ..LORA }))

@@ -28,8 +28,8 @@ fn dlogp(seed: u64, groups: &[Group]) -> Dlogp {
     support::dlogp(&mut Random(seed), groups)
 }
 
-/// Only one completion has a gradient.
-fn of_one(number: usize, groups: &[Group]) -> Dlogp {
+/// A gradient of only one completion.
+fn gradient_of_one(number: usize, groups: &[Group]) -> Dlogp {
     let mut dlogp = dlogp(number as u64, groups);
     for (other, dlogp) in dlogp.iter_mut().enumerate() {
         if other != number {
@@ -44,8 +44,8 @@ fn sketches(model: &mut Model, groups: &[Group], sets: Vec<Dlogp>) -> Vec<Vec<f3
     sketch(model, groups, TEMPERATURE, objectives, SKETCH).unwrap()
 }
 
-/// The sketch of the gradient that a step has, weight by weight.
-fn of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
+/// The sketch of the gradient of a step, computed weight by weight.
+fn sketch_of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
     let mut model = model(&case.config, &case.weights, 2);
     let adamw = AdamW {
         lr: 0.0,
@@ -55,8 +55,8 @@ fn of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
         weight_decay: 0.0,
         clip_norm: f32::INFINITY,
     };
-    let given = dlogp.clone();
-    let objective = Box::new(move |_: &[_]| Ok(Some(given)));
+    let step_dlogp = dlogp.clone();
+    let objective = Box::new(move |_: &[_]| Ok(Some(step_dlogp)));
     step(&mut model, &case.groups, TEMPERATURE, objective, &adamw).unwrap();
     let mut all = Vec::new();
     for (name, _) in case.config.tensor_shapes() {
@@ -68,25 +68,27 @@ fn of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
 }
 
 #[test]
-fn a_sketch_is_that_of_the_gradient_that_a_step_would_have() {
+fn a_sketch_matches_the_gradient_of_a_step() {
     for (seed, family) in [(300, Family::Llama), (301, Family::Qwen2)] {
         let case = case(seed, family);
-        // Whole, one completion alone (packed anew), and whole again after what was kept is used up.
+        // A whole gradient, one completion alone (packed again), and a whole gradient again after the saved activations have been overwritten.
         let sets = vec![
             dlogp(1, &case.groups),
-            of_one(2, &case.groups),
+            gradient_of_one(2, &case.groups),
             dlogp(3, &case.groups),
         ];
-        for (pack_tokens, kept) in [(10_000, None), (60, None), (10_000, Some(0)), (60, Some(0))] {
+        for (pack_tokens, activation_bytes) in
+            [(10_000, None), (60, None), (10_000, Some(0)), (60, Some(0))]
+        {
             let mut model = model(&case.config, &case.weights, 2);
             model.set_pack_tokens(pack_tokens);
-            model.set_saved_bytes(kept);
-            let found = sketches(&mut model, &case.groups, sets.clone());
-            for (number, (found, set)) in found.iter().zip(&sets).enumerate() {
-                let far = distance(found, &of_step(&case, set));
+            model.set_saved_bytes(activation_bytes);
+            let actual = sketches(&mut model, &case.groups, sets.clone());
+            for (number, (actual, set)) in actual.iter().zip(&sets).enumerate() {
+                let difference = distance(actual, &sketch_of_step(&case, set));
                 assert!(
-                    far < 1e-5,
-                    "seed {seed}, {pack_tokens}, {kept:?}, set {number}: {far}"
+                    difference < 1e-5,
+                    "seed {seed}, {pack_tokens}, {activation_bytes:?}, set {number}: {difference}"
                 );
             }
         }
@@ -103,18 +105,18 @@ fn sketches_are_linear_in_the_gradients_of_log_probabilities() {
         .map(|(a, b)| a.iter().zip(b).map(|(a, b)| 2.0 * a - 0.5 * b).collect())
         .collect();
     let mut model = model(&case.config, &case.weights, 2);
-    let found = sketches(&mut model, &case.groups, vec![a, b, sum]);
-    let expected: Vec<f32> = found[0]
+    let actual = sketches(&mut model, &case.groups, vec![a, b, sum]);
+    let expected: Vec<f32> = actual[0]
         .iter()
-        .zip(&found[1])
+        .zip(&actual[1])
         .map(|(a, b)| 2.0 * a - 0.5 * b)
         .collect();
-    let far = distance(&found[2], &expected);
-    assert!(far < 1e-5, "{far}");
+    let difference = distance(&actual[2], &expected);
+    assert!(difference < 1e-5, "{difference}");
 }
 
 #[test]
-fn a_sketch_repeated_has_the_same_bits_whatever_was_sketched_before_it_and_changes_no_weight() {
+fn a_repeated_sketch_has_the_same_bits_and_changes_no_weight() {
     let case = case(320, Family::Llama);
     let mut model = model(&case.config, &case.weights, 2);
     let weights = |model: &mut Model| -> Vec<Vec<f32>> {
@@ -126,34 +128,34 @@ fn a_sketch_repeated_has_the_same_bits_whatever_was_sketched_before_it_and_chang
     let before = weights(&mut model);
     let set = dlogp(1, &case.groups);
     let first = sketches(&mut model, &case.groups, vec![set.clone()]);
-    let other = of_one(0, &case.groups);
-    let again = sketches(&mut model, &case.groups, vec![other, set.clone(), set]);
-    assert_eq!(first[0], again[1]);
-    assert_eq!(first[0], again[2]);
+    let other = gradient_of_one(0, &case.groups);
+    let repeated = sketches(&mut model, &case.groups, vec![other, set.clone(), set]);
+    assert_eq!(first[0], repeated[1]);
+    assert_eq!(first[0], repeated[2]);
     assert_eq!(before, weights(&mut model));
     assert!(model.updates() == 0 && !model.has_moments());
 }
 
 #[test]
-fn a_sketch_that_cannot_be_made_is_refused() {
+fn invalid_requests_for_sketches_are_rejected() {
     let case = case(330, Family::Llama);
     let mut model = model(&case.config, &case.weights, 2);
-    let mut refused = |sets: Result<Vec<Dlogp>, String>, size: usize| {
+    let mut rejection = |sets: Result<Vec<Dlogp>, String>, size: usize| {
         let projection = Sketch { size, seed: 0 };
         let objectives = Box::new(move |_: &[_]| sets);
-        let made = sketch(
+        let result = sketch(
             &mut model,
             &case.groups,
             TEMPERATURE,
             objectives,
             projection,
         );
-        made.unwrap_err().to_string()
+        result.unwrap_err().to_string()
     };
-    assert!(refused(Err("no".into()), 64).contains("no"));
-    assert!(refused(Ok(vec![Vec::new()]), 64).contains("another shape"));
-    assert!(refused(Ok(Vec::new()), 10).contains("at least 64"));
+    assert!(rejection(Err("no".into()), 64).contains("no"));
+    assert!(rejection(Ok(vec![Vec::new()]), 64).contains("does not have the shape"));
+    assert!(rejection(Ok(Vec::new()), 10).contains("at least 64"));
     let mut bad = dlogp(1, &case.groups);
     bad[0][0] = f32::NAN;
-    assert!(refused(Ok(vec![bad]), 64).contains("not finite"));
+    assert!(rejection(Ok(vec![bad]), 64).contains("not finite"));
 }

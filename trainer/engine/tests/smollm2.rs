@@ -17,7 +17,7 @@ fn open(options: EngineOptions) -> Engine {
     Engine::open(&fetched::needed_smollm2(), options).unwrap()
 }
 
-/// One engine for all tests that leave its weights alone.
+/// One engine, shared by all tests that do not change its weights.
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     open(EngineOptions {
         device: Device::Cpu,
@@ -68,7 +68,7 @@ fn it_knows_the_capital_of_france() {
 }
 
 #[test]
-fn texts_come_back_from_their_tokens() {
+fn texts_are_restored_from_their_tokens() {
     for text in [
         "plain words, and 1234 digits",
         "  leading blanks\n\n\tand tabs ",
@@ -84,7 +84,7 @@ fn texts_come_back_from_their_tokens() {
 }
 
 #[test]
-fn special_tokens_are_read_only_where_that_is_asked_for() {
+fn special_tokens_are_recognised_only_on_request() {
     assert_eq!(ENGINE.encode("<|im_end|>", true).unwrap(), [2]);
     let literal = ENGINE.encode("<|im_end|>", false).unwrap();
     assert!(literal.len() > 1);
@@ -142,23 +142,23 @@ fn a_seed_gives_the_same_sample_alone_and_in_a_batch() {
 }
 
 #[test]
-fn samples_that_a_small_cache_interrupts_are_the_same() {
-    let roomy = generate(&ENGINE, mixed(&ENGINE));
-    let tight = open(EngineOptions {
+fn samples_preempted_by_a_small_cache_are_the_same() {
+    let unlimited = generate(&ENGINE, mixed(&ENGINE));
+    let limited = open(EngineOptions {
         device: Device::Cpu,
         kv_tokens: Some(64),
         max_sequences: Some(6),
         ..EngineOptions::default()
     });
-    let tight = generate(&tight, mixed(&ENGINE));
-    assert_eq!(tight.len(), roomy.len());
-    for (key, completion) in &tight {
-        assert_same(completion, &roomy[key]);
+    let limited = generate(&limited, mixed(&ENGINE));
+    assert_eq!(limited.len(), unlimited.len());
+    for (key, completion) in &limited {
+        assert_same(completion, &unlimited[key]);
     }
 }
 
 #[test]
-fn log_probabilities_of_sampled_tokens_are_those_of_score() {
+fn log_probabilities_of_sampled_tokens_match_score() {
     for temperature in [1.0, 0.7] {
         let requests: Vec<_> = mixed(&ENGINE)
             .into_iter()
@@ -181,7 +181,7 @@ fn log_probabilities_of_sampled_tokens_are_those_of_score() {
 }
 
 #[test]
-fn bf16_samples_and_scores_alike_to_the_bit_and_says_nearly_what_f32_says() {
+fn sampling_and_scoring_in_bf16_agree_to_the_bit_and_are_close_to_f32() {
     let engine = open(EngineOptions {
         dtype: Dtype::Bf16,
         device: Device::Cpu,
@@ -207,7 +207,7 @@ fn bf16_samples_and_scores_alike_to_the_bit_and_says_nearly_what_f32_says() {
     );
 }
 
-/// Requests with what was generated for them, as training takes them.
+/// Requests with their completions, as groups for training.
 fn groups(
     requests: &[GenerateRequest],
     completions: &BTreeMap<(usize, usize), Completion>,
@@ -233,7 +233,7 @@ fn a_stop_string_ends_a_completion_even_across_tokens() {
         generate(&ENGINE, vec![request]).remove(&(0, 0)).unwrap()
     };
     let free = greedy(&[]);
-    // Parts of two words: the last letters of one, the first of the next.
+    // A stop string across two words: the last letters of one and the first of the next.
     let words: Vec<&str> = free.text.split_inclusive(' ').collect();
     let (first, second) = (words[1], words[2]);
     let stop = format!("{}{}", &first[first.len() - 2..], &second[..2]);
@@ -245,7 +245,7 @@ fn a_stop_string_ends_a_completion_even_across_tokens() {
 }
 
 #[test]
-fn requests_that_cannot_be_served_are_refused_in_words() {
+fn requests_that_cannot_be_served_are_rejected_with_a_reason() {
     let good = request(&ENGINE, "Hello", &[0], 4);
     let bad = [
         (
@@ -302,7 +302,7 @@ fn requests_that_cannot_be_served_are_refused_in_words() {
 }
 
 #[test]
-fn dropping_the_receiver_cancels_what_is_left() {
+fn dropping_the_receiver_cancels_the_remaining_samples() {
     let mut requests: Vec<_> = (1..4)
         .map(|length| request(&ENGINE, "Hello", &[0], length))
         .collect();
@@ -310,13 +310,13 @@ fn dropping_the_receiver_cancels_what_is_left() {
     let receiver = ENGINE.generate(requests);
     assert!(receiver.recv().unwrap().is_ok());
     drop(receiver);
-    // A run to the end would take hours.
+    // Running all requests to the end would take hours.
     let after = generate(&ENGINE, vec![request(&ENGINE, "Hello", &[0], 2)]);
     assert_eq!(after.len(), 1);
 }
 
 #[test]
-fn a_panic_in_the_worker_is_told_to_every_caller() {
+fn a_panic_in_the_worker_is_reported_to_every_caller() {
     let engine = open(EngineOptions {
         device: Device::Cpu,
         ..EngineOptions::default()

@@ -1,4 +1,4 @@
-//! Tokenizers and chat templates of the three families, beside those that were published.
+//! Tokenizers and chat templates of the three families, compared with the published ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,10 +17,10 @@ use engine::text::{Pieces, StopStrings, Tokenizer, today};
 use serde_json::{Value as Json, json};
 use support::Random;
 
-/// Strings that are compared, half of them from files, half of them drawn.
+/// Number of strings that are compared: half from files, half random.
 const STRINGS: usize = 10_000;
 
-/// A model of next to no weights, for the sake of its text side.
+/// A model with next to no weights, since only its text side is tested.
 fn config(tokens: usize) -> ModelConfig {
     let config = json!({
         "model_type": "llama",
@@ -38,23 +38,23 @@ fn zeros(shape: &[usize]) -> Tensor {
     Tensor::zeros(shape, DType::F32, &Device::Cpu).unwrap()
 }
 
-/// A published tokenizer in a model's folder, read as checkpoints are.
-fn from_folder(published: &Path, place: &Path) -> Loaded {
+/// A published tokenizer in a model's folder, loaded like a checkpoint.
+fn from_folder(published: &Path, folder: &Path) -> Loaded {
     for name in ["tokenizer.json", "tokenizer_config.json"] {
-        std::fs::copy(published.join(name), place.join(name)).unwrap();
+        std::fs::copy(published.join(name), folder.join(name)).unwrap();
     }
     let config = config(262_145);
     let json = config.to_json("float32").to_string();
-    std::fs::write(place.join("config.json"), json).unwrap();
+    std::fs::write(folder.join("config.json"), json).unwrap();
     let tensors = config.tensor_shapes().into_iter();
     let tensors: Vec<_> = tensors.map(|(name, s)| (name, zeros(&s))).collect();
-    let file = place.join("model.safetensors");
+    let file = folder.join("model.safetensors");
     safetensors::serialize_to_file(tensors, None, &file).unwrap();
-    load::open(place).unwrap()
+    load::open(folder).unwrap()
 }
 
-/// The same tokens and merges in a GGUF file as llama.cpp's converter writes them.
-fn from_gguf(published: &Path, place: &Path, pre: &str, bos: Option<u32>) -> Loaded {
+/// The same tokens and merges in a GGUF file, as written by llama.cpp's converter.
+fn from_gguf(published: &Path, folder: &Path, pre: &str, bos: Option<u32>) -> Loaded {
     let text = std::fs::read_to_string(published.join("tokenizer.json")).unwrap();
     let json: Json = serde_json::from_str(&text).unwrap();
     let mut tokens: Vec<(String, i32)> = Vec::new();
@@ -132,13 +132,13 @@ fn from_gguf(published: &Path, place: &Path, pre: &str, bos: Option<u32>) -> Loa
     let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
     let tensors: Vec<(&str, &QTensor)> =
         tensors.iter().map(|(name, t)| (name.as_str(), t)).collect();
-    let path = place.join("model.gguf");
+    let path = folder.join("model.gguf");
     let mut file = std::fs::File::create(&path).unwrap();
     gguf_file::write(&mut file, &metadata, &tensors).unwrap();
     load::open(&path).unwrap()
 }
 
-/// Texts of this repository, and sentences of other scripts than Latin.
+/// Texts of this repository, and sentences in scripts other than Latin.
 fn corpus() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let files = [
@@ -162,7 +162,7 @@ fn corpus() -> String {
     text
 }
 
-/// Pieces of the corpus, and strings of characters of all kinds, of runs of one of them, and of special tokens' texts.
+/// Excerpts of the corpus, and random strings: of all kinds of characters, of runs of one character, and of special tokens' texts.
 fn strings(random: &mut Random, special: &[&str]) -> Vec<String> {
     let corpus: Vec<char> = corpus().chars().collect();
     let letters: Vec<char> = "aB zé'sTll  \n\t\r_-.,;:!?(){}[]<>|\"\\/@#$%&*+=^~`0123456789½²ßÀñøλЖ你好ก🦀\u{301}\u{a0}\u{3000}\u{2028}▁Ġ\u{0}\u{7f}\u{e000}"
@@ -198,9 +198,9 @@ fn assert_same(ours: &Tokenizer, published: &Path, random: &mut Random, special:
     for text in strings(random, special) {
         for (theirs, reads) in [(&theirs, true), (&literal, false)] {
             let expected = theirs.encode_fast(text.as_str(), reads).unwrap();
-            let found = ours.encode(&text, reads).unwrap();
+            let actual = ours.encode(&text, reads).unwrap();
             assert_eq!(
-                found,
+                actual,
                 expected.get_ids(),
                 "{text:?}, special tokens {reads}"
             );
@@ -208,36 +208,36 @@ fn assert_same(ours: &Tokenizer, published: &Path, random: &mut Random, special:
         let tokens = ours.encode(&text, false).unwrap();
         let expected = theirs.decode(&tokens, true).unwrap();
         assert_eq!(ours.decode(&tokens).unwrap(), expected, "{text:?}");
-        grows(ours, &text, &tokens, random);
+        assert_incremental(ours, &text, &tokens, random);
     }
 }
 
-/// The text comes in pieces as its tokens come, and a stop string is met with the token that ends it.
-fn grows(tokenizer: &Tokenizer, text: &str, tokens: &[u32], random: &mut Random) {
+/// Decoding the tokens one by one gives the whole text in pieces, and a stop string is reached with the token that completes it.
+fn assert_incremental(tokenizer: &Tokenizer, text: &str, tokens: &[u32], random: &mut Random) {
     let whole = tokenizer.decode(tokens).unwrap();
     if whole.contains(char::REPLACEMENT_CHARACTER) || tokens.len() > 60 {
         return;
     }
     let characters: Vec<char> = whole.chars().collect();
     let start = random.below(characters.len().max(1));
-    let wanted: String = characters.iter().skip(start).take(3).collect();
-    let mut stop = StopStrings::new(std::slice::from_ref(&wanted));
-    let (mut pieces, mut grown, mut met) = (Pieces::default(), String::new(), false);
+    let expected_stop: String = characters.iter().skip(start).take(3).collect();
+    let mut stop = StopStrings::new(std::slice::from_ref(&expected_stop));
+    let (mut pieces, mut decoded, mut reached) = (Pieces::default(), String::new(), false);
     for n in 1..=tokens.len() {
-        grown += &pieces.next(tokenizer, &tokens[..n]).unwrap();
-        assert!(whole.starts_with(&grown), "{text:?}: {grown:?}");
-        met |= stop.met(tokenizer, &tokens[..n]).unwrap();
+        decoded += &pieces.next(tokenizer, &tokens[..n]).unwrap();
+        assert!(whole.starts_with(&decoded), "{text:?}: {decoded:?}");
+        reached |= stop.reached(tokenizer, &tokens[..n]).unwrap();
         assert_eq!(
-            met,
-            !wanted.is_empty() && grown.contains(&wanted),
-            "{text:?}: {wanted:?}"
+            reached,
+            !expected_stop.is_empty() && decoded.contains(&expected_stop),
+            "{text:?}: {expected_stop:?}"
         );
     }
-    assert_eq!(grown, whole);
+    assert_eq!(decoded, whole);
 }
 
 #[test]
-fn gemmas_tokenizer_from_gguf_is_the_published_one() {
+fn gemmas_tokenizer_from_gguf_matches_the_published_one() {
     let (Some(model), Some(published)) = (fetched::gemma(), fetched::tokenizer("gemma3")) else {
         return;
     };
@@ -255,7 +255,7 @@ fn gemmas_tokenizer_from_gguf_is_the_published_one() {
 }
 
 #[test]
-fn qwens_and_llamas_tokenizers_from_gguf_are_the_published_ones() {
+fn qwens_and_llamas_tokenizers_from_gguf_match_the_published_ones() {
     for (family, pre, bos, special) in [
         (
             "qwen2_5",
@@ -273,8 +273,8 @@ fn qwens_and_llamas_tokenizers_from_gguf_are_the_published_ones() {
         let Some(published) = fetched::tokenizer(family) else {
             continue;
         };
-        let place = tempfile::tempdir().unwrap();
-        let loaded = from_gguf(&published, place.path(), pre, bos);
+        let folder = tempfile::tempdir().unwrap();
+        let loaded = from_gguf(&published, folder.path(), pre, bos);
         assert_same(&loaded.text.tokenizer, &published, &mut Random(2), &special);
     }
 }
@@ -292,7 +292,7 @@ fn messages(json: &Json) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Today's date, as Llama's template writes it, is no part of the golden text.
+/// Replaces today's date, which Llama's template writes, since it cannot be part of the golden text.
 fn dateless(text: &str) -> String {
     match text.split_once("Today Date: ") {
         Some((before, after)) => {
@@ -303,31 +303,31 @@ fn dateless(text: &str) -> String {
 }
 
 #[test]
-fn conversations_become_the_text_and_tokens_that_transformers_makes_of_them() {
+fn conversations_become_the_same_text_and_tokens_as_in_transformers() {
     let golden = golden();
-    for (family, wanted) in golden["families"].as_object().unwrap() {
+    for (family, golden_family) in golden["families"].as_object().unwrap() {
         let Some(published) = fetched::tokenizer(family) else {
             continue;
         };
-        let place = tempfile::tempdir().unwrap();
-        let text = from_folder(&published, place.path()).text;
+        let folder = tempfile::tempdir().unwrap();
+        let text = from_folder(&published, folder.path()).text;
         let template = text.template.unwrap();
-        for case in wanted["conversations"].as_array().unwrap() {
-            let found = dateless(
+        for case in golden_family["conversations"].as_array().unwrap() {
+            let actual = dateless(
                 &template
                     .render(&messages(&case["messages"]), today())
                     .unwrap(),
             );
-            assert_eq!(json!(found), case["text"], "{family}");
-            let mut tokens = text.tokenizer.encode(&found, true).unwrap();
-            // Llama's and Gemma's templates write the BOS token that the tokenizer adds too.
+            assert_eq!(json!(actual), case["text"], "{family}");
+            let mut tokens = text.tokenizer.encode(&actual, true).unwrap();
+            // Llama's and Gemma's templates write the BOS token that the tokenizer also adds.
             if tokens[0] == tokens[1] {
                 tokens.remove(0);
             }
-            assert_eq!(json!(tokens), case["tokens"], "{family}: {found:?}");
+            assert_eq!(json!(tokens), case["tokens"], "{family}: {actual:?}");
         }
-        if let Some(refused) = wanted.get("refused") {
-            let error = template.render(&messages(refused), today()).unwrap_err();
+        if let Some(rejected) = golden_family.get("refused") {
+            let error = template.render(&messages(rejected), today()).unwrap_err();
             assert!(error.contains("alternate"), "{error}");
         }
     }

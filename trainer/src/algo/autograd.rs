@@ -1,4 +1,4 @@
-//! Every combination of knobs against candle's automatic differentiation of the loss as the papers write it, on a toy policy.
+//! Compares the gradient of every combination of an estimator's choices with candle's automatic differentiation of the loss as the papers write it, on a toy policy.
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
@@ -8,15 +8,15 @@ const POSITIONS: usize = 3;
 const WORDS: usize = 4;
 const MAX_TOKENS: usize = 5;
 
-/// A completion of the toy policy, whose token at each position is drawn from logits of that position.
-struct Drawn {
+/// A completion of the toy policy, which has logits for each position and samples the tokens independently.
+struct Completion {
     tokens: Vec<u32>,
     reward: f64,
 }
 
-/// Three groups with lengths from one to three; the second is all right.
-fn drawn() -> Vec<Vec<Drawn>> {
-    let one = |tokens: &[u32], reward| Drawn {
+/// Three groups of completions of one to three tokens; all completions of the second group are correct.
+fn completions() -> Vec<Vec<Completion>> {
+    let one = |tokens: &[u32], reward| Completion {
         tokens: tokens.to_vec(),
         reward,
     };
@@ -36,7 +36,7 @@ fn drawn() -> Vec<Vec<Drawn>> {
     ]
 }
 
-/// Deterministic numbers between −1 and 1.
+/// Pseudo-random numbers between −1 and 1, determined by the seed.
 fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed;
     std::iter::repeat_with(|| {
@@ -65,32 +65,38 @@ fn log_probabilities(logits: &Tensor, tokens: &[u32]) -> Result<Tensor> {
     logits.broadcast_sub(&total)?.gather(&index, 1)?.squeeze(1)
 }
 
-/// J of one completion, of which only what stands in ∇ log π (or, for the clipped surrogate, in its ratios) is differentiated.
+/// J of one completion. Only log π (or, for the clipped surrogate, its ratios) is differentiated; the factor and the advantage are constants.
 fn objective(
-    knobs: &Estimator,
+    estimator: &Estimator,
     logp: &Tensor,
     behaviour: &Tensor,
     advantage: f64,
 ) -> Result<Tensor> {
     let log_ratio = logp.sub(behaviour)?;
-    let held = |factor: Tensor| {
+    let with_constant = |factor: Tensor| {
         factor
             .detach()
             .broadcast_mul(logp)?
             .sum_all()?
             .affine(advantage, 0.0)
     };
-    match knobs.factor {
-        Factor::One => held(Tensor::ones(1, DType::F64, &Device::Cpu)?),
-        Factor::W => held(log_ratio.sum_all()?.exp()?.reshape(1)?),
-        Factor::WCapped => held(log_ratio.sum_all()?.exp()?.minimum(knobs.eta)?.reshape(1)?),
-        Factor::TokenCapped => held(log_ratio.exp()?.minimum(knobs.eta)?),
-        Factor::Geometric => held(log_ratio.mean_all()?.exp()?.reshape(1)?),
+    match estimator.factor {
+        Factor::One => with_constant(Tensor::ones(1, DType::F64, &Device::Cpu)?),
+        Factor::W => with_constant(log_ratio.sum_all()?.exp()?.reshape(1)?),
+        Factor::WCapped => with_constant(
+            log_ratio
+                .sum_all()?
+                .exp()?
+                .minimum(estimator.eta)?
+                .reshape(1)?,
+        ),
+        Factor::TokenCapped => with_constant(log_ratio.exp()?.minimum(estimator.eta)?),
+        Factor::Geometric => with_constant(log_ratio.mean_all()?.exp()?.reshape(1)?),
         Factor::TokenPpoClip => {
             let ratio = log_ratio.exp()?;
             let clipped = ratio
-                .maximum(1.0 - knobs.clip_low)?
-                .minimum(1.0 + knobs.clip_high)?;
+                .maximum(1.0 - estimator.clip_low)?
+                .minimum(1.0 + estimator.clip_high)?;
             let surrogate = ratio
                 .affine(advantage, 0.0)?
                 .minimum(&clipped.affine(advantage, 0.0)?)?;
@@ -100,7 +106,7 @@ fn objective(
 }
 
 /// The advantages of a group, from its rewards, its weights and the mean reward of the mini-batch.
-fn advantages_of(knobs: &Estimator, rewards: &[f64], weights: &[f64], batch: f64) -> Vec<f64> {
+fn advantages_of(estimator: &Estimator, rewards: &[f64], weights: &[f64], batch: f64) -> Vec<f64> {
     let n = rewards.len() as f64;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let deviation = (rewards
@@ -116,7 +122,7 @@ fn advantages_of(knobs: &Estimator, rewards: &[f64], weights: &[f64], batch: f64
                 let terms = terms.map(|j| {
                     rewards[j]
                         * if weighted {
-                            weights[j].min(knobs.eta)
+                            weights[j].min(estimator.eta)
                         } else {
                             1.0
                         }
@@ -126,9 +132,9 @@ fn advantages_of(knobs: &Estimator, rewards: &[f64], weights: &[f64], batch: f64
             let capped: Vec<f64> = rewards
                 .iter()
                 .zip(weights)
-                .map(|(r, w)| r * w.min(knobs.eta))
+                .map(|(r, w)| r * w.min(estimator.eta))
                 .collect();
-            let baseline = match knobs.baseline {
+            let baseline = match estimator.baseline {
                 Baseline::None => 0.0,
                 Baseline::Batch => batch,
                 Baseline::Group => mean(rewards),
@@ -137,7 +143,7 @@ fn advantages_of(knobs: &Estimator, rewards: &[f64], weights: &[f64], batch: f64
                 Baseline::WeightedLoo => others(true),
             };
             let advantage = rewards[own] - baseline;
-            if knobs.divide_by_std {
+            if estimator.divide_by_std {
                 advantage / (deviation + 1e-4)
             } else {
                 advantage
@@ -146,78 +152,85 @@ fn advantages_of(knobs: &Estimator, rewards: &[f64], weights: &[f64], batch: f64
         .collect()
 }
 
-/// The furthest that a logit's gradient by `dL/dlogp` is from the one by automatic differentiation, and how large the latter is at most.
-fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
+/// The largest difference between the gradient by `dL/dlogp` and the gradient by automatic differentiation, over all logits, and the largest absolute value of the
+/// latter.
+fn compare(estimator: &Estimator) -> Result<(f64, f64)> {
     let logits = policy(&numbers(1, POSITIONS * WORDS))?;
     let behaviour = policy(&numbers(2, POSITIONS * WORDS))?;
     let reference = policy(&numbers(3, POSITIONS * WORDS))?;
-    let groups = drawn();
-    let all: Vec<&Drawn> = groups.iter().flatten().collect();
+    let groups = completions();
+    let all: Vec<&Completion> = groups.iter().flatten().collect();
     let judged = all.len() as f64;
-    let tokens: usize = all.iter().map(|drawn| drawn.tokens.len()).sum();
-    let batch = all.iter().map(|drawn| drawn.reward).sum::<f64>() / judged;
+    let tokens: usize = all.iter().map(|completion| completion.tokens.len()).sum();
+    let batch = all.iter().map(|completion| completion.reward).sum::<f64>() / judged;
 
     let mut loss = Tensor::zeros((), DType::F64, &Device::Cpu)?;
-    let (mut new, mut old, mut frozen) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut new, mut behaviour_logp, mut reference_logp) = (Vec::new(), Vec::new(), Vec::new());
     for group in &groups {
         let pairs: Vec<(Tensor, Tensor)> = group
             .iter()
-            .map(|drawn| {
-                let old = log_probabilities(&behaviour, &drawn.tokens)?.detach();
-                Ok((log_probabilities(&logits, &drawn.tokens)?, old))
+            .map(|completion| {
+                let mu = log_probabilities(&behaviour, &completion.tokens)?.detach();
+                Ok((log_probabilities(&logits, &completion.tokens)?, mu))
             })
             .collect::<Result<_>>()?;
         let weights: Vec<f64> = pairs
             .iter()
-            .map(|(new, old)| new.sub(old)?.sum_all()?.exp()?.to_scalar::<f64>())
+            .map(|(logp, mu)| logp.sub(mu)?.sum_all()?.exp()?.to_scalar::<f64>())
             .collect::<Result<_>>()?;
-        let rewards: Vec<f64> = group.iter().map(|drawn| drawn.reward).collect();
-        let advantages = advantages_of(knobs, &rewards, &weights, batch);
-        for ((drawn, (logp, mu)), advantage) in group.iter().zip(&pairs).zip(advantages) {
-            let norm = match knobs.length_norm {
+        let rewards: Vec<f64> = group.iter().map(|completion| completion.reward).collect();
+        let advantages = advantages_of(estimator, &rewards, &weights, batch);
+        for ((completion, (logp, mu)), advantage) in group.iter().zip(&pairs).zip(advantages) {
+            let norm = match estimator.length_norm {
                 LengthNorm::None => judged,
-                LengthNorm::Length => judged * drawn.tokens.len() as f64,
+                LengthNorm::Length => judged * completion.tokens.len() as f64,
                 LengthNorm::MaxLength => judged * MAX_TOKENS as f64,
                 LengthNorm::BatchTokens => tokens as f64,
             };
-            let anchor = log_probabilities(&reference, &drawn.tokens)?.detach();
-            let away = anchor.sub(logp)?;
-            let k3 = away.exp()?.sub(&away)?.affine(1.0, -1.0)?.sum_all()?;
-            let term = objective(knobs, logp, mu, advantage)?.sub(&k3.affine(knobs.kl, 0.0)?)?;
+            let frozen = log_probabilities(&reference, &completion.tokens)?.detach();
+            let log_ratio = frozen.sub(logp)?;
+            let k3 = log_ratio
+                .exp()?
+                .sub(&log_ratio)?
+                .affine(1.0, -1.0)?
+                .sum_all()?;
+            let term =
+                objective(estimator, logp, mu, advantage)?.sub(&k3.affine(estimator.kl, 0.0)?)?;
             loss = loss.sub(&term.affine(1.0 / norm, 0.0)?)?;
             let single = |values: &Tensor| values.to_dtype(DType::F32)?.to_vec1::<f32>();
             new.push(single(logp)?);
-            old.push(single(mu)?);
-            frozen.push(single(&anchor)?);
+            behaviour_logp.push(single(mu)?);
+            reference_logp.push(single(&frozen)?);
         }
     }
     let by_candle: Vec<f64> = loss
         .backward()?
         .get(&logits)
-        .expect("the loss depends on them")
+        .expect("the loss depends on the logits")
         .flatten_all()?
         .to_vec1()?;
 
-    let (mut new_of, mut old_of, mut frozen_of) = (new.iter(), old.iter(), frozen.iter());
+    let (mut new, mut behaviour_logp, mut reference_logp) =
+        (new.iter(), behaviour_logp.iter(), reference_logp.iter());
     let samples: Vec<Vec<Sample<'_>>> = groups
         .iter()
         .map(|group| {
             group
                 .iter()
-                .map(|drawn| Sample {
-                    new: new_of.next().expect("one for each"),
-                    behaviour: old_of.next().expect("one for each"),
-                    reference: frozen_of.next().map(Vec::as_slice),
-                    reward: Some(drawn.reward),
+                .map(|completion| Sample {
+                    new: new.next().expect("one for each completion"),
+                    behaviour: behaviour_logp.next().expect("one for each completion"),
+                    reference: reference_logp.next().map(Vec::as_slice),
+                    reward: Some(completion.reward),
                 })
                 .collect()
         })
         .collect();
-    let made = gradient(knobs, &samples, MAX_TOKENS).expect("the numbers are finite");
+    let computed = gradient(estimator, &samples, MAX_TOKENS).expect("the numbers are finite");
     let mut ours = [0.0; POSITIONS * WORDS];
     let values: Vec<f64> = logits.flatten_all()?.to_vec1()?;
-    for (drawn, dlogp) in all.iter().zip(&made.dlogp) {
-        for (position, (token, d)) in drawn.tokens.iter().zip(dlogp).enumerate() {
+    for (completion, dlogp) in all.iter().zip(&computed.dlogp) {
+        for (position, (token, d)) in completion.tokens.iter().zip(dlogp).enumerate() {
             let row = &values[position * WORDS..][..WORDS];
             let total: f64 = row.iter().map(|x| x.exp()).sum();
             for word in 0..WORDS {
@@ -226,9 +239,9 @@ fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
             }
         }
     }
-    let far = ours.iter().zip(&by_candle).map(|(a, b)| (a - b).abs());
+    let differences = ours.iter().zip(&by_candle).map(|(a, b)| (a - b).abs());
     Ok((
-        far.fold(0.0, f64::max),
+        differences.fold(0.0, f64::max),
         by_candle
             .iter()
             .fold(0.0, |largest: f64, g| largest.max(g.abs())),
@@ -236,12 +249,12 @@ fn compare(knobs: &Estimator) -> Result<(f64, f64)> {
 }
 
 #[test]
-fn every_combination_of_knobs_is_the_gradient_by_automatic_differentiation() {
+fn every_combination_of_choices_agrees_with_automatic_differentiation() {
     for factor in Factor::ALL {
         for baseline in Baseline::ALL {
             for length_norm in LengthNorm::ALL {
                 for (divide_by_std, kl) in [(false, 0.0), (true, 0.0), (false, 0.5), (true, 0.04)] {
-                    let knobs = Estimator {
+                    let estimator = Estimator {
                         factor,
                         baseline,
                         eta: 1.2,
@@ -252,13 +265,13 @@ fn every_combination_of_knobs_is_the_gradient_by_automatic_differentiation() {
                         divide_by_std,
                         kl,
                     };
-                    let (far, largest) = compare(&knobs).unwrap();
+                    let (difference, largest) = compare(&estimator).unwrap();
                     // Only the group of equal rewards, divided by 1e-4, has large numbers.
                     assert!(
-                        far < 1e-6 * (1.0 + largest),
-                        "{knobs:?}: {far} of {largest}"
+                        difference < 1e-6 * (1.0 + largest),
+                        "{estimator:?}: {difference} of {largest}"
                     );
-                    assert!(largest > 1e-3, "{knobs:?}: {largest}");
+                    assert!(largest > 1e-3, "{estimator:?}: {largest}");
                 }
             }
         }
@@ -266,12 +279,12 @@ fn every_combination_of_knobs_is_the_gradient_by_automatic_differentiation() {
 }
 
 #[test]
-fn every_preset_is_too() {
+fn every_preset_agrees_with_automatic_differentiation() {
     for preset in Preset::ALL {
-        let (far, largest) = compare(&preset.estimator()).unwrap();
+        let (difference, largest) = compare(&preset.estimator()).unwrap();
         assert!(
-            far < 1e-6 && largest > 1e-3,
-            "{preset:?}: {far} of {largest}"
+            difference < 1e-6 && largest > 1e-3,
+            "{preset:?}: {difference} of {largest}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What is subtracted from a completion's reward: an estimate of its prompt's value.
+//! The baseline that is subtracted from a completion's reward: an estimate of its prompt's value.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +14,16 @@ pub enum Baseline {
     Batch,
     /// b = (1/G) Σⱼ Rⱼ over the prompt's group, self included: the paper's Eq. 2.
     Group,
-    /// bᵢ = (1/(G−1)) Σ_{j≠i} Rⱼ: the others only, so that b does not depend on the completion itself (RLOO, Kool et al. 2019).
+    /// bᵢ = (1/(G−1)) Σ_{j≠i} Rⱼ: only the others, so that b does not depend on the completion itself (RLOO, Kool et al. 2019).
     Loo,
     /// b = (1/G) Σⱼ w̄ⱼ Rⱼ with w̄ = min(w, η), self included: the paper's Eq. 5.
     WeightedGroup,
-    /// bᵢ = (1/(G−1)) Σ_{j≠i} w̄ⱼ Rⱼ: Eq. 5 over the others only.
+    /// bᵢ = (1/(G−1)) Σ_{j≠i} w̄ⱼ Rⱼ: Eq. 5 over only the others.
     WeightedLoo,
 }
 
 impl Baseline {
-    /// All of them.
+    /// All baselines.
     pub const ALL: [Baseline; 6] = [
         Baseline::None,
         Baseline::Batch,
@@ -32,7 +32,7 @@ impl Baseline {
         Baseline::WeightedGroup,
         Baseline::WeightedLoo,
     ];
-    /// Names as in a recipe.
+    /// Their names in a recipe, in the order of `ALL`.
     pub const NAMES: [&str; 6] = [
         "none",
         "batch",
@@ -48,14 +48,14 @@ impl Baseline {
         Self::NAMES[self as usize]
     }
 
-    /// Whether it takes at least two completions with a reward in each group.
+    /// Whether it needs at least two completions with a reward in each group.
     #[must_use]
     pub fn is_of_the_group(self) -> bool {
         !matches!(self, Baseline::None | Baseline::Batch)
     }
 
-    /// b of each completion of a group, given `(reward, ℓ)` of each that has a reward, and the mean reward of the mini-batch. At least two, where the baseline is of
-    /// the group.
+    /// b of each completion of a group that has a reward. `group` has `(reward, ℓ)` of each, at least two if the baseline is of the group; `batch` is the mean reward
+    /// of the mini-batch.
     pub(super) fn of(self, group: &[(f64, f64)], batch: f64, eta: f64) -> Vec<f64> {
         let terms: Vec<f64> = match self {
             Baseline::None => return vec![0.0; group.len()],

@@ -1,14 +1,14 @@
-//! A cap on importance weights that follows them.
+//! A cap on importance weights that adapts to the effective sample size.
 
 use super::weight;
 
-/// Halvings of the interval in which the cap lies; the last is far below what f64 tells apart.
+/// How often the interval of the bisection is halved; the last interval is far narrower than f64 can resolve.
 const HALVINGS: usize = 60;
 
-/// η; where `share` is above 0, the largest cap from 1 to η under which the effective sample size of the completions with these log-weights is at
-/// least that share of their number, and 1 where there is none.
+/// If `share` is above 0, the largest cap from 1 to η for which the effective sample size of completions with these log-weights is at least that share of their
+/// number, or 1 if no cap is large enough. Else η.
 pub(super) fn adaptive(ells: &[f64], eta: f64, share: f64) -> f64 {
-    // The effective sample size never rises with the cap: a larger cap only sets the largest weights further apart from the others.
+    // The effective sample size never rises with the cap: a larger cap only moves the largest weights further from the others.
     let enough = |cap: f64| {
         let (mut once, mut twice) = (0.0, 0.0);
         for ell in ells {
@@ -16,7 +16,7 @@ pub(super) fn adaptive(ells: &[f64], eta: f64, share: f64) -> f64 {
             once += weight;
             twice += weight * weight;
         }
-        // Where all weights vanish, no cap helps.
+        // If all weights vanish, no cap helps.
         once * once >= share * ells.len() as f64 * twice
     };
     if share <= 0.0 || enough(eta) {
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cap_is_the_largest_that_keeps_the_effective_sample_size() {
+    fn the_cap_is_the_largest_that_reaches_the_effective_sample_size() {
         // Weights 1, 1, 1, 8. With the cap c their effective size is (3 + c)² / (3 + c²), which is 3.6 at c = 1.9282…
         let ells = [0.0, 0.0, 0.0, 8.0_f64.ln()];
         let cap = adaptive(&ells, 4.0, 0.9);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_weights_are_even_or_nothing_is_asked_the_cap_is_eta() {
+    fn the_cap_is_eta_if_the_weights_are_even_or_the_share_is_zero() {
         assert_eq!(adaptive(&[0.1, -0.1, 0.0], 2.0, 0.5), 2.0);
         assert_eq!(adaptive(&[9.0, -9.0, 0.0], 2.0, 0.0), 2.0);
         assert_eq!(adaptive(&[0.0, 0.0], f64::INFINITY, 0.9), f64::INFINITY);
@@ -62,8 +62,8 @@ mod tests {
     }
 
     #[test]
-    fn it_is_never_below_one() {
-        // One weight of 1 and many that have vanished: no cap can even them out.
+    fn the_cap_is_never_below_one() {
+        // One weight of 1 and many that have vanished: no cap can make them even.
         let ells = [0.0, -50.0, -50.0, -50.0];
         assert_eq!(adaptive(&ells, 2.0, 0.9), 1.0);
         assert!(adaptive(&[1e4, -1e4, -1e4], f64::INFINITY, 0.5) >= 1.0);

@@ -1,4 +1,4 @@
-//! What multiplies a completion's advantage.
+//! The factor that multiplies a completion's advantage.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,23 +8,23 @@ use super::{Estimator, Sample, weight};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Factor {
-    /// 1: right on policy, biased off it.
+    /// 1: unbiased on policy, biased off policy.
     One,
     /// w, uncapped, as in the paper's Eq. 3.
     W,
-    /// w̄ = min(w, η): bounded, and biased by what the cap cuts off (truncated importance sampling, Ionides 2008).
+    /// w̄ = min(w, η): bounded, and biased by the cap (truncated importance sampling, Ionides 2008).
     WCapped,
     /// PPO's clipped surrogate of each token, min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A) (Schulman et al. 2017, Eq. 7; GRPO's and DAPO's objective). Its gradient is
-    /// rₜA ∇log π(yₜ) where the unclipped term is the lesser or equal, and 0 elsewhere.
+    /// rₜA ∇log π(yₜ) if the unclipped term is at most the clipped one, else 0.
     TokenPpoClip,
-    /// min(rₜ, η) of each token: what comes before and after it is left as μ drew it.
+    /// min(rₜ, η) of each token: the tokens before and after it are not reweighted, so their distribution stays μ's.
     TokenCapped,
     /// w^(1/T) for a completion of T tokens: the geometric mean of its ratios, uncapped (the sequence ratio of GSPO, Zheng et al. 2025).
     Geometric,
 }
 
 impl Factor {
-    /// All of them.
+    /// All factors.
     pub const ALL: [Factor; 6] = [
         Factor::One,
         Factor::W,
@@ -33,7 +33,7 @@ impl Factor {
         Factor::TokenCapped,
         Factor::Geometric,
     ];
-    /// Names as in a recipe.
+    /// Their names in a recipe, in the order of `ALL`.
     pub const NAMES: [&str; 6] = [
         "one",
         "w",
@@ -49,13 +49,13 @@ impl Factor {
         Self::NAMES[self as usize]
     }
 
-    /// Factor × advantage of each token of a completion with log-weight `ell`.
+    /// Factor × advantage for each token of a completion whose log-weight is `ell`.
     pub(super) fn times(
         self,
         advantage: f64,
         sample: &Sample<'_>,
         ell: f64,
-        knobs: &Estimator,
+        estimator: &Estimator,
     ) -> Vec<f64> {
         let all = |factor: f64| vec![factor * advantage; sample.new.len()];
         let each = |factor: &dyn Fn(f64) -> f64| -> Vec<f64> {
@@ -69,16 +69,16 @@ impl Factor {
         match self {
             Factor::One => all(1.0),
             Factor::W => all(weight::weight(ell)),
-            Factor::WCapped => all(weight::capped(ell, knobs.eta)),
+            Factor::WCapped => all(weight::capped(ell, estimator.eta)),
             Factor::TokenPpoClip => each(&|ratio| {
                 let clipped = if advantage > 0.0 {
-                    ratio > 1.0 + knobs.clip_high
+                    ratio > 1.0 + estimator.clip_high
                 } else {
-                    ratio < 1.0 - knobs.clip_low
+                    ratio < 1.0 - estimator.clip_low
                 };
                 if clipped { 0.0 } else { ratio }
             }),
-            Factor::TokenCapped => each(&|ratio| ratio.min(knobs.eta)),
+            Factor::TokenCapped => each(&|ratio| ratio.min(estimator.eta)),
             Factor::Geometric => all(weight::weight(ell / sample.new.len().max(1) as f64)),
         }
     }

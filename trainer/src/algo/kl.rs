@@ -1,14 +1,14 @@
-//! The divergence between policies, a token at a time.
+//! The KL divergence between policies, estimated for each token.
 
 use super::{Sample, weight};
 
-/// k3 = r − 1 − log r, which is never negative; its mean over tokens that p drew estimates KL(p‖q) where r = q/p (Schulman 2020, "Approximating KL divergence").
+/// k3 = r − 1 − log r, which is never negative. Its mean over tokens sampled from p estimates KL(p‖q), with r = q/p (Schulman 2020, "Approximating KL divergence").
 pub(super) fn k3(log_ratio: f64) -> f64 {
     weight::weight(log_ratio) - 1.0 - log_ratio
 }
 
-/// The term −β k3 with r = π_ref/π of each token, as GRPO has it (Shao et al. 2024, Eq. 4): what it adds to J, and to what multiplies ∇ log π(yₜ), β (r − 1).
-/// `None` where the sample has no reference or β is 0.
+/// GRPO's KL term, −β k3 with r = π_ref/π (Shao et al. 2024, Eq. 4), for each token: the value that it adds to J, and β (r − 1), which it adds to the coefficient of
+/// ∇ log π(yₜ). `None` if the sample has no reference or β is 0.
 pub(super) fn penalty<'a>(
     beta: f64,
     sample: &Sample<'a>,

@@ -1,4 +1,4 @@
-//! How a completion's length enters its share of the gradient.
+//! How the length of a completion scales its gradient.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 pub enum LengthNorm {
     /// N: a completion's terms are summed, as the policy gradient is derived.
     None,
-    /// N·T: each completion counts alike, so tokens of long ones count less (GRPO, Shao et al. 2024, Eq. 3).
+    /// N·T: all completions have equal weight, so tokens of long ones count less (GRPO, Shao et al. 2024, Eq. 3).
     Length,
     /// N·`max_tokens`: the sum, scaled by a constant (Dr. GRPO, Liu et al. 2025).
     MaxLength,
-    /// The tokens of all N completions: each token counts alike (DAPO, Yu et al. 2025, Eq. 8).
+    /// The tokens of all N completions: all tokens have equal weight (DAPO, Yu et al. 2025, Eq. 8).
     BatchTokens,
 }
 
 impl LengthNorm {
-    /// All of them.
+    /// All norms.
     pub const ALL: [LengthNorm; 4] = [
         LengthNorm::None,
         LengthNorm::Length,
         LengthNorm::MaxLength,
         LengthNorm::BatchTokens,
     ];
-    /// Names as in a recipe.
+    /// Their names in a recipe, in the order of `ALL`.
     pub const NAMES: [&str; 4] = ["none", "length", "max-length", "batch-tokens"];
 
     /// Its name in a recipe.
@@ -33,7 +33,7 @@ impl LengthNorm {
         Self::NAMES[self as usize]
     }
 
-    /// The divisor, for a completion of `tokens` in a mini-batch of `judged` completions with `all_tokens` together.
+    /// The divisor for a completion of `tokens` tokens, in a mini-batch of `judged` completions that have `all_tokens` tokens together.
     pub(super) fn divisor(
         self,
         tokens: usize,

@@ -1,4 +1,4 @@
-//! What is logged of a step: rewards, and how far the policy has moved from the one that sampled.
+//! The logged numbers of a step: rewards, and how far the policy has moved from the behaviour policy.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,18 @@ use super::kl::k3;
 use super::weight::{MAX_LOG_WEIGHT, log_sum_exp, log_weight};
 use super::{Estimator, Factor, Sample};
 
-/// Of one mini-batch. Every number is finite; those of an empty mini-batch are 0.
+/// The metrics of one mini-batch. Every number is finite; those of an empty mini-batch are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Metrics {
     /// Completions with a reward: N.
     pub judged: usize,
     /// Completions without one.
     pub masked: usize,
-    /// Groups left with fewer than two judged completions, where that gives no gradient.
+    /// Groups with too few judged completions for a gradient.
     pub groups_left_out: usize,
     /// Mean reward.
     pub reward: f64,
-    /// −Σᵢ Σₜ factorᵢₜ Aᵢ log π(yₜ) / norm, and β times k3: the function whose gradient is taken. Its value says little.
+    /// −Σᵢ Σₜ factorᵢₜ Aᵢ log π(yₜ) / norm, plus β times k3: the function whose gradient is computed. Its value says little.
     pub loss: f64,
     /// Mean of ℓ.
     pub ell_mean: f64,
@@ -29,21 +29,21 @@ pub struct Metrics {
     pub stale_mean_abs_log: f64,
     /// Staleness: |log of the mean of w̄|, which the authors' script reports in the paper's Table 3.
     pub stale_abs_log_mean: f64,
-    /// The cap on weights that was used: η, or less where it follows the effective sample size. Absent where there is none.
+    /// The cap on weights that was used: η, or less if it adapts to the effective sample size. Absent if there is no cap.
     #[serde(default = "no_cap", skip_serializing_if = "is_no_cap")]
     pub eta: f64,
-    /// Share of weights above it.
+    /// Share of weights above the cap.
     pub clip_share: f64,
-    /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊; absent where the factor clips none. (Those on the side of the advantage get no gradient.)
+    /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊; absent if the factor does not clip. (Those on the side of the advantage get no gradient.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clipped_tokens: Option<f64>,
-    /// Completions with ℓ above the largest log-weight that is computed with.
+    /// Completions with ℓ above [`MAX_LOG_WEIGHT`].
     pub saturated: usize,
-    /// Effective sample size (Σ w)² / Σ w², of N.
+    /// Effective sample size (Σ w)² / Σ w², at most N.
     pub ess: f64,
-    /// k3 estimate of KL(μ‖π) a token: mean of r − 1 − log r, r = π/μ.
+    /// k3 estimate of KL(μ‖π) per token: the mean of r − 1 − log r, with r = π/μ.
     pub kl_behaviour: f64,
-    /// k3 estimate of KL(π‖π_ref) a token: mean of r − 1 − log r, r = π_ref/π; absent where there is no reference.
+    /// k3 estimate of KL(π‖π_ref) per token: the mean of r − 1 − log r, with r = π_ref/π; absent if there is no reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl_reference: Option<f64>,
 }
@@ -75,7 +75,7 @@ impl Metrics {
                 .map(|(sample, _)| log_weight(sample))
                 .collect();
             metrics.reward = mean(judged.iter().map(|(_, reward)| *reward));
-            metrics.weigh(&ells);
+            metrics.add_weights(&ells);
             let samples = || judged.iter().map(|(sample, _)| *sample);
             metrics.kl_behaviour = mean(samples().flat_map(log_ratios).map(k3));
             if estimator.factor == Factor::TokenPpoClip {
@@ -90,13 +90,14 @@ impl Metrics {
                 ));
             }
             if samples().all(|sample| sample.reference.is_some()) {
-                metrics.kl_reference = Some(mean(samples().flat_map(away).map(k3)));
+                metrics.kl_reference = Some(mean(samples().flat_map(reference_log_ratios).map(k3)));
             }
         }
         metrics
     }
 
-    fn weigh(&mut self, ells: &[f64]) {
+    /// Sets the numbers that follow from the log-weights.
+    fn add_weights(&mut self, ells: &[f64]) {
         let n = ells.len() as f64;
         let cap = self.eta.ln();
         let capped = || ells.iter().map(|ell| ell.min(cap));
@@ -107,11 +108,11 @@ impl Metrics {
         self.stale_abs_log_mean = (log_sum_exp(capped()) - n.ln()).abs();
         self.clip_share = mean(ells.iter().map(|ell| f64::from(u8::from(*ell > cap))));
         self.saturated = ells.iter().filter(|ell| **ell > MAX_LOG_WEIGHT).count();
-        let (once, twice) = (
+        let (log_sum, log_sum_of_squares) = (
             log_sum_exp(ells.iter().copied()),
             log_sum_exp(ells.iter().map(|ell| 2.0 * ell)),
         );
-        self.ess = (2.0 * once - twice).exp();
+        self.ess = (2.0 * log_sum - log_sum_of_squares).exp();
     }
 }
 
@@ -125,7 +126,7 @@ fn log_ratios<'a>(sample: &'a Sample<'_>) -> impl Iterator<Item = f64> + 'a {
 }
 
 /// log `π_ref/π` of each token.
-fn away<'a>(sample: &'a Sample<'_>) -> impl Iterator<Item = f64> + 'a {
+fn reference_log_ratios<'a>(sample: &'a Sample<'_>) -> impl Iterator<Item = f64> + 'a {
     sample
         .new
         .iter()

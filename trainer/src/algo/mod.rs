@@ -1,4 +1,4 @@
-//! From log-probabilities and rewards to the gradient: pure functions over slices of numbers, with no model in sight.
+//! Computes the gradient from log-probabilities and rewards, by pure functions over slices of numbers that know no model.
 //!
 //! An [`Estimator`] is five choices: the [`Baseline`] that is subtracted from a completion's reward, whether the difference is divided by the group's standard
 //! deviation, the [`Factor`] that multiplies this advantage, the [`LengthNorm`] that divides a token's term, and β, the weight of the divergence from a reference
@@ -8,9 +8,9 @@
 //! ∇J ≈ Σᵢ Σₜ (factorᵢₜ Aᵢ + β (π_ref/π − 1)) / normᵢ ∇ log π(yᵢₜ),    Aᵢ = Rᵢ − bᵢ  or  (Rᵢ − bᵢ) / (std + 1e-4)
 //! ```
 //!
-//! with factor and advantage as constants. The plain norm is N, which counts the completions of the mini-batch that have a reward. A completion without one is
-//! masked: it is in no sum, no baseline and not in N. A group left with fewer than two has no baseline of its own worth the name: its one
-//! survivor stays in N, gives no gradient, and the group is counted. (A baseline that is not of the group needs no second.)
+//! with factor and advantage as constants. The plain norm is N, the number of completions of the mini-batch that have a reward. A completion without a reward is
+//! masked: it is in no sum, in no baseline and not in N. A group with fewer than two rewards has no meaningful group baseline: its one judged completion counts in
+//! N but gives no gradient, and the group is counted. (A baseline that is not of the group does not need a second completion.)
 
 mod baseline;
 mod cap;
@@ -35,7 +35,7 @@ pub struct Sample<'a> {
     pub new: &'a [f32],
     /// log μ(yₜ) of each token under the behaviour policy that sampled it; as many as `new`.
     pub behaviour: &'a [f32],
-    /// log π_ref(yₜ) of each token under the frozen reference policy; as many as `new`. Only a divergence from it asks for it.
+    /// log π_ref(yₜ) of each token under the frozen reference policy; as many as `new`. Only the KL term needs it.
     pub reference: Option<&'a [f32]>,
     /// `None` masks the completion.
     pub reward: Option<f64>,
@@ -44,50 +44,50 @@ pub struct Sample<'a> {
 /// A way to estimate ∇J from samples of a behaviour policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimator {
-    /// What multiplies an advantage.
+    /// The factor that multiplies an advantage.
     pub factor: Factor,
-    /// What is subtracted from a reward.
+    /// The baseline that is subtracted from a reward.
     pub baseline: Baseline,
-    /// η: the cap on importance weights, where factor or baseline caps them. Infinity caps nothing.
+    /// η: the cap on importance weights, if factor or baseline caps them. Infinity is no cap.
     pub eta: f64,
-    /// Where above 0, the cap falls as far below η as it takes for the effective sample size to be this share of N, but not below 1.
+    /// If above 0, the cap is lowered below η until the effective sample size is this share of N, but not below 1.
     pub adaptive_eta: f64,
-    /// ε₋ and ε₊: how far below and above 1 a token's ratio may be, where the factor clips it.
+    /// ε₋: how far below 1 a token's ratio may be, if the factor clips it.
     pub clip_low: f64,
-    /// See `clip_low`.
+    /// ε₊: how far above 1 a token's ratio may be, if the factor clips it.
     pub clip_high: f64,
-    /// What a token's term is divided by.
+    /// The divisor of a token's term.
     pub length_norm: LengthNorm,
-    /// Whether an advantage is divided by the standard deviation of its group's rewards (of n − 1 degrees of freedom), and [`STD_FLOOR`].
+    /// Whether an advantage is divided by the standard deviation of its group's rewards (with n − 1 degrees of freedom) plus [`STD_FLOOR`].
     pub divide_by_std: bool,
     /// β: the weight of k3, the estimate of KL(π‖π_ref), in the loss.
     pub kl: f64,
 }
 
 impl Estimator {
-    /// Whether completions of one prompt are compared with one another: then a group of one says nothing, nor does one whose rewards are all equal.
+    /// Whether completions of one prompt are compared with each other. If so, a group gives no gradient if it has one completion or if all its rewards are equal.
     #[must_use]
     pub fn compares_within_groups(&self) -> bool {
         self.baseline.is_of_the_group() || self.divide_by_std
     }
 }
 
-/// Added to a standard deviation, so that equal rewards divide.
+/// Added to a standard deviation, so that equal rewards do not divide by 0.
 pub const STD_FLOOR: f64 = 1e-4;
 
-/// What [`gradient`] made of a mini-batch.
+/// The result of [`gradient`] for a mini-batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gradient {
     /// `dL/dlogp[t]` of each completion, groups in order, completions in order; 0 where masked.
     pub dlogp: Vec<Vec<f32>>,
-    /// What is logged of the step.
+    /// The logged numbers of the step.
     pub metrics: Metrics,
 }
 
 /// Numbers that no estimator can use.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AlgoError {
-    /// The policy's or the behaviour policy's numbers have gone bad.
+    /// A log-probability is NaN or infinite.
     #[error(
         "the log-probability of token {token} of completion {completion} is {value}: the model's numbers are not finite; its weights have diverged, or a file of them is broken"
     )]
@@ -96,10 +96,10 @@ pub enum AlgoError {
         completion: usize,
         /// Index of the token.
         token: usize,
-        /// What it was.
+        /// The log-probability.
         value: f32,
     },
-    /// The two policies' numbers do not belong to the same tokens.
+    /// The log-probabilities of the policy and of the behaviour policy differ in number.
     #[error(
         "completion {completion} has {new} log-probabilities under the policy and {behaviour} under the behaviour policy"
     )]
@@ -111,7 +111,7 @@ pub enum AlgoError {
         /// Under the behaviour policy.
         behaviour: usize,
     },
-    /// The reference policy's numbers do not belong to the same tokens, or are not there.
+    /// The log-probabilities of the policy and of the reference policy differ in number, or the latter are missing.
     #[error(
         "completion {completion} has {new} log-probabilities under the policy and {reference} under the reference policy"
     )]
@@ -125,20 +125,20 @@ pub enum AlgoError {
     },
     /// A reward that is NaN or infinite.
     #[error(
-        "the reward of completion {completion} is {value}; a verifier answers a number or null"
+        "the reward of completion {completion} is {value}; a verifier answers with a finite number or null"
     )]
     Reward {
         /// Index of the completion in the mini-batch.
         completion: usize,
-        /// What it was.
+        /// The reward.
         value: f64,
     },
 }
 
-/// `dL/dlogp` of every token of a mini-batch of whole groups, L = −J. `max_tokens` is the most that a completion may have.
+/// `dL/dlogp` of every token of a mini-batch of whole groups, with L = −J. `max_tokens` is the maximum length of a completion.
 ///
 /// # Errors
-/// [`AlgoError`], where a number is not finite or slices do not match.
+/// [`AlgoError`] if a number is not finite or the lengths of slices do not match.
 pub fn gradient(
     estimator: &Estimator,
     groups: &[Vec<Sample<'_>>],
@@ -187,9 +187,9 @@ pub fn gradient(
     Ok(Gradient { dlogp, metrics })
 }
 
-/// What a mini-batch is in all: of the completions that have a reward.
+/// The totals of a mini-batch, over the completions that have a reward.
 struct Batch {
-    /// ℓ of each.
+    /// ℓ of each completion.
     ells: Vec<f64>,
     tokens: usize,
     mean_reward: f64,
@@ -213,9 +213,10 @@ impl Batch {
     }
 }
 
-/// The advantage of each sample of a group; 0 where masked. `None` where fewer than two have a reward and the baseline, or the standard deviation, wants two.
+/// The advantage of each sample of a group; 0 if it is masked. `None` if the group has fewer rewards than the estimator needs: two if it compares within groups,
+/// else one.
 fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Option<Vec<f64>> {
-    let survivors: Vec<(f64, f64)> = group
+    let judged: Vec<(f64, f64)> = group
         .iter()
         .filter_map(|sample| Some((sample.reward?, log_weight(sample))))
         .collect();
@@ -224,17 +225,17 @@ fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Opt
     } else {
         1
     };
-    if survivors.len() < least {
+    if judged.len() < least {
         return None;
     }
     let scale = if estimator.divide_by_std {
-        standard_deviation(&survivors) + STD_FLOOR
+        standard_deviation(&judged) + STD_FLOOR
     } else {
         1.0
     };
     let values = estimator
         .baseline
-        .of(&survivors, batch.mean_reward, estimator.eta);
+        .of(&judged, batch.mean_reward, estimator.eta);
     let mut values = values.into_iter();
     let advantages = group.iter().map(|sample| match sample.reward {
         Some(reward) => (reward - values.next().unwrap_or(0.0)) / scale,
@@ -243,7 +244,7 @@ fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Opt
     Some(advantages.collect())
 }
 
-/// Of a group's rewards, of n − 1 degrees of freedom.
+/// The standard deviation of a group's rewards, with n − 1 degrees of freedom.
 fn standard_deviation(group: &[(f64, f64)]) -> f64 {
     let count = group.len() as f64;
     let mean = group.iter().map(|(reward, _)| reward).sum::<f64>() / count;

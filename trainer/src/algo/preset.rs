@@ -4,35 +4,36 @@ use serde::{Deserialize, Serialize};
 
 use super::{Baseline, Estimator, Factor, LengthNorm};
 
-/// An algorithm of the study by its name.
+/// An algorithm by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
     /// RAPID as the paper prints it: Eqs. 3 and 5.
     #[default]
     RapidPaper,
-    /// RAPID as its authors' public code runs it: weights in the value term only, PPO's clip in place of Eq. 3's weight.
+    /// RAPID as its authors' public code runs it: weights only in the value term, PPO's clip in place of Eq. 3's weight.
     RapidAuthor,
     /// RAPID with a capped weight and the mean of the other completions: lower variance, biased by the cap.
     RapidLoo,
     /// Group-relative policy gradient: Eq. 2 in Eq. 1. On policy at H = 1.
     Pg,
-    /// GRPO (Shao et al. 2024) on policy: advantages over the group's standard deviation, each completion alike, and a KL term to the model that training began with.
+    /// GRPO (Shao et al. 2024) on policy: advantages divided by the group's standard deviation, completions of equal weight, and a KL term to the model that training
+    /// began with.
     Grpo,
-    /// What the paper's DAPO row ran: on policy, advantages over the group's standard deviation, each token alike.
+    /// The algorithm of the paper's DAPO row: on policy, advantages divided by the group's standard deviation, tokens of equal weight.
     DapoPaper,
-    /// DAPO (Yu et al. 2025): off policy under an asymmetric clip, each token alike; groups that are all right or all wrong are drawn anew, and completions that are
-    /// nearly too long lose reward.
+    /// DAPO (Yu et al. 2025): off policy with an asymmetric clip, tokens of equal weight. Groups that are all correct or all wrong are replaced by newly sampled ones,
+    /// and completions that are nearly too long lose reward.
     Dapo,
-    /// GRPO off policy, by its own means: PPO's clip in place of importance weights; no KL term. The control that the paper lacks.
+    /// GRPO off policy as its authors do it: PPO's clip in place of importance weights; no KL term. The control that the paper lacks.
     GrpoClip,
-    /// Supervised fine-tuning on completions that a teacher wrote and the verifier found right: the mean log-probability of their tokens. As a policy gradient: each
-    /// has the reward 1, and nothing is subtracted.
+    /// Supervised fine-tuning on a teacher's completions that the verifier found correct: it maximises the mean log-probability of their tokens. As a policy gradient,
+    /// each completion has the reward 1, and there is no baseline.
     Sft,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 9] = [
         Preset::RapidPaper,
         Preset::RapidAuthor,
@@ -44,7 +45,7 @@ impl Preset {
         Preset::GrpoClip,
         Preset::Sft,
     ];
-    /// Names as in a recipe.
+    /// Their names in a recipe, in the order of `ALL`.
     pub const NAMES: [&str; 9] = [
         "rapid-paper",
         "rapid-author",
@@ -57,7 +58,7 @@ impl Preset {
         "sft",
     ];
 
-    /// The preset of a name.
+    /// The preset with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
@@ -69,7 +70,7 @@ impl Preset {
         Self::NAMES[self as usize]
     }
 
-    /// Its knobs.
+    /// Its estimator.
     #[must_use]
     pub fn estimator(self) -> Estimator {
         let plain = Estimator {

@@ -16,7 +16,7 @@ const PAPER: Estimator = Estimator {
     baseline: Baseline::WeightedGroup,
     ..PG
 };
-/// Most tokens of a completion.
+/// Maximum number of tokens of a completion.
 const MAX_TOKENS: usize = 8;
 
 /// A completion as owned numbers.
@@ -28,7 +28,7 @@ struct Owned {
     reward: Option<f64>,
 }
 
-/// Its reference is the behaviour policy.
+/// A completion whose reference policy is the behaviour policy.
 fn one(new: &[f32], behaviour: &[f32], reward: Option<f64>) -> Owned {
     Owned {
         new: new.to_vec(),
@@ -64,7 +64,7 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn rapid_paper_is_equations_3_and_5_by_hand() {
+fn rapid_paper_equals_equations_3_and_5_by_hand() {
     // Three completions of one prompt with weights 4, 1/2, 1 and rewards 1, 1, 0, and a masked fourth.
     let ln2 = std::f32::consts::LN_2;
     let group = vec![
@@ -73,7 +73,7 @@ fn rapid_paper_is_equations_3_and_5_by_hand() {
         one(&[-0.5, -0.25, -0.125], &[-0.5, -0.25, -0.125], Some(0.0)),
         one(&[-9.0], &[-1.0], None),
     ];
-    let made = run(&PAPER, &[group]);
+    let computed = run(&PAPER, &[group]);
     // b = (min(4, 2)·1 + ½·1 + 1·0) / 3 = 5/6; −(1/3)·w·(R − b).
     let expected = [
         -(4.0 / 3.0) * (1.0 / 6.0),
@@ -81,18 +81,18 @@ fn rapid_paper_is_equations_3_and_5_by_hand() {
         (1.0 / 3.0) * (5.0 / 6.0),
         0.0,
     ];
-    for (tokens, expected) in made.dlogp.iter().zip(expected) {
+    for (tokens, expected) in computed.dlogp.iter().zip(expected) {
         assert!(
             tokens.iter().all(|d| close(f64::from(*d), expected)),
             "{tokens:?} is not {expected}"
         );
     }
     assert_eq!(
-        made.dlogp.iter().map(Vec::len).collect::<Vec<_>>(),
+        computed.dlogp.iter().map(Vec::len).collect::<Vec<_>>(),
         [2, 1, 3, 1]
     );
 
-    let m = made.metrics;
+    let m = computed.metrics;
     assert_eq!((m.judged, m.masked, m.groups_left_out), (3, 1, 0));
     assert!(close(m.reward, 2.0 / 3.0));
     let ln2 = f64::from(ln2);
@@ -116,9 +116,9 @@ fn rapid_paper_is_equations_3_and_5_by_hand() {
 }
 
 #[test]
-fn pg_is_the_reward_above_the_groups_mean_by_hand() {
+fn pg_equals_the_reward_minus_the_group_mean_by_hand() {
     let group = |rewards: [f64; 4]| rewards.map(|r| one(&[-1.0], &[-2.0], Some(r))).to_vec();
-    let made = run(
+    let computed = run(
         &PG,
         &[
             group([1.0, 0.0, 0.0, 0.0]),
@@ -126,7 +126,7 @@ fn pg_is_the_reward_above_the_groups_mean_by_hand() {
             group([0.0; 4]),
         ],
     );
-    let flat: Vec<f32> = made.dlogp.concat();
+    let flat: Vec<f32> = computed.dlogp.concat();
     // N = 12.
     assert_eq!(
         flat[..4],
@@ -136,8 +136,8 @@ fn pg_is_the_reward_above_the_groups_mean_by_hand() {
 }
 
 #[test]
-fn a_group_with_one_survivor_gives_no_gradient_stays_in_n_and_is_counted() {
-    let lonely = vec![
+fn a_group_with_one_judged_completion_gives_no_gradient_counts_in_n_and_is_counted() {
+    let single = vec![
         one(&[-1.0], &[-1.0], Some(1.0)),
         one(&[-1.0], &[-1.0], None),
     ];
@@ -147,15 +147,15 @@ fn a_group_with_one_survivor_gives_no_gradient_stays_in_n_and_is_counted() {
         one(&[-1.0], &[-1.0], Some(0.0)),
     ];
     for estimator in [PAPER, PG] {
-        let made = run(&estimator, &[lonely.clone(), empty.clone(), pair.clone()]);
-        let flat = made.dlogp.concat();
+        let computed = run(&estimator, &[single.clone(), empty.clone(), pair.clone()]);
+        let flat = computed.dlogp.concat();
         assert_eq!(flat[..3], [0.0; 3]);
         assert!(close(f64::from(flat[3]), -0.5 / 3.0) && close(f64::from(flat[4]), 0.5 / 3.0));
         assert_eq!(
             (
-                made.metrics.groups_left_out,
-                made.metrics.judged,
-                made.metrics.masked
+                computed.metrics.groups_left_out,
+                computed.metrics.judged,
+                computed.metrics.masked
             ),
             (2, 3, 2)
         );
@@ -163,7 +163,7 @@ fn a_group_with_one_survivor_gives_no_gradient_stays_in_n_and_is_counted() {
 }
 
 #[test]
-fn an_empty_mini_batch_and_one_without_rewards_are_zeros() {
+fn a_mini_batch_without_completions_or_without_rewards_gives_zeros() {
     assert_eq!(
         run(&PAPER, &[]).metrics,
         Metrics {
@@ -171,16 +171,20 @@ fn an_empty_mini_batch_and_one_without_rewards_are_zeros() {
             ..Metrics::default()
         }
     );
-    let made = run(&PAPER, &[vec![one(&[-1.0], &[-1.0], None); 3]]);
-    assert_eq!(made.dlogp, vec![vec![0.0]; 3]);
+    let computed = run(&PAPER, &[vec![one(&[-1.0], &[-1.0], None); 3]]);
+    assert_eq!(computed.dlogp, vec![vec![0.0]; 3]);
     assert_eq!(
-        (made.metrics.masked, made.metrics.reward, made.metrics.ess),
+        (
+            computed.metrics.masked,
+            computed.metrics.reward,
+            computed.metrics.ess
+        ),
         (3, 0.0, 0.0)
     );
 }
 
 #[test]
-fn numbers_gone_bad_are_refused_and_named() {
+fn numbers_that_are_not_finite_are_refused_and_named() {
     let bad = |new: f32, behaviour: f32, reward: f64| {
         let group = [vec![
             one(&[-1.0], &[-1.0], Some(1.0)),
@@ -210,16 +214,16 @@ fn numbers_gone_bad_are_refused_and_named() {
     ));
 }
 
-/// Softmax policy over four completions of one token; its gradient in the logits by the estimator's `dL/dlogp`.
+/// The gradient in the logits, by the estimator's `dL/dlogp`, of a softmax policy over four completions of one token.
 fn policy_gradient(
     estimator: &Estimator,
     logits: &[f64],
-    drawn: &[usize],
+    sampled: &[usize],
     behaviour: &[f64],
     rewards: &[f64],
 ) -> Vec<f64> {
     let probabilities = softmax(logits);
-    let group: Vec<Owned> = drawn
+    let group: Vec<Owned> = sampled
         .iter()
         .map(|y| {
             one(
@@ -229,9 +233,9 @@ fn policy_gradient(
             )
         })
         .collect();
-    let made = run(estimator, &[group]);
+    let computed = run(estimator, &[group]);
     let mut total = vec![0.0; logits.len()];
-    for (y, dlogp) in drawn.iter().zip(&made.dlogp) {
+    for (y, dlogp) in sampled.iter().zip(&computed.dlogp) {
         for (k, slot) in total.iter_mut().enumerate() {
             let delta = f64::from(u8::from(k == *y));
             *slot += f64::from(dlogp[0]) * (delta - probabilities[k]);
@@ -248,15 +252,15 @@ fn softmax(logits: &[f64]) -> Vec<f64> {
 }
 
 #[test]
-fn the_gradient_is_that_of_the_surrogate_by_numeric_differentiation() {
+fn the_gradient_agrees_with_numeric_differentiation_of_the_surrogate() {
     let (logits, behaviour) = ([0.3, -0.2, 0.5, 0.1], softmax(&[0.1, 0.4, -0.3, 0.2]));
-    let (rewards, drawn) = ([1.0, 0.0, 1.0, 0.0], [0usize, 1, 2, 0, 3]);
+    let (rewards, sampled) = ([1.0, 0.0, 1.0, 0.0], [0usize, 1, 2, 0, 3]);
     for estimator in [PAPER, PG] {
-        let analytic = policy_gradient(&estimator, &logits, &drawn, &behaviour, &rewards);
-        // The surrogate −(1/N) Σ factor (R − b) log π(y), factor and b held at `logits`.
-        let held = softmax(&logits);
-        let weight = |y: usize| held[y] / behaviour[y];
-        let value: f64 = drawn
+        let analytic = policy_gradient(&estimator, &logits, &sampled, &behaviour, &rewards);
+        // The surrogate −(1/N) Σ factor (R − b) log π(y), with factor and b as constants at `logits`.
+        let probabilities = softmax(&logits);
+        let weight = |y: usize| probabilities[y] / behaviour[y];
+        let value: f64 = sampled
             .iter()
             .map(|y| {
                 rewards[*y]
@@ -267,14 +271,14 @@ fn the_gradient_is_that_of_the_surrogate_by_numeric_differentiation() {
                     }
             })
             .sum::<f64>()
-            / drawn.len() as f64;
+            / sampled.len() as f64;
         let surrogate = |logits: &[f64]| -> f64 {
             let p = softmax(logits);
-            -drawn
+            -sampled
                 .iter()
                 .map(|y| if estimator.factor == Factor::One { 1.0 } else { weight(*y) } * (rewards[*y] - value) * p[*y].ln())
                 .sum::<f64>()
-                / drawn.len() as f64
+                / sampled.len() as f64
         };
         for k in 0..logits.len() {
             let (mut up, mut down) = (logits, logits);
@@ -290,7 +294,7 @@ fn the_gradient_is_that_of_the_surrogate_by_numeric_differentiation() {
     }
 }
 
-/// Sum over all groups of three that μ can draw, weighted by their probability.
+/// The expected gradient: the sum over all groups of three that μ can sample, weighted by their probabilities.
 fn expectation(
     estimator: &Estimator,
     logits: &[f64],
@@ -300,26 +304,26 @@ fn expectation(
     let mut total = vec![0.0; logits.len()];
     let n = logits.len();
     for code in 0..n.pow(3) {
-        let drawn = [code % n, code / n % n, code / n / n];
-        let chance: f64 = drawn.iter().map(|y| behaviour[*y]).product();
+        let sampled = [code % n, code / n % n, code / n / n];
+        let probability: f64 = sampled.iter().map(|y| behaviour[*y]).product();
         for (slot, g) in total.iter_mut().zip(policy_gradient(
-            estimator, logits, &drawn, behaviour, rewards,
+            estimator, logits, &sampled, behaviour, rewards,
         )) {
-            *slot += chance * g;
+            *slot += probability * g;
         }
     }
     total
 }
 
 #[test]
-fn on_policy_the_self_included_baseline_gives_one_minus_one_over_g_of_the_gradient() {
+fn on_policy_a_group_baseline_gives_one_minus_one_over_g_of_the_gradient() {
     let (logits, rewards) = ([0.3, -0.2, 0.5, 0.1], [1.0, 0.0, 0.0, 1.0]);
     let p = softmax(&logits);
     let value: f64 = p.iter().zip(&rewards).map(|(p, r)| p * r).sum();
     for estimator in [PAPER, PG] {
         let expected = expectation(&estimator, &logits, &p, &rewards);
         for k in 0..4 {
-            // −∇J = −p (R − V); a third of it is lost for G = 3.
+            // −∇J = −p (R − V); with G = 3, a third of it is lost.
             let exact = -(2.0 / 3.0) * p[k] * (rewards[k] - value);
             assert!(
                 (expected[k] - exact).abs() < 1e-6,
@@ -340,7 +344,7 @@ fn exact(logits: &[f64], rewards: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-fn furthest(a: &[f64], b: &[f64]) -> f64 {
+fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
     a.iter()
         .zip(b)
         .map(|(a, b)| (a - b).abs())
@@ -348,7 +352,8 @@ fn furthest(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[test]
-fn off_policy_the_whole_weight_with_a_baseline_of_the_others_is_unbiased_and_a_capped_one_is_not() {
+fn off_policy_uncapped_weights_with_a_leave_one_out_baseline_are_unbiased_and_capped_ones_are_not()
+{
     let (logits, rewards) = ([0.9, -0.2, 0.5, 0.1], [1.0, 0.0, 0.0, 1.0]);
     let behaviour = softmax(&[-0.3, 0.4, -0.3, 0.2]);
     let bias = |factor, baseline, eta| {
@@ -359,12 +364,12 @@ fn off_policy_the_whole_weight_with_a_baseline_of_the_others_is_unbiased_and_a_c
             ..PG
         };
         let expected = expectation(&estimator, &logits, &behaviour, &rewards);
-        furthest(&expected, &exact(&logits, &rewards))
+        largest_difference(&expected, &exact(&logits, &rewards))
     };
     for baseline in [Baseline::None, Baseline::Loo, Baseline::WeightedLoo] {
-        let far = bias(Factor::W, baseline, 2.0);
-        assert!(far < 1e-6, "{baseline:?}: {far}");
-        // The largest weight here is 2.36: a cap above it changes nothing, and the lower it is, the more it biases.
+        let bias_of_w = bias(Factor::W, baseline, 2.0);
+        assert!(bias_of_w < 1e-6, "{baseline:?}: {bias_of_w}");
+        // The largest weight here is 2.36: a cap above it changes nothing, and a lower cap gives more bias.
         let capped: Vec<f64> = [3.0, 2.0, 1.5, 1.0]
             .map(|eta| bias(Factor::WCapped, baseline, eta))
             .to_vec();
@@ -379,7 +384,7 @@ fn off_policy_the_whole_weight_with_a_baseline_of_the_others_is_unbiased_and_a_c
 }
 
 #[test]
-fn on_policy_a_baseline_of_the_others_loses_nothing() {
+fn on_policy_a_leave_one_out_baseline_is_unbiased() {
     let (logits, rewards) = ([0.3, -0.2, 0.5, 0.1], [1.0, 0.0, 0.0, 1.0]);
     for factor in Factor::ALL {
         for baseline in [Baseline::None, Baseline::Loo, Baseline::WeightedLoo] {
@@ -389,43 +394,40 @@ fn on_policy_a_baseline_of_the_others_loses_nothing() {
                 ..PG
             };
             let expected = expectation(&estimator, &logits, &softmax(&logits), &rewards);
-            let far = furthest(&expected, &exact(&logits, &rewards));
-            assert!(far < 1e-6, "{estimator:?}: {far}");
+            let bias = largest_difference(&expected, &exact(&logits, &rewards));
+            assert!(bias < 1e-6, "{estimator:?}: {bias}");
         }
     }
 }
 
 #[test]
-fn grpo_clip_is_the_clipped_surrogate_by_hand() {
-    // Ratios 1.25 and 1 of a right completion, ½ and 1 of a wrong one, 1 of another wrong one; ε = 0.2.
+fn grpo_clip_equals_the_clipped_surrogate_by_hand() {
+    // The ratios are 1.25 and 1 for a correct completion, ½ and 1 for a wrong one, 1 for another wrong one; ε = 0.2.
     let (ln2, up) = (std::f32::consts::LN_2, 1.25_f32.ln());
     let group = vec![
         one(&[-1.0 + up, -1.0], &[-1.0, -1.0], Some(1.0)),
         one(&[-1.0 - ln2, -2.0], &[-1.0, -2.0], Some(0.0)),
         one(&[-0.5], &[-0.5], Some(0.0)),
     ];
-    let made = run(&Preset::GrpoClip.estimator(), &[group]);
+    let computed = run(&Preset::GrpoClip.estimator(), &[group]);
     // Mean ⅓; standard deviation of 1, 0, 0 with two degrees of freedom: 1/√3.
     let scale = 1.0 / 3.0_f64.sqrt() + STD_FLOOR;
     let (good, bad) = (2.0 / 3.0 / scale, -1.0 / 3.0 / scale);
-    // The ratios 1.25 and ½ are clipped where they would go on: upwards for the right, downwards for the wrong.
+    // The ratios 1.25 and ½ are clipped, since the gradient would move them further from 1: up for the correct one, down for the wrong one.
     let expected = [
         vec![0.0, -good / 6.0],
         vec![0.0, -bad / 6.0],
         vec![-bad / 3.0],
     ];
-    for (made, expected) in made.dlogp.iter().zip(&expected) {
-        for (made, expected) in made.iter().zip(expected) {
-            assert!(
-                close(f64::from(*made), *expected),
-                "{made} is not {expected}"
-            );
+    for (dlogp, expected) in computed.dlogp.iter().zip(&expected) {
+        for (d, expected) in dlogp.iter().zip(expected) {
+            assert!(close(f64::from(*d), *expected), "{d} is not {expected}");
         }
     }
 }
 
 #[test]
-fn the_lengths_of_completions_enter_as_their_norm_says() {
+fn each_length_norm_divides_by_its_own_count() {
     let group = vec![
         one(&[-1.0; 4], &[-1.0; 4], Some(1.0)),
         one(&[-1.0; 2], &[-1.0; 2], Some(0.0)),
@@ -441,27 +443,27 @@ fn the_lengths_of_completions_enter_as_their_norm_says() {
             length_norm: norm,
             ..PG
         };
-        let made = run(&estimator, std::slice::from_ref(&group)).dlogp;
-        assert!(close(f64::from(made[0][3]), -0.5 / right), "{norm:?}");
-        assert!(close(f64::from(made[1][0]), 0.5 / wrong), "{norm:?}");
-        assert_eq!(made[2], [0.0; 5]);
+        let computed = run(&estimator, std::slice::from_ref(&group)).dlogp;
+        assert!(close(f64::from(computed[0][3]), -0.5 / right), "{norm:?}");
+        assert!(close(f64::from(computed[1][0]), 0.5 / wrong), "{norm:?}");
+        assert_eq!(computed[2], [0.0; 5]);
     }
 }
 
 #[test]
-fn a_baseline_that_is_not_of_the_group_leaves_a_lonely_completion_its_gradient() {
-    let lonely = vec![one(&[-1.0], &[-1.0], Some(1.0))];
+fn without_a_group_baseline_a_group_of_one_has_a_gradient() {
+    let single = vec![one(&[-1.0], &[-1.0], Some(1.0))];
     let pair = vec![one(&[-1.0], &[-1.0], Some(0.0)); 2];
     for (baseline, value) in [(Baseline::None, 0.0), (Baseline::Batch, 1.0 / 3.0)] {
         let estimator = Estimator { baseline, ..PG };
-        let made = run(&estimator, &[lonely.clone(), pair.clone()]).dlogp;
-        assert!(close(f64::from(made[0][0]), -(1.0 - value) / 3.0));
-        assert!(close(f64::from(made[1][0]), value / 3.0));
+        let computed = run(&estimator, &[single.clone(), pair.clone()]).dlogp;
+        assert!(close(f64::from(computed[0][0]), -(1.0 - value) / 3.0));
+        assert!(close(f64::from(computed[1][0]), value / 3.0));
     }
 }
 
 #[test]
-fn grpo_adds_the_pull_towards_the_reference_by_hand() {
+fn grpo_adds_the_gradient_of_the_kl_term_by_hand() {
     // Two completions of one token; std of (1, 0) is 1/√2, N = 2. r = π_ref/π is e^0.5 for the first, and 1 for the second.
     let group = vec![
         Owned {
@@ -470,24 +472,24 @@ fn grpo_adds_the_pull_towards_the_reference_by_hand() {
         },
         one(&[-2.0], &[-2.0], Some(0.0)),
     ];
-    let made = run(&Preset::Grpo.estimator(), std::slice::from_ref(&group));
+    let computed = run(&Preset::Grpo.estimator(), std::slice::from_ref(&group));
     let advantage = 0.5 / (0.5_f64.sqrt() + 1e-4);
     let pull = 0.04 * (0.5_f64.exp() - 1.0);
     assert!(close(
-        f64::from(made.dlogp[0][0]),
+        f64::from(computed.dlogp[0][0]),
         -(advantage + pull) / 2.0
     ));
-    assert!(close(f64::from(made.dlogp[1][0]), advantage / 2.0));
+    assert!(close(f64::from(computed.dlogp[1][0]), advantage / 2.0));
     let k3 = 0.5_f64.exp() - 1.5;
-    assert!(close(made.metrics.kl_reference.unwrap(), k3 / 2.0));
+    assert!(close(computed.metrics.kl_reference.unwrap(), k3 / 2.0));
     assert!(close(
-        made.metrics.loss,
+        computed.metrics.loss,
         -(2.0 * advantage - advantage) / 2.0 + 0.04 * k3 / 2.0
     ));
 }
 
 #[test]
-fn a_divergence_without_a_reference_is_refused() {
+fn a_kl_term_without_a_reference_is_refused() {
     let sample = Sample {
         new: &[-1.0],
         behaviour: &[-1.0],
@@ -513,13 +515,13 @@ fn sft_is_the_mean_log_probability_of_all_tokens() {
         vec![one(&[-1.0, -2.0, -3.0], &[0.0; 3], Some(1.0))],
         vec![one(&[-4.0], &[0.0], Some(1.0))],
     ];
-    let made = run(&Preset::Sft.estimator(), &groups);
-    assert!(made.dlogp.iter().flatten().all(|d| *d == -0.25));
-    assert!(close(made.metrics.loss, 2.5));
+    let computed = run(&Preset::Sft.estimator(), &groups);
+    assert!(computed.dlogp.iter().flatten().all(|d| *d == -0.25));
+    assert!(close(computed.metrics.loss, 2.5));
 }
 
 #[test]
-fn an_adaptive_cap_is_one_that_is_set_by_hand() {
+fn an_adaptive_cap_equals_the_same_cap_set_by_hand() {
     let group = |ells: [f32; 3]| {
         let rewards = [1.0, 0.0, 1.0];
         let samples = ells.iter().zip(rewards);
@@ -528,20 +530,20 @@ fn an_adaptive_cap_is_one_that_is_set_by_hand() {
             .collect::<Vec<_>>()
     };
     let groups = [group([0.0, 0.1, 3.0]), group([-0.2, 0.3, 1.0])];
-    let knobs = Estimator {
+    let adaptive = Estimator {
         factor: Factor::WCapped,
         eta: 8.0,
         adaptive_eta: 0.8,
         ..PAPER
     };
-    let made = run(&knobs, &groups);
-    assert!(made.metrics.eta > 1.0 && made.metrics.eta < 8.0);
+    let computed = run(&adaptive, &groups);
+    assert!(computed.metrics.eta > 1.0 && computed.metrics.eta < 8.0);
     let by_hand = Estimator {
-        eta: made.metrics.eta,
+        eta: computed.metrics.eta,
         adaptive_eta: 0.0,
-        ..knobs
+        ..adaptive
     };
-    assert_eq!(run(&by_hand, &groups), made);
+    assert_eq!(run(&by_hand, &groups), computed);
 }
 
 mod properties;

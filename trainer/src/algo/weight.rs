@@ -2,8 +2,8 @@
 
 use super::Sample;
 
-/// ℓ above which a weight counts as e³⁰ ≈ 10¹³, so that a gradient in f32 stays finite. A completion that reaches it is counted as
-/// saturated: no run in order has one.
+/// The largest ℓ that weights are computed with: weights are at most e³⁰ ≈ 10¹³, so that a gradient in f32 stays finite. A completion with a larger ℓ is counted as
+/// saturated, which no healthy run has.
 pub const MAX_LOG_WEIGHT: f64 = 30.0;
 
 /// ℓ = Σₜ (log π(yₜ) − log μ(yₜ)), summed in f64.
@@ -17,7 +17,7 @@ pub fn log_weight(sample: &Sample<'_>) -> f64 {
         .sum()
 }
 
-/// w = exp ℓ, up to e^[`MAX_LOG_WEIGHT`].
+/// w = exp ℓ, at most e^[`MAX_LOG_WEIGHT`].
 pub(super) fn weight(ell: f64) -> f64 {
     ell.min(MAX_LOG_WEIGHT).exp()
 }
@@ -27,7 +27,7 @@ pub(super) fn capped(ell: f64, eta: f64) -> f64 {
     weight(ell).min(eta)
 }
 
-/// log Σ exp xᵢ without overflow; −∞ of nothing.
+/// log Σ exp xᵢ without overflow; −∞ if there are no values.
 pub(super) fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = values.clone().fold(f64::NEG_INFINITY, f64::max);
     if largest == f64::NEG_INFINITY {

@@ -21,11 +21,12 @@ fn config(sets: &[&str]) -> Config {
     config::parse("test", RECIPE, &sets).unwrap()
 }
 
-fn card(config: &Config) -> String {
+/// The text of the settings file.
+fn settings_file(config: &Config) -> String {
     SettingsFile::of(config, &PromptRenderer::new(&config.data).unwrap()).text(10)
 }
 
-/// A checkpoint's folder with such a file.
+/// A checkpoint's folder with this settings file.
 fn checkpoint(text: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(NAME), text).unwrap();
@@ -33,7 +34,7 @@ fn checkpoint(text: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_checkpoint_is_asked_as_its_run_asked_wherever_it_is_taken() {
+fn a_moved_checkpoint_gets_the_prompts_and_the_sampling_of_its_run() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("mine.toml");
     let content =
@@ -49,41 +50,41 @@ fn a_checkpoint_is_asked_as_its_run_asked_wherever_it_is_taken() {
     ] {
         let config = config(sets);
         let renderer = PromptRenderer::new(&config.data).unwrap();
-        let folder = checkpoint(&card(&config));
+        let folder = checkpoint(&settings_file(&config));
         let moved = home.path().join("moved.toml");
         std::fs::rename(&file, &moved).unwrap();
-        let carried = CheckpointSettings::of(folder.path()).unwrap().unwrap();
+        let settings = CheckpointSettings::of(folder.path()).unwrap().unwrap();
         std::fs::rename(&moved, &file).unwrap();
-        let again = carried.renderer();
-        assert_eq!(again.stop_strings(), renderer.stop_strings());
-        assert_eq!(again.template().kind, renderer.template().kind);
-        assert_eq!(again.template().text(), renderer.template().text());
+        let restored = settings.renderer();
+        assert_eq!(restored.stop_strings(), renderer.stop_strings());
+        assert_eq!(restored.template().kind, renderer.template().kind);
+        assert_eq!(restored.template().text(), renderer.template().text());
         if config.data.chat_date.is_some() {
-            assert_eq!(again.day(), renderer.day());
+            assert_eq!(restored.day(), renderer.day());
         }
         let task = Arc::new(dataset(1, 1).eval.remove(0));
         let prompt =
             |renderer: &PromptRenderer| renderer.prompt(&Toy::default(), &task).unwrap().text;
-        assert_eq!(prompt(&again), prompt(&renderer), "{sets:?}");
+        assert_eq!(prompt(&restored), prompt(&renderer), "{sets:?}");
         let max_tokens = config.eval.max_tokens.unwrap_or(24);
-        assert_eq!(carried.eval.max_tokens, Some(max_tokens));
+        assert_eq!(settings.eval.max_tokens, Some(max_tokens));
         assert_eq!(
-            (carried.eval.temperature, carried.eval.top_k),
+            (settings.eval.temperature, settings.eval.top_k),
             (config.eval.temperature, 7)
         );
         assert!(
-            !card(&config).contains(home.path().to_str().unwrap()),
-            "no folder of the machine's"
+            !settings_file(&config).contains(home.path().to_str().unwrap()),
+            "the file names no folder of the machine"
         );
     }
 }
 
 #[test]
 fn the_file_reads_as_written() {
-    let text = card(&config(&["data.template=Directly: {question}!"]));
+    let text = settings_file(&config(&["data.template=Directly: {question}!"]));
     let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     insta::assert_snapshot!(text, @r#"
-    # How the run that made this checkpoint asked its tasks and drew completions of them. `rapid eval` goes by it where the command line says nothing else.
+    # How the run that made this checkpoint made prompts and sampled completions. `rapid eval` uses these settings unless the command line gives others.
     version = 1
 
     [made]
@@ -112,20 +113,20 @@ fn the_file_reads_as_written() {
 }
 
 #[test]
-fn a_file_from_anywhere_is_refused_in_one_paragraph() {
-    let whole = card(&config(&[]));
+fn a_file_that_cannot_be_used_is_refused_in_one_paragraph() {
+    let whole = settings_file(&config(&[]));
     let with = |from: &str, to: &str| {
         let text = whole.replacen(from, to, 1);
         assert_ne!(text, whole, "{from}");
         text
     };
-    for (text, says) in [
+    for (text, expected) in [
         ("\u{0}\u{1}".to_owned(), "TOML parse error"),
         (String::new(), "it has no `version`"),
         ("version = [".to_owned(), "TOML parse error"),
         (
             with("version = 1", "version = 2"),
-            "it is of version 2, and this `rapid` knows 1",
+            "it is of version 2, and this `rapid` reads version 1",
         ),
         (
             with("version = 1", "version = 1\nmore = 2"),
@@ -161,7 +162,7 @@ fn a_file_from_anywhere_is_refused_in_one_paragraph() {
             with("kind = \"math\"", "kind = \"maths\""),
             "no task is of the kind `maths`",
         ),
-        // The token of another service, sent to a stranger.
+        // This would send the token of another service to a stranger.
         (
             format!("{whole}\n[verifier]\nurl = \"http://stranger\"\ntoken_env = \"HF_TOKEN\"\n"),
             "it cannot set `verifier.t",
@@ -169,15 +170,15 @@ fn a_file_from_anywhere_is_refused_in_one_paragraph() {
         ("#".repeat(2 << 20), "it is larger than 1 MiB"),
     ] {
         let folder = checkpoint(&text);
-        let said = CheckpointSettings::of(folder.path())
+        let error = CheckpointSettings::of(folder.path())
             .unwrap_err()
             .to_string();
         assert!(
-            said.contains(says)
-                && said.contains(NAME)
-                && said.contains("delete it")
-                && !said.contains('\n'),
-            "{says}: {said}"
+            error.contains(expected)
+                && error.contains(NAME)
+                && error.contains("delete it")
+                && !error.contains('\n'),
+            "{expected}: {error}"
         );
     }
     let folder = tempfile::tempdir().unwrap();
@@ -186,7 +187,7 @@ fn a_file_from_anywhere_is_refused_in_one_paragraph() {
         CheckpointSettings::of(folder.path())
             .unwrap_err()
             .to_string()
-            .contains("it is no file")
+            .contains("it is not a regular file")
     );
     #[cfg(unix)]
     {
@@ -196,38 +197,38 @@ fn a_file_from_anywhere_is_refused_in_one_paragraph() {
             CheckpointSettings::of(folder.path())
                 .unwrap_err()
                 .to_string()
-                .contains("it is no file")
+                .contains("it is not a regular file")
         );
     }
 }
 
 #[test]
-fn a_checkpoint_of_an_older_version_goes_by_its_runs_configuration() {
+fn a_checkpoint_of_an_older_version_uses_its_runs_configuration() {
     let home = tempfile::tempdir().unwrap();
     let step = home.path().join("run/checkpoints/step-10");
     std::fs::create_dir_all(&step).unwrap();
     let config = config(&["data.stop=[\"END\"]"]);
     std::fs::write(home.path().join("run/config.toml"), config.to_toml()).unwrap();
-    // A model that somebody put there is no checkpoint.
+    // Without `run.json`, a model in that folder is not a checkpoint.
     assert_eq!(CheckpointSettings::of(&step).unwrap(), None);
     std::fs::write(step.join("run.json"), "{}").unwrap();
     let best = home.path().join("run/checkpoints/best");
     #[cfg(unix)]
     std::os::unix::fs::symlink("step-10", &best).unwrap();
     for place in [&step, &best] {
-        let carried = CheckpointSettings::of(place).unwrap().unwrap();
-        assert!(carried.source.ends_with("run/config.toml"));
-        assert_eq!(carried.renderer().stop_strings(), ["END"]);
-        assert_eq!(carried.eval.max_tokens, Some(24));
+        let settings = CheckpointSettings::of(place).unwrap().unwrap();
+        assert!(settings.source.ends_with("run/config.toml"));
+        assert_eq!(settings.renderer().stop_strings(), ["END"]);
+        assert_eq!(settings.eval.max_tokens, Some(24));
     }
-    let gone = config.to_toml().replace("few-shot-boxed", "./gone.toml");
-    std::fs::write(home.path().join("run/config.toml"), gone).unwrap();
-    let said = CheckpointSettings::of(&best).unwrap_err().to_string();
+    let missing = config.to_toml().replace("few-shot-boxed", "./missing.toml");
+    std::fs::write(home.path().join("run/config.toml"), missing).unwrap();
+    let error = CheckpointSettings::of(&best).unwrap_err().to_string();
     assert!(
-        said.contains("config.toml")
-            && said.contains("./gone.toml cannot be read")
-            && said.contains("--template"),
-        "{said}"
+        error.contains("config.toml")
+            && error.contains("./missing.toml cannot be read")
+            && error.contains("--template"),
+        "{error}"
     );
     let elsewhere = home.path().join("elsewhere");
     std::fs::rename(&step, &elsewhere).unwrap();
@@ -239,25 +240,28 @@ fn a_checkpoint_of_an_older_version_goes_by_its_runs_configuration() {
 }
 
 #[test]
-fn a_verifiers_address_and_token_are_the_users() {
-    let folder = checkpoint(&card(&config(&[])));
-    let carried = CheckpointSettings::of(folder.path()).unwrap().unwrap();
+fn a_checkpoint_does_not_change_the_verifiers_address_and_token() {
+    let folder = checkpoint(&settings_file(&config(&[])));
+    let settings = CheckpointSettings::of(folder.path()).unwrap().unwrap();
     let given = Verifier {
         url: Some("http://127.0.0.1:1".into()),
         ..Verifier::default()
     };
-    assert_eq!(carried.verifier(&given).unwrap(), given);
+    assert_eq!(settings.verifier(&given).unwrap(), given);
 }
 
 #[test]
 fn a_template_is_refused_for_tasks_of_another_kind() {
-    let folder = checkpoint(&card(&config(&[])));
+    let folder = checkpoint(&settings_file(&config(&[])));
     let renderer = CheckpointSettings::of(folder.path())
         .unwrap()
         .unwrap()
         .renderer();
     let code = datasets::open("starter-code", None).unwrap().eval;
-    assert!(matches!(renderer.suits(&code), Err(DataError::Template(_))));
+    assert!(matches!(
+        renderer.check_kind(&code),
+        Err(DataError::Template(_))
+    ));
     let math = datasets::open("starter-math", None).unwrap().eval;
-    assert!(renderer.suits(&math).is_ok());
+    assert!(renderer.check_kind(&math).is_ok());
 }

@@ -12,16 +12,16 @@ use trainer::run::{TrainError, locate_model};
 
 use super::Usage;
 
-/// What to compute with.
+/// The device to compute on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeviceArgs {
     /// Where to compute: auto, cpu, cuda or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
     pub(crate) device: String,
-    /// Threads of the CPU backend [default: one a processor]
+    /// Threads of the CPU backend [default: one per processor]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     pub(crate) threads: Option<usize>,
-    /// Numbers that matrix products multiply: f32 or bf16
+    /// Number type of matrix products: f32 or bf16
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = ["f32", "bf16"])]
     pub(crate) dtype: String,
 }
@@ -39,7 +39,7 @@ impl DeviceArgs {
     }
 }
 
-/// The verifier to ask.
+/// The verifier that judges.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct VerifierArgs {
     /// The verifier's address, as `rapid-verifier serve` prints it
@@ -66,13 +66,13 @@ pub(crate) struct PromptArgs {
     /// Put the prompt into the model's chat template, as the user's message
     #[arg(long)]
     pub(crate) chat: bool,
-    /// A text that ends a completion, instead of the template's; may be repeated
+    /// A stop string, instead of the template's; may be repeated
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
 }
 
 impl PromptArgs {
-    /// Of a command that has these options in words of its own.
+    /// For a command that declares these options itself, with its own help texts.
     pub(crate) fn new(template: Option<String>, chat: bool, stop: Vec<String>) -> Self {
         Self {
             template,
@@ -81,13 +81,13 @@ impl PromptArgs {
         }
     }
 
-    /// A data set's settings.
-    pub(crate) fn of(&self, dataset: &str) -> config::Data {
+    /// The `[data]` settings for a data set.
+    pub(crate) fn data(&self, dataset: &str) -> config::Data {
         config::Data {
             dataset: dataset.to_owned(),
             template: self.template.clone().unwrap_or_else(|| "auto".into()),
             chat: self.chat,
-            stop: self.stops(),
+            stop: self.stop_strings(),
             ..config::Data::default()
         }
     }
@@ -97,29 +97,29 @@ impl PromptArgs {
         self.template.is_some()
     }
 
-    /// The texts that end a completion, where any are given.
-    pub(crate) fn stops(&self) -> Option<Vec<String>> {
+    /// The stop strings, or `None` if none are given.
+    pub(crate) fn stop_strings(&self) -> Option<Vec<String>> {
         (!self.stop.is_empty()).then(|| self.stop.clone())
     }
 }
 
-/// What is left out of the distribution that is sampled from.
+/// Cut-offs of the distribution that is sampled from.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct TruncationArgs {
-    /// Keep the likeliest tokens whose probabilities first reach this [default: in `rapid eval` the checkpoint's, else 1, which keeps all]
+pub(crate) struct CutoffArgs {
+    /// Keep the likeliest tokens until their probabilities sum to P [default: in `rapid eval` the checkpoint's, else 1, which keeps all]
     #[arg(long, value_name = "P", value_parser = probability, allow_negative_numbers = true)]
     pub(crate) top_p: Option<f32>,
     /// Keep the N likeliest tokens; 0 keeps all [default: in `rapid eval` the checkpoint's, else 0]
     #[arg(long, value_name = "N")]
     pub(crate) top_k: Option<usize>,
     /// Keep tokens at least P times as likely as the likeliest; 0 keeps all [default: in `rapid eval` the checkpoint's, else 0]
-    #[arg(long, value_name = "P", value_parser = share, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", value_parser = fraction, allow_negative_numbers = true)]
     pub(crate) min_p: Option<f32>,
 }
 
-impl TruncationArgs {
-    /// Sampling at a temperature.
-    pub(crate) fn at(self, temperature: f32) -> Sampling {
+impl CutoffArgs {
+    /// Sampling at a temperature with these cut-offs.
+    pub(crate) fn sampling_at(self, temperature: f32) -> Sampling {
         Sampling {
             temperature,
             top_p: self.top_p.unwrap_or(1.0),
@@ -129,12 +129,12 @@ impl TruncationArgs {
     }
 }
 
-/// Loads a model: a path, or the name of one that was fetched.
+/// Loads a model: `model` is a path, or the name of a fetched model.
 pub(crate) fn open_model(model: &str, device: &DeviceArgs) -> anyhow::Result<Engine> {
     Ok(Engine::open(&model_path(model)?, device.options()?)?)
 }
 
-/// A path where there is something, else a fetched model's name.
+/// The path of a model: `model` itself if that path exists, else the folder of the fetched model of this name.
 pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
     let path = Path::new(model);
     if path.exists() {
@@ -150,7 +150,7 @@ pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// A model that is not here. Where it was not fetched, the command line is not to blame.
+/// The error for a model that does not exist here. It is a [`Usage`] error, except for a model that can still be fetched.
 fn no_model(model: &str) -> anyhow::Error {
     match config::named_model(model) {
         NamedModel::Possible => anyhow!(
@@ -173,7 +173,7 @@ pub(crate) fn open_dataset(name: &str, folder: Option<&Path>) -> anyhow::Result<
     Ok(datasets::open(name, folder)?)
 }
 
-/// Refuses a folder of data sets that is none.
+/// Refuses a `--data-dir` that is not a folder.
 pub(crate) fn check_data_dir(folder: Option<&Path>) -> Result<(), Usage> {
     match folder {
         Some(folder) if !folder.is_dir() => Err(Usage(format!(
@@ -184,8 +184,8 @@ pub(crate) fn check_data_dir(folder: Option<&Path>) -> Result<(), Usage> {
     }
 }
 
-/// Refuses to write over what is read. `option` is the one that names the input.
-pub(crate) fn apart(option: &str, input: &Path, out: &Path) -> anyhow::Result<()> {
+/// Refuses an output file that is also the input. `option` is the option that names the input.
+pub(crate) fn check_out_is_not_input(option: &str, input: &Path, out: &Path) -> anyhow::Result<()> {
     match (input.canonicalize(), out.canonicalize()) {
         (Ok(input), Ok(same)) if input == same => Err(Usage(format!(
             "--out {} is the file of {option}, which would be lost; give another file",
@@ -196,17 +196,17 @@ pub(crate) fn apart(option: &str, input: &Path, out: &Path) -> anyhow::Result<()
     }
 }
 
-/// Refuses more completions than one command can draw.
-pub(crate) fn few_enough(prompts: usize, samples: usize) -> Result<(), Usage> {
+/// Refuses more completions than one command may sample.
+pub(crate) fn check_completion_count(prompts: usize, samples: usize) -> Result<(), Usage> {
     if prompts.saturating_mul(samples) <= MAX_COMPLETIONS {
         return Ok(());
     }
     Err(Usage(format!(
-        "{samples} completions of each of {prompts} prompts are more than {MAX_COMPLETIONS} in all; give less with -n or --limit"
+        "{samples} completions of each of {prompts} prompts are more than {MAX_COMPLETIONS} in all; lower -n or --limit"
     )))
 }
 
-/// The name of a device, there or not.
+/// The name of a device, whether or not this machine has it.
 pub(crate) fn device(text: &str) -> Result<String, String> {
     let settings = config::Engine {
         device: text.to_owned(),
@@ -226,19 +226,19 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "give a whole number from 1 on".to_owned())
 }
 
-/// A number from 1 to `most`.
+/// A number from 1 to `max`.
 pub(crate) fn up_to(
-    most: usize,
+    max: usize,
 ) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
     move |text: &str| {
         text.parse()
             .ok()
-            .filter(|number: &usize| (1..=most).contains(number))
-            .ok_or_else(|| format!("give a whole number from 1 to {most}"))
+            .filter(|number: &usize| (1..=max).contains(number))
+            .ok_or_else(|| format!("give a whole number from 1 to {max}"))
     }
 }
 
-/// A temperature: 0, or what can be divided by.
+/// A temperature: 0, or a number that logits can be divided by.
 pub(crate) fn temperature(text: &str) -> Result<f32, String> {
     text.parse()
         .ok()
@@ -254,8 +254,8 @@ fn probability(text: &str) -> Result<f32, String> {
         .ok_or_else(|| "give a number above 0 and at most 1".to_owned())
 }
 
-/// A share of a probability: 0 or above, below 1.
-fn share(text: &str) -> Result<f32, String> {
+/// A fraction of a probability: at least 0, below 1.
+fn fraction(text: &str) -> Result<f32, String> {
     text.parse()
         .ok()
         .filter(|p: &f32| (0.0..1.0).contains(p))
@@ -268,33 +268,35 @@ mod tests {
     use crate::cmd::exit;
 
     #[test]
-    fn a_number_beyond_its_end_is_refused_with_both_ends() {
+    fn a_number_out_of_range_is_refused_with_both_limits() {
         let threads = up_to(MAX_THREADS);
         assert_eq!((threads("1"), threads("1024")), (Ok(1), Ok(1024)));
         for text in ["0", "1025", "100000", "99999999999999999999", "-1", "two"] {
-            let said = threads(text).unwrap_err();
-            assert_eq!(said, "give a whole number from 1 to 1024", "{text}");
+            let error = threads(text).unwrap_err();
+            assert_eq!(error, "give a whole number from 1 to 1024", "{text}");
         }
     }
 
     #[test]
-    fn more_completions_than_one_command_can_draw_are_a_usage_error() {
-        assert!(few_enough(10_000, 1000).is_ok());
+    fn more_completions_than_one_command_may_sample_are_a_usage_error() {
+        assert!(check_completion_count(10_000, 1000).is_ok());
         for (prompts, samples) in [(10_001, 1000), (usize::MAX, 2)] {
-            let error = few_enough(prompts, samples).unwrap_err().to_string();
+            let error = check_completion_count(prompts, samples)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("10000000 in all"), "{error}");
         }
     }
 
     #[test]
-    fn a_model_that_is_not_here_is_told_from_a_slip_and_from_a_missing_file() {
-        for (model, says) in [
+    fn a_model_that_is_not_fetched_a_misspelt_name_and_a_missing_file_have_different_errors() {
+        for (model, expected) in [
             ("nothere.gguf", "there is no file or folder nothere.gguf"),
             ("smolm2", "did you mean `smollm2-135m-instruct"),
         ] {
             let error = model_path(model).unwrap_err();
             assert!(error.is::<Usage>(), "{error}");
-            assert!(error.to_string().contains(says), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         }
         let error = model_path("nobody/has-fetched-this").unwrap_err();
         let fetch = "`rapid fetch model:nobody/has-fetched-this`";
@@ -302,27 +304,27 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_to_blame_for_data_that_are_nowhere() {
+    fn a_data_set_that_does_not_exist_is_a_usage_error() {
         let nowhere = Some(Path::new("nowhere"));
-        for (name, folder, says) in [
+        for (name, folder, expected) in [
             ("gsm9k", None, "did you mean `gsm8k`?"),
             ("nothere.jsonl", None, "nothere.jsonl"),
             ("gsm8k", nowhere, "--data-dir nowhere is not a folder"),
         ] {
             let error = open_dataset(name, folder).unwrap_err();
             assert_eq!(exit::code(&error), 2, "{error}");
-            assert!(error.to_string().contains(says), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn what_is_read_is_not_written_over() {
+    fn an_output_file_that_is_the_input_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (input, other) = (folder.path().join("a"), folder.path().join("b"));
         std::fs::write(&input, "").unwrap();
-        assert!(apart("--prompts", &input, &other).is_ok());
+        assert!(check_out_is_not_input("--prompts", &input, &other).is_ok());
         let roundabout = folder.path().join(".").join("a");
-        let error = apart("--prompts", &input, &roundabout).unwrap_err();
+        let error = check_out_is_not_input("--prompts", &input, &roundabout).unwrap_err();
         assert!(error.is::<Usage>() && error.to_string().contains("--prompts"));
     }
 }

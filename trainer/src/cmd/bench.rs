@@ -1,4 +1,4 @@
-//! `rapid bench`: how fast this machine samples and trains, beside what its arithmetic and its memory allow.
+//! `rapid bench`: how fast this machine samples and trains, beside the limits of its arithmetic and its memory.
 
 mod iteration;
 mod limits;
@@ -17,12 +17,12 @@ use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 use super::Usage;
 use super::args::{DeviceArgs, model_path, positive, up_to};
 
-/// Most tokens of prompts and completions together.
-const MAX_IN_ALL: usize = 100_000_000;
+/// Maximum tokens of prompts and completions together.
+const MAX_TOKENS_IN_ALL: usize = 100_000_000;
 
 /// Measure how fast this machine samples or trains
 ///
-/// The figures stand beside their limits, measured on the same device in the same run: on a CPU the fastest multiply-add instruction on registers alone, on a GPU cuBLASLt's large products; and copies between memory that no cache holds.
+/// The figures are printed beside their limits, which are measured on the same device in the same run. The limit of arithmetic is the fastest multiply-add instruction on registers alone on a CPU, and cuBLASLt's large products on a GPU. The limit of memory is copies that are larger than any cache.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,17 +36,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Sampling: tokens a second, prompts computed once for all their samples
+    /// Sampling: tokens per second; each prompt is computed once for all its samples
     #[command(
         after_help = "Examples:\n  rapid bench rollout --prompts 16 --samples 8 --prompt-tokens 128 --tokens 64"
     )]
     Rollout(Options),
-    /// Training: tokens a second through forward, backward and optimiser
+    /// Training: tokens per second through forward, backward and optimiser
     #[command(
         after_help = "Examples:\n  rapid bench train --prompts 4 --samples 8 --prompt-tokens 128 --tokens 64"
     )]
     Train(Options),
-    /// A whole iteration: sampling, then an update on what was sampled
+    /// A whole iteration: sampling, then an update on the samples
     #[command(
         after_help = "Examples:\n  rapid bench step --prompts 8 --samples 4 --prompt-tokens 64 --tokens 64"
     )]
@@ -64,7 +64,7 @@ struct Options {
     /// Prompts
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = positive)]
     prompts: usize,
-    /// Completions a prompt
+    /// Completions per prompt
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive)]
     samples: usize,
     /// Length of a prompt
@@ -73,13 +73,13 @@ struct Options {
     /// Length of a completion
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to(MAX_TOKENS))]
     tokens: usize,
-    /// Length of the shortest completion, the others' being spread evenly up to --tokens [default: --tokens]
+    /// Length of the shortest completion; the lengths are spread evenly up to --tokens [default: --tokens]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     min_tokens: Option<usize>,
     /// Train adapters of this rank instead of all weights
     #[arg(long, value_name = "N", value_parser = up_to(MAX_RANK))]
     lora: Option<usize>,
-    /// Memory for activations that training keeps instead of computing them again [default: a third of what is left]
+    /// Memory for activations that training keeps instead of recomputing them [default: a third of the remaining memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_MIB))]
     activations_mib: Option<u64>,
     /// Print the figures as JSON
@@ -89,7 +89,7 @@ struct Options {
     device: DeviceArgs,
 }
 
-/// What was measured.
+/// The measured figures.
 #[derive(Debug, Serialize)]
 struct Figures {
     what: &'static str,
@@ -100,79 +100,79 @@ struct Figures {
     prompt_tokens: usize,
     tokens: usize,
     seconds: f64,
-    /// Completion tokens a second.
+    /// Completion tokens per second.
     completion_tokens_per_s: f64,
-    /// Prompt and completion tokens a second, each prompt once.
+    /// Prompt and completion tokens per second, each prompt counted once.
     all_tokens_per_s: f64,
-    /// Arithmetic that the model's matrices ask for, without attention.
+    /// Arithmetic of the model's matrices, without attention.
     gflop_per_s: f64,
-    /// Bytes that weights, and in training gradients and moments, ask for once a step, in GB/s; without activations and keys.
+    /// Bytes of the weights, and in training of gradients and moments, moved once per step, in GB/s; without activations and the KV cache.
     gbyte_per_s: f64,
-    /// What bounds `gflop_per_s`.
+    /// The upper bound of `gflop_per_s`.
     limit_gflop_per_s: f64,
-    /// What reaches that bound: an instruction of the processor, or a library's products.
+    /// What was measured for that bound: an instruction of the processor, or a library's products.
     limit_by: String,
-    /// `gflop_per_s` of it.
+    /// `gflop_per_s` in percent of `limit_gflop_per_s`.
     limit_percent: f64,
-    /// Large matrix products of the engine, for comparison.
+    /// Rate of the engine's own large matrix products, for comparison.
     products_gflop_per_s: f64,
-    /// Copies on this device, bytes read and written.
+    /// Rate of copies on this device, bytes read and written.
     copy_gbyte_per_s: f64,
-    /// `gbyte_per_s` of it.
+    /// `gbyte_per_s` in percent of `copy_gbyte_per_s`.
     copy_percent: f64,
-    /// Most of the machine's memory that the process has held at once; `None` where the system does not say.
+    /// Peak of the process's memory on the machine; `None` where the system does not report it.
     peak_bytes: Option<u64>,
-    /// What `rapid train --dry-run` would have said of the engine's part of it.
+    /// The engine's part of the memory that `rapid train --dry-run` estimates.
     planned_bytes: u64,
 }
 
 impl Options {
-    /// Refuses more tokens than can be held, and a shortest completion that is longer than the longest.
+    /// Refuses too many tokens, and a shortest completion that is longer than the longest.
     fn check(&self) -> Result<(), Usage> {
-        if let Some(least) = self.min_tokens
-            && least > self.tokens
+        if let Some(min_tokens) = self.min_tokens
+            && min_tokens > self.tokens
         {
             return Err(Usage(format!(
-                "--min-tokens {least} is more than --tokens {}; lower it, or raise --tokens",
+                "--min-tokens {min_tokens} is more than --tokens {}; lower it, or raise --tokens",
                 self.tokens
             )));
         }
         let group = self.samples.saturating_mul(self.tokens);
         let group = group.saturating_add(self.prompt_tokens);
-        if self.prompts.saturating_mul(group) <= MAX_IN_ALL {
+        if self.prompts.saturating_mul(group) <= MAX_TOKENS_IN_ALL {
             return Ok(());
         }
         Err(Usage(format!(
-            "{} prompts of {} tokens with {} completions of {} tokens each are more than {MAX_IN_ALL} tokens in all; give less with --prompts, --samples, --prompt-tokens or --tokens",
+            "{} prompts of {} tokens with {} completions of {} tokens each are more than {MAX_TOKENS_IN_ALL} tokens in all; lower --prompts, --samples, --prompt-tokens or --tokens",
             self.prompts, self.prompt_tokens, self.samples, self.tokens
         )))
     }
 
-    /// What the engine plans for this work.
-    fn planned(&self, what: &What, options: &EngineOptions) -> anyhow::Result<u64> {
+    /// Bytes that the engine plans for this work.
+    fn planned_bytes(&self, what: &What, options: &EngineOptions) -> anyhow::Result<u64> {
         let config = match &self.random_weights {
             None => engine::load::config(&model_path(&self.model)?)?,
             Some(name) => configuration(name)?,
         };
-        let prompts = |wanted: bool| if wanted { self.prompts } else { 0 };
+        let prompts_if = |used: bool| if used { self.prompts } else { 0 };
         let demand = Demand {
             prompt_tokens: self.prompt_tokens,
             max_tokens: self.tokens,
             samples: self.samples,
-            drawn_prompts: prompts(!matches!(what, What::Train(_))),
-            update_prompts: prompts(!matches!(what, What::Rollout(_))),
+            sampled_prompts: prompts_if(!matches!(what, What::Train(_))),
+            update_prompts: prompts_if(!matches!(what, What::Rollout(_))),
         };
         Ok(Footprint::new(&config, options, &demand).peak())
     }
 
-    /// Length of each completion, in the order of prompts and samples.
+    /// Tokens of each completion, in the order of prompts and samples.
     fn lengths(&self) -> Vec<usize> {
         let count = self.prompts * self.samples;
-        let least = self.min_tokens.unwrap_or(self.tokens);
-        let spread = self.tokens - least + 1;
-        // A stride that has no factor in common with most counts mixes long with short.
+        let min = self.min_tokens.unwrap_or(self.tokens);
+        let spread = self.tokens - min + 1;
+        // This stride has no factor in common with most counts, so it mixes long and short completions.
         (0..count)
-            .map(|number| least + (number * 7919) % count * spread / count)
+            .map(|number| min + (number * 7919) % count * spread / count)
             .collect()
     }
 
@@ -196,7 +196,7 @@ impl Options {
     }
 }
 
-/// A file's, or a published model's.
+/// The configuration in a file, or that of a published model.
 fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
     if let Some(config) = known(name) {
         return Ok(config);
@@ -223,11 +223,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     options.check()?;
     let engine_options = options.engine_options()?;
-    let planned_bytes = options.planned(&args.what, &engine_options)?;
+    let planned_bytes = options.planned_bytes(&args.what, &engine_options)?;
     let engine = options.open(engine_options)?;
     let mut figures = measure(&engine, options)?;
-    figures.peak_bytes = peak();
-    // Without the model's threads, and after its memory was counted.
+    figures.peak_bytes = peak_bytes();
+    // The limits are measured without the model's threads, and after its peak memory was read.
     drop(engine);
     let limits = limits::measure(&options.device)?;
     figures.planned_bytes = planned_bytes;
@@ -240,11 +240,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if options.json {
         return super::print(&(serde_json::to_string_pretty(&figures)? + "\n"));
     }
-    super::print(&figures.told())
+    super::print(&figures.text())
 }
 
 impl Figures {
-    /// `flop_per_weight`: operations that one token asks of each weight; `bytes_per_weight`: bytes that all the work asks of each.
+    /// `flop_per_weight`: operations per weight and token; `bytes_per_weight`: bytes moved per weight in all of the work.
     fn of(
         what: &'static str,
         engine: &Engine,
@@ -286,7 +286,7 @@ impl Figures {
         }
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         let arithmetic = format!(
             "{:.0}% of the {:.0} that {} reaches",
             self.limit_percent, self.limit_gflop_per_s, self.limit_by
@@ -326,8 +326,8 @@ impl Figures {
     }
 }
 
-/// The process's high-water mark of memory, as Linux counts it.
-fn peak() -> Option<u64> {
+/// The peak of the process's resident memory in bytes, as Linux counts it.
+fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_a_usage_error() {
+    fn options_out_of_range_are_a_usage_error() {
         let options = |line: &str| {
             let words = ["bench"].into_iter().chain(line.split_whitespace());
             Line::try_parse_from(words).map(|line| line.options)

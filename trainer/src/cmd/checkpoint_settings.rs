@@ -1,4 +1,4 @@
-//! What a checkpoint says of how it is asked, under what the command line says.
+//! A checkpoint's settings for prompts and sampling, overridden by the command line.
 
 use std::path::Path;
 
@@ -12,17 +12,18 @@ use trainer::stderr::say;
 use super::args::PromptArgs;
 use super::prompts;
 
-/// A checkpoint's settings, where they are for the tasks at hand.
+/// A checkpoint's settings, as far as they suit the tasks at hand.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     checkpoint: Option<CheckpointSettings>,
-    /// What is taken from them, and what the command line says instead, in words.
-    taken: Vec<String>,
-    given: Vec<String>,
+    /// Descriptions of the values that come from the checkpoint.
+    from_checkpoint: Vec<String>,
+    /// The options of the command line that override the checkpoint's values.
+    overridden: Vec<String>,
 }
 
 impl Settings {
-    /// Those that a model carries, if any.
+    /// The settings in a model's folder; empty ones if it has none.
     pub(crate) fn of(model: &Path) -> Result<Self, CheckpointSettingsError> {
         Ok(Self {
             checkpoint: CheckpointSettings::of(model)?,
@@ -30,14 +31,14 @@ impl Settings {
         })
     }
 
-    /// The file that the model carries them in.
+    /// The file of the settings.
     pub(crate) fn source(&self) -> Option<&Path> {
         self.checkpoint
             .as_ref()
             .map(|checkpoint| checkpoint.source.as_path())
     }
 
-    /// How tasks are asked. A template that does not suit them is left aside, and with it everything else that the model carries.
+    /// The renderer of the tasks' prompts. A checkpoint's template that does not suit the tasks is ignored, together with all its other settings.
     pub(crate) fn renderer(
         &mut self,
         prompt: &PromptArgs,
@@ -45,7 +46,7 @@ impl Settings {
         tasks: &[Task],
     ) -> anyhow::Result<PromptRenderer> {
         if let Some(checkpoint) = &self.checkpoint
-            && let Err(error) = checkpoint.renderer().suits(tasks)
+            && let Err(error) = checkpoint.renderer().check_kind(tasks)
             && !tasks.is_empty()
         {
             let reason = error.to_string();
@@ -58,88 +59,98 @@ impl Settings {
         }
         let Some(checkpoint) = self.checkpoint.as_ref().filter(|_| !prompt.has_template()) else {
             if self.checkpoint.is_some() {
-                self.given.push("--template".into());
+                self.overridden.push("--template".into());
             }
-            return prompts::renderer(&prompt.of(dataset), tasks);
+            return prompts::renderer(&prompt.data(dataset), tasks);
         };
         let data = Data {
             chat: checkpoint.data.chat || prompt.chat,
-            stop: prompt.stops().or_else(|| checkpoint.data.stop.clone()),
+            stop: prompt
+                .stop_strings()
+                .or_else(|| checkpoint.data.stop.clone()),
             ..checkpoint.data.clone()
         };
-        let asked = PromptRenderer::by(checkpoint.template.clone(), &data);
-        // An empty split is refused as anywhere.
-        let asked = if tasks.is_empty() {
-            prompts::renderer(&prompt.of(dataset), tasks)?
+        let renderer = PromptRenderer::with_template(checkpoint.template.clone(), &data);
+        // An empty split is refused here as elsewhere.
+        let renderer = if tasks.is_empty() {
+            prompts::renderer(&prompt.data(dataset), tasks)?
         } else {
-            asked
+            renderer
         };
-        self.taken.push(format!("template {}", data.template));
+        self.from_checkpoint
+            .push(format!("template {}", data.template));
         if checkpoint.data.chat {
-            self.taken.push(match &data.chat_date {
+            self.from_checkpoint.push(match &data.chat_date {
                 Some(day) => format!("chat template, of {day}"),
                 None => "chat template".into(),
             });
         } else if prompt.chat {
-            self.given.push("--chat".into());
+            self.overridden.push("--chat".into());
         }
-        match prompt.stops() {
-            Some(_) => self.given.push("--stop".into()),
-            None if asked.stop_strings().is_empty() => {}
-            None => self.taken.push(format!("stop {:?}", asked.stop_strings())),
+        match prompt.stop_strings() {
+            Some(_) => self.overridden.push("--stop".into()),
+            None if renderer.stop_strings().is_empty() => {}
+            None => self
+                .from_checkpoint
+                .push(format!("stop {:?}", renderer.stop_strings())),
         }
-        Ok(asked)
+        Ok(renderer)
     }
 
-    /// A value: the command line's, else the checkpoint's, else what stands in for both. `told` has its option and, of the checkpoint's, words for it.
+    /// A value: the command line's, else the checkpoint's, else the default. `option` is its option, and `describe` puts the checkpoint's value into words; `None`
+    /// leaves it out of the report.
     pub(crate) fn value<T: Copy>(
         &mut self,
         given: Option<T>,
-        of: impl FnOnce(&Eval) -> Option<T>,
+        from_eval: impl FnOnce(&Eval) -> Option<T>,
         default: T,
-        told: (&str, impl FnOnce(T) -> Option<String>),
+        (option, describe): (&str, impl FnOnce(T) -> Option<String>),
     ) -> T {
-        let (option, words) = told;
         let checkpoint = self
             .checkpoint
             .as_ref()
-            .and_then(|checkpoint| of(&checkpoint.eval));
+            .and_then(|checkpoint| from_eval(&checkpoint.eval));
         match (given, checkpoint) {
             (Some(given), checkpoint) => {
                 if checkpoint.is_some() {
-                    self.given.push(option.to_owned());
+                    self.overridden.push(option.to_owned());
                 }
                 given
             }
             (None, Some(checkpoint)) => {
-                self.taken.extend(words(checkpoint));
+                self.from_checkpoint.extend(describe(checkpoint));
                 checkpoint
             }
             (None, None) => default,
         }
     }
 
-    /// The most tokens of a completion.
+    /// The maximum number of tokens of a completion.
     pub(crate) fn max_tokens(&mut self, given: Option<usize>, default: usize) -> usize {
-        let words = |tokens| Some(format!("at most {tokens} tokens"));
+        let describe = |tokens| Some(format!("at most {tokens} tokens"));
         self.value(
             given,
             |eval| eval.max_tokens,
             default,
-            ("--max-tokens", words),
+            ("--max-tokens", describe),
         )
     }
 
-    /// The day that chat templates write, where messages are put through one.
+    /// The date that chat templates write: the checkpoint's, else today.
     pub(crate) fn day(&mut self) -> Date {
-        let Some(day) = self.checkpoint.as_ref().and_then(|it| it.data.chat_day()) else {
+        let Some(day) = self
+            .checkpoint
+            .as_ref()
+            .and_then(|checkpoint| checkpoint.data.chat_day())
+        else {
             return today();
         };
-        self.taken.push(format!("the day of chat templates, {day}"));
+        self.from_checkpoint
+            .push(format!("the day of chat templates, {day}"));
         day
     }
 
-    /// A verifier's settings, with how answers are read and compared.
+    /// The verifier's settings, with the checkpoint's policies for extracting and comparing answers.
     pub(crate) fn verifier(&self, given: Verifier) -> Result<Verifier, CheckpointSettingsError> {
         match &self.checkpoint {
             Some(checkpoint) => checkpoint.verifier(&given),
@@ -147,27 +158,27 @@ impl Settings {
         }
     }
 
-    /// Says which values came from where; nothing of a model that carries none.
+    /// Prints which values come from the checkpoint and which from the command line; nothing for a model without settings.
     pub(crate) fn report(&self) {
-        if let Some(text) = self.told() {
+        if let Some(text) = self.description() {
             say(&text);
         }
     }
 
-    fn told(&self) -> Option<String> {
+    fn description(&self) -> Option<String> {
         let checkpoint = self.checkpoint.as_ref()?;
-        if self.taken.is_empty() && self.given.is_empty() {
+        if self.from_checkpoint.is_empty() && self.overridden.is_empty() {
             return None;
         }
         let mut text = format!("from {}: ", checkpoint.source.display());
-        if self.taken.is_empty() {
+        if self.from_checkpoint.is_empty() {
             text.push_str("nothing");
         } else {
-            text.push_str(&self.taken.join(", "));
+            text.push_str(&self.from_checkpoint.join(", "));
         }
-        if !self.given.is_empty() {
+        if !self.overridden.is_empty() {
             text.push_str("; from the command line: ");
-            text.push_str(&self.given.join(", "));
+            text.push_str(&self.overridden.join(", "));
         }
         Some(text)
     }
@@ -184,8 +195,8 @@ mod tests {
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
         let config = config::load("quickstart", &sets).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let card = SettingsFile::of(&config, &PromptRenderer::new(&config.data).unwrap());
-        std::fs::write(folder.path().join(NAME), card.text(10)).unwrap();
+        let file = SettingsFile::of(&config, &PromptRenderer::new(&config.data).unwrap());
+        std::fs::write(folder.path().join(NAME), file.text(10)).unwrap();
         folder
     }
 
@@ -195,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_over_the_checkpoint_and_both_are_told() {
+    fn the_command_line_overrides_the_checkpoint_and_both_are_reported() {
         let folder = checkpoint(&["eval.max_tokens=33"]);
         let tasks = datasets::open("starter-math", None).unwrap().eval;
-        let shown = folder.path().join(NAME).display().to_string();
+        let path = folder.path().join(NAME).display().to_string();
 
         let mut settings = Settings::of(folder.path()).unwrap();
         let renderer = settings
@@ -210,8 +221,8 @@ mod tests {
         );
         assert_eq!(settings.max_tokens(None, 512), 33);
         assert_eq!(
-            settings.told().unwrap(),
-            format!("from {shown}: template few-shot-boxed, stop [\"\\n\"], at most 33 tokens")
+            settings.description().unwrap(),
+            format!("from {path}: template few-shot-boxed, stop [\"\\n\"], at most 33 tokens")
         );
 
         let mut settings = Settings::of(folder.path()).unwrap();
@@ -224,8 +235,8 @@ mod tests {
         );
         assert_eq!(settings.max_tokens(Some(9), 512), 9);
         assert_eq!(
-            settings.told().unwrap(),
-            format!("from {shown}: nothing; from the command line: --template, --max-tokens")
+            settings.description().unwrap(),
+            format!("from {path}: nothing; from the command line: --template, --max-tokens")
         );
 
         let mut settings = Settings::of(folder.path()).unwrap();
@@ -235,14 +246,14 @@ mod tests {
         assert_eq!(renderer.stop_strings(), ["END"]);
         assert!(
             settings
-                .told()
+                .description()
                 .unwrap()
                 .ends_with("; from the command line: --stop")
         );
     }
 
     #[test]
-    fn a_template_for_other_tasks_is_left_aside_with_all_that_goes_with_it() {
+    fn a_template_for_other_tasks_is_ignored_with_all_other_settings() {
         let folder = checkpoint(&[]);
         let tasks = datasets::open("starter-code", None).unwrap().eval;
         let mut settings = Settings::of(folder.path()).unwrap();
@@ -254,11 +265,11 @@ mod tests {
             ("auto", Some("code"))
         );
         assert_eq!(settings.max_tokens(None, 512), 512);
-        assert_eq!(settings.told(), None);
+        assert_eq!(settings.description(), None);
     }
 
     #[test]
-    fn a_model_that_carries_nothing_is_asked_as_any_other() {
+    fn a_model_without_settings_gets_the_defaults() {
         let folder = tempfile::tempdir().unwrap();
         let tasks = datasets::open("starter-math", None).unwrap().eval;
         let mut settings = Settings::of(folder.path()).unwrap();
@@ -269,8 +280,8 @@ mod tests {
             (renderer.name(), settings.max_tokens(None, 512)),
             ("auto", 512)
         );
-        assert_eq!(settings.told(), None);
-        let none = settings.renderer(&prompt(None, &[]), "starter-math", &[]);
-        assert!(none.unwrap_err().to_string().contains("has no tasks"));
+        assert_eq!(settings.description(), None);
+        let error = settings.renderer(&prompt(None, &[]), "starter-math", &[]);
+        assert!(error.unwrap_err().to_string().contains("has no tasks"));
     }
 }

@@ -1,4 +1,4 @@
-//! `rapid doctor`: what works here, what does not, and what to do about it.
+//! `rapid doctor`: what works on this machine, what does not, and what to do about it.
 
 mod gpu;
 mod machine;
@@ -14,7 +14,7 @@ use super::args::DeviceArgs;
 
 /// Check this machine and say how to fix what fails
 ///
-/// Looks at processor, GPU, memory, cache folder, artifacts, verifier and model. Prints a line a check, with the remedy where one is needed; exits 1 where something fails.
+/// Checks the processor, GPU, memory, cache folder, artifacts, verifier and model. Prints one line per check, with a remedy where one is needed; exits with 1 if a check fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,7 @@ Examples:
   rapid doctor --model smollm2-135m-instruct
   rapid doctor --device cuda:0")]
 pub(crate) struct Args {
-    /// Load this model, let it speak, and check that sampling and training see the same probabilities
+    /// Load this model, generate with it, and check that sampling and training compute the same probabilities
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Ask this verifier what it can judge
@@ -36,17 +36,17 @@ pub(crate) struct Args {
     device: DeviceArgs,
 }
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
-    /// Works, but not everything will, or not as well.
+    /// Works, but with restrictions.
     Warn,
     Fail,
 }
 
-/// One line.
+/// A line of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Check {
     state: State,
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.json {
         super::print(&(serde_json::to_string_pretty(&checks)? + "\n"))?;
     } else {
-        super::print(&told(&checks))?;
+        super::print(&text(&checks))?;
     }
     match checks
         .iter()
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-fn told(checks: &[Check]) -> String {
+fn text(checks: &[Check]) -> String {
     let width = checks
         .iter()
         .map(|check| check.what.chars().count())
@@ -153,6 +153,6 @@ mod tests {
                 "start one with rapid-verifier serve",
             ),
         ];
-        insta::assert_snapshot!(told(&checks));
+        insta::assert_snapshot!(text(&checks));
     }
 }

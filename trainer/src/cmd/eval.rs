@@ -26,17 +26,17 @@ use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
-    DeviceArgs, PromptArgs, TruncationArgs, VerifierArgs, apart, few_enough, model_path,
-    open_dataset, open_model, positive, temperature, up_to,
+    CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count,
+    check_out_is_not_input, model_path, open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::{Interrupted, Usage, checkpoint_settings, count, prompts};
 
 /// Evaluate Pass@k of a model on a data set, judged by a verifier
 ///
-/// Draws samples of each task, has them judged as they finish, and prints the unbiased Pass@k with its 95% interval over tasks, and how many completions got each
-/// verdict. A run's checkpoint is asked as its run asked, unless an option says otherwise; stderr says which settings came from where. With --out, the completions
-/// are kept as they are drawn (FILE.drawn.jsonl), and the same command goes on where it was interrupted.
+/// Samples completions of each task, has them judged as they finish, and prints the unbiased Pass@k with its 95% interval over tasks, and the number of completions
+/// with each verdict. A run's checkpoint is evaluated with the prompts and the sampling settings of its run, unless an option overrides them; stderr states which
+/// settings came from where. With --out, the completions are stored as they are sampled (FILE.drawn.jsonl), and the same command resumes an interrupted evaluation.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,7 +44,7 @@ Examples:
   rapid eval --model runs/a/checkpoints/best --dataset gsm8k --limit 200 --out samples.jsonl --verifier http://127.0.0.1:8700
   rapid eval --model m.gguf --dataset mbppplus --temperature 0 -n 1 --k 1 --json --verifier http://127.0.0.1:8700
 
-RAPID_VERIFIER_TOKEN is the verifier's token, where it asks for one.")]
+RAPID_VERIFIER_TOKEN is the verifier's token, if it requires one.")]
 pub(crate) struct Args {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL")]
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     dataset: String,
     #[command(flatten)]
     verifier: VerifierArgs,
-    /// Samples a task
+    /// Samples per task
     #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = up_to(MAX_SAMPLES))]
     samples: usize,
     /// The k of each Pass@k, at most n [default: 1 and n]
@@ -64,14 +64,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
     temperature: Option<f32>,
     #[command(flatten)]
-    truncation: TruncationArgs,
-    /// Most tokens of a completion, the end token included [default: the checkpoint's, else 512]
+    cutoffs: CutoffArgs,
+    /// Maximum tokens of a completion, including the end token [default: the checkpoint's, else 512]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
-    /// Where the samples go, one a line, with prompt, completion and verdict
+    /// File for the samples, one per line, with prompt, completion and verdict
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Take the verdicts as they are, of a verifier with other policies than the checkpoint's run was judged by
+    /// Accept a verifier whose policies differ from those of the checkpoint's run
     #[arg(long)]
     any_verifier: bool,
     /// A folder of data sets, as DIR/gsm8k/eval.jsonl
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     /// Evaluate only the first N tasks
     #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
-    /// Decides every sample; two models under one seed draw from the same stream
+    /// Seed of the sampling; two models with the same seed sample from the same random stream
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -105,7 +105,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// The tasks of this part, as they lie.
+    /// The tasks of this part, borrowed.
     pub(crate) fn of(self, dataset: &Dataset) -> &[Task] {
         match self {
             Part::Eval => &dataset.eval,
@@ -123,15 +123,15 @@ impl Part {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let k = wanted(args)?;
+    let k = requested_k(args)?;
     if let Some(out) = &args.out {
-        apart("--dataset", Path::new(&args.dataset), out)?;
+        check_out_is_not_input("--dataset", Path::new(&args.dataset), out)?;
     }
     let dataset = open_dataset(&args.dataset, args.data_dir.as_deref())?;
     let tasks = args.split.of(&dataset);
     let limit = args.limit.unwrap_or(usize::MAX);
-    few_enough(tasks.len().min(limit), args.samples)?;
-    // What can be wrong here is better known before the verifier is waited for.
+    check_completion_count(tasks.len().min(limit), args.samples)?;
+    // The model's errors are reported before the wait for the verifier.
     let model = model_path(&args.model)?;
     let mut checkpoint = checkpoint_settings::Settings::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, tasks)?;
@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         verifier = checkpoint.verifier(verifier)?;
     }
     let rewards = RewardClient::new(&verifier)?;
-    // Whether it can be written is better known before all the work.
+    // A file that cannot be written is reported before all the work.
     args.out.as_deref().map(create).transpose()?;
     let mut partial_evaluation = args
         .out
@@ -150,12 +150,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .map(PartialEvaluation::open)
         .transpose()?;
     if let Some(day) = partial_evaluation.as_ref().and_then(PartialEvaluation::day) {
-        // What was drawn yesterday was drawn of yesterday's prompts.
-        renderer = renderer.on(day);
+        // Completions that were sampled yesterday continue prompts with yesterday's date.
+        renderer = renderer.on_day(day);
     }
     let evaluation = super::block_on(async {
         let started = rewards.start(&args.dataset, &dataset).await;
-        started.map_err(|error| unlike_training(error, checkpoint.source()))?;
+        started.map_err(|error| explain_policy(error, checkpoint.source()))?;
         let engine = tokio::task::block_in_place(|| open_model(&args.model, &args.device))?;
         let device = engine.info().device.clone();
         let engine: Arc<dyn Policy> = Arc::new(engine);
@@ -163,49 +163,55 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         tasks.truncate(limit);
         let prompts =
             tokio::task::block_in_place(|| prompts::of_tasks(&renderer, engine.as_ref(), tasks))?;
-        let mut kept = match &mut partial_evaluation {
+        let mut rollout = match &mut partial_evaluation {
             Some(partial_evaluation) => {
                 let origin = tokio::task::block_in_place(|| {
                     settings::origin(&model, &prompts, &settings, &args.device.dtype, &device)
                 })?;
-                let kept = partial_evaluation.resume(&origin, renderer.day())?;
-                if partial_evaluation.drawn() > 0 {
+                let stored = partial_evaluation.resume(&origin, renderer.day())?;
+                if partial_evaluation.completions() > 0 {
                     say(&format!(
-                        "going on with {} that were drawn before",
-                        count(partial_evaluation.drawn(), "completion")
+                        "continuing with {} that were sampled before",
+                        count(partial_evaluation.completions(), "completion")
                     ));
                 }
-                kept
+                stored
             }
             None => PartialRollout::default(),
         };
         let stop = Stop::on_ctrl_c();
         let bar = bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &RolloutProgress| {
-            bar.set_position(tally.drawn as u64);
+            bar.set_position(tally.sampled as u64);
             bar.set_message(format!(
                 "{:.0} tokens/s",
                 tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3)
             ));
         };
         let evaluation = eval::evaluate(
-            &engine, &rewards, &prompts, &settings, &mut kept, &stop, &mut watch,
+            &engine,
+            &rewards,
+            &prompts,
+            &settings,
+            &mut rollout,
+            &stop,
+            &mut watch,
         )
         .await;
         bar.finish_and_clear();
         match evaluation {
-            Ok(evaluation) => Ok((evaluation, kept)),
+            Ok(evaluation) => Ok((evaluation, rollout)),
             Err(RolloutError::Stopped) => Err(Interrupted.into()),
             Err(error) => Err(error.into()),
         }
     });
-    let (evaluation, kept) = match evaluation {
+    let (evaluation, rollout) = match evaluation {
         Ok(evaluation) => evaluation,
         Err(error) => {
             if let Some(partial_evaluation) = partial_evaluation {
-                // Those of another evaluation are none of this one.
-                let known = !error.is::<PartialEvaluationError>();
-                stopped(partial_evaluation, known);
+                // The stored completions may belong to another evaluation.
+                let own = !error.is::<PartialEvaluationError>();
+                leave(partial_evaluation, own);
             }
             return Err(error);
         }
@@ -214,26 +220,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         write_samples(create(path)?, &evaluation)
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    let judged = judged(&evaluation);
+    let judged = check_judged(&evaluation);
     match partial_evaluation {
-        Some(partial_evaluation) if judged.is_ok() => partial_evaluation.finish(kept),
-        Some(partial_evaluation) => stopped(partial_evaluation, true),
+        Some(partial_evaluation) if judged.is_ok() => partial_evaluation.finish(rollout),
+        Some(partial_evaluation) => leave(partial_evaluation, true),
         None => {}
     }
-    super::print(&shown(args, &settings, &renderer, &evaluation)?)?;
+    super::print(&output(args, &settings, &renderer, &evaluation)?)?;
     if let Some(hint) = Verdicts::of(&evaluation.records).hint() {
         say(&format!("warning: {hint}"));
     }
     judged
 }
 
-/// Of a verifier whose policies differ from those that the checkpoint carries: what can be done here, where no recipe is at hand.
-fn unlike_training(error: RewardError, source: Option<&Path>) -> anyhow::Error {
+/// The error for a verifier whose policies differ from the checkpoint's, with the remedy for a command without a recipe. Other errors stay as they are.
+fn explain_policy(error: RewardError, source: Option<&Path>) -> anyhow::Error {
     let (
         RewardError::Policy {
             url, key, expected, ..
         }
-        | RewardError::Unsaid {
+        | RewardError::UnknownPolicy {
             url, key, expected, ..
         },
         Some(source),
@@ -243,30 +249,30 @@ fn unlike_training(error: RewardError, source: Option<&Path>) -> anyhow::Error {
     };
     let found = match &error {
         RewardError::Policy { found, .. } => format!("has `{found}`"),
-        _ => "does not say".to_owned(),
+        _ => "does not state it".to_owned(),
     };
     anyhow!(
-        "{} asks for verdicts like those of the training, with verifier.{key} = `{expected}`, and the verifier at {url} {found}; start it with \
-         `rapid-verifier serve --{} {expected}`, or take its verdicts as they are with --any-verifier",
+        "{} requires the policy of the training, verifier.{key} = `{expected}`, and the verifier at {url} {found}; start it with \
+         `rapid-verifier serve --{} {expected}`, or accept its verdicts with --any-verifier",
         source.display(),
         key.replace('_', "-")
     )
 }
 
-/// Says what an evaluation that ends early leaves, where the completions are its own.
-fn stopped(partial_evaluation: PartialEvaluation, own: bool) {
-    let drawn = partial_evaluation.drawn();
-    if drawn > 0 && own {
+/// Leaves the stored completions of an evaluation that ends early, and reports their number if they are its own.
+fn leave(partial_evaluation: PartialEvaluation, own: bool) {
+    let stored = partial_evaluation.completions();
+    if stored > 0 && own {
         say(&format!(
-            "{} kept; the same command goes on with them",
-            count(drawn, "completion")
+            "{} stored; the same command continues with them",
+            count(stored, "completion")
         ));
     }
-    partial_evaluation.leave();
+    partial_evaluation.remove_if_empty();
 }
 
-/// Refuses an evaluation of which nothing could be judged: it measured nothing.
-fn judged(evaluation: &Evaluation) -> anyhow::Result<()> {
+/// Refuses an evaluation in which no sample could be judged: it measured nothing.
+fn check_judged(evaluation: &Evaluation) -> anyhow::Result<()> {
     let records = &evaluation.records;
     match records.last() {
         Some(last) if records.iter().all(|record| record.sample.reward.is_none()) => {
@@ -282,8 +288,8 @@ fn judged(evaluation: &Evaluation) -> anyhow::Result<()> {
     }
 }
 
-/// The k of each Pass@k that is wanted, in their order.
-fn each_once(given: &[usize], samples: usize) -> Vec<usize> {
+/// The requested k of each Pass@k, sorted and without duplicates; 1 and the number of samples by default.
+fn sorted_k(given: &[usize], samples: usize) -> Vec<usize> {
     let mut k = match given {
         [] => vec![1, samples],
         given => given.to_vec(),
@@ -293,18 +299,18 @@ fn each_once(given: &[usize], samples: usize) -> Vec<usize> {
     k
 }
 
-/// The k of each Pass@k, none of them beyond the samples of a task.
-fn wanted(args: &Args) -> Result<Vec<usize>, Usage> {
-    let k = each_once(&args.k, args.samples);
+/// The k of each Pass@k, all of them at most the number of samples per task.
+fn requested_k(args: &Args) -> Result<Vec<usize>, Usage> {
+    let k = sorted_k(&args.k, args.samples);
     match k.iter().find(|k| **k > args.samples) {
         Some(k) => Err(Usage(format!(
-            "Pass@{k} needs at least {k} samples a task; give -n {k} or leave {k} out of --k"
+            "Pass@{k} needs at least {k} samples per task; give -n {k} or leave {k} out of --k"
         ))),
         None => Ok(k),
     }
 }
 
-/// Begins a file that `--out` names.
+/// Creates the file of `--out`.
 pub(crate) fn create(path: &Path) -> anyhow::Result<AtomicFile> {
     AtomicFile::create(path)
         .map_err(|error| Usage(format!("{} cannot be written: {error}", path.display())).into())
@@ -318,7 +324,7 @@ fn write_samples(mut file: AtomicFile, evaluation: &Evaluation) -> std::io::Resu
     file.finish()
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Figures<'a> {
     model: &'a str,
@@ -336,7 +342,7 @@ struct Figures<'a> {
     verify_s: f64,
 }
 
-fn shown(
+fn output(
     args: &Args,
     settings: &Settings,
     renderer: &PromptRenderer,
@@ -344,7 +350,7 @@ fn shown(
 ) -> anyhow::Result<String> {
     let summary = evaluation.summary(&settings.k);
     let verdicts = Verdicts::of(&evaluation.records);
-    let temperature = settings.drawing.sampling.temperature;
+    let temperature = settings.sampling.sampling.temperature;
     if args.json {
         let figures = Figures {
             model: &args.model,
@@ -352,7 +358,7 @@ fn shown(
             split: args.split,
             samples_per_task: args.samples,
             temperature,
-            max_tokens: settings.drawing.max_tokens,
+            max_tokens: settings.sampling.max_tokens,
             template: renderer.name(),
             seed: args.seed,
             summary: &summary,
@@ -372,7 +378,7 @@ fn shown(
     Ok(table(&head, &summary) + &counts(verdicts))
 }
 
-/// How many completions got each verdict; those that none got are left out.
+/// The number of completions with each verdict; verdicts without completions are left out.
 fn counts(verdicts: Verdicts) -> String {
     let mut out = "\n".to_owned();
     for (name, count) in verdicts.named().into_iter().filter(|(_, count)| *count > 0) {
@@ -416,7 +422,7 @@ fn table(head: &str, summary: &Summary) -> String {
     if summary.masked > 0 {
         let _ = writeln!(
             out,
-            "  {:<22} {:>6}    they count neither as right nor as wrong",
+            "  {:<22} {:>6}    counted as neither correct nor incorrect",
             "without a verdict", summary.masked
         );
     }
@@ -430,7 +436,7 @@ mod tests {
     use trainer::eval::Record;
 
     #[test]
-    fn an_evaluation_of_which_nothing_was_judged_is_an_error_with_its_reason() {
+    fn an_evaluation_without_any_verdict_is_an_error_with_its_reason() {
         let record = |reward: Option<f64>| -> Record {
             serde_json::from_value(serde_json::json!({
                 "task": "a", "sample": 0, "prompt": "", "completion": "", "reward": reward,
@@ -438,31 +444,31 @@ mod tests {
             }))
             .unwrap()
         };
-        let of = |records: Vec<Record>| {
-            judged(&Evaluation {
+        let check = |records: Vec<Record>| {
+            check_judged(&Evaluation {
                 records,
                 inference: Duration::ZERO,
                 verify: Duration::ZERO,
             })
         };
-        let error = of(vec![record(None), record(None)]).unwrap_err();
+        let error = check(vec![record(None), record(None)]).unwrap_err();
         assert_eq!(
             error.to_string(),
             "none of 2 samples could be judged: no interpreter"
         );
-        assert!(of(vec![record(None), record(Some(0.0))]).is_ok());
-        assert!(of(Vec::new()).is_ok());
+        assert!(check(vec![record(None), record(Some(0.0))]).is_ok());
+        assert!(check(Vec::new()).is_ok());
     }
 
     #[test]
     fn a_k_that_is_given_twice_is_measured_once() {
-        assert_eq!(each_once(&[2, 1, 1, 2], 8), [1, 2]);
-        assert_eq!(each_once(&[], 8), [1, 8]);
-        assert_eq!(each_once(&[], 1), [1]);
+        assert_eq!(sorted_k(&[2, 1, 1, 2], 8), [1, 2]);
+        assert_eq!(sorted_k(&[], 8), [1, 8]);
+        assert_eq!(sorted_k(&[], 1), [1]);
     }
 
     #[test]
-    fn the_table_says_what_was_measured() {
+    fn the_table_shows_every_figure() {
         let pass = |k, mean, low, high| PassAt {
             k,
             estimate: Estimate {

@@ -1,5 +1,5 @@
-//! Exit codes: 2 where the remedy is to type something else, since what was typed names what is not there or cannot be used; 1 where it is not, as where a model has to
-//! be fetched, a verifier started or a file mended; 130 for Ctrl-C.
+//! Exit codes: 2 if the command line or the recipe has to be changed, since it names something that does not exist or cannot be used; 130 for Ctrl-C; 1 for every
+//! other error, such as a model that has to be fetched, a verifier that has to be started or a damaged file.
 
 use std::error::Error;
 
@@ -16,19 +16,19 @@ use verifier_api::ClientError;
 
 use super::{Interrupted, Usage};
 
-/// The code for a command that ended in this error.
+/// The exit code of a command that ended with this error.
 pub(crate) fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Interrupted>() {
         130
-    } else if error.chain().any(is_typed) {
+    } else if error.chain().any(is_usage) {
         2
     } else {
         1
     }
 }
 
-/// Whether what was typed is at fault, a recipe included.
-fn is_typed(error: &(dyn Error + 'static)) -> bool {
+/// Whether the command line or the recipe is at fault.
+fn is_usage(error: &(dyn Error + 'static)) -> bool {
     let dataset = error.downcast_ref::<DatasetError>();
     let fetched = error.downcast_ref::<FetchError>();
     error.is::<Usage>()
@@ -102,13 +102,13 @@ mod tests {
             ..config::Verifier::default()
         };
         let Err(error) = RewardClient::new(&settings) else {
-            panic!("{url:?} was taken for an address")
+            panic!("{url:?} was accepted as an address")
         };
         error.into()
     }
 
     #[test]
-    fn another_command_line_is_the_remedy_for_what_is_not_there_or_cannot_be_used() {
+    fn names_that_do_not_exist_or_cannot_be_used_exit_with_2() {
         let nowhere = Path::new("nowhere");
         let errors: [anyhow::Error; 11] = [
             Usage("--out".to_owned()).into(),
@@ -127,15 +127,15 @@ mod tests {
         ];
         for error in errors {
             assert_eq!(code(&error), 2, "{error}");
-            // What is said around it changes nothing.
-            let said = error.to_string();
+            // Context around the error does not change the code.
+            let text = error.to_string();
             let error = Err::<(), _>(error).context("the run did not finish");
-            assert_eq!(code(&error.unwrap_err()), 2, "{said}");
+            assert_eq!(code(&error.unwrap_err()), 2, "{text}");
         }
     }
 
     #[test]
-    fn what_is_mended_elsewhere_and_a_ctrl_c_have_codes_of_their_own() {
+    fn other_errors_exit_with_1_and_ctrl_c_with_130() {
         let folder = tempfile::tempdir().unwrap();
         let damaged = folder.path().join("damaged.jsonl");
         std::fs::write(&damaged, "{").unwrap();

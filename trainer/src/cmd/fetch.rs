@@ -1,4 +1,4 @@
-//! `rapid fetch`: models, data sets and sandboxes into the cache folder.
+//! `rapid fetch`: fetches models, data sets and sandboxes into the cache folder.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ Examples:
 
 The cache folder is $RAPID_HOME, else `rapid` in the platform's cache folder.")]
 pub(crate) struct Args {
-    /// What to fetch; the kind may be left out where the name is of one kind only
+    /// What to fetch; the kind may be omitted if only one kind has the name
     #[arg(value_name = "[model:|dataset:|sandbox:]NAME")]
     names: Vec<String>,
 }
@@ -30,16 +30,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.names.is_empty() {
         return super::print(&list()?);
     }
-    let wanted = args
+    let artifacts = args
         .names
         .iter()
         .map(|name| resolve(name))
         .collect::<anyhow::Result<Vec<_>>>()?;
     super::block_on(async {
-        for (kind, name) in wanted {
+        for (kind, name) in artifacts {
             match fetch::fetch(kind, &name, &Terminal::new()).await {
                 Ok(folder) => super::print(&format!("{}\n", folder.display()))?,
-                // What was asked for is here.
+                // A built-in artifact needs no fetching.
                 Err(built_in @ FetchError::BuiltIn { .. }) => say(&built_in.to_string()),
                 Err(error) => return Err(error.into()),
             }
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// `kind:name`, or a name that one kind alone has; a name with a slash is a model of the hub.
+/// Parses `kind:name`, or a name that only one kind has. A name with a slash is a model of the hub.
 fn resolve(text: &str) -> anyhow::Result<(Kind, String)> {
     let known = manifest::all()?;
     for kind in [Kind::Model, Kind::Dataset, Kind::Sandbox] {
@@ -82,18 +82,18 @@ fn resolve(text: &str) -> anyhow::Result<(Kind, String)> {
     }
 }
 
-/// What is to be said of a name that nothing has, with the nearest one and all of them.
+/// The error for an unknown name, with the nearest known name and all known names.
 fn unknown<'a>(text: &str, name: &str, known: impl Iterator<Item = &'a Manifest> + Clone) -> Usage {
-    let written = |manifest: &Manifest| format!("{}:{}", manifest.kind.word(), manifest.name);
+    let full_name = |manifest: &Manifest| format!("{}:{}", manifest.kind.word(), manifest.name);
     let near = nearest(name, known.clone().map(|manifest| manifest.name.as_str()));
-    let meant = known
+    let suggestion = known
         .clone()
         .find(|manifest| Some(manifest.name.as_str()) == near)
-        .map(|manifest| format!(" (did you mean `{}`?)", written(manifest)))
+        .map(|manifest| format!(" (did you mean `{}`?)", full_name(manifest)))
         .unwrap_or_default();
-    let all: Vec<String> = known.map(written).collect();
+    let all: Vec<String> = known.map(full_name).collect();
     Usage(format!(
-        "nothing is called `{text}`{meant}; known are {}, and any model of the hub as owner/name",
+        "nothing is called `{text}`{suggestion}; known are {}, and any model of the hub as owner/name",
         all.join(", ")
     ))
 }
@@ -149,23 +149,23 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = resolve("zzz").unwrap_err();
         assert!(error.is::<Usage>());
-        let said = error.to_string();
+        let text = error.to_string();
         assert!(
-            said.contains("nothing is called `zzz`; known are dataset:gsm8k")
-                && said.contains("model:smollm2-135m-instruct"),
-            "{said}"
+            text.contains("nothing is called `zzz`; known are dataset:gsm8k")
+                && text.contains("model:smollm2-135m-instruct"),
+            "{text}"
         );
     }
 
     #[test]
-    fn a_slip_is_answered_with_the_nearest_name() {
-        for (slip, meant) in [
+    fn a_misspelt_name_is_answered_with_the_nearest_one() {
+        for (name, suggestion) in [
             ("smollm2", "(did you mean `model:smollm2-135m-instruct"),
             ("model:smolm2", "(did you mean `model:smollm2-135m-instruct"),
             ("dataset:gsm9k", "(did you mean `dataset:gsm8k`?)"),
         ] {
-            let error = resolve(slip).unwrap_err().to_string();
-            assert!(error.contains(meant), "{slip}: {error}");
+            let error = resolve(name).unwrap_err().to_string();
+            assert!(error.contains(suggestion), "{name}: {error}");
         }
     }
 

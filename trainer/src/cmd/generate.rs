@@ -17,30 +17,30 @@ use serde::{Deserialize, Serialize};
 use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
-use trainer::policy::Reader as _;
+use trainer::policy::PromptEncoder as _;
 use trainer::seed;
 use trainer::stderr::say;
 use trainer::stop::Stop;
 
 use super::args::{
-    DeviceArgs, PromptArgs, TruncationArgs, apart, few_enough, model_path, open_dataset,
-    open_model, positive, temperature, up_to,
+    CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_not_input, model_path,
+    open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::eval::{Part, create};
 use super::prompts;
 use super::{Interrupted, Usage, checkpoint_settings, count};
 
-/// Most tokens of a completion where nothing says otherwise.
+/// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
-/// How often a request to end is looked for.
-const GLANCE: Duration = Duration::from_millis(100);
+/// Interval at which a request to stop is checked.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Complete prompts from a JSON Lines file, or the tasks of a data set
 ///
-/// A line of the input is {"id": …, "prompt": "text"}, completed as it stands, or {"id": …, "messages": [{"role": …, "content": …}, …]},
-/// put through the model's chat template. A line of the output is one sample, in the order of the input; of a data set, its id is the task's,
-/// and supervised fine-tuning takes the file as it is (`data.teacher`).
+/// Each line of the input is {"id": …, "prompt": "text"}, which is completed as it stands, or {"id": …, "messages": [{"role": …, "content": …}, …]},
+/// which is rendered with the model's chat template. Each line of the output is one sample, in the order of the input. With --dataset, its id is the task's,
+/// and supervised fine-tuning reads the file as it is (`data.teacher`).
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["prompts", "dataset"]))]
 #[command(after_help = "\
@@ -73,24 +73,24 @@ pub(crate) struct Args {
     /// Complete only the first N
     #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
-    /// Where the completions go; written aside and renamed at the end
+    /// File for the completions; it appears when all of them are written
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Most tokens of a completion, the end token included [default: of a data set's tasks the checkpoint's, else 256]
+    /// Maximum tokens of a completion, including the end token [default: for a data set's tasks the checkpoint's, else 256]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
-    /// 0 takes the likeliest token each time
+    /// Sampling temperature; 0 is greedy
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature, allow_negative_numbers = true)]
     temperature: f32,
     #[command(flatten)]
-    truncation: TruncationArgs,
-    /// Samples a prompt
+    cutoffs: CutoffArgs,
+    /// Samples per prompt
     #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = up_to(MAX_SAMPLES))]
     samples: usize,
     /// Write each token's id and log-probability too
     #[arg(long)]
     logprobs: bool,
-    /// A text that ends a completion, instead of the template's; may be repeated
+    /// A stop string, instead of the template's; may be repeated
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
     /// Seed of the sampling
@@ -130,33 +130,33 @@ struct CompletionLine<'a> {
     logprobs: Option<&'a [f32]>,
 }
 
-/// A prompt, ready.
-struct Asked {
+/// A tokenised prompt.
+struct TokenPrompt {
     id: serde_json::Value,
     tokens: Arc<[u32]>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(prompts) = &args.prompts {
-        apart("--prompts", prompts, &args.out)?;
+        check_out_is_not_input("--prompts", prompts, &args.out)?;
     }
     if let Some(dataset) = &args.dataset {
-        apart("--dataset", Path::new(dataset), &args.out)?;
+        check_out_is_not_input("--dataset", Path::new(dataset), &args.out)?;
     }
     let mut checkpoint = match model_path(&args.model) {
         Ok(model) => checkpoint_settings::Settings::of(&model)?,
-        // What is wrong with the input is told first.
+        // Errors of the input are reported before those of the model.
         Err(_) => checkpoint_settings::Settings::default(),
     };
     let source = Source::read(args, &mut checkpoint)?;
-    few_enough(source.len(), args.samples)?;
+    check_completion_count(source.len(), args.samples)?;
     model_path(&args.model)?;
     checkpoint.report();
-    // A folder that cannot be written to is better known before the model has worked. Nothing is left in it while the model is opened.
+    // A folder that cannot be written to is reported before the model is loaded. The file is dropped, so that nothing is in the folder meanwhile.
     drop(create(&args.out)?);
     let engine = open_model(&args.model, &args.device)?;
     let max_tokens = source.max_tokens;
-    let (prompts, stop_strings) = source.asked(&engine, args)?;
+    let (prompts, stop_strings) = source.prompts(&engine, args)?;
     let requests: Vec<_> = prompts
         .iter()
         .map(|prompt| request(&engine, prompt, &stop_strings, max_tokens, args))
@@ -173,16 +173,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes completions as they come. Returns their number; where the end is asked for before the last one, nothing is left of the file.
+/// Writes completions as they arrive, and returns their number. If a stop is requested before the last one, no file is left.
 fn write(
     completions: &Receiver<Result<Completion, EngineError>>,
-    prompts: &[Asked],
+    prompts: &[TokenPrompt],
     args: &Args,
     stop: &Stop,
 ) -> anyhow::Result<usize> {
-    let all = prompts.len() * args.samples;
-    let mut out = Ordered::new(create(&args.out)?, &args.out, all);
-    let bar = bar(all as u64, "samples");
+    let total = prompts.len() * args.samples;
+    let mut out = OrderedLines::new(create(&args.out)?, &args.out, total);
+    let bar = bar(total as u64, "samples");
     while let Some(completion) = next(completions, stop).inspect_err(|_| bar.finish_and_clear())? {
         let line = CompletionLine {
             id: &prompts[completion.request].id,
@@ -194,7 +194,7 @@ fn write(
             logprobs: args.logprobs.then_some(&completion.logp[..]),
         };
         out.put(
-            place(&completion, args.samples),
+            position(&completion, args.samples),
             serde_json::to_string(&line)?,
         )?;
         bar.inc(1);
@@ -203,13 +203,13 @@ fn write(
     out.finish()
 }
 
-/// The next completion; `None` after the last one. Looks up while it waits, since one completion may take minutes.
+/// The next completion; `None` after the last one. It checks for a stop while it waits, since one completion may take minutes.
 fn next(
     completions: &Receiver<Result<Completion, EngineError>>,
     stop: &Stop,
 ) -> anyhow::Result<Option<Completion>> {
     while !stop.requested() {
-        match completions.recv_timeout(GLANCE) {
+        match completions.recv_timeout(STOP_INTERVAL) {
             Ok(completion) => return Ok(Some(completion?)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
@@ -218,13 +218,13 @@ fn next(
     Err(Interrupted.into())
 }
 
-fn place(completion: &Completion, samples: usize) -> usize {
+fn position(completion: &Completion, samples: usize) -> usize {
     completion.request * samples + completion.sample
 }
 
 fn request(
     engine: &Engine,
-    prompt: &Asked,
+    prompt: &TokenPrompt,
     stop_strings: &[String],
     max_tokens: usize,
     args: &Args,
@@ -234,29 +234,29 @@ fn request(
             .map(|sample| seed::of_sample(args.seed, 0, &prompt.id.to_string(), sample))
             .collect(),
         prompt: Arc::clone(&prompt.tokens),
-        sampling: args.truncation.at(args.temperature),
+        sampling: args.cutoffs.sampling_at(args.temperature),
         max_tokens,
         stop_tokens: engine.stop_tokens(),
         stop_strings: stop_strings.to_vec(),
     }
 }
 
-/// What is completed, and how far.
+/// The prompts to complete, and the limit of a completion.
 struct Source<'a> {
-    from: Origin<'a>,
-    /// Most tokens of a completion.
+    origin: Origin<'a>,
+    /// Maximum tokens of a completion.
     max_tokens: usize,
 }
 
-/// Where prompts come from.
+/// The origin of the prompts.
 enum Origin<'a> {
-    /// Lines with their numbers, from 1, and the day that a chat template writes.
+    /// A file's path, its lines with their numbers from 1, and the date that a chat template writes.
     File(&'a Path, Vec<(usize, PromptLine)>, Date),
     Tasks(PromptRenderer, Vec<Task>),
 }
 
 impl<'a> Source<'a> {
-    /// A model's own settings hold for tasks; a prompt is completed as it stands.
+    /// Reads the input. The checkpoint's settings apply to tasks; a prompt from a file is completed as it stands.
     fn read(
         args: &'a Args,
         checkpoint: &mut checkpoint_settings::Settings,
@@ -269,11 +269,11 @@ impl<'a> Source<'a> {
             let prompt = PromptArgs::new(args.template.clone(), args.chat, args.stop.clone());
             let renderer = checkpoint.renderer(&prompt, name, &tasks)?;
             return Ok(Source {
-                from: Origin::Tasks(renderer, tasks),
+                origin: Origin::Tasks(renderer, tasks),
                 max_tokens: checkpoint.max_tokens(args.max_tokens, DEFAULT_TOKENS),
             });
         }
-        // clap has made sure that one of the two is there.
+        // clap requires one of the two.
         let path = args.prompts.as_deref().unwrap_or(Path::new(""));
         let mut lines = read(path)?;
         lines.truncate(limit);
@@ -282,27 +282,31 @@ impl<'a> Source<'a> {
             false => today(),
         };
         Ok(Source {
-            from: Origin::File(path, lines, day),
+            origin: Origin::File(path, lines, day),
             max_tokens: args.max_tokens.unwrap_or(DEFAULT_TOKENS),
         })
     }
 
     /// Number of prompts.
     fn len(&self) -> usize {
-        match &self.from {
+        match &self.origin {
             Origin::File(_, lines, _) => lines.len(),
             Origin::Tasks(_, tasks) => tasks.len(),
         }
     }
 
-    /// The prompts, and the texts that end a completion.
-    fn asked(self, engine: &Engine, args: &Args) -> anyhow::Result<(Vec<Asked>, Vec<String>)> {
-        match self.from {
+    /// The tokenised prompts, and the stop strings.
+    fn prompts(
+        self,
+        engine: &Engine,
+        args: &Args,
+    ) -> anyhow::Result<(Vec<TokenPrompt>, Vec<String>)> {
+        match self.origin {
             Origin::File(path, lines, day) => {
                 let prompts = lines.into_iter().map(|(number, line)| {
                     let tokens = tokens(engine, &line, day)
                         .with_context(|| format!("{}, line {number}", path.display()))?;
-                    Ok(Asked {
+                    Ok(TokenPrompt {
                         id: line.id,
                         tokens: tokens.into(),
                     })
@@ -312,7 +316,7 @@ impl<'a> Source<'a> {
             }
             Origin::Tasks(renderer, tasks) => {
                 let prompts = prompts::of_tasks(&renderer, engine, tasks)?.into_iter();
-                let prompts = prompts.map(|prompt| Asked {
+                let prompts = prompts.map(|prompt| TokenPrompt {
                     id: prompt.task.id.clone().into(),
                     tokens: Arc::clone(&prompt.tokens),
                 });
@@ -337,12 +341,12 @@ fn tokens(engine: &Engine, line: &PromptLine, day: Date) -> anyhow::Result<Vec<u
     if tokens.is_empty() {
         bail!("the prompt is empty, so there is nothing to continue");
     }
-    fits(tokens.len(), engine.info().context)?;
+    check_room(tokens.len(), engine.info().context)?;
     Ok(tokens)
 }
 
-/// Refuses a prompt that no token of the context is left behind.
-fn fits(tokens: usize, context: usize) -> anyhow::Result<()> {
+/// Refuses a prompt that leaves no token of the context for a completion.
+fn check_room(tokens: usize, context: usize) -> anyhow::Result<()> {
     if tokens >= context {
         bail!(
             "the prompt's {tokens} tokens leave no room for a completion in the model's context of {context}; shorten it"
@@ -353,16 +357,16 @@ fn fits(tokens: usize, context: usize) -> anyhow::Result<()> {
 
 /// The prompts of a file, with the numbers of their lines.
 fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
-    let unread = || format!("the prompts in {} cannot be read", path.display());
+    let problem = || format!("the prompts in {} cannot be read", path.display());
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Usage(format!(
                 "{}: {error}; give another file with --prompts",
-                unread()
+                problem()
             ))
             .into());
         }
-        other => other.with_context(unread)?,
+        other => other.with_context(problem)?,
     };
     let lines = text
         .lines()
@@ -370,29 +374,29 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
             let number = number + 1;
-            let read: PromptLine = serde_json::from_str(line).with_context(|| {
+            let prompt_line: PromptLine = serde_json::from_str(line).with_context(|| {
                 format!("{}, line {number} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}", path.display())
             })?;
-            Ok((number, read))
+            Ok((number, prompt_line))
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     if lines.is_empty() {
-        bail!("{} holds no prompts", path.display());
+        bail!("{} contains no prompts", path.display());
     }
     Ok(lines)
 }
 
-/// A file of lines that come in any order and stand in theirs. Written aside as they come; it gets its name at the end.
-struct Ordered {
+/// A file whose lines arrive in any order and are written in theirs. It gets its name when it is complete.
+struct OrderedLines {
     file: AtomicFile,
     path: PathBuf,
-    /// Lines that wait for one before them.
+    /// Lines that wait for an earlier one, by position.
     waiting: BTreeMap<usize, String>,
     next: usize,
     wanted: usize,
 }
 
-impl Ordered {
+impl OrderedLines {
     fn new(file: AtomicFile, path: &Path, wanted: usize) -> Self {
         Self {
             file,
@@ -403,8 +407,8 @@ impl Ordered {
         }
     }
 
-    fn put(&mut self, place: usize, line: String) -> anyhow::Result<()> {
-        self.waiting.insert(place, line);
+    fn put(&mut self, position: usize, line: String) -> anyhow::Result<()> {
+        self.waiting.insert(position, line);
         while let Some(line) = self.waiting.remove(&self.next) {
             writeln!(self.file, "{line}")
                 .with_context(|| format!("{} cannot be written", self.path.display()))?;
@@ -413,7 +417,7 @@ impl Ordered {
         Ok(())
     }
 
-    /// The number of lines.
+    /// Gives the file its name, and returns the number of lines.
     fn finish(self) -> anyhow::Result<usize> {
         if self.next != self.wanted {
             bail!(
@@ -434,16 +438,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_stand_in_their_order_however_they_come() {
+    fn lines_are_written_in_order_whatever_order_they_arrive_in() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
-        let mut file = Ordered::new(create(&path).unwrap(), &path, 4);
-        for place in [2, 0, 3, 1] {
-            file.put(place, format!("line {place}")).unwrap();
+        let mut file = OrderedLines::new(create(&path).unwrap(), &path, 4);
+        for position in [2, 0, 3, 1] {
+            file.put(position, format!("line {position}")).unwrap();
         }
         assert!(
             !path.exists(),
-            "the file has its name only when it is whole"
+            "the file has its name only when it is complete"
         );
         assert_eq!(file.finish().unwrap(), 4);
         assert_eq!(
@@ -457,7 +461,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
         fs::write(&path, "old").unwrap();
-        let mut file = Ordered::new(create(&path).unwrap(), &path, 2);
+        let mut file = OrderedLines::new(create(&path).unwrap(), &path, 2);
         file.put(0, "new".into()).unwrap();
         assert!(file.finish().is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
@@ -469,28 +473,28 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_end_is_heard_while_nothing_comes_and_leaves_no_file() {
+    fn a_stop_ends_the_wait_for_a_completion_and_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
         let (sender, completions) = std::sync::mpsc::channel();
         let stop = Stop::default();
-        let asked = stop.clone();
-        let asking = std::thread::spawn(move || {
-            std::thread::sleep(GLANCE);
-            asked.request();
+        let stop_of_thread = stop.clone();
+        let requester = std::thread::spawn(move || {
+            std::thread::sleep(STOP_INTERVAL);
+            stop_of_thread.request();
         });
-        let file = Ordered::new(create(&path).unwrap(), &path, 1);
+        let file = OrderedLines::new(create(&path).unwrap(), &path, 1);
         let error = next(&completions, &stop).unwrap_err();
         assert!(error.is::<Interrupted>());
         drop(file);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        asking.join().unwrap();
+        requester.join().unwrap();
         drop(sender);
         assert!(next(&completions, &Stop::default()).unwrap().is_none());
     }
 
     #[test]
-    fn a_line_that_is_no_prompt_is_named() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prompts.jsonl");
         fs::write(
@@ -522,8 +526,8 @@ mod tests {
 
     #[test]
     fn a_prompt_that_fills_the_context_is_refused() {
-        assert!(fits(31, 32).is_ok());
-        let error = fits(43, 32).unwrap_err().to_string();
+        assert!(check_room(31, 32).is_ok());
+        let error = check_room(43, 32).unwrap_err().to_string();
         assert!(error.contains("43 tokens leave no room") && error.contains("context of 32"));
     }
 }

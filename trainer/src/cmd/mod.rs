@@ -1,4 +1,4 @@
-//! One file a command: its `Args`, and `run`, which resolves them once and calls the library.
+//! One file per command: its `Args`, and `run`, which resolves them once and calls the library.
 //!
 //! Results go to stdout through [`print()`], everything else to stderr through [`trainer::stderr::say`] and the log.
 
@@ -27,26 +27,29 @@ pub(crate) mod study;
 pub(crate) mod train;
 mod verifier_process;
 
-/// Warnings to stderr, or what `RAPID_LOG` asks for; the engine's phases to NVIDIA's profiler where there is one.
+/// Sets up logging: to stderr, warnings or the filter in `RAPID_LOG`; to NVIDIA's profiler, if one is attached, the engine's phases.
 pub(crate) fn logging() {
-    let asked = EnvFilter::try_from_env("RAPID_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    let told = fmt::layer()
+    let filter = EnvFilter::try_from_env("RAPID_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let stderr = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .without_time()
         .with_target(false)
-        // It would panic where stderr is closed.
+        // It would panic if stderr is closed.
         .log_internal_errors(false)
-        .with_filter(asked);
+        .with_filter(filter);
     let profiler = Ranges::open();
     let ranges = profiler.as_ref().ok().copied().flatten();
-    registry().with(told).with(ranges.map(ranges::layer)).init();
+    registry()
+        .with(stderr)
+        .with(ranges.map(ranges::layer))
+        .init();
     if let Err(reason) = profiler {
         tracing::warn!("{reason}");
     }
 }
 
-/// Writes a result to stdout. A reader that has gone (`| head`) is no error of ours.
+/// Writes a result to stdout. A reader that has closed the pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -61,7 +64,7 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{s}")
 }
 
-/// Options that clap takes and that cannot be meant: exit code 2, as for those that it refuses.
+/// Options that clap accepts and that cannot be used: exit code 2, as for options that clap refuses.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -73,7 +76,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Ctrl-C ended the work before it was done, and the user was told so: exit code 130, as a shell reports it.
+/// Ctrl-C ended the work early, and the user was informed: exit code 130, as a shell reports it.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 
@@ -85,7 +88,7 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Runs what waits for the network.
+/// Runs asynchronous work to its end.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Runtime::new()
         .context("the asynchronous runtime could not be started")?
@@ -108,7 +111,7 @@ pub(crate) fn paragraph(error: &anyhow::Error) -> String {
         text.push_str(words);
     }
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // What a file or a service wrote may hold what a terminal obeys.
+    // Text from a file or a service may contain control characters that a terminal obeys.
     line.replace(char::is_control, "\u{fffd}")
 }
 

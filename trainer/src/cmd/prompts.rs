@@ -1,4 +1,4 @@
-//! Prompts of tasks, as `rapid eval`, `rapid generate` and `rapid study` make them.
+//! The prompts of tasks in `rapid eval`, `rapid generate` and `rapid study`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use trainer::stderr::say;
 
 use super::Usage;
 
-/// The renderer of a template that suits the tasks.
+/// The renderer of the template. A template that does not suit the tasks is an error.
 pub(crate) fn renderer(data: &config::Data, tasks: &[Task]) -> anyhow::Result<PromptRenderer> {
     if tasks.is_empty() {
         return Err(Usage(format!(
@@ -20,8 +20,8 @@ pub(crate) fn renderer(data: &config::Data, tasks: &[Task]) -> anyhow::Result<Pr
         ))
         .into());
     }
-    let renderer =
-        PromptRenderer::new(data).and_then(|renderer| renderer.suits(tasks).map(|()| renderer));
+    let renderer = PromptRenderer::new(data)
+        .and_then(|renderer| renderer.check_kind(tasks).map(|()| renderer));
     renderer.map_err(|error| match error {
         DataError::Template(reason) => Usage(format!("--template: {reason}")).into(),
         other => anyhow::Error::new(other),
@@ -34,15 +34,15 @@ pub(crate) fn of_tasks(
     policy: &dyn Policy,
     tasks: Vec<Task>,
 ) -> anyhow::Result<Vec<Arc<Prompt>>> {
-    let all = tasks.len();
-    let room = policy.context().saturating_sub(1);
-    let (prompts, left_out) = renderer.prompts(policy, tasks, room)?;
+    let total = tasks.len();
+    let max_tokens = policy.context().saturating_sub(1);
+    let (prompts, left_out) = renderer.prompts(policy, tasks, max_tokens)?;
     if prompts.is_empty() {
-        bail!("no task is left to ask: every prompt fills the model's context");
+        bail!("no task is left: every prompt fills the model's context");
     }
     if left_out > 0 {
         say(&format!(
-            "warning: {left_out} of {all} tasks are left out, since their prompts fill the model's context"
+            "warning: {left_out} of {total} tasks are left out, since their prompts fill the model's context"
         ));
     }
     Ok(prompts)

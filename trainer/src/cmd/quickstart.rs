@@ -1,4 +1,4 @@
-//! `rapid quickstart`: a small model, a verifier, a training run, and what it changed.
+//! `rapid quickstart`: fetches a small model, starts a verifier, trains, and compares the evaluations before and after.
 
 use std::path::{Path, PathBuf};
 
@@ -20,18 +20,18 @@ const SANDBOX: &str = "python-wasi";
 /// Fetch a small model, start a verifier, train, evaluate before and after, and report
 ///
 /// Trains SmolLM2-135M-Instruct with the built-in recipe `quickstart` on arithmetic and word problems, with rewards from a verifier that runs
-/// beside it for as long as this takes: some minutes on two cores. Ctrl-C ends it cleanly; --resume goes on from there.
+/// beside it for as long as this takes: some minutes on two cores. Ctrl-C ends it cleanly; --resume continues from there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rapid quickstart
   rapid quickstart --seed 2 --device cpu --out runs/second
-  rapid quickstart --resume runs/second            go on with a run that was stopped")]
+  rapid quickstart --resume runs/second            continue a run that was stopped")]
 pub(crate) struct Args {
-    /// Decides the order of the tasks and every sample
+    /// Seed of the order of the tasks and of every sample
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// The run folder [default: runs/quickstart, or runs/quickstart-2 … where that is taken]
+    /// The run folder [default: runs/quickstart, or runs/quickstart-2 … if that exists]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Optimiser updates [default: the recipe's]
@@ -40,10 +40,10 @@ pub(crate) struct Args {
     /// Where to compute: auto, cpu, cuda or cuda:N [default: auto, a GPU if one works]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     device: Option<String>,
-    /// Threads of the CPU backend [default: one a processor]
+    /// Threads of the CPU backend [default: one per processor]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
-    /// Go on with a run that was stopped
+    /// Continue a run that was stopped
     #[arg(long, value_name = "RUN", conflicts_with_all = ["out", "updates", "seed"])]
     resume: Option<PathBuf>,
 }
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn quickstart(args: &Args) -> anyhow::Result<()> {
     let stop = Stop::on_ctrl_c();
-    // What cannot be is said before anything is fetched.
+    // Errors of the command line are reported before anything is fetched.
     let program = VerifierProcess::program()?;
     let mut config = resolve(args)?;
     if args.device.is_some() {
@@ -75,11 +75,11 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
         () = stop.wait() => true,
     };
     if stopped {
-        say("stopped before training began; what was downloaded is kept");
+        say("stopped before training began; downloaded files are kept");
         return Err(Interrupted.into());
     }
     std::fs::create_dir_all(&folder)
-        .with_context(|| format!("{} cannot be made", folder.display()))?;
+        .with_context(|| format!("{} cannot be created", folder.display()))?;
     let log = folder.join("verifier.log");
     let verifier = VerifierProcess::start(&program, &log, &config.verifier).await?;
     say(&format!("the verifier listens on {}", verifier.url()));
@@ -102,7 +102,7 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
         Ended::Finished => super::print(&outcome(&summary.folder, &page)?),
         Ended::Interrupted => {
             say(&format!(
-                "stopped after {} of {} updates; go on with\n  rapid quickstart --resume {}\nor, with a verifier of your own,\n  rapid train --resume {} --verifier URL",
+                "stopped after {} of {} updates; continue with\n  rapid quickstart --resume {}\nor, with a verifier of your own,\n  rapid train --resume {} --verifier URL",
                 summary.step,
                 summary.updates,
                 folder.display(),
@@ -143,7 +143,7 @@ async fn fetch_all(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `runs/quickstart`, or the first of `runs/quickstart-2` … that is free.
+/// `runs/quickstart`, or the first of `runs/quickstart-2` … without a run.
 fn free_folder() -> PathBuf {
     let root = Path::new("runs");
     let names =
@@ -159,20 +159,26 @@ fn write_report(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(report::write(&[run], folder)?)
 }
 
-/// The table before and after, where to look, and what to try next.
+/// The table of the evaluations before and after, the path of the report, and commands to try next.
 fn outcome(folder: &Path, page: &Path) -> anyhow::Result<String> {
     let run = RunData::read(folder)?;
     let comparison = Comparison::of(&run).unwrap_or_default();
     let updates = run.steps.last().map_or(0, |step| step.step);
     let seed = run.config.map_or(0, |config| config.run.seed);
-    Ok(told(&comparison, updates, seed, folder, page))
+    Ok(outcome_text(&comparison, updates, seed, folder, page))
 }
 
-fn told(comparison: &Comparison, updates: usize, seed: u64, folder: &Path, page: &Path) -> String {
+fn outcome_text(
+    comparison: &Comparison,
+    updates: usize,
+    seed: u64,
+    folder: &Path,
+    page: &Path,
+) -> String {
     format!(
         "\n{}, {} of each, before and after {}:\n\n{}\nThe report is {}\n\nNext:\n\
          \x20 rapid generate --model {last} --prompts prompts.jsonl --out completions.jsonl\n\
-         \x20 rapid quickstart --seed {another:<26} another run, to see how much is luck\n\
+         \x20 rapid quickstart --seed {next_seed:<26} another run, to see how much is luck\n\
          \x20 rapid train --help                                 your own model, tasks and recipe\n",
         count(comparison.tasks, "held-out task"),
         count(comparison.samples, "sample"),
@@ -180,7 +186,7 @@ fn told(comparison: &Comparison, updates: usize, seed: u64, folder: &Path, page:
         comparison.text(),
         page.display(),
         last = folder.join("checkpoints").join("last").display(),
-        another = seed.wrapping_add(1)
+        next_seed = seed.wrapping_add(1)
     )
 }
 
@@ -192,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outcome_is_a_small_table_with_its_report_and_what_comes_next() {
+    fn the_outcome_shows_a_small_table_the_report_and_the_next_commands() {
         let estimate = |mean, low, high| Estimate {
             mean,
             interval: Some(Interval { low, high }),
@@ -225,7 +231,7 @@ mod tests {
             truncated: (0.953, 0.102),
             masked: (0, 0),
         };
-        insta::assert_snapshot!(told(
+        insta::assert_snapshot!(outcome_text(
             &comparison,
             10,
             0,
@@ -235,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recipe_takes_the_commands_options() {
+    fn the_commands_options_override_the_recipe() {
         let args = Args {
             seed: 5,
             out: None,

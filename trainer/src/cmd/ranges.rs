@@ -1,4 +1,4 @@
-//! The engine's phases as ranges in NVIDIA's profilers: each of its spans is one.
+//! Ranges in NVIDIA's profilers for the engine's phases: one for each of the engine's spans.
 
 use std::ffi::CString;
 
@@ -9,24 +9,24 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Tells a profiler when the engine's spans are entered and left.
+/// The layer that reports to a profiler when the engine's spans are entered and left.
 pub(super) fn layer<S>(ranges: Ranges) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let engine = Targets::new().with_target("engine", LevelFilter::INFO);
-    Told(ranges).with_filter(engine)
+    RangesLayer(ranges).with_filter(engine)
 }
 
-struct Told(Ranges);
+struct RangesLayer(Ranges);
 
-impl<S> Layer<S> for Told
+impl<S> Layer<S> for RangesLayer
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn on_enter(&self, id: &span::Id, context: Context<'_, S>) {
         let name = context.span(id).map_or("", |span| span.name());
-        // Names are words of the sources, without a zero byte.
+        // Span names are literals in the sources, without a zero byte.
         self.0.push(&CString::new(name).unwrap_or_default());
     }
 

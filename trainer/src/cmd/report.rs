@@ -6,15 +6,15 @@ use trainer::report::{self, RunData};
 
 /// Make a page with the figures, curves and samples of one run, or of several side by side
 ///
-/// Writes report.html, which needs nothing from any network, and the numbers behind it as CSV; prints the page's path. Of several runs, the page also
-/// says what differs in their configurations and, where they were evaluated on the same tasks, by how much the first is better or worse than each other.
+/// Writes report.html, which needs no network, and its numbers as CSV; prints the page's path. For several runs, the page also lists the differences of
+/// their configurations and, where they were evaluated on the same tasks, by how much the first run is better or worse than each of the others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rapid report runs/quickstart                             into the run folder
   rapid report runs/rapid-paper runs/pg --out comparison   side by side, into a folder of its own")]
 pub(crate) struct Args {
-    /// Run folders, as `rapid train` and `rapid quickstart` make them
+    /// Run folders of `rapid train` or `rapid quickstart`
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// Folder to write into [default: the run's own folder, or `report` for several runs]

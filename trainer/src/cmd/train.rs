@@ -1,4 +1,4 @@
-//! `rapid train`: a recipe, a verifier, a run folder.
+//! `rapid train`: trains by a recipe and a verifier into a run folder, or plans the run.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clap::ArgGroup;
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
 use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan};
-use trainer::policy::Unloaded;
+use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target, TrainError};
 use trainer::stderr::say;
@@ -17,9 +17,9 @@ use super::count;
 
 /// Train a model by reinforcement learning on a verifier's rewards
 ///
-/// The recipe says what is trained on which tasks with which algorithm. Everything that the run makes is kept in its folder: the resolved
-/// configuration, metrics, samples, evaluations, checkpoints. A run that was interrupted or killed goes on with --resume, to the bit;
-/// one that has finished goes on where --set makes it longer.
+/// The recipe states the model, the tasks and the algorithm. The run writes everything into its folder: the resolved configuration, metrics,
+/// samples, evaluations, checkpoints. --resume continues a run that was interrupted or killed, to the bit; it also continues a finished run
+/// that --set makes longer.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("start").required(true).args(["recipe", "resume"]))]
 #[command(after_help = format!("\
@@ -56,19 +56,19 @@ pub(crate) struct Args {
     /// Folder of data sets: DIR/mbppplus/train.jsonl, …
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Folder of the new run [default: runs/RECIPE, with a number where that is taken]
+    /// Folder of the new run [default: runs/RECIPE, with a number if that exists]
     #[arg(long, alias = "run-dir", value_name = "DIR")]
     out: Option<PathBuf>,
     /// auto, cpu, cuda or cuda:N
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Threads of the cpu
+    /// Threads of the CPU backend
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Numbers that matrix products multiply: f32 or bf16
+    /// Number type of matrix products: f32 or bf16
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
-    /// Do nothing but print the resolved recipe with, in its comments, what the run would do; --recipe takes what is printed
+    /// Print the resolved recipe, with the plan of the run in comments, and do nothing else; --recipe accepts the output
     #[arg(long)]
     dry_run: bool,
 }
@@ -117,9 +117,9 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
             ));
             Err(super::Interrupted.into())
         }
-        Err(error) if folder.join("config.toml").is_file() && error.can_go_on() => {
+        Err(error) if folder.join("config.toml").is_file() && error.can_resume() => {
             Err(anyhow::Error::new(error).context(format!(
-                "the run in {} has ended early, and goes on with `{resume}`",
+                "the run in {} has ended early; continue it with `{resume}`",
                 folder.display()
             )))
         }
@@ -127,18 +127,18 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
     }
 }
 
-/// What goes on with a run, typed in whatever folder.
+/// The command that continues a run, from any folder.
 fn resume_command(folder: &Path) -> String {
     let folder = run::absolute(folder).display().to_string();
-    let plain = |letter: char| letter.is_alphanumeric() || "/._-+=:@%,".contains(letter);
-    if folder.chars().all(plain) {
+    let needs_no_quotes = |letter: char| letter.is_alphanumeric() || "/._-+=:@%,".contains(letter);
+    if folder.chars().all(needs_no_quotes) {
         return format!("rapid train --resume {folder}");
     }
     format!("rapid train --resume '{}'", folder.replace('\'', r"'\''"))
 }
 
 fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Result<()> {
-    // What the run would refuse is refused here; it would also ask for a verifier.
+    // The plan refuses whatever the run would refuse, except that the run also needs a verifier.
     if let Target::New(folder) = target {
         RunFolder::check_free(folder)?;
     }
@@ -146,8 +146,8 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
         RewardClient::new(&config.verifier)?;
     }
     let dataset = data::open(config, data_dir)?;
-    let things = match &config.data.teacher {
-        // As many as there are, the wrong ones included.
+    let records = match &config.data.teacher {
+        // All of the teacher's completions, including the wrong ones.
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| TrainError::unread_teacher(config, path, &error))?
             .lines()
@@ -155,14 +155,14 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
         None => dataset.train.len(),
     };
     let eval = dataset.eval.len();
-    let mut evaluated = eval;
+    let mut eval_prompts = eval;
     let model = match run::locate_model(&config.model) {
         Err(TrainError::NoModel(_)) => None,
         Err(error) => return Err(error.into()),
         Ok(path) => {
-            let model = Unloaded::open(&path)?;
+            let model = UnloadedModel::open(&path)?;
             let prompts = Prompts::new(config, dataset, &model)?;
-            evaluated = prompts.eval.len();
+            eval_prompts = prompts.eval.len();
             Some(MemoryEstimate::new(config, &model.config, &prompts)?)
         }
     };
@@ -170,24 +170,24 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
     }
-    let room = model.map_or(Ok(None), |model| model.fits(MemoryBudget::of(device)));
-    if let Ok(Some(large)) = room {
+    let fit = model.map_or(Ok(None), |model| model.fits(MemoryBudget::of(device)));
+    if let Ok(Some(large)) = fit {
         say(&format!("warning: {large}"));
     }
     for warning in config
         .unused()
         .into_iter()
-        .chain(run::few_held_out(config, evaluated))
+        .chain(run::few_held_out(config, eval_prompts))
     {
         say(&format!("warning: {warning}"));
     }
-    let plan = RunPlan::new(config, things, eval, model);
+    let plan = RunPlan::new(config, records, eval, model);
     super::print(&planned(config, &plan))?;
-    room?;
+    fit?;
     Ok(())
 }
 
-/// The resolved recipe, with the plan in comments: a recipe again.
+/// The resolved recipe with the plan in comments, which is itself a valid recipe.
 fn planned(config: &Config, plan: &RunPlan) -> String {
     let plan = plan.to_string().replace('\n', "\n# ");
     format!("{}\n\n# {plan}\n", config.to_toml().trim_end())
@@ -219,12 +219,12 @@ impl Args {
         );
         match (&self.resume, &self.recipe) {
             (Some(run), _) => Ok(run::resume_config(run, &sets)?),
-            // clap has made sure that one of the two is there; an empty name is refused with the names that exist.
+            // clap requires one of the two; an empty name is refused with the names that exist.
             (None, recipe) => Ok(config::load(recipe.as_deref().unwrap_or_default(), &sets)?),
         }
     }
 
-    /// The folder of data sets: the one given, or that of the run to continue.
+    /// The folder of data sets: the given one, else that of the run to continue.
     fn data_dir(&self) -> anyhow::Result<Option<PathBuf>> {
         Ok(match (&self.data_dir, &self.resume) {
             (None, Some(run)) => run::data_dir_of(run)?,
@@ -241,7 +241,7 @@ impl Args {
     }
 }
 
-/// `runs/RECIPE`, or `runs/RECIPE-2`, … where that is taken.
+/// `runs/RECIPE`, or `runs/RECIPE-2`, … if that exists.
 fn free_folder(recipe: &str) -> PathBuf {
     let name = Path::new(recipe)
         .file_name()
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_that_goes_on_with_a_run_holds_everywhere() {
+    fn the_resume_command_works_from_any_folder() {
         let here = std::env::current_dir().unwrap();
         let command = resume_command(Path::new("runs/it's mine"));
         assert!(
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dry_run_prints_is_the_recipe_again() {
+    fn the_output_of_a_dry_run_is_the_same_recipe() {
         for name in config::built_in() {
             let config = config::load(&name, &["run.updates=1".to_owned()]).unwrap();
             let printed = planned(&config, &RunPlan::new(&config, 300, 100, None));

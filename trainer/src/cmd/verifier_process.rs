@@ -1,4 +1,4 @@
-//! A `rapid-verifier` that runs for as long as its owner does.
+//! A `rapid-verifier` process that ends with its owner.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use tokio::process::{Child, Command};
 use trainer::config;
 
 const NAME: &str = "rapid-verifier";
-/// It listens before it prepares its graders, so this is generous.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit until it listens. It listens before it prepares its graders, so this is generous.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The process. Dropped, it is killed; where we end without dropping anything, it ends with its stdin, whose other end is ours. It has a
-/// process group of its own, so that a terminal's Ctrl-C reaches us alone: training may still need verdicts to come to a safe point.
+/// The process. It is killed when this is dropped. If this process ends without a drop, the verifier ends at the end of its stdin, whose other end this process holds.
+/// It has its own process group, so that a terminal's Ctrl-C reaches only this process: training may still need verdicts to reach a safe point.
 pub(crate) struct VerifierProcess {
-    /// Holds our end of its stdin.
+    /// Holds this process's end of the verifier's stdin.
     _child: Child,
     url: String,
 }
@@ -26,19 +26,19 @@ impl VerifierProcess {
     /// The program: beside this one, else on the PATH.
     pub(crate) fn program() -> anyhow::Result<PathBuf> {
         let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
-        let beside = std::env::current_exe()
+        let sibling = std::env::current_exe()
             .ok()
             .and_then(|own| Some(own.parent()?.join(&name)));
         let on_path = std::env::var_os("PATH").unwrap_or_default();
-        beside
+        sibling
             .into_iter()
             .chain(std::env::split_paths(&on_path).map(|folder| folder.join(&name)))
             .find(|program| program.is_file())
             .with_context(|| format!("{NAME} is neither beside rapid nor on the PATH; build it with cargo build --release -p verifier"))
     }
 
-    /// Starts it on a free port of this machine; what it says goes to `log`.
-    /// It judges as the recipe expects, and mathematics alone: preparing the sandbox for programs would take a gigabyte and minutes of the processors that training needs.
+    /// Starts it on a free port of this machine; its stderr goes to `log`. It judges by the policies of the recipe, and only mathematics: preparing the sandbox for
+    /// programs would take a gigabyte, and minutes of the processors that training needs.
     pub(crate) async fn start(
         program: &Path,
         log: &Path,
@@ -50,11 +50,8 @@ impl VerifierProcess {
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
             .args(["--set", "code.sandbox=none"])
-            .args(expected("--math-policy", recipe.math_policy.as_ref()))
-            .args(expected(
-                "--math-extraction",
-                recipe.math_extraction.as_ref(),
-            ))
+            .args(option("--math-policy", recipe.math_policy.as_ref()))
+            .args(option("--math-extraction", recipe.math_extraction.as_ref()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
@@ -69,12 +66,12 @@ impl VerifierProcess {
             .take()
             .context("the verifier was started without a stdout")?;
         let mut lines = BufReader::new(stdout).lines();
-        let line = tokio::time::timeout(PATIENCE, lines.next_line())
+        let line = tokio::time::timeout(START_TIMEOUT, lines.next_line())
             .await
             .with_context(|| {
                 format!(
-                    "{NAME} did not say where it listens within {} s; see {}",
-                    PATIENCE.as_secs(),
+                    "{NAME} did not print its address within {} s; see {}",
+                    START_TIMEOUT.as_secs(),
                     log.display()
                 )
             })?;
@@ -83,30 +80,30 @@ impl VerifierProcess {
             .flatten()
             .and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
         else {
-            bail!("{NAME} ended before it listened: {}", last_words(log));
+            bail!("{NAME} ended before it listened: {}", last_line(log));
         };
-        // Whatever else it may print must not fill the pipe.
+        // Any further output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { _child: child, url })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// The option, where the recipe names its value.
-fn expected(flag: &str, value: Option<&String>) -> Vec<String> {
+/// The option with its value, or nothing if the recipe does not set the value.
+fn option(flag: &str, value: Option<&String>) -> Vec<String> {
     value.map_or_else(Vec::new, |value| vec![flag.to_owned(), value.clone()])
 }
 
 /// The last line of a log, for an error.
-fn last_words(log: &Path) -> String {
+fn last_line(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     match text.lines().rev().find(|line| !line.trim().is_empty()) {
         Some(line) => line.to_owned(),
-        None => format!("it said nothing; its log is {}", log.display()),
+        None => format!("it logged nothing; its log is {}", log.display()),
     }
 }
 
@@ -129,7 +126,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn its_address_is_read_from_its_first_line() {
+    async fn the_address_is_read_from_the_first_line() {
         let folder = tempfile::tempdir().unwrap();
         let program = script(
             folder.path(),
@@ -141,28 +138,28 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn it_is_started_with_what_the_recipe_expects() {
+    async fn the_verifier_is_started_with_the_recipes_policies() {
         let folder = tempfile::tempdir().unwrap();
-        let (log, asked) = (folder.path().join("log"), folder.path().join("asked"));
+        let (log, args) = (folder.path().join("log"), folder.path().join("args"));
         let text = format!(
             "echo \"$@\" > {}; echo listening on http://127.0.0.1:4711; exec sleep 60",
-            asked.display()
+            args.display()
         );
         let program = script(folder.path(), &text);
         let recipe = config::load("quickstart", &[]).unwrap().verifier;
         let _process = VerifierProcess::start(&program, &log, &recipe)
             .await
             .unwrap();
-        let asked = std::fs::read_to_string(asked).unwrap();
+        let args = std::fs::read_to_string(args).unwrap();
         assert!(
-            asked.ends_with(" --math-policy standard --math-extraction boxed\n"),
-            "{asked}"
+            args.ends_with(" --math-policy standard --math-extraction boxed\n"),
+            "{args}"
         );
     }
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn its_stdin_stays_open_for_as_long_as_its_owner_does() {
+    async fn the_verifiers_stdin_is_open_until_its_owner_ends() {
         let folder = tempfile::tempdir().unwrap();
         let ended = folder.path().join("ended");
         let text = format!(
@@ -173,7 +170,7 @@ mod tests {
         let mut process = start(&program, &folder.path().join("log")).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!ended.exists());
-        // What the system does to our end of the pipe when we end in whatever way.
+        // The system closes this end of the pipe in the same way when the owner ends.
         drop(process._child.stdin.take());
         process._child.wait().await.unwrap();
         assert!(ended.exists());
@@ -181,11 +178,11 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn one_that_ends_at_once_is_quoted() {
+    async fn the_error_quotes_a_verifier_that_ends_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let program = script(folder.path(), "echo the port is taken >&2; exit 1");
         let Err(error) = start(&program, &folder.path().join("log")).await else {
-            panic!("a verifier that does not listen was taken for one that does");
+            panic!("a verifier that does not listen was accepted");
         };
         assert!(error.to_string().contains("the port is taken"), "{error}");
     }

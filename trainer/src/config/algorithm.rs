@@ -2,17 +2,17 @@
 
 use datasets::settings::{Kind, Setting, above, at_least, below, between, settings, whole};
 
-use super::limits::{LARGE, MAX_SAMPLES};
+use super::limits::{MAX_NUMBER, MAX_SAMPLES};
 use crate::algo::{Baseline, Estimator, Factor, LengthNorm, Preset};
 
-/// What is said of a share that is none.
-const SHARE: &str =
-    ", such as 0.5: it is a share of a mini-batch's completions, and 0 does without";
+/// The end of the error for a fraction out of range.
+const FRACTION: &str =
+    ", such as 0.5: it is a fraction of a mini-batch's completions, and 0 turns it off";
 
 settings! {
-    /// `[algorithm]`. The preset sets everything else here; each can be set by itself on top.
+    /// `[algorithm]`. The preset gives the defaults of all other keys.
     pub struct Algorithm {
-        /// What the other keys of this section are by default; each can be set by itself, on top of it. What presets set:
+        /// The defaults of the other keys of this section, each of which can still be set. The presets are:
         ///
         ///   preset        factor          baseline        length_norm   divide_by_std  h  and
         ///   rapid-paper   w               weighted-group  none          false          4
@@ -26,60 +26,60 @@ settings! {
         ///   sft           one             none            batch-tokens  false          1  group_size = 1, n_step = 96, optimiser.lr = 2e-5
         ///
         /// rapid-paper is the paper's algorithm as printed: importance weights w in the gradient (Eq. 3) and, capped at eta, in the value term (Eq. 5). pg is the same
-        /// without weights (Eq. 2), on policy. docs/algorithms.md says where each of them comes from. sft takes no other factor, baseline, length_norm, divide_by_std, h and
-        /// group_size than these, and no eta, adaptive_eta, clip_low, clip_high, adaptive_h, dynamic_sampling, mix_groups, sum_padding, kl, sampling.behaviour_logprob or
-        /// `[reward]`.
+        /// without weights (Eq. 2), on policy. docs/algorithms.md states the source of each. With sft, factor, baseline, length_norm, divide_by_std, h and group_size
+        /// cannot be changed, and eta, adaptive_eta, clip_low, clip_high, adaptive_h, dynamic_sampling, mix_groups, sum_padding, kl, sampling.behaviour_logprob and
+        /// `[reward]` cannot be set.
         pub preset: Preset,
-        /// What multiplies a completion's advantage. r is the ratio of a token's probabilities under the new and the behaviour policy, w the product over a completion.
+        /// The factor of a completion's advantage. r is the ratio of a token's probabilities under the new and the behaviour policy, w the product over a completion.
         ///   one             1
         ///   w               w
         ///   w-capped        min(w, eta)
-        ///   token-ppo-clip  each token's r; but 0 where PPO's clip stops the gradient: for an advantage above 0, where r > 1 + clip_high; else where r < 1 - clip_low
+        ///   token-ppo-clip  each token's r; but 0 if PPO's clip stops the gradient: for an advantage above 0, if r > 1 + clip_high; else if r < 1 - clip_low
         ///   token-capped    each token's min(r, eta)
         ///   geometric       w^(1/T) for a completion of T tokens
         pub factor: Factor,
-        /// What is subtracted from a completion's reward.
+        /// The value that is subtracted from a completion's reward.
         ///   none            nothing
         ///   batch           the mean reward of the mini-batch
-        ///   group           the mean reward of the prompt's completions, itself included
+        ///   group           the mean reward of all of the prompt's completions
         ///   loo             the mean reward of the prompt's other completions (leave one out)
         ///   weighted-group  as group, each reward times min(w, eta)
         ///   weighted-loo    as loo, each reward times min(w, eta)
         pub baseline: Baseline,
-        /// η: the cap on weights, where a factor or baseline caps them.
+        /// η: the cap on weights, for factors and baselines that cap them.
         pub eta: f64 => at_least(1.0)
             .or(" (the paper has 2): a cap below 1 would change on-policy samples, whose weight is 1"),
-        /// ε₋: how far below 1 token-ppo-clip lets r go.
+        /// ε₋: token-ppo-clip clips r below 1 - clip_low.
         pub clip_low: f64 => above(0.0, 1.0).or(" (PPO has 0.2): a ratio is clipped at 1 − ε below 1"),
-        /// ε₊: how far above 1.
-        pub clip_high: f64 => above(0.0, LARGE)
+        /// ε₊: token-ppo-clip clips r above 1 + clip_high.
+        pub clip_high: f64 => above(0.0, MAX_NUMBER)
             .or(" (PPO has 0.2, DAPO 0.28): a ratio is clipped at 1 + ε above 1"),
-        /// What a token's term is divided by. N is the number of completions of the mini-batch, T the number of tokens of the completion.
+        /// The divisor of a token's term. N is the number of completions of the mini-batch, T the number of tokens of the completion.
         ///   none            N
         ///   length          N times T
         ///   max-length      N times sampling.max_tokens
-        ///   batch-tokens    all tokens of the mini-batch
+        ///   batch-tokens    the number of tokens of the mini-batch
         pub length_norm: LengthNorm,
-        /// true divides an advantage by the standard deviation of its group's rewards, plus 1e-4; for the baselines group and loo only, since the others leave advantages
-        /// to groups whose rewards are all equal.
+        /// true divides an advantage by the standard deviation of its group's rewards, plus 1e-4. Only for the baselines group and loo, since with the others a group with
+        /// equal rewards has advantages.
         pub divide_by_std: bool,
-        /// β: the weight of the divergence from the model that training began with; 0 does without that model.
-        pub kl: f64 => between(0.0, LARGE)
-            .or(" (GRPO has 0.04): 0 does without, and below it the policy would be driven away from the reference"),
-        /// Lower the cap η, to 1 at least, until the effective sample size of a mini-batch is this share of its completions; 0 leaves it.
-        pub adaptive_eta: f64 => below(0.0, 1.0).or(SHARE),
-        /// End an inference phase early, and sample the rest of it again, where the effective sample size of the next mini-batch is below this share of its completions; 0
-        /// goes through with it.
-        pub adaptive_h: f64 => below(0.0, 1.0).or(SHARE),
-        /// Groups that are all right or all wrong are sampled again, with other prompts, up to so many times; 0 keeps them, and is all that groups of one can have. Metrics
-        /// are then of the groups that are kept, but for drawn_reward, the mean reward of all that was sampled.
+        /// β: the weight of the divergence from the model that training began with; 0 does not use that model.
+        pub kl: f64 => between(0.0, MAX_NUMBER)
+            .or(" (GRPO has 0.04): 0 turns it off, and a negative weight would drive the policy away from the reference"),
+        /// Lower the cap η, but not below 1, until the effective sample size of a mini-batch is this fraction of its completions; 0 does not lower it.
+        pub adaptive_eta: f64 => below(0.0, 1.0).or(FRACTION),
+        /// End an inference phase early, and sample the rest of it again, if the effective sample size of the next mini-batch is below this fraction of its completions; 0
+        /// never ends a phase early.
+        pub adaptive_h: f64 => below(0.0, 1.0).or(FRACTION),
+        /// Maximum number of times that groups of only correct or only incorrect completions are sampled again, with other prompts; 0 keeps such groups, and groups of one
+        /// require it. Metrics are then those of the remaining groups, except drawn_reward, the mean reward of all sampled groups.
         pub dynamic_sampling: usize => whole(0, 1000),
-        /// true spreads the completions of a prompt over the mini-batches of a phase, as the authors' public code does; a baseline is over those of them that happen to be
-        /// together.
+        /// true spreads the completions of a prompt over the mini-batches of a phase, as the authors' public code does; a baseline is over the completions of the prompt
+        /// in the same mini-batch.
         pub mix_groups: bool,
-        /// true pads each completion with end tokens to the length of the phase's longest, and sums over them too, as that code does.
+        /// true pads each completion with end tokens to the length of the phase's longest, and sums over them as well, as that code does.
         pub sum_padding: bool,
-        /// G: completions per prompt. 2 or more; 1 will do where baseline is none or batch. (sft: 1.)
+        /// G: completions per prompt. 2 or more; 1 is allowed if baseline is none or batch. (sft: 1.)
         pub group_size: usize => whole(1, MAX_SAMPLES as u64),
         /// N_step: completions per update, over all devices; a multiple of group_size. (sft: 96.)
         pub n_step: usize => whole(1, 1_000_000),
@@ -106,7 +106,7 @@ impl Setting for LengthNorm {
 }
 
 impl Algorithm {
-    /// What a preset sets: its estimator, and sizes. The paper's, where it has them.
+    /// The values of a preset: its estimator and its sizes, which are the paper's where it states them.
     #[must_use]
     pub fn of(preset: Preset) -> Self {
         let estimator = preset.estimator();
@@ -126,13 +126,13 @@ impl Algorithm {
             kl: estimator.kl,
             adaptive_eta: estimator.adaptive_eta,
             adaptive_h: 0.0,
-            // As many times as DAPO's own code samples at most (verl, `max_num_gen_batches`), the first included.
+            // The maximum of DAPO's own code (verl, `max_num_gen_batches`), including the first time.
             dynamic_sampling: if preset == Preset::Dapo { 9 } else { 0 },
             mix_groups: false,
             sum_padding: false,
             group_size,
             n_step,
-            // What has no means against staleness stays on policy.
+            // Presets without a correction for staleness stay on policy.
             h: match preset {
                 Preset::Pg | Preset::Grpo | Preset::DapoPaper | Preset::Sft => 1,
                 Preset::RapidPaper
@@ -144,7 +144,7 @@ impl Algorithm {
         }
     }
 
-    /// The knobs, as the algorithm takes them.
+    /// The options of the estimator.
     #[must_use]
     pub fn estimator(&self) -> Estimator {
         Estimator {

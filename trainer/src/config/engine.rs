@@ -1,30 +1,30 @@
-//! `[engine]`: what it computes with, and limits on what it takes of the machine.
+//! `[engine]`: the device, and limits on the engine's use of the machine.
 
 use datasets::settings::{SettingError, settings, whole};
 use engine::{Device, Dtype, EngineOptions};
 
 use super::error::ConfigError;
-use super::limits::{MAX_COUNTED, MAX_MIB, MAX_THREADS};
+use super::limits::{MAX_COUNT, MAX_MIB, MAX_THREADS};
 
 const DEFAULT: &str = ", or leave the key out for the default";
 
 settings! {
-    /// `[engine]`. `dtype` changes what the numbers are, `device` and `pack_tokens` how they are rounded; the others change none.
+    /// `[engine]`. `dtype` changes the numbers, and `device` and `pack_tokens` change their rounding; the other keys change no results.
     pub struct Engine {
         /// auto (a GPU if one works), cpu, cuda or cuda:N; `--device` sets it too.
         pub device: String = "auto".into(),
-        /// Threads of the cpu backend; one per processor that the process may use unless set.
+        /// Threads of the CPU backend; unless set, one per processor that the process may use.
         pub threads: Option<usize> => whole(1, MAX_THREADS as u64).or(DEFAULT),
-        /// f32 or bf16: the numbers that matrix products multiply; `--dtype` sets it too.
+        /// f32 or bf16: the number type of matrix products; `--dtype` sets it too.
         pub dtype: String = "f32".into(),
-        /// Tokens of the cache of keys and values; what the work needs unless set.
-        pub kv_tokens: Option<usize> => whole(1, MAX_COUNTED).or(DEFAULT),
-        /// Most tokens of one training pack; 2048, or a prompt with its completion if that is longer, unless set.
-        pub pack_tokens: Option<usize> => whole(1, MAX_COUNTED).or(DEFAULT),
-        /// Most sequences generated at once; 256 unless set.
+        /// Tokens of the KV cache; unless set, as many as the work needs.
+        pub kv_tokens: Option<usize> => whole(1, MAX_COUNT).or(DEFAULT),
+        /// Maximum tokens of one training pack; unless set, 2048, or a prompt with its completion if that is longer.
+        pub pack_tokens: Option<usize> => whole(1, MAX_COUNT).or(DEFAULT),
+        /// Maximum sequences generated at once; unless set, 256.
         pub max_sequences: Option<usize> => whole(1, 1_000_000).or(DEFAULT),
-        /// MiB of activations that training keeps from the forward to the backward pass, instead of computing them again; a third of what weights, gradients and moments
-        /// leave unless set.
+        /// MiB of activations that training keeps from the forward to the backward pass, instead of recomputing them; unless set, a third of the memory that weights,
+        /// gradients and moments leave.
         pub activations_mib: Option<u64> => whole(0, MAX_MIB).or(DEFAULT),
     }
 }
@@ -33,7 +33,7 @@ impl Engine {
     /// The engine's options.
     ///
     /// # Errors
-    /// Where `device` names no device, or `dtype` no type.
+    /// If `device` is not a device, or `dtype` not a number type.
     pub fn options(&self) -> Result<EngineOptions, ConfigError> {
         let (device, dtype) = self.device_and_dtype()?;
         Ok(EngineOptions {
@@ -48,13 +48,14 @@ impl Engine {
         })
     }
 
-    /// What the two names stand for.
+    /// The values of `device` and `dtype`.
     pub(super) fn device_and_dtype(&self) -> Result<(Device, Dtype), SettingError> {
         let dtype = match self.dtype.as_str() {
             "f32" => Dtype::F32,
             "bf16" => Dtype::Bf16,
             other => {
-                let reason = format!("`{other}` is no type of the engine's; give f32 or bf16");
+                let reason =
+                    format!("`{other}` is not a number type of the engine; give f32 or bf16");
                 return Err(SettingError::value("engine.dtype", reason));
             }
         };
@@ -69,7 +70,7 @@ impl Engine {
         };
         let device = device.ok_or_else(|| {
             let reason = format!(
-                "`{}` is no device; give auto, cpu, cuda or cuda:N",
+                "`{}` is not a device; give auto, cpu, cuda or cuda:N",
                 self.device
             );
             SettingError::value("engine.device", reason)

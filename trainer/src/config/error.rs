@@ -1,4 +1,4 @@
-//! Why a recipe cannot be used.
+//! Errors of recipes and settings.
 
 use datasets::settings::SettingError;
 
@@ -10,14 +10,14 @@ pub enum ConfigError {
         "the recipe {path} cannot be read ({reason}); give a TOML file, or one of the built-in recipes: {built_in}"
     )]
     Unreadable {
-        /// What was given.
+        /// The given path or name.
         path: String,
-        /// What the system said.
+        /// The system's error.
         reason: String,
-        /// The built-in names.
+        /// The names of the built-in recipes.
         built_in: String,
     },
-    /// A key that there is not, or a value that it cannot have.
+    /// A key that does not exist, or a value that it cannot have.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }

@@ -1,4 +1,4 @@
-//! Defaults, then what the preset sets, then the recipe, then `--set`: the later wins.
+//! The layers of a configuration: the defaults, the preset, the recipe, and `--set`. A later layer overrides the earlier ones.
 
 use datasets::settings::{Keys, SettingError, put};
 use toml::{Table, Value};
@@ -9,13 +9,13 @@ use super::{Config, Preset, models, recipes, validate};
 /// Every key of a recipe.
 pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
 
-/// The environment variable that holds the verifier's address, where neither the recipe nor the command line has one.
+/// The environment variable with the verifier's address, which is used if neither the recipe nor the command line has one.
 const VERIFIER: &str = "RAPID_VERIFIER";
 
-/// Pairs of keys that say the same thing in two ways: the one set last counts.
+/// Pairs of keys that exclude each other, each after its section: the key that is set last removes the other.
 const RIVALS: [[&str; 3]; 2] = [["run", "epochs", "updates"], ["model", "name", "path"]];
 
-/// Keys that people will try and that are refused for a reason of their own.
+/// Keys that users are likely to try, with the reason for which each is refused.
 const REFUSED: &[(&[&str], &str)] = &[
     (
         &["sampling.top_p", "sampling.top_k", "sampling.min_p"],
@@ -35,24 +35,24 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &["verifier.reward"],
-        "what a verdict is worth stands under [reward]: for the share of tests passed, set `reward.share = 1` and `reward.correct = 0`",
+        "the reward of a verdict is set under [reward]: for the fraction of tests passed, set `reward.share = 1` and `reward.correct = 0`",
     ),
 ];
 
-/// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` where none of them names a verifier.
+/// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` if neither names a verifier.
 ///
 /// # Errors
-/// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, a value that does not fit, a name that no model has.
+/// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, an invalid value, a name that no model has.
 pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
     let (origin, text) = recipes::find(recipe)?;
     let mut config = parse(&origin, &text, sets)?;
     config.model.name.as_deref().map_or(Ok(()), models::check)?;
-    or_else_verifier(&mut config, std::env::var(VERIFIER).ok());
+    set_default_verifier(&mut config, std::env::var(VERIFIER).ok());
     Ok(config)
 }
 
-/// Takes the address where there is none yet.
-pub(super) fn or_else_verifier(config: &mut Config, address: Option<String>) {
+/// Sets the verifier's address if the configuration has none.
+pub(super) fn set_default_verifier(config: &mut Config, address: Option<String>) {
     let address = address.filter(|address| !address.is_empty());
     config.verifier.url = config.verifier.url.take().or(address);
 }
@@ -83,7 +83,7 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Config
     Ok(resolve(table)?)
 }
 
-/// Path and value of `section.key=value`.
+/// Parses `section.key=value` into path and value.
 ///
 /// # Errors
 /// As [`load`].
@@ -91,7 +91,7 @@ pub fn parse_set(set: &str) -> Result<(String, Value), ConfigError> {
     Ok(KEYS.parse_set(set).map_err(with_reason)?)
 }
 
-/// The reason of its own for which a key is refused, where it has one.
+/// The error with the reason of [`REFUSED`], if the key is listed there.
 fn with_reason(error: SettingError) -> SettingError {
     let SettingError::UnknownKey { key, .. } = &error else {
         return error;
@@ -105,7 +105,7 @@ fn with_reason(error: SettingError) -> SettingError {
     }
 }
 
-/// Lays a recipe over the defaults and what its preset sets.
+/// Lays a recipe over the defaults and its preset.
 fn resolve(recipe: Table) -> Result<Config, SettingError> {
     KEYS.check_limits(&recipe)?;
     let preset = recipe
@@ -115,10 +115,10 @@ fn resolve(recipe: Table) -> Result<Config, SettingError> {
         .unwrap_or_default();
     let mut table = Config::of(preset).to_table();
     for (section, content) in recipe {
-        if let (Some(Value::Table(below)), Value::Table(content)) =
+        if let (Some(Value::Table(defaults)), Value::Table(content)) =
             (table.get_mut(&section), content)
         {
-            below.extend(content);
+            defaults.extend(content);
         }
     }
     let mut config: Config = table

@@ -1,26 +1,26 @@
-//! The ends of ranges that several keys, or the command line, have too.
+//! Limits that several keys share with each other or with the command line.
 //!
-//! The upper ends lie far beyond what a run can use. They keep products of sizes from overflowing, and a slip of the fingers from asking for all of the memory.
+//! The upper limits are far above the needs of any run. They keep products of sizes from overflowing, and a typing mistake from requesting all of the memory.
 
-/// Most threads of the cpu backend.
+/// Maximum threads of the CPU backend.
 pub const MAX_THREADS: usize = 1024;
-/// Most tokens of a prompt, and of a completion: the longest context that models have.
+/// Maximum tokens of a prompt, and of a completion: the longest context of any model.
 pub const MAX_TOKENS: usize = 1 << 20;
-/// Most completions of one prompt.
+/// Maximum completions of one prompt.
 pub const MAX_SAMPLES: usize = 10_000;
-/// Most completions that are asked for at once.
+/// Maximum completions of a command, and of a phase.
 pub const MAX_COMPLETIONS: usize = 10_000_000;
-/// Highest rank of adapters: more than any matrix has rows.
+/// Maximum rank of adapters: more than the rows of any matrix.
 pub const MAX_RANK: usize = 1 << 16;
-/// Most MiB of activations: 16 TiB.
+/// Maximum MiB of activations: 16 TiB.
 pub const MAX_MIB: u64 = 1 << 24;
 
-/// Lowest temperature above 0 that the engine divides by.
+/// Minimum temperature above 0: the engine divides by it.
 pub(super) const MIN_TEMPERATURE: f64 = 1e-6;
-/// More than there are tasks, evaluations or checkpoints in any run.
-pub(super) const MAX_COUNTED: u64 = 1_000_000_000;
-/// Largest of numbers that have no end of their own.
-pub(super) const LARGE: f64 = 1e6;
+/// Maximum number of tasks, evaluations, checkpoints or tokens: more than any run has.
+pub(super) const MAX_COUNT: u64 = 1_000_000_000;
+/// Maximum of numbers without a limit of their own.
+pub(super) const MAX_NUMBER: f64 = 1e6;
 
 #[cfg(test)]
 mod tests {
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_but_a_seed_has_its_range() {
+    fn every_number_except_seeds_has_a_range() {
         let unlimited: Vec<_> = KEYS
             .paths()
             .into_iter()
@@ -51,12 +51,12 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_temperature_is_the_engines() {
+    fn the_minimum_temperature_is_that_of_the_engine() {
         assert_eq!(MIN_TEMPERATURE as f32, engine::sample::MIN_TEMPERATURE);
     }
 
     #[test]
-    fn every_default_is_in_its_range() {
+    fn every_default_is_within_its_range() {
         for preset in Preset::ALL {
             let table = toml::Table::try_from(Config::of(preset)).unwrap();
             KEYS.check_limits(&table).unwrap();
@@ -64,35 +64,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_an_end_is_refused_with_both() {
+    fn a_value_out_of_range_is_refused_with_the_range() {
         for (path, key) in KEYS.paths() {
             let Limit::Range(min, max, _) = key.limit else {
                 continue;
             };
-            let mut beyond = Vec::new();
+            let mut out_of_range = Vec::new();
             match min {
-                // No whole number that is written is below 0.
+                // A whole number cannot be written below 0.
                 Included(0.0) if matches!(key.kind, Kind::Whole) => {}
-                Included(min) => beyond.push(min - 1.0),
-                Excluded(min) => beyond.push(min),
+                Included(min) => out_of_range.push(min - 1.0),
+                Excluded(min) => out_of_range.push(min),
                 Unbounded => {}
             }
             match max {
-                Included(max) => beyond.push(max + 1.0),
-                Excluded(max) => beyond.push(max),
+                Included(max) => out_of_range.push(max + 1.0),
+                Excluded(max) => out_of_range.push(max),
                 Unbounded => {}
             }
-            for value in beyond {
-                let said = refusal(format!("{path}={value}"));
-                let begins = format!("`{path}`: {value} is out of its range; give a ");
-                assert!(said.starts_with(&begins), "{said}");
+            for value in out_of_range {
+                let error = refusal(format!("{path}={value}"));
+                let start = format!("`{path}`: {value} is out of its range; give a ");
+                assert!(error.starts_with(&start), "{error}");
             }
         }
     }
 
     #[test]
-    fn a_refusal_says_the_range() {
-        for (set, says) in [
+    fn a_refusal_states_the_range() {
+        for (set, expected) in [
             (
                 "optimiser.lr=-1",
                 "`optimiser.lr`: -1 is out of its range; give a number of at least 0 and at most 1",
@@ -114,7 +114,7 @@ mod tests {
                 "`engine.threads`: 100000 is out of its range; give a whole number of at least 1 and at most 1024, or leave the key out for the default",
             ),
         ] {
-            assert_eq!(refusal(set.to_owned()), says);
+            assert_eq!(refusal(set.to_owned()), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a text is that should be a model's name.
+//! Checks of model names.
 
 use std::path::Path;
 
@@ -7,18 +7,18 @@ use datasets::manifest;
 use datasets::nearest::{hint, nearest};
 use datasets::settings::SettingError;
 
-/// What a text is that should be a model's name.
+/// What a text that is given as a model's name can be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedModel {
     /// A name that a model has, or may have on the hub.
     Possible,
     /// The path of a file or folder.
     Path,
-    /// No model's name; what is to be said of it, with the nearest name and all known ones.
+    /// Neither; the error, with the nearest name and all known names.
     Unknown(String),
 }
 
-/// Tells a name that a model may have from a path and from a slip of the fingers.
+/// Distinguishes possible names from paths and from unknown names.
 #[must_use]
 pub fn named_model(text: &str) -> NamedModel {
     if is_path(text) {
@@ -36,9 +36,9 @@ pub fn named_model(text: &str) -> NamedModel {
     {
         return NamedModel::Possible;
     }
-    let meant = hint(nearest(text, known.iter().map(String::as_str)));
+    let suggestion = hint(nearest(text, known.iter().map(String::as_str)));
     NamedModel::Unknown(format!(
-        "no model is called `{text}`{meant}; known are {}, and any model of the hub as owner/name",
+        "no model is called `{text}`{suggestion}; known are {}, and any model of the hub as owner/name",
         known.join(", ")
     ))
 }
@@ -48,10 +48,10 @@ pub(super) fn check(name: &str) -> Result<(), SettingError> {
     let reason = match named_model(name) {
         NamedModel::Possible => return Ok(()),
         NamedModel::Path => {
-            format!("`{name}` is a path and no model's name; give it as `model.path`")
+            format!("`{name}` is a path, not a model's name; give it as `model.path`")
         }
-        NamedModel::Unknown(what) => {
-            format!("{what}; the path of a GGUF file or a Hugging Face folder is `model.path`")
+        NamedModel::Unknown(reason) => {
+            format!("{reason}; the path of a GGUF file or a Hugging Face folder is `model.path`")
         }
     };
     Err(SettingError::value("model.name", reason))
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_told_from_a_path_and_from_a_slip() {
+    fn names_paths_and_unknown_names_are_distinguished() {
         for name in [
             "smollm2-135m-instruct",
             "Qwen/Qwen2.5-0.5B",
@@ -93,26 +93,26 @@ mod tests {
         ] {
             assert_eq!(named_model(path), NamedModel::Path, "{path}");
         }
-        for (slip, meant) in [
+        for (name, expected) in [
             ("smolm2", "did you mean `smollm2-135m-instruct"),
             ("smollm2", "did you mean `smollm2-135m-instruct"),
             ("zzz", "no model is called `zzz`; known are"),
         ] {
-            let NamedModel::Unknown(said) = named_model(slip) else {
-                panic!("{slip} is a model's name")
+            let NamedModel::Unknown(error) = named_model(name) else {
+                panic!("{name} was accepted as a model's name")
             };
-            assert!(said.contains(meant), "{said}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn a_recipe_is_told_where_a_path_goes() {
-        let said = |name| check(name).unwrap_err().to_string();
+    fn a_path_as_a_name_is_refused_with_the_key_for_paths() {
+        let error = |name| check(name).unwrap_err().to_string();
         assert_eq!(
-            said("nothere.gguf"),
-            "`model.name`: `nothere.gguf` is a path and no model's name; give it as `model.path`"
+            error("nothere.gguf"),
+            "`model.name`: `nothere.gguf` is a path, not a model's name; give it as `model.path`"
         );
-        assert!(said("smolm2").ends_with("folder is `model.path`"));
+        assert!(error("smolm2").ends_with("folder is `model.path`"));
         assert_eq!(check("smollm2-135m-instruct"), Ok(()));
     }
 }

@@ -1,19 +1,19 @@
-//! `[optimiser]` and `[lora]`: what an update changes, and by how much.
+//! `[optimiser]` and `[lora]`: the optimiser, and low-rank adapters.
 
 use datasets::settings::{above, below, between, choice, settings, whole};
 
-use super::limits::{LARGE, MAX_COUNTED, MAX_RANK};
+use super::limits::{MAX_COUNT, MAX_NUMBER, MAX_RANK};
 
 settings! {
     /// `[optimiser]`: AdamW.
     pub struct Optimiser {
         /// The learning rate; the highest one, if it changes. (sft: 2e-5.)
         pub lr: f64 = 1e-6 => between(0.0, 1.0),
-        /// How it falls over the run's updates, after the warm-up: constant, linear, or cosine.
+        /// The course of the learning rate over the run's updates, after the warm-up: constant, linear or cosine.
         pub schedule: LrSchedule,
-        /// Updates over which it rises in a line, first of all.
-        pub warmup: usize => whole(0, MAX_COUNTED),
-        /// The share of lr that linear and cosine fall towards.
+        /// The number of first updates over which the learning rate rises linearly.
+        pub warmup: usize => whole(0, MAX_COUNT),
+        /// The fraction of lr towards which linear and cosine fall.
         pub final_lr: f64 => between(0.0, 1.0),
         /// Decay of the first moment.
         pub beta1: f64 = 0.9 => below(0.0, 1.0),
@@ -22,21 +22,21 @@ settings! {
         /// Added to the root of the second moment.
         pub eps: f64 = 1e-8 => above(0.0, 1.0),
         /// Decoupled weight decay.
-        pub weight_decay: f64 => between(0.0, LARGE),
+        pub weight_decay: f64 => between(0.0, MAX_NUMBER),
         /// Gradients with a larger global norm are scaled down to it; 0 leaves them as they are.
-        pub clip_norm: f64 = 1.0 => between(0.0, LARGE),
+        pub clip_norm: f64 = 1.0 => between(0.0, MAX_NUMBER),
     }
 }
 
 choice! {
     /// The course of the learning rate after its warm-up.
     pub enum LrSchedule {
-        /// It stays.
+        /// Constant.
         #[default]
         Constant = "constant",
-        /// It falls in a line.
+        /// Falls linearly.
         Linear = "linear",
-        /// It falls as half a cosine (Loshchilov & Hutter 2017, without restarts).
+        /// Falls as half a cosine (Loshchilov & Hutter 2017, without restarts).
         Cosine = "cosine",
     }
 }
@@ -47,6 +47,6 @@ settings! {
         /// Rank of the adapters; 0 trains all weights.
         pub rank: usize => whole(0, MAX_RANK as u64),
         /// What the adapters add is multiplied by alpha / rank.
-        pub alpha: f64 = 32.0 => above(0.0, LARGE),
+        pub alpha: f64 = 32.0 => above(0.0, MAX_NUMBER),
     }
 }

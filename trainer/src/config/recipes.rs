@@ -1,4 +1,4 @@
-//! The recipes that the binary carries, and finding the one meant.
+//! The built-in recipes, and the search for a recipe by its name or path.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,14 +10,14 @@ use toml::{Table, Value};
 
 use super::error::ConfigError;
 
-/// Names and texts, from the files of the recipes' folder.
+/// Names and texts of recipes, from the files of the recipes folder.
 macro_rules! built_in {
     ($($name:literal,)*) => {
         &[$(($name, include_str!(concat!("../../recipes/", $name, ".toml"))),)*]
     };
 }
 
-/// Name and text of the recipes for a CPU.
+/// Names and texts of the recipes for a CPU.
 const FOR_CPU: &[(&str, &str)] = built_in![
     "quickstart",
     "smollm2-gsm8k",
@@ -25,10 +25,10 @@ const FOR_CPU: &[(&str, &str)] = built_in![
     "smollm2-sft",
 ];
 
-/// The folder of the paper's rows in a recipe's name.
+/// The prefix of the names of recipes for the paper's rows.
 const PAPER: &str = "paper/";
 
-/// The rows of the paper's tables: a recipe for each is put together of the settings of its model, its data set and its algorithm.
+/// The rows of the paper's tables. The recipe of each row combines the settings of its model, its data set and its algorithm.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rows {
@@ -48,8 +48,8 @@ impl Rows {
     /// The recipe of a row, `None` if the paper has no such row.
     fn recipe(&self, row: &str) -> Option<String> {
         let result = self.rows.get(row)?.as_str()?;
-        let (model, rest) = part(&self.models, row)?;
-        let (dataset, algorithm) = part(&self.datasets, rest)?;
+        let (model, rest) = split_name(&self.models, row)?;
+        let (dataset, algorithm) = split_name(&self.datasets, rest)?;
         let mut recipe = Table::new();
         lay_over(&mut recipe, model);
         lay_over(&mut recipe, dataset);
@@ -58,15 +58,15 @@ impl Rows {
     }
 }
 
-/// The settings whose name begins `name`, and what follows it behind a hyphen.
-fn part<'a, 'n>(settings: &'a Table, name: &'n str) -> Option<(&'a Table, &'n str)> {
+/// The settings whose name is the start of `name`, and the rest of `name` after a hyphen.
+fn split_name<'a, 'n>(settings: &'a Table, name: &'n str) -> Option<(&'a Table, &'n str)> {
     settings.iter().find_map(|(known, settings)| {
         let rest = name.strip_prefix(known.as_str())?.strip_prefix('-')?;
         Some((settings.as_table()?, rest))
     })
 }
 
-/// Sets in `recipe` what `settings` sets, section by section.
+/// Sets the keys of `settings` in `recipe`, section by section.
 fn lay_over(recipe: &mut Table, settings: &Table) {
     for (section, keys) in settings {
         let entry = recipe
@@ -87,7 +87,7 @@ pub fn names() -> impl Iterator<Item = String> {
         .chain(rows)
 }
 
-/// Text of a built-in recipe.
+/// The text of a built-in recipe.
 fn source(name: &str) -> Option<Cow<'static, str>> {
     if let Some(row) = name.strip_prefix(PAPER) {
         return ROWS.recipe(row).map(Cow::Owned);
@@ -98,14 +98,14 @@ fn source(name: &str) -> Option<Cow<'static, str>> {
         .map(|(_, text)| Cow::Borrowed(*text))
 }
 
-/// The built-in names in a line: those of the paper by their pattern.
+/// The names of the built-in recipes in one line; those of the paper's rows as a pattern.
 fn listed() -> String {
     let short: Vec<&str> = FOR_CPU.iter().map(|(name, _)| *name).collect();
     short.join(", ")
         + ", and paper/MODEL-DATASET-ALGORITHM for each row of the paper's tables, such as paper/qwen2.5-0.5b-mbppplus-rapid-h4"
 }
 
-/// Where the recipe comes from, for errors, and its text. A file goes before a built-in recipe of the same name.
+/// The origin of a recipe, for errors, and its text. A file has precedence over a built-in recipe of the same name.
 pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
     let path = Path::new(recipe);
     if !path.is_file()
@@ -117,13 +117,13 @@ pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
         .map(|text| (recipe.to_owned(), text))
         .map_err(|error| {
             let names: Vec<String> = names().collect();
-            let meant = nearest(recipe, names.iter().map(String::as_str))
+            let suggestion = nearest(recipe, names.iter().map(String::as_str))
                 .map(|name| format!(" (did you mean {name}?)"))
                 .unwrap_or_default();
             ConfigError::Unreadable {
                 path: recipe.to_owned(),
                 reason: error.to_string(),
-                built_in: listed() + &meant,
+                built_in: listed() + &suggestion,
             }
         })
 }

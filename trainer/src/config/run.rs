@@ -2,23 +2,23 @@
 
 use datasets::settings::{settings, whole};
 
-use super::limits::MAX_COUNTED;
+use super::limits::MAX_COUNT;
 
 settings! {
     /// `[run]`: exactly one of `epochs` and `updates`.
     pub struct Run {
-        /// The run's length: how often each training task is asked. 3 where neither this nor updates is set.
+        /// The run's length in epochs: how often completions of each training task are sampled. 3 if neither this nor updates is set.
         pub epochs: Option<usize> => whole(1, 10_000),
-        /// Or the number of optimiser updates in all.
+        /// The run's length in optimiser updates.
         pub updates: Option<usize> => whole(1, 10_000_000)
             .or("; `rapid eval` measures a model without training it"),
-        /// Decides the order of the data and every sample.
+        /// Seed of the order of the data and of every sample.
         pub seed: u64,
-        /// A checkpoint every so many updates, besides the last one; 0 keeps to the last.
-        pub checkpoint_every: usize = 20 => whole(0, MAX_COUNTED),
-        /// Newest checkpoints kept, besides the best one.
-        pub keep: usize = 1 => whole(1, MAX_COUNTED),
-        /// false says nothing where the numbers look like reward hacking or collapse.
+        /// Updates between checkpoints; the last update always has one. 0 saves only that.
+        pub checkpoint_every: usize = 20 => whole(0, MAX_COUNT),
+        /// Number of newest checkpoints that are kept, besides the best one.
+        pub keep: usize = 1 => whole(1, MAX_COUNT),
+        /// false turns off the warnings about signs of reward hacking and collapse.
         pub alarms: bool = true,
     }
 }

@@ -5,29 +5,29 @@ use datasets::settings::{between, choice, settings, whole};
 use super::limits::{MAX_TOKENS, MIN_TEMPERATURE};
 
 settings! {
-    /// `[sampling]`: training samples at a temperature alone.
+    /// `[sampling]`: training samples at a temperature, without cut-offs.
     pub struct Sampling {
-        /// Training samples at a temperature alone (no top-p, top-k, min-p), since it needs the log-probability of what it sampled from. sft samples nothing: it trains the
-        /// model's log-probabilities as they are, at 1, whatever this says.
+        /// Sampling temperature. Training has no top-p, top-k or min-p, since it needs the log-probability of the distribution that it samples from. sft samples nothing: it
+        /// trains the model's log-probabilities at temperature 1, whatever this value is.
         pub temperature: f64 = 0.9 => between(MIN_TEMPERATURE, 100.0)
             .or(" (the paper has 0.9): training samples, and at 0 there is nothing to sample"),
-        /// Most tokens of a completion, the end token included.
+        /// Maximum tokens of a completion, including the end token.
         pub max_tokens: usize = 2048 => whole(1, MAX_TOKENS as u64),
-        /// Where the log-probabilities of what was sampled come from, which importance weights are made of. On a CPU both are equal to the bit.
+        /// Source of the log-probabilities of sampled tokens under the behaviour policy, for importance weights. On a CPU both choices are equal to the bit.
         ///   sampled    sampling itself
-        ///   recompute  one more forward pass, that of training: on a GPU, where sampling and training round differently, no weight differs from 1 for that alone
+        ///   recompute  another forward pass, that of training: on a GPU sampling and training round differently, and this keeps that out of the weights
         pub behaviour_logprob: BehaviourLogprob,
     }
 }
 
 choice! {
-    /// Where the log-probabilities of a completion's tokens under the behaviour policy μ come from.
+    /// The source of the log-probabilities of a completion's tokens under the behaviour policy μ.
     pub enum BehaviourLogprob {
-        /// From sampling, which has them anyway.
+        /// Sampling, which computes them anyway.
         #[default]
         Sampled = "sampled",
-        /// From one more forward pass, that of training, over the completions of each update. Where sampling and training round differently, as on a GPU, no weight differs
-        /// from 1 for that alone.
+        /// Another forward pass, that of training, over the completions of each update. On a GPU sampling and training round differently, and this keeps that out of the
+        /// importance weights.
         Recompute = "recompute",
     }
 }

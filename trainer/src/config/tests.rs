@@ -28,10 +28,10 @@ fn every_built_in_recipe_resolves() {
 }
 
 #[test]
-fn every_built_in_recipe_on_mathematics_names_the_verdicts_that_it_expects() {
+fn every_built_in_recipe_on_mathematics_names_its_verifier_policies() {
     for name in built_in() {
         let config = load(&name, &[]).unwrap();
-        let found = (
+        let policies = (
             config.verifier.math_policy.as_deref(),
             config.verifier.math_extraction.as_deref(),
         );
@@ -41,19 +41,19 @@ fn every_built_in_recipe_on_mathematics_names_the_verdicts_that_it_expects() {
         } else {
             (None, None)
         };
-        assert_eq!(found, expected, "{name}");
+        assert_eq!(policies, expected, "{name}");
     }
 }
 
 #[test]
-fn a_setting_of_the_verifier_that_no_verifier_has_is_refused_with_those_that_there_are() {
-    for (set_to, says) in [
+fn an_unknown_verifier_policy_is_refused_with_the_known_ones() {
+    for (setting, expected) in [
         ("verifier.math_policy=standart", "strict, standard, lenient"),
         ("verifier.math_extraction=last", "boxed, any"),
         ("verifier.code_extraction=last", "program, last-block"),
     ] {
-        let said = refusal(set(&[set_to]));
-        assert!(said.contains(says), "{said}");
+        let error = refusal(set(&[setting]));
+        assert!(error.contains(expected), "{error}");
     }
     let config = set(&["verifier.code_extraction=last-block"]).unwrap();
     assert!(
@@ -64,7 +64,7 @@ fn a_setting_of_the_verifier_that_no_verifier_has_is_refused_with_those_that_the
 }
 
 #[test]
-fn every_file_of_the_recipes_folder_is_built_in() {
+fn every_file_in_the_recipes_folder_is_a_built_in_recipe() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes");
     let files: BTreeSet<String> = std::fs::read_dir(root)
         .unwrap()
@@ -81,8 +81,8 @@ fn every_file_of_the_recipes_folder_is_built_in() {
 }
 
 #[test]
-fn a_row_of_the_papers_tables_is_what_its_name_says() {
-    let mut found = 0;
+fn the_recipe_of_a_paper_row_matches_its_name() {
+    let mut rows = 0;
     for name in built_in() {
         let Some(row) = name.strip_prefix("paper/") else {
             continue;
@@ -113,13 +113,13 @@ fn a_row_of_the_papers_tables_is_what_its_name_says() {
             (Some(3), 2048),
             "{name}"
         );
-        found += 1;
+        rows += 1;
     }
-    assert_eq!(found, 39);
+    assert_eq!(rows, 39);
 }
 
 #[test]
-fn presets_bring_what_is_more_than_an_estimator() {
+fn presets_also_set_keys_outside_of_the_estimator() {
     let dapo = set(&["algorithm.preset=dapo"]).unwrap();
     assert_eq!(
         (dapo.algorithm.dynamic_sampling, dapo.reward.overlong),
@@ -148,7 +148,7 @@ fn presets_bring_what_is_more_than_an_estimator() {
 }
 
 #[test]
-fn without_a_word_the_settings_are_the_papers() {
+fn the_default_settings_are_the_papers() {
     let config = with("").unwrap();
     assert_eq!(
         (config.algorithm.factor, config.algorithm.baseline),
@@ -177,7 +177,7 @@ fn without_a_word_the_settings_are_the_papers() {
 }
 
 #[test]
-fn a_resolved_configuration_read_back_is_the_same() {
+fn a_resolved_configuration_reads_back_unchanged() {
     for name in built_in() {
         let config = load(
             &name,
@@ -234,13 +234,13 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn eta_alone_may_be_infinite_and_comes_back_from_the_saved_configuration() {
+fn only_eta_may_be_infinite_and_it_reads_back_from_the_saved_configuration() {
     let config = set(&["algorithm.eta=inf"]).unwrap();
     assert_eq!(config.algorithm.eta, f64::INFINITY);
     assert_eq!(parse("saved", &config.to_toml(), &[]).unwrap(), config);
     let json = serde_json::to_string(&config).unwrap();
     assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
-    for (setting, says) in [
+    for (setting, expected) in [
         (
             "algorithm.eta=nan",
             "a number of at least 1, or inf for none",
@@ -258,12 +258,12 @@ fn eta_alone_may_be_infinite_and_comes_back_from_the_saved_configuration() {
         ("lora.alpha=0", "0 is out of its range"),
     ] {
         let error = refusal(set(&[setting]));
-        assert!(error.contains(says), "{setting}: {error}");
+        assert!(error.contains(expected), "{setting}: {error}");
     }
 }
 
 #[test]
-fn set_overrides_the_recipe_with_values_of_the_keys_own_kind() {
+fn set_overrides_the_recipe_with_a_value_of_the_keys_type() {
     let config = set(&[
         "optimiser.lr=1e-5",
         "run.updates=3",
@@ -326,7 +326,7 @@ fn set_overrides_the_recipe_with_values_of_the_keys_own_kind() {
 }
 
 #[test]
-fn a_knob_goes_before_its_preset() {
+fn a_set_key_overrides_the_preset() {
     let config = set(&["algorithm.preset=pg", "algorithm.factor=w"]).unwrap();
     assert_eq!(
         (config.algorithm.factor, config.algorithm.baseline),
@@ -335,7 +335,7 @@ fn a_knob_goes_before_its_preset() {
 }
 
 #[test]
-fn training_refuses_cut_offs_and_what_this_version_does_not_have() {
+fn training_refuses_cut_offs_and_unknown_names() {
     assert!(refusal(with("[sampling]\ntop_p = 0.95\n")).contains("under [eval]"));
     assert!(with("[eval]\ntop_p = 0.95\n").is_ok());
     assert_eq!(
@@ -353,15 +353,15 @@ fn training_refuses_cut_offs_and_what_this_version_does_not_have() {
 }
 
 #[test]
-fn what_cannot_run_is_refused_with_key_and_remedy() {
-    for (setting, begins) in [
+fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
+    for (setting, start) in [
         (
             "algorithm.group_size=1",
             "`algorithm.group_size`: a group of one",
         ),
         (
             "algorithm.n_step=30",
-            "`algorithm.n_step`: 30 completions an update are no whole number of groups of 4",
+            "`algorithm.n_step`: 30 completions per update are not a whole number of groups of 4",
         ),
         ("algorithm.h=0", "`algorithm.h`: 0 is out of its range"),
         (
@@ -382,24 +382,27 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
             "data.teacher=t.jsonl",
             "`data.teacher`: only the preset sft learns",
         ),
-        ("engine.device=gpu", "`engine.device`: `gpu` is no device"),
+        (
+            "engine.device=gpu",
+            "`engine.device`: `gpu` is not a device",
+        ),
         (
             "engine.dtype=fp16",
-            "`engine.dtype`: `fp16` is no type of the engine's",
+            "`engine.dtype`: `fp16` is not a number type of the engine",
         ),
-        ("data.stop=[\"\"]", "`data.stop`: an empty text"),
+        ("data.stop=[\"\"]", "`data.stop`: an empty string"),
     ] {
         let error = refusal(set(&[setting]));
-        assert!(error.starts_with(begins), "{setting}: {error}");
+        assert!(error.starts_with(start), "{setting}: {error}");
     }
     assert_eq!(
         refusal(set(&["algorithm.n_step=1000000", "algorithm.h=11"])),
         "`algorithm.h`: a phase of 11 updates on 1000000 completions each is more than 10000000 completions; lower it, or `algorithm.n_step`"
     );
-    for (setting, begins) in [
+    for (setting, start) in [
         (
             "algorithm.h=2",
-            "`algorithm.h`: supervised fine-tuning draws nothing",
+            "`algorithm.h`: supervised fine-tuning samples nothing",
         ),
         (
             "algorithm.group_size=4",
@@ -439,7 +442,7 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
         ),
         (
             "reward.correct=0",
-            "`reward.correct`: supervised fine-tuning learns from right completions",
+            "`reward.correct`: supervised fine-tuning learns only from correct completions",
         ),
         (
             "reward.length=-0.5",
@@ -452,7 +455,7 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
     ] {
         let sets = ["algorithm.preset=sft", "data.teacher=t.jsonl", setting];
         let error = refusal(set(&sets));
-        assert!(error.starts_with(begins), "{setting}: {error}");
+        assert!(error.starts_with(start), "{setting}: {error}");
     }
     for (baseline, allowed) in [
         ("none", false),
@@ -491,7 +494,7 @@ fn what_cannot_run_is_refused_with_key_and_remedy() {
 }
 
 #[test]
-fn a_recipe_that_is_not_there_is_answered_with_those_that_are() {
+fn an_unknown_recipe_is_answered_with_the_built_in_ones() {
     let error = refusal(load("quickstrat", &[]));
     assert!(
         error.contains("did you mean quickstart?") && error.contains("smollm2-gsm8k"),
@@ -500,20 +503,20 @@ fn a_recipe_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
-fn the_environments_verifier_is_asked_where_nothing_else_names_one() {
+fn the_environments_verifier_is_used_only_if_nothing_else_names_one() {
     let address = || Some("http://127.0.0.1:1".to_owned());
     let mut config = with("").unwrap();
-    layers::or_else_verifier(&mut config, Some(String::new()));
+    layers::set_default_verifier(&mut config, Some(String::new()));
     assert_eq!(config.verifier.url, None);
-    layers::or_else_verifier(&mut config, address());
+    layers::set_default_verifier(&mut config, address());
     assert_eq!(config.verifier.url, address());
     let mut config = set(&["verifier.url=http://127.0.0.1:2"]).unwrap();
-    layers::or_else_verifier(&mut config, address());
+    layers::set_default_verifier(&mut config, address());
     assert_eq!(config.verifier.url.as_deref(), Some("http://127.0.0.1:2"));
 }
 
 #[test]
-fn a_name_that_no_model_has_is_refused_where_a_recipe_is_loaded() {
+fn an_unknown_model_name_is_refused_when_a_recipe_is_loaded() {
     let error = refusal(load("quickstart", &["model.name=smolm2".into()]));
     assert!(
         error.starts_with("`model.name`: no model is called `smolm2` (did you mean `smollm2-135m"),
@@ -533,7 +536,7 @@ proptest! {
 fn the_quickstart_recipe_explains_every_key() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes/quickstart.toml");
     let recipe = std::fs::read_to_string(&path).unwrap();
-    // What stands above the first section is written by hand, the rest by this test: RAPID_TEST_WRITE=1.
+    // The text above the first section is written by hand, the rest by this test: RAPID_TEST_WRITE=1.
     let (head, _) = recipe.split_once("\n\n").unwrap();
     let explained = KEYS.explain(&recipe.parse().unwrap(), &Config::default().to_table());
     let text = format!("{head}\n{explained}");

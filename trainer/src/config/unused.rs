@@ -1,10 +1,10 @@
-//! Keys that have no effect where another key is as it is: one table, from which the warnings come.
+//! The table of keys that have no effect in combination with another key, and the warnings about them.
 
 use toml::Value;
 
 use super::{Baseline, Config, Factor, LrSchedule, Preset};
 
-/// Section, key, where it has no effect, and why.
+/// Section, key, the condition under which it has no effect, and the reason.
 type Row = (
     &'static str,
     &'static str,
@@ -15,9 +15,9 @@ type Row = (
 const CONSTANT: &str = "`optimiser.schedule` is constant, so the learning rate does not fall";
 const ONE_UPDATE: &str = "`algorithm.h` is 1, so a phase has one mini-batch, of fresh samples";
 const NO_CAP: &str =
-    "neither the factor nor the baseline caps weights; only what is logged of them changes";
+    "neither the factor nor the baseline caps weights; only the logged numbers about them change";
 const NO_CLIP: &str = "`algorithm.factor` is not token-ppo-clip";
-const GREEDY: &str = "`eval.temperature` is 0, which takes the likeliest token";
+const GREEDY: &str = "`eval.temperature` is 0, which is greedy";
 
 const UNUSED: &[Row] = &[
     (
@@ -36,7 +36,7 @@ const UNUSED: &[Row] = &[
         "sampling",
         "temperature",
         |c| c.algorithm.preset == Preset::Sft,
-        "supervised fine-tuning draws nothing, and trains the model as it is at temperature 1",
+        "supervised fine-tuning samples nothing, and trains the model at temperature 1",
     ),
     (
         "optimiser",
@@ -76,7 +76,7 @@ fn greedy(config: &Config) -> bool {
 }
 
 impl Config {
-    /// What to say of the keys that are not as the preset has them, and have no effect.
+    /// The warnings about keys that differ from the preset and have no effect.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let (set, preset) = (self.to_table(), Self::of(self.algorithm.preset).to_table());
@@ -88,8 +88,8 @@ impl Config {
         UNUSED
             .iter()
             .filter(|(section, key, unused, _)| unused(self) && differs(section, key))
-            .map(|(section, key, _, why)| {
-                format!("`{section}.{key}` is set, and has no effect: {why}")
+            .map(|(section, key, _, reason)| {
+                format!("`{section}.{key}` is set, and has no effect: {reason}")
             })
             .collect()
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_has_no_effect_is_named_and_one_that_has_is_not() {
+    fn a_key_without_an_effect_is_named_and_a_key_with_one_is_not() {
         let sft = ["algorithm.preset=sft", "data.teacher=t.jsonl"];
         for (set, without, with) in [
             (
@@ -138,10 +138,11 @@ mod tests {
             ("reward.overlong_margin=0.5", &[], &["reward.overlong=0.5"]),
         ] {
             let key = set.split('=').next().unwrap();
-            let said = unused(&[without, &[set]].concat());
+            let warnings = unused(&[without, &[set]].concat());
             assert!(
-                said.len() == 1 && said[0].starts_with(&format!("`{key}` is set, and has no")),
-                "{set}: {said:?}"
+                warnings.len() == 1
+                    && warnings[0].starts_with(&format!("`{key}` is set, and has no")),
+                "{set}: {warnings:?}"
             );
             assert_eq!(unused(without), Vec::<String>::new(), "{without:?}");
             assert_eq!(unused(&[with, &[set]].concat()), Vec::<String>::new());
@@ -159,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_preset_nor_a_built_in_recipe_sets_what_has_no_effect() {
+    fn no_preset_and_no_built_in_recipe_sets_a_key_without_an_effect() {
         for preset in Preset::ALL {
-            let found = Config::of(preset).unused();
-            assert_eq!(found, Vec::<String>::new(), "{preset:?}");
+            let warnings = Config::of(preset).unused();
+            assert_eq!(warnings, Vec::<String>::new(), "{preset:?}");
         }
         for name in built_in() {
-            let found = load(&name, &[]).unwrap().unused();
-            assert_eq!(found, Vec::<String>::new(), "{name}");
+            let warnings = load(&name, &[]).unwrap().unused();
+            assert_eq!(warnings, Vec::<String>::new(), "{name}");
         }
     }
 }

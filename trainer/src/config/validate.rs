@@ -1,4 +1,4 @@
-//! What no single number can be refused for: names, and keys that do not go together.
+//! Checks beyond the range of a single number: names, and keys that do not go together.
 
 use datasets::settings::SettingError;
 
@@ -35,7 +35,7 @@ fn model_and_data(config: &Config) -> Result<(), SettingError> {
     if config.data.stop.iter().flatten().any(String::is_empty) {
         return refuse(
             "data.stop",
-            "an empty text would end every completion at once; leave it out",
+            "an empty string would end every completion at once; leave it out",
         );
     }
     Ok(())
@@ -60,12 +60,12 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
     if a.group_size < 2 && a.dynamic_sampling > 0 {
         return refuse(
             "algorithm.dynamic_sampling",
-            "a group of one is always all right or all wrong, so every one would be drawn anew; set it to 0, or `algorithm.group_size` to at least 2",
+            "a group of one is always all correct or all incorrect, so every group would be sampled again; set it to 0, or `algorithm.group_size` to at least 2",
         );
     }
     if !a.n_step.is_multiple_of(a.group_size) {
         let reason = format!(
-            "{} completions an update are no whole number of groups of {}; a mini-batch holds whole groups, so give a multiple of `algorithm.group_size`",
+            "{} completions per update are not a whole number of groups of {}; a mini-batch has whole groups, so give a multiple of `algorithm.group_size`",
             a.n_step, a.group_size
         );
         return refuse("algorithm.n_step", reason);
@@ -75,7 +75,7 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
     {
         return refuse(
             "data.chat_date",
-            format!("`{date}` is no day; give one as in 2026-03-09"),
+            format!("`{date}` is not a date; give one as in 2026-03-09"),
         );
     }
     if a.n_step.saturating_mul(a.h) > MAX_COMPLETIONS {
@@ -94,14 +94,14 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
     Ok(())
 }
 
-/// What supervised fine-tuning asks for, and what nothing else can use.
+/// Checks the keys of supervised fine-tuning: those that it requires, and those that it cannot have.
 fn teacher(config: &Config) -> Result<(), SettingError> {
     let a = &config.algorithm;
     match (a.preset == Preset::Sft, &config.data.teacher) {
         (true, None) => {
             return refuse(
                 "data.teacher",
-                "the preset sft learns from a teacher's completions, and none are given; write some with `rapid generate --model TEACHER --dataset D --split train -n 5 --temperature 0.7 --out FILE.jsonl`, and give the file",
+                "the preset sft learns from a teacher's completions, and none are given; sample some with `rapid generate --model TEACHER --dataset D --split train -n 5 --temperature 0.7 --out FILE.jsonl`, and give the file",
             );
         }
         (false, Some(_)) => {
@@ -124,7 +124,7 @@ fn teacher(config: &Config) -> Result<(), SettingError> {
             return refuse(
                 key,
                 format!(
-                    "supervised fine-tuning draws nothing, so it is {needed} there; leave the key out"
+                    "supervised fine-tuning samples nothing, so it has to be {needed}; leave the key out"
                 ),
             );
         }
@@ -132,7 +132,7 @@ fn teacher(config: &Config) -> Result<(), SettingError> {
     if a.sum_padding {
         return refuse(
             "algorithm.sum_padding",
-            "supervised fine-tuning draws nothing that could be padded; leave the key out",
+            "supervised fine-tuning samples no completions that could be padded; leave the key out",
         );
     }
     if a.adaptive_h > 0.0 || a.mix_groups {
@@ -143,7 +143,7 @@ fn teacher(config: &Config) -> Result<(), SettingError> {
         };
         return refuse(
             key,
-            "supervised fine-tuning has no inference phases, whose mini-batches it could concern; leave the key out",
+            "supervised fine-tuning has no inference phases; leave the key out",
         );
     }
     if config.sampling.behaviour_logprob != BehaviourLogprob::default() {
@@ -155,7 +155,7 @@ fn teacher(config: &Config) -> Result<(), SettingError> {
     if a.kl > 0.0 {
         return refuse(
             "algorithm.kl",
-            "supervised fine-tuning follows its teacher, and is held to no other model; leave the key out",
+            "supervised fine-tuning follows its teacher and no reference model; leave the key out",
         );
     }
     let (r, plain) = (&config.reward, Reward::default());
@@ -174,14 +174,14 @@ fn teacher(config: &Config) -> Result<(), SettingError> {
         if given != needed {
             return refuse(
                 key,
-                "supervised fine-tuning learns from right completions alone, each with the reward 1; leave the section [reward] out",
+                "supervised fine-tuning learns only from correct completions, each with the reward 1; leave the section [reward] out",
             );
         }
     }
     if a.estimator() != Preset::Sft.estimator() {
         return refuse(
             "algorithm",
-            "supervised fine-tuning has no behaviour policy to weigh against and no group to compare with: leave `factor`, `baseline`, `eta`, `clip_low`, `clip_high`, `length_norm`, `divide_by_std` and `adaptive_eta` out",
+            "supervised fine-tuning has no behaviour policy for importance weights and no groups to compare: leave `factor`, `baseline`, `eta`, `clip_low`, `clip_high`, `length_norm`, `divide_by_std` and `adaptive_eta` out",
         );
     }
     Ok(())
@@ -201,7 +201,7 @@ fn reward_and_eval(config: &Config) -> Result<(), SettingError> {
     if config.eval.temperature > 0.0 && config.eval.temperature < MIN_TEMPERATURE {
         return refuse(
             "eval.temperature",
-            "it is too low to divide by; give 0, which takes the likeliest token, or a number of at least 0.000001",
+            "it is too low to divide by; give 0, which is greedy, or a number of at least 0.000001",
         );
     }
     if config.eval.samples > 0
@@ -212,7 +212,7 @@ fn reward_and_eval(config: &Config) -> Result<(), SettingError> {
             .find(|k| **k == 0 || **k > config.eval.samples)
     {
         let reason = format!(
-            "Pass@{k} cannot be estimated from {} samples a task; give a k from 1 to `eval.samples`",
+            "Pass@{k} cannot be estimated from {} samples per task; give a k from 1 to `eval.samples`",
             config.eval.samples
         );
         return refuse("eval.k", reason);

@@ -1,27 +1,27 @@
-//! Which prompts each inference phase and each update gets: a pure function of the seed and of the sizes.
+//! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes.
 
 use crate::config::Config;
 use crate::seed;
 
-/// The prompts of a whole run. Each epoch has all prompts in an order of its own; phases and updates divide this one long list, so only the last phase, and in it
-/// the last update, may be shorter.
+/// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
+/// update, may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     seed: u64,
-    /// Training prompts.
+    /// Number of training prompts.
     tasks: usize,
-    /// Prompts asked in all.
-    asked: usize,
+    /// Length of the list: the prompts of all updates.
+    prompts: usize,
     /// Prompts an update.
     per_update: usize,
     /// H: updates a phase.
     updates_per_phase: usize,
 }
 
-/// One asking of one prompt.
+/// One use of a training prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Slot {
-    /// The epoch, from 0.
+    /// The epoch, counted from 0.
     pub epoch: usize,
     /// Index of the training prompt.
     pub prompt: usize,
@@ -30,7 +30,7 @@ pub struct Slot {
 /// An inference phase: the prompts of its updates, one mini-batch after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
-    /// Its number, from 0.
+    /// Its number, counted from 0.
     pub index: usize,
     /// Updates done before it.
     pub first_update: usize,
@@ -43,51 +43,51 @@ impl Schedule {
     #[must_use]
     pub fn new(config: &Config, tasks: usize) -> Self {
         let per_update = config.prompts_per_update();
-        let asked = match config.run.updates {
+        let prompts = match config.run.updates {
             Some(updates) => updates.saturating_mul(per_update),
             None => config.run.epochs.unwrap_or(1).saturating_mul(tasks),
         };
         Self {
             seed: config.run.seed,
             tasks,
-            asked,
+            prompts,
             per_update,
             updates_per_phase: config.algorithm.h,
         }
     }
 
-    /// Optimiser updates in all.
+    /// Number of optimiser updates.
     #[must_use]
     pub fn updates(&self) -> usize {
-        self.asked.div_ceil(self.per_update)
+        self.prompts.div_ceil(self.per_update)
     }
 
-    /// Inference phases in all.
+    /// Number of inference phases.
     #[must_use]
     pub fn phases(&self) -> usize {
         self.updates().div_ceil(self.updates_per_phase)
     }
 
-    /// Prompts asked in all.
+    /// Number of prompts in all updates.
     #[must_use]
     pub fn prompts(&self) -> usize {
-        self.asked
+        self.prompts
     }
 
-    /// Number of the phase that holds the update after `done` updates.
+    /// Number of the phase of the update that follows `done` updates.
     #[must_use]
     pub fn phase_of(&self, done: usize) -> usize {
         done / self.updates_per_phase
     }
 
-    /// Phases that have had at least one update after `done` updates.
+    /// Number of phases that have at least one of the first `done` updates.
     #[must_use]
     pub fn phases_begun(&self, done: usize) -> usize {
         done.div_ceil(self.updates_per_phase)
     }
 
-    /// `count` prompts to draw in the place of groups that a phase, drawn for its updates from number `from` on, gives up the `round`th time that it does so, from 0: in
-    /// an order of their own, each at most once.
+    /// Up to `count` prompts that replace discarded groups of a phase, whose samples are for its updates from number `from` on. `round` is the number of the
+    /// replacement, counted from 0. Each round has its own order of the prompts, and uses each at most once.
     #[must_use]
     pub fn reserve(&self, phase: usize, from: usize, round: usize, count: usize) -> Vec<Slot> {
         let epoch = seed::epoch_of_reserve(self.seed, phase, from, round);
@@ -98,7 +98,7 @@ impl Schedule {
             .collect()
     }
 
-    /// The phase of this number; its updates are empty from [`Schedule::phases`] on.
+    /// The phase with this number. From [`Schedule::phases`] on, phases have no updates.
     #[must_use]
     pub fn phase(&self, index: usize) -> Phase {
         let first_update = index * self.updates_per_phase;
@@ -106,12 +106,12 @@ impl Schedule {
         let mut orders = Orders {
             seed: self.seed,
             tasks: self.tasks,
-            known: None,
+            cached: None,
         };
         let updates = (first_update..last_update)
             .map(|update| {
                 let from = update * self.per_update;
-                let to = (from + self.per_update).min(self.asked);
+                let to = (from + self.per_update).min(self.prompts);
                 (from..to).map(|position| orders.slot(position)).collect()
             })
             .collect();
@@ -130,23 +130,23 @@ impl Phase {
     }
 }
 
-/// Permutations, remembered while positions stay in one epoch.
+/// The orders of the epochs. The last one used is cached.
 struct Orders {
     seed: u64,
     tasks: usize,
-    known: Option<(usize, Vec<usize>)>,
+    cached: Option<(usize, Vec<usize>)>,
 }
 
 impl Orders {
     fn slot(&mut self, position: usize) -> Slot {
         let epoch = position / self.tasks;
         let within = position % self.tasks;
-        let order = match self.known.take() {
-            Some((known, order)) if known == epoch => order,
+        let order = match self.cached.take() {
+            Some((cached, order)) if cached == epoch => order,
             _ => seed::permutation(self.seed, epoch, self.tasks),
         };
         let prompt = order[within];
-        self.known = Some((epoch, order));
+        self.cached = Some((epoch, order));
         Slot { epoch, prompt }
     }
 }
@@ -159,11 +159,11 @@ mod tests {
 
     use super::*;
 
-    fn schedule(asked: usize, tasks: usize, per_update: usize, h: usize) -> Schedule {
+    fn schedule(prompts: usize, tasks: usize, per_update: usize, h: usize) -> Schedule {
         Schedule {
             seed: 3,
             tasks,
-            asked,
+            prompts,
             per_update,
             updates_per_phase: h,
         }
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_epoch_asks_each_prompt_once_and_only_the_last_phase_is_shorter(
+        fn each_epoch_has_each_prompt_once_and_only_the_last_phase_is_shorter(
             tasks in 1usize..40, epochs in 1usize..4, per_update in 1usize..9, h in 1usize..5,
         ) {
             let planned = schedule(tasks * epochs, tasks, per_update, h);
@@ -192,8 +192,8 @@ mod tests {
         }
 
         #[test]
-        fn every_update_lies_in_the_phase_that_is_named_for_it(asked in 1usize..200, tasks in 1usize..40, per_update in 1usize..9, h in 1usize..5) {
-            let planned = schedule(asked, tasks, per_update, h);
+        fn every_update_is_in_the_phase_that_phase_of_returns(prompts in 1usize..200, tasks in 1usize..40, per_update in 1usize..9, h in 1usize..5) {
+            let planned = schedule(prompts, tasks, per_update, h);
             for done in 0..planned.updates() {
                 let phase = planned.phase(planned.phase_of(done));
                 prop_assert!(phase.first_update <= done && done < phase.first_update + phase.updates.len());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_draws_of_a_run_ask_for_the_same_seeds() {
+    fn no_two_samplings_of_a_prompt_in_a_run_have_the_same_seeds() {
         let planned = schedule(4000, 4, 1, 1000);
         let mut epochs: HashSet<usize> = (0..1000).collect();
         let numbers = [0, 1, 2, 255, 256, 257, 511, 512, 999];

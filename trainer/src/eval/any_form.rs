@@ -1,11 +1,10 @@
 //! The bare answer of a completion, whatever form it is written in.
 
-/// What begins a question of the few-shot templates.
+/// The start of a question in the few-shot templates.
 const QUESTION: &str = "\nQuestion:";
 
-/// The last number of a completion: an integer, a decimal, `a/b` or `\frac{a}{b}`, with thousands separators and currency signs taken off. What stands before it is
-/// reasoning. Models that continue a list of solved questions go on to questions of their own making after their answer, and these don't count. `None` where there
-/// is no number at all.
+/// The last number of a completion: an integer, a decimal, `a/b` or `\frac{a}{b}`, without thousands separators and currency signs. The text before it is reasoning.
+/// After their answer, models may continue a list of solved questions with invented ones, which do not count. `None` if there is no number.
 pub(super) fn answer(completion: &str) -> Option<String> {
     let (own, _) = completion.split_once(QUESTION).unwrap_or((completion, ""));
     own.lines().rev().find_map(last_number)
@@ -13,17 +12,17 @@ pub(super) fn answer(completion: &str) -> Option<String> {
 
 fn last_number(line: &str) -> Option<String> {
     let bytes = line.as_bytes();
-    let mut found = None;
+    let mut last = None;
     let mut at = 0;
     while at < bytes.len() {
         if let Some((number, end)) = fraction_command(line, at).or_else(|| plain(line, at)) {
-            found = Some(number);
+            last = Some(number);
             at = end;
         } else {
             at += 1;
         }
     }
-    found
+    last
 }
 
 /// `\frac{a}{b}` (also `\dfrac`, `\tfrac`), optionally negative.
@@ -137,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_model_writes_gives_a_number_or_nothing(text in "(?s).{0,80}") {
+        fn any_text_gives_a_number_or_nothing(text in "(?s).{0,80}") {
             if let Some(answer) = answer(&text) {
                 prop_assert!(answer.bytes().any(|c| c.is_ascii_digit()));
                 let allowed = |c: u8| c.is_ascii_digit() || b"-./\\frac{}".contains(&c);

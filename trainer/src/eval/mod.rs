@@ -1,7 +1,7 @@
-//! Evaluation: samples of held-out tasks, their verdicts, and what they say about the model.
+//! Evaluation: samples of held-out tasks, their verdicts, and the figures that follow from them.
 //!
-//! A second reading accepts a right answer in whatever form it comes, not only in `\boxed{}`, so that a rise can be told apart from a model
-//! that merely learnt the form. The verdict comes from the verifier there too: see [`any_form`].
+//! A second reading accepts a correct answer in any form, not only in `\boxed{}`, to distinguish a better model from one that merely learnt the form. Its verdicts come
+//! from the verifier too: see [`any_form`].
 
 mod any_form;
 mod partial;
@@ -30,30 +30,30 @@ use crate::stop::Stop;
 pub use partial::{Origin, PartialEvaluation, PartialEvaluationError};
 pub use verdicts::Verdicts;
 
-/// What is drawn, and what is made of it.
+/// The settings of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Completions a task.
     pub samples: usize,
     /// The k of each Pass@k.
     pub k: Vec<usize>,
-    /// Decides every sample, with the task's id and the sample's number: two models evaluated under one seed draw from the same stream.
+    /// Determines the seed of every sample, together with the task's id and the sample's number: two models that are evaluated with one seed use the same random numbers.
     pub seed: u64,
-    /// How completions are drawn.
-    pub drawing: SamplingParams,
-    /// Judge mathematical answers in any form too.
+    /// How completions are sampled.
+    pub sampling: SamplingParams,
+    /// Whether mathematical answers are also judged in any form.
     pub any_form: bool,
 }
 
 impl Settings {
-    /// As a recipe's `[eval]` says, and in any form too; `stop_strings` are the template's.
+    /// The settings of a recipe's `[eval]`, with answers in any form judged too. `stop_strings` are the template's.
     pub fn of(config: &Config, stop_strings: &[String]) -> Self {
         let eval = &config.eval;
         Self {
             samples: eval.samples,
             k: eval.k.clone(),
             seed: eval.seed,
-            drawing: SamplingParams {
+            sampling: SamplingParams {
                 sampling: engine::Sampling {
                     temperature: eval.temperature as f32,
                     top_k: eval.top_k,
@@ -71,10 +71,10 @@ impl Settings {
 /// One sample and its verdict, as it is written to a samples file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// What was asked, answered and decided.
+    /// The prompt, the completion and the verdict.
     #[serde(flatten)]
     pub sample: SampleRecord,
-    /// The reward where any form of the answer counts; absent where that was not asked.
+    /// The reward if any form of the answer counts; absent if that was not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub any_form: Option<f64>,
 }
@@ -84,9 +84,9 @@ pub struct Record {
 pub struct Evaluation {
     /// In the order of the tasks, then of the samples.
     pub records: Vec<Record>,
-    /// Until the last completion was drawn.
+    /// Time until the last completion was sampled.
     pub inference: Duration,
-    /// What judging cost beyond that.
+    /// Time from then until the last verdict.
     pub verify: Duration,
 }
 
@@ -99,9 +99,9 @@ pub struct Summary {
     pub samples: usize,
     /// Samples without one.
     pub masked: usize,
-    /// Pass@k, in the order asked for; where no task has k samples, it is left out.
+    /// Pass@k, in the order of the requested k; left out if no task has k samples.
     pub pass: Vec<PassAt>,
-    /// Pass@k where any form of the answer counts.
+    /// Pass@k if any form of the answer counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub any_form: Vec<PassAt>,
     /// Mean length of a completion, in tokens.
@@ -120,29 +120,29 @@ pub struct PassAt {
     pub estimate: Estimate,
 }
 
-/// Which reading of the verdicts.
+/// A reading of the completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// The verifier's, of the completion as it stands.
+    /// The verifier's reading of the unchanged completion.
     Strict,
     /// Any form of the answer.
     AnyForm,
 }
 
-/// Draws `settings.samples` completions of each prompt but those that are kept, and has them judged.
+/// Samples `settings.samples` completions of each prompt, except those that `partial` already has, and has all judged.
 ///
 /// # Errors
-/// [`RolloutError`]; samples that stay without a verdict are masked and no error.
+/// [`RolloutError`]. Samples that get no verdict are masked, which is not an error.
 pub async fn evaluate(
     policy: &Arc<dyn Policy>,
     rewards: &RewardClient,
     prompts: &[Arc<Prompt>],
     settings: &Settings,
-    kept: &mut PartialRollout,
+    partial: &mut PartialRollout,
     stop: &Stop,
     watch: &mut (dyn FnMut(&RolloutProgress) + Send),
 ) -> Result<Evaluation, RolloutError> {
-    let queries: Vec<RolloutRequest> = prompts
+    let requests: Vec<RolloutRequest> = prompts
         .iter()
         .map(|prompt| RolloutRequest {
             prompt: prompt.clone(),
@@ -154,9 +154,9 @@ pub async fn evaluate(
     let rollout = rollout::collect(
         policy,
         rewards,
-        &queries,
-        &settings.drawing,
-        kept,
+        &requests,
+        &settings.sampling,
+        partial,
         stop,
         watch,
     )
@@ -187,7 +187,7 @@ impl Evaluation {
         }
     }
 
-    /// Asks the verifier about the bare answer of each mathematical completion that it did not accept as it stands.
+    /// Has the verifier judge the bare answer of each mathematical completion that it did not accept.
     async fn judge_any_form(
         &mut self,
         rewards: &RewardClient,
@@ -199,7 +199,7 @@ impl Evaluation {
             .map(|prompt| (prompt.task.id.as_str(), prompt))
             .collect();
         let mut places = Vec::new();
-        let mut asks = Vec::new();
+        let mut requests = Vec::new();
         for (place, record) in self.records.iter_mut().enumerate() {
             let Some(prompt) = by_id.get(record.sample.task.as_str()) else {
                 continue;
@@ -209,14 +209,14 @@ impl Evaluation {
                 && let Some(answer) = any_form::answer(&record.sample.completion)
             {
                 places.push(place);
-                asks.push(JudgeRequest {
+                requests.push(JudgeRequest {
                     task: prompt.task.clone(),
                     prompt: prompt.text.clone(),
                     completion: format!("\\boxed{{{answer}}}"),
                 });
             }
         }
-        for (place, judged) in places.into_iter().zip(rewards.judge(asks).await?) {
+        for (place, judged) in places.into_iter().zip(rewards.judge(requests).await?) {
             self.records[place].any_form = judged.reward;
         }
         Ok(())
@@ -228,7 +228,7 @@ impl Evaluation {
     }
 }
 
-/// Counts of each task, in the order in which the tasks first appear.
+/// The counts of each task, in the order in which the tasks first appear.
 pub fn counts(records: &[Record], reading: Reading) -> Vec<(String, Counts)> {
     let mut order: Vec<(String, Counts)> = Vec::new();
     let mut places = HashMap::new();
@@ -283,7 +283,7 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
     }
 }
 
-/// Pass@k after − before over the tasks that both have, with its paired interval.
+/// Pass@k after minus before, over the tasks that both have, with its paired interval.
 pub fn gain(before: &[Record], after: &[Record], k: usize, reading: Reading) -> Option<Estimate> {
     let after: HashMap<String, Counts> = counts(after, reading).into_iter().collect();
     let pairs: Vec<(Counts, Counts)> = counts(before, reading)

@@ -1,7 +1,7 @@
-//! An evaluation under way, on disk beside the file that it is to become: its completions, and what they were drawn of.
+//! Stores an evaluation under way beside FILE, its output: its completions, and their origin.
 //!
-//! `FILE.drawn.jsonl` has the completions, a line as each is drawn, and `FILE.drawn.json` says of which model, tasks, prompts and settings, so that only an
-//! evaluation of the same goes on with them. Both go once FILE is there.
+//! `FILE.drawn.jsonl` has the completions, one line when each is sampled. `FILE.drawn.json` has their origin: the model, the tasks, the prompts and the settings. Only an
+//! evaluation with the same origin continues with them. Both files are removed once FILE exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
@@ -16,7 +16,7 @@ use crate::rollout::PartialRollout;
 
 const VERSION: u32 = 1;
 
-/// What completions are drawn of.
+/// Everything that determines the completions of an evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The digest of the model's files.
@@ -25,29 +25,34 @@ pub struct Origin {
     pub tasks: String,
     /// The digest of the prompts, as text and as tokens.
     pub prompts: String,
-    /// Everything else that decides a completion, by the option that sets it.
+    /// Everything else that determines a completion, by the option that sets it.
     pub settings: BTreeMap<String, Value>,
 }
 
+/// The content of `FILE.drawn.json`.
 #[derive(Serialize, Deserialize)]
 struct Content {
     version: u32,
-    /// The day that chat templates wrote.
+    /// The date that chat templates wrote into prompts.
     day: String,
     #[serde(flatten)]
     origin: Origin,
 }
 
-/// An evaluation that nobody else writes.
+/// An evaluation under way, locked for this process.
 #[derive(Debug)]
 pub struct PartialEvaluation {
-    note: PathBuf,
-    drawn: PathBuf,
-    file: File,
-    begun: Option<(Option<Date>, Origin)>,
+    /// `FILE.drawn.json`.
+    origin_path: PathBuf,
+    /// `FILE.drawn.jsonl`.
+    completions_path: PathBuf,
+    /// The open and locked `FILE.drawn.json`.
+    origin_file: File,
+    /// The date and the origin of the interrupted evaluation, if it has completions.
+    previous: Option<(Option<Date>, Origin)>,
 }
 
-/// Why an evaluation does not begin.
+/// Why an evaluation cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum PartialEvaluationError {
     /// A file could not be written or read.
@@ -55,41 +60,41 @@ pub enum PartialEvaluationError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another process is at it.
+    /// Another process writes the same evaluation.
     #[error(
         "another process is evaluating into {0}; wait for it to end, or give another file with --out"
     )]
     Locked(PathBuf),
-    /// The note cannot be read, and completions are there.
+    /// The file with the origin of existing completions cannot be read.
     #[error(
-        "{note} is damaged ({reason}), so nothing is known of the completions in {drawn}; delete both to begin again, or give another file with --out"
+        "{origin} is damaged ({reason}), so the origin of the completions in {completions} is not known; delete both files to begin again, or give another file with --out"
     )]
     Damaged {
-        /// The note.
-        note: PathBuf,
-        /// The completions.
-        drawn: PathBuf,
+        /// The file with the origin.
+        origin: PathBuf,
+        /// The file with the completions.
+        completions: PathBuf,
         /// What is wrong.
         reason: String,
     },
     /// The completions are those of another evaluation.
     #[error(
-        "{drawn} holds {count} completions of an evaluation that was interrupted, with {what}: run that one again to go on with it; or delete {drawn} to begin this one, or give another file with --out"
+        "{completions} holds {count} completions of an interrupted evaluation with {difference}: run that evaluation again to continue it, delete {completions} to begin this one, or give another file with --out"
     )]
     Other {
-        /// The completions.
-        drawn: PathBuf,
-        /// How many.
+        /// The file with the completions.
+        completions: PathBuf,
+        /// How many completions it has.
         count: usize,
-        /// What is different.
-        what: String,
+        /// How the other evaluation differs, in words.
+        difference: String,
     },
 }
 
-/// A file beside another, with more to its name.
+/// The path of a file beside `out`: its name with a suffix.
 fn beside(out: &Path, suffix: &str) -> PathBuf {
     let mut name = out.as_os_str().to_owned();
     name.push(suffix);
@@ -97,27 +102,28 @@ fn beside(out: &Path, suffix: &str) -> PathBuf {
 }
 
 impl PartialEvaluation {
-    /// Where the evaluation stands that is to become `out`.
+    /// Opens and locks the evaluation whose output will be `out`.
     ///
     /// # Errors
     /// [`PartialEvaluationError`].
     pub fn open(out: &Path) -> Result<Self, PartialEvaluationError> {
-        let (note, drawn) = (beside(out, ".drawn.json"), beside(out, ".drawn.jsonl"));
+        let (origin_path, completions_path) =
+            (beside(out, ".drawn.json"), beside(out, ".drawn.jsonl"));
         let io = |source| PartialEvaluationError::Io {
-            path: note.clone(),
+            path: origin_path.clone(),
             source,
         };
-        let mut file = loop {
+        let mut origin_file = loop {
             let file = File::options()
                 .create(true)
                 .truncate(false)
                 .read(true)
                 .write(true)
-                .open(&note)
+                .open(&origin_path)
                 .map_err(io)?;
             match file.try_lock() {
-                // Whoever had it may have removed it since it was opened here.
-                Ok(()) if is_at(&file, &note) => break file,
+                // The process that held the lock may have removed the file since it was opened here.
+                Ok(()) if is_at(&file, &origin_path) => break file,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     return Err(PartialEvaluationError::Locked(out.to_owned()));
@@ -126,14 +132,14 @@ impl PartialEvaluation {
             }
         };
         let mut text = String::new();
-        let read = file.read_to_string(&mut text).map_err(io);
-        // Without completions the note says nothing that matters, whatever a process left of it that was killed.
-        let begun = if lines(&drawn) == 0 {
+        let read = origin_file.read_to_string(&mut text).map_err(io);
+        // Without completions the origin does not matter, even if a killed process left it damaged.
+        let previous = if lines(&completions_path) == 0 {
             None
         } else {
             let damaged = |reason: String| PartialEvaluationError::Damaged {
-                note: note.clone(),
-                drawn: drawn.clone(),
+                origin: origin_path.clone(),
+                completions: completions_path.clone(),
                 reason,
             };
             read?;
@@ -145,26 +151,26 @@ impl PartialEvaluation {
             Some((content.day.parse().ok(), content.origin))
         };
         Ok(Self {
-            note,
-            drawn,
-            file,
-            begun,
+            origin_path,
+            completions_path,
+            origin_file,
+            previous,
         })
     }
 
-    /// The day that the chat template wrote into prompts when the evaluation began.
+    /// The date that the chat template wrote into prompts when the evaluation began; `None` if there are no completions.
     #[must_use]
     pub fn day(&self) -> Option<Date> {
-        self.begun.as_ref().and_then(|(day, _)| *day)
+        self.previous.as_ref().and_then(|(day, _)| *day)
     }
 
-    /// Completions that are there already.
+    /// The number of stored completions.
     #[must_use]
-    pub fn drawn(&self) -> usize {
-        lines(&self.drawn)
+    pub fn completions(&self) -> usize {
+        lines(&self.completions_path)
     }
 
-    /// Goes on with what was drawn of the same, or begins.
+    /// Continues with stored completions of the same origin, or begins if there are none.
     ///
     /// # Errors
     /// [`PartialEvaluationError::Other`], [`PartialEvaluationError::Io`].
@@ -173,13 +179,13 @@ impl PartialEvaluation {
         origin: &Origin,
         day: Date,
     ) -> Result<PartialRollout, PartialEvaluationError> {
-        if let Some((_, begun)) = &self.begun
-            && let Some(what) = difference(begun, origin)
+        if let Some((_, previous)) = &self.previous
+            && let Some(difference) = difference(previous, origin)
         {
             return Err(PartialEvaluationError::Other {
-                drawn: self.drawn.clone(),
-                count: self.drawn(),
-                what,
+                completions: self.completions_path.clone(),
+                count: self.completions(),
+                difference,
             });
         }
         let content = Content {
@@ -187,49 +193,49 @@ impl PartialEvaluation {
             day: day.to_string(),
             origin: origin.clone(),
         };
-        if self.begun.is_none() {
+        if self.previous.is_none() {
             let text = serde_json::to_vec(&content).map_err(io::Error::from);
-            // It is on the disk before the first completion is.
+            // The origin is on the disk before the first completion.
             text.and_then(|text| {
-                self.file.set_len(0)?;
-                self.file.seek(SeekFrom::Start(0))?;
-                self.file.write_all(&text)?;
-                self.file.sync_all()
+                self.origin_file.set_len(0)?;
+                self.origin_file.seek(SeekFrom::Start(0))?;
+                self.origin_file.write_all(&text)?;
+                self.origin_file.sync_all()
             })
             .map_err(|source| PartialEvaluationError::Io {
-                path: self.note.clone(),
+                path: self.origin_path.clone(),
                 source,
             })?;
         }
-        PartialRollout::open(&self.drawn).map_err(|source| PartialEvaluationError::Io {
-            path: self.drawn.clone(),
+        PartialRollout::open(&self.completions_path).map_err(|source| PartialEvaluationError::Io {
+            path: self.completions_path.clone(),
             source,
         })
     }
 
-    /// Removes the note: `kept` is elsewhere now.
-    pub fn finish(self, kept: PartialRollout) {
-        kept.remove();
-        // What stays is only in the way of disk space.
-        let _ = std::fs::remove_file(&self.note);
+    /// Removes both files, once the completions of `partial` are in the output.
+    pub fn finish(self, partial: PartialRollout) {
+        partial.remove();
+        // A file that cannot be removed only takes disk space.
+        let _ = std::fs::remove_file(&self.origin_path);
     }
 
-    /// Leaves nothing behind where nothing was drawn.
-    pub fn leave(self) {
-        if self.drawn() == 0 {
-            let _ = std::fs::remove_file(&self.drawn);
-            let _ = std::fs::remove_file(&self.note);
+    /// Removes both files if there are no completions.
+    pub fn remove_if_empty(self) {
+        if self.completions() == 0 {
+            let _ = std::fs::remove_file(&self.completions_path);
+            let _ = std::fs::remove_file(&self.origin_path);
         }
     }
 }
 
-/// Whether a file that is open is the one of that name. Elsewhere than on Unix, a file that is open cannot be removed.
+/// Whether an open file is still the file at the path. Except on Unix, an open file cannot be removed.
 fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;
-        let place = |status: std::fs::Metadata| (status.dev(), status.ino());
-        file.metadata().ok().map(place) == std::fs::metadata(path).ok().map(place)
+        let inode = |status: std::fs::Metadata| (status.dev(), status.ino());
+        file.metadata().ok().map(inode) == std::fs::metadata(path).ok().map(inode)
     }
     #[cfg(not(unix))]
     {
@@ -238,31 +244,35 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whole lines of a file, which need not be there.
+/// The number of whole lines of a file; 0 if it does not exist.
 fn lines(path: &Path) -> usize {
     std::fs::read(path).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count())
 }
 
-/// What is different, in words; `None` where nothing is.
-fn difference(begun: &Origin, now: &Origin) -> Option<String> {
-    let mut what = Vec::new();
-    if begun.model != now.model {
-        what.push("another model".to_owned());
+/// How the previous origin differs from this one, in words; `None` if they are equal.
+fn difference(previous: &Origin, now: &Origin) -> Option<String> {
+    let mut parts = Vec::new();
+    if previous.model != now.model {
+        parts.push("another model".to_owned());
     }
-    if begun.tasks != now.tasks {
-        what.push("other tasks (--dataset, --split, --limit)".to_owned());
-    } else if begun.prompts != now.prompts {
-        what.push("other prompts (--template, --chat)".to_owned());
+    if previous.tasks != now.tasks {
+        parts.push("other tasks (--dataset, --split, --limit)".to_owned());
+    } else if previous.prompts != now.prompts {
+        parts.push("other prompts (--template, --chat)".to_owned());
     }
-    let names: BTreeSet<&String> = begun.settings.keys().chain(now.settings.keys()).collect();
+    let names: BTreeSet<&String> = previous
+        .settings
+        .keys()
+        .chain(now.settings.keys())
+        .collect();
     for name in names {
-        let (before, after) = (begun.settings.get(name), now.settings.get(name));
+        let (before, after) = (previous.settings.get(name), now.settings.get(name));
         if before != after {
             let before = before.map_or_else(|| "unset".to_owned(), Value::to_string);
-            what.push(format!("{name} {before}"));
+            parts.push(format!("{name} {before}"));
         }
     }
-    (!what.is_empty()).then(|| what.join(", "))
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 #[cfg(test)]
@@ -283,10 +293,10 @@ mod tests {
         }
     }
 
-    /// Begins an evaluation of which one completion is drawn.
-    fn begun(out: &Path) {
-        let mut partial = PartialEvaluation::open(out).unwrap();
-        let mut kept = partial.resume(&origin(), today()).unwrap();
+    /// An interrupted evaluation with one completion.
+    fn begin(out: &Path) {
+        let mut evaluation = PartialEvaluation::open(out).unwrap();
+        let mut partial = evaluation.resume(&origin(), today()).unwrap();
         let completion = Completion {
             request: 0,
             sample: 0,
@@ -295,22 +305,22 @@ mod tests {
             text: "a".into(),
             finish: Finish::Stop,
         };
-        kept.add("a", 1, Duration::ZERO, &completion).unwrap();
+        partial.add("a", 1, Duration::ZERO, &completion).unwrap();
     }
 
     #[test]
-    fn an_evaluation_goes_on_with_its_own_completions_alone() {
+    fn an_evaluation_continues_only_with_its_own_completions() {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("s.jsonl");
-        begun(&out);
-        let said = |change: &dyn Fn(&mut Origin)| {
+        begin(&out);
+        let refusal = |change: &dyn Fn(&mut Origin)| {
             let mut other = origin();
             change(&mut other);
-            let mut partial = PartialEvaluation::open(&out).unwrap();
-            let taken = partial.resume(&other, today());
-            taken.unwrap_err().to_string()
+            let mut evaluation = PartialEvaluation::open(&out).unwrap();
+            let resumed = evaluation.resume(&other, today());
+            resumed.unwrap_err().to_string()
         };
-        for (change, says) in [
+        for (change, expected) in [
             (
                 &(|o: &mut Origin| o.model = "n".into()) as &dyn Fn(&mut Origin),
                 "with another model:",
@@ -325,40 +335,43 @@ mod tests {
                 "with -n 4:",
             ),
         ] {
-            let said = said(change);
+            let error = refusal(change);
             assert!(
-                said.contains(says)
-                    && said.contains("s.jsonl.drawn.jsonl holds 1 completions")
-                    && said.contains("give another file with --out"),
-                "{said}"
+                error.contains(expected)
+                    && error.contains("s.jsonl.drawn.jsonl holds 1 completions")
+                    && error.contains("give another file with --out"),
+                "{error}"
             );
         }
-        let mut partial = PartialEvaluation::open(&out).unwrap();
-        assert_eq!((partial.day(), partial.drawn()), (Some(today()), 1));
+        let mut evaluation = PartialEvaluation::open(&out).unwrap();
+        assert_eq!(
+            (evaluation.day(), evaluation.completions()),
+            (Some(today()), 1)
+        );
         assert!(matches!(
             PartialEvaluation::open(&out),
             Err(PartialEvaluationError::Locked(_))
         ));
-        let kept = partial.resume(&origin(), today()).unwrap();
-        partial.finish(kept);
+        let partial = evaluation.resume(&origin(), today()).unwrap();
+        evaluation.finish(partial);
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_note_that_is_damaged_is_refused_only_where_completions_are_at_stake() {
+    fn a_damaged_origin_is_refused_only_if_there_are_completions() {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("s.jsonl");
-        let note = home.path().join("s.jsonl.drawn.json");
-        std::fs::write(&note, "{\"version\":").unwrap();
-        begun(&out);
-        std::fs::write(&note, "{\"version\":").unwrap();
-        let said = PartialEvaluation::open(&out).unwrap_err().to_string();
+        let origin_path = home.path().join("s.jsonl.drawn.json");
+        std::fs::write(&origin_path, "{\"version\":").unwrap();
+        begin(&out);
+        std::fs::write(&origin_path, "{\"version\":").unwrap();
+        let error = PartialEvaluation::open(&out).unwrap_err().to_string();
         assert!(
-            said.contains("is damaged") && said.contains("delete both"),
-            "{said}"
+            error.contains("is damaged") && error.contains("delete both"),
+            "{error}"
         );
         std::fs::remove_file(home.path().join("s.jsonl.drawn.jsonl")).unwrap();
-        PartialEvaluation::open(&out).unwrap().leave();
+        PartialEvaluation::open(&out).unwrap().remove_if_empty();
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     }
 }

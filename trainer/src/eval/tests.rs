@@ -54,12 +54,12 @@ fn a_masked_sample_counts_neither_as_right_nor_as_wrong() {
     assert_eq!(summary.mean_tokens, 4.0);
     assert!(
         summary.any_form.is_empty(),
-        "nobody asked for the other reading"
+        "no record has the other reading"
     );
 }
 
 #[test]
-fn a_gain_pairs_tasks_by_id_whatever_their_order() {
+fn a_gain_pairs_tasks_by_id_in_any_order() {
     let before = [
         record("a", 0, Some(0.0), Some(1.0)),
         record("b", 0, Some(1.0), Some(1.0)),
@@ -76,7 +76,7 @@ fn a_gain_pairs_tasks_by_id_whatever_their_order() {
 }
 
 #[test]
-fn tasks_keep_the_order_in_which_they_were_asked() {
+fn tasks_are_counted_in_the_order_of_their_first_samples() {
     let records = [
         record("b", 0, Some(0.0), None),
         record("a", 0, Some(0.0), None),

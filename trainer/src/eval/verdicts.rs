@@ -1,4 +1,4 @@
-//! How many completions got each verdict: what a low figure is made of.
+//! How many completions got each verdict, which explains a low figure.
 
 use engine::Finish;
 use serde::{Deserialize, Serialize};
@@ -6,21 +6,21 @@ use verifier_api::Verdict;
 
 use super::Record;
 
-/// From this share on of judged completions, an answer that is nowhere is the prompt's fault sooner than the model's.
+/// If this share of the judged completions has no answer, the prompt is more likely at fault than the model.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Counts of completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verdicts {
-    /// Right.
+    /// Correct.
     pub correct: usize,
     /// Wrong.
     pub incorrect: usize,
-    /// Without an answer in the form asked for.
+    /// Without an answer in the required form.
     pub malformed: usize,
-    /// Stopped for their time.
+    /// Stopped at the limit of time.
     pub timeout: usize,
-    /// Stopped for their memory.
+    /// Stopped at the limit of memory.
     pub memory: usize,
     /// Without a verdict.
     pub unavailable: usize,
@@ -29,7 +29,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Those of an evaluation.
+    /// The counts of an evaluation.
     #[must_use]
     pub fn of(records: &[Record]) -> Self {
         let mut counts = Self::default();
@@ -47,7 +47,7 @@ impl Verdicts {
         counts
     }
 
-    /// By the verifier's names, in its order.
+    /// The counts by the verifier's names of the verdicts, in its order.
     #[must_use]
     pub fn named(&self) -> [(&'static str, usize); 6] {
         [
@@ -60,7 +60,7 @@ impl Verdicts {
         ]
     }
 
-    /// What to look at where nearly all completions have no answer in the form asked for.
+    /// The hint to print if nearly all completions have no answer in the required form.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let all: usize = self.named().iter().map(|(_, count)| count).sum();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_template_is_hinted_at_where_nearly_all_answers_are_nowhere() {
+    fn a_hint_names_the_template_if_nearly_all_completions_have_no_answer() {
         let some = Verdicts {
             correct: 1,
             malformed: 9,

@@ -14,25 +14,25 @@ use crate::data::{Prompt, Prompts};
 pub struct MemoryEstimate {
     /// Number of weights.
     pub parameters: u64,
-    /// Bytes of memory, completions being as long as they may be.
+    /// Bytes of memory, with completions of the maximum length.
     pub memory: Footprint,
-    /// Bytes of the reference model's weights, where it is another copy.
+    /// Bytes of the reference model's weights, if it is a separate copy.
     pub reference: u64,
-    /// Bytes of one checkpoint on disk: the weights, and what is trained once more with its moments.
+    /// Bytes of one checkpoint on disk: the weights, and the trained weights again with their moments.
     pub checkpoint: u64,
 }
 
 /// The memory that a run must fit into, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryBudget {
-    /// The GPU's.
+    /// The memory of the GPU.
     Gpu(u64),
-    /// The machine's, or that of the control group that the process is in.
+    /// The memory of the machine, or of the process's control group.
     Machine(u64),
 }
 
 impl MemoryBudget {
-    /// Where a device computes; `None` where the system does not say.
+    /// The memory of a device; `None` if the system does not report it.
     #[must_use]
     pub fn of(device: Device) -> Option<Self> {
         match device.memory() {
@@ -50,11 +50,11 @@ impl MemoryBudget {
 
 impl fmt::Display for MemoryBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whose = match self {
+        let owner = match self {
             Self::Gpu(_) => "the GPU's",
             Self::Machine(_) => "this machine's",
         };
-        write!(f, "{whose} {}", gb(self.bytes()))
+        write!(f, "{owner} {}", gb(self.bytes()))
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn gb(bytes: u64) -> String {
 const PROGRAM: u64 = 100 << 20;
 
 impl MemoryEstimate {
-    /// By a model on the prompts of its tasks.
+    /// The estimate for a model and the prompts of its tasks.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -96,44 +96,46 @@ impl MemoryEstimate {
             prompt_tokens: longest(&prompts.train),
             max_tokens: config.sampling.max_tokens,
             samples: config.algorithm.group_size,
-            drawn_prompts: config.prompts_per_phase(),
+            sampled_prompts: config.prompts_per_phase(),
             update_prompts: config.prompts_per_update(),
         };
         let evaluation = Demand {
             prompt_tokens: longest(&prompts.eval),
             max_tokens: config.eval.max_tokens.unwrap_or(training.max_tokens),
             samples: config.eval.samples,
-            drawn_prompts: prompts.eval.len(),
+            sampled_prompts: prompts.eval.len(),
             update_prompts: 0,
         };
         let [training, evaluation] =
             [training, evaluation].map(|demand| Footprint::new(model, &options, &demand));
         let parameters = model.parameters();
         let trained = training.optimiser / 12;
-        let second = config.algorithm.kl > 0.0 && options.lora.is_none();
+        let reference_model = config.algorithm.kl > 0.0 && options.lora.is_none();
         Ok(Self {
             parameters,
             memory: Footprint {
                 cache: training.cache.max(evaluation.cache),
-                // A second model works in memory of its own.
-                work: training.work.max(evaluation.work) + if second { training.work } else { 0 },
+                // A reference model has its own working memory.
+                work: training.work.max(evaluation.work)
+                    + if reference_model { training.work } else { 0 },
                 ..training
             },
-            reference: if second { training.weights } else { 0 },
+            reference: if reference_model { training.weights } else { 0 },
             checkpoint: 4 * (parameters + 3 * trained),
         })
     }
 
-    /// About the most memory that the run takes at once.
+    /// Estimated peak memory of the run in bytes.
     #[must_use]
     pub fn peak(&self) -> u64 {
         PROGRAM + self.memory.peak() + self.reference
     }
 
-    /// Whether the run fits. A warning where it may not: a machine's memory is estimate as it is touched, and completions may be shorter than the longest.
+    /// Checks whether the run fits into the budget. It returns a warning if the run may not fit: a machine's memory is allocated when it is touched, and completions may
+    /// be shorter than the maximum.
     ///
     /// # Errors
-    /// What it takes and what to lower.
+    /// [`TooLarge`] if the run cannot fit, with the estimate and the settings to lower.
     pub fn fits(&self, budget: Option<MemoryBudget>) -> Result<Option<TooLarge>, TooLarge> {
         let Some(budget) = budget.filter(|budget| self.peak() > budget.bytes()) else {
             return Ok(None);
@@ -142,10 +144,9 @@ impl MemoryEstimate {
             estimate: *self,
             budget,
         };
-        let whatever_is_drawn =
-            PROGRAM + self.memory.weights + self.memory.optimiser + self.reference;
+        let minimum = PROGRAM + self.memory.weights + self.memory.optimiser + self.reference;
         match budget {
-            MemoryBudget::Machine(bytes) if whatever_is_drawn <= bytes => Ok(Some(large)),
+            MemoryBudget::Machine(bytes) if minimum <= bytes => Ok(Some(large)),
             _ => Err(large),
         }
     }

@@ -1,4 +1,4 @@
-//! What a recipe would do, before it does it.
+//! The plan of a run: its sizes, and its estimated memory and disk space.
 
 mod memory;
 
@@ -10,39 +10,39 @@ use memory::gb;
 
 pub use memory::{MemoryBudget, MemoryEstimate, TooLarge};
 
-/// The sizes of a run; `Display` writes them for a person.
+/// The sizes of a run; `Display` writes them as text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
-    /// Training tasks, before prompts that are too long are left out.
+    /// Number of training tasks, before prompts that are too long are left out.
     pub tasks: usize,
-    /// Held-out tasks.
+    /// Number of held-out tasks.
     pub eval_tasks: usize,
-    /// Inference phases.
+    /// Number of inference phases.
     pub phases: usize,
     /// Completions of a whole phase: N_inference.
     pub phase_completions: usize,
-    /// Optimiser updates.
+    /// Number of optimiser updates.
     pub updates: usize,
     /// Completions of a whole update: N_step.
     pub update_completions: usize,
     /// Training completions in all.
     pub completions: usize,
-    /// Most tokens that training can draw.
+    /// Maximum number of tokens that training samples.
     pub max_tokens: usize,
-    /// Evaluations.
+    /// Number of evaluations.
     pub evaluations: usize,
     /// Completions of one evaluation.
     pub eval_completions: usize,
-    /// Most completions that dynamic sampling draws besides.
-    pub redrawn: usize,
-    /// Checkpoints that stand on disk at once, at most: the newest, the best, and one that is being written.
+    /// Maximum number of completions that dynamic sampling adds.
+    pub resampled: usize,
+    /// Maximum number of checkpoints on disk at once: the newest, the best, and one that is being written.
     pub checkpoints: usize,
-    /// What the model takes; `None` where it is not on this machine.
+    /// Memory and disk space for the model; `None` if the model is not on this machine.
     pub model: Option<MemoryEstimate>,
 }
 
 impl RunPlan {
-    /// The plan of a recipe over a data set of this size, with what its model takes.
+    /// The plan of a recipe for a data set of this size, with the estimate for its model.
     #[must_use]
     pub fn new(
         config: &Config,
@@ -69,7 +69,7 @@ impl RunPlan {
             max_tokens: completions * config.sampling.max_tokens,
             evaluations: if eval_tasks == 0 { 0 } else { evaluations },
             eval_completions: eval_tasks * config.eval.samples,
-            redrawn: completions * config.algorithm.dynamic_sampling,
+            resampled: completions * config.algorithm.dynamic_sampling,
             checkpoints: config.run.keep + usize::from(config.eval.samples > 0) + 1,
             model,
         }
@@ -119,11 +119,11 @@ impl fmt::Display for RunPlan {
             count(self.completions, "completion"),
             self.max_tokens
         )?;
-        if self.redrawn > 0 {
+        if self.resampled > 0 {
             writeln!(
                 f,
-                "at most {} besides, for groups that are all right or all wrong",
-                count(self.redrawn, "completion")
+                "at most {} more, in place of groups that are all correct or all incorrect",
+                count(self.resampled, "completion")
             )?;
         }
         writeln!(
@@ -136,7 +136,7 @@ impl fmt::Display for RunPlan {
         let Some(model) = self.model else {
             return write!(
                 f,
-                "at most {checkpoints} at once; the model is not on this machine yet, so what it takes of memory and disk is not known"
+                "at most {checkpoints} at once; the model is not on this machine yet, so its memory and disk space are not known"
             );
         };
         let memory = model.memory;

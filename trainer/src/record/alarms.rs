@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What may be going wrong.
+/// A kind of alarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Alarm {
@@ -16,17 +16,17 @@ pub enum Alarm {
     LengthCollapse,
     /// Completions have become far longer.
     LengthExplosion,
-    /// One completion is given to most prompts.
+    /// Most prompts get the same completion.
     Repetition,
-    /// The policy hardly varies what it says, with much left to learn.
+    /// The policy's completions hardly vary, although it has much left to learn.
     EntropyCollapse,
-    /// Most completions are cut off at the limit, and it gets no better.
+    /// Most completions are truncated, and their share does not fall.
     Truncation,
-    /// All completions of all groups are wrong: nothing is learnt.
+    /// In each group, all completions are correct or all are wrong, and most groups are wrong: nothing is learnt.
     AllWrong,
-    /// All completions of all groups are right: nothing is learnt.
+    /// In each group, all completions are correct or all are wrong, and at least half of the groups are correct: nothing is learnt.
     AllRight,
-    /// The importance weights leave few samples that count.
+    /// By the importance weights, few samples count.
     StaleSamples,
     /// Many completions have no verdict.
     Masked,
@@ -50,13 +50,13 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// Whether an alarm begins or is over.
+/// Whether an alarm is raised or cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlarmState {
-    /// It begins.
+    /// The numbers have passed the limit that raises it.
     Raised,
-    /// It is over.
+    /// The numbers are normal again.
     Cleared,
 }
 
@@ -67,7 +67,7 @@ pub struct AlarmRecord {
     pub step: usize,
     /// Which alarm.
     pub alarm: Alarm,
-    /// Begins, or is over.
+    /// Raised or cleared.
     pub state: AlarmState,
     /// The numbers in words, and what to do.
     pub text: String,

@@ -1,4 +1,4 @@
-//! The lines of a run folder's files. Those of `metrics.jsonl` hold no times, so that two runs of one seed have equal files.
+//! The lines of a run folder's files. `metrics.jsonl` holds no times, so that two runs of one seed have equal files.
 
 mod alarms;
 mod repeats;
@@ -22,30 +22,30 @@ pub use repeats::Repeats;
 pub struct StepRecord {
     /// Updates done, this one included.
     pub step: usize,
-    /// Inference phase, from 0.
+    /// Inference phase, counted from 0.
     pub phase: usize,
-    /// Number of this update in its phase, from 0: the staleness of its samples, in updates.
+    /// Number of this update in its phase, counted from 0: the staleness of its samples, in updates.
     pub update: usize,
     /// Updates of this phase; only the last phase may have fewer than H.
     pub phase_updates: usize,
-    /// Epoch of the mini-batch's last prompt, from 0.
+    /// Epoch of the mini-batch's last prompt, counted from 0.
     pub epoch: usize,
-    /// Prompts of the mini-batch; only the last one may have fewer.
+    /// Prompts of the mini-batch; only the run's last mini-batch may have fewer.
     pub prompts: usize,
     /// Groups by their verdicts.
     #[serde(flatten)]
     pub groups: GroupCounts,
-    /// Groups that were drawn besides in this phase and given up, since they were all right or all wrong, or had no verdict; with the phase's first update.
+    /// Groups that dynamic sampling discarded in this phase, since they were all correct, all wrong, or had no verdict; logged with the phase's first update.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: usize,
-    /// Mean reward of all completions that were drawn in this phase, those of groups that were given up included, which `reward` and `pass_at` leave out; with the phase's
-    /// first update, with dynamic sampling.
+    /// With dynamic sampling: mean reward of all completions that were sampled in this phase, those of discarded groups included, which `reward` and `pass_at` leave out;
+    /// logged with the phase's first update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn_reward: Option<f64>,
     /// Rewards, loss, staleness, effective sample size.
     #[serde(flatten)]
     pub algo: Metrics,
-    /// The mean of each term of the rewards, where they are more than the verifier's.
+    /// The mean of each term of the reward, if it has others than the verifier's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub terms: BTreeMap<String, f64>,
     /// Pass@k of the training samples, for k = 1, 2, 4, … up to G.
@@ -58,31 +58,31 @@ pub struct StepRecord {
     pub length_mean: f64,
     /// The longest completion.
     pub length_max: usize,
-    /// Share of completions that ended by their length.
+    /// Share of truncated completions.
     pub truncated: f64,
-    /// Completions that say the same.
+    /// Completions with the same text.
     #[serde(flatten)]
     pub repeats: Repeats,
     /// Learning rate of this update.
     pub lr: f64,
 }
 
-/// The groups of a mini-batch with at least one verdict, by what the verifier says of their completions.
+/// The groups of a mini-batch with at least one verdict, by the verdicts on their completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GroupCounts {
-    /// All right.
+    /// All correct.
     #[serde(rename = "groups_right")]
     pub right: usize,
     /// All wrong.
     #[serde(rename = "groups_wrong")]
     pub wrong: usize,
-    /// Some right and some wrong: those that a group baseline learns from.
+    /// Some correct and some wrong: only from these does a group baseline learn.
     #[serde(rename = "groups_mixed")]
     pub mixed: usize,
 }
 
 impl GroupCounts {
-    /// Those of a mini-batch.
+    /// The counts of a mini-batch.
     #[must_use]
     pub fn of(groups: &[SampledGroup]) -> Self {
         let mut all = Self::default();
@@ -107,16 +107,16 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// A line of `timings.jsonl`: seconds of one update. Those of inference and judging stand with the first update of a phase.
+/// A line of `timings.jsonl`: the seconds of one update. The first update of a phase has those of inference and judging.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepTimings {
     /// As in [`StepRecord::step`].
     pub step: usize,
-    /// Until the phase's last completion was drawn.
+    /// Until the phase's last completion was sampled.
     pub inference: f64,
     /// From then until its last verdict.
     pub verify: f64,
-    /// Tokens drawn in the phase.
+    /// Tokens sampled in the phase.
     pub sampled_tokens: usize,
     /// Forward passes.
     pub forward: f64,
@@ -128,7 +128,7 @@ pub struct StepTimings {
     pub trained_tokens: usize,
     /// From the run's start or last resumption to the end of this update.
     pub elapsed: f64,
-    /// When it ended, in seconds since 1970; 0 in the files of versions that did not note it.
+    /// When the update ended, in seconds since 1970; 0 in the files of versions that did not record it.
     #[serde(default)]
     pub ended_at: f64,
 }
@@ -136,7 +136,7 @@ pub struct StepTimings {
 /// A line of `eval.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EvalRecord {
-    /// Updates done before it.
+    /// Updates done before the evaluation.
     pub step: usize,
     /// Completions a task.
     pub samples: usize,
@@ -148,7 +148,7 @@ pub struct EvalRecord {
     pub masked: usize,
     /// Mean number of tokens of a completion.
     pub length_mean: f64,
-    /// Share of completions that ended by their length.
+    /// Share of truncated completions.
     pub truncated: f64,
 }
 
@@ -175,24 +175,24 @@ pub fn best(evals: &[EvalRecord]) -> Option<(usize, f64)> {
 pub struct ExtensionRecord {
     /// Updates of the newest checkpoint when the run was made longer.
     pub step: usize,
-    /// Updates in all, before.
+    /// Number of updates in the shorter run.
     pub updates_before: usize,
-    /// Updates in all, from then on.
+    /// Number of updates in the longer run.
     pub updates: usize,
-    /// Updates of the checkpoint that it went on from: fewer than `step` where a phase that the old end cut short is made again.
+    /// Updates of the checkpoint that the longer run continued from: fewer than `step` if a phase that the old end cut short is made again.
     pub from: usize,
-    /// Whether the rest of such a phase is drawn by the weights after `from` updates instead, since no checkpoint from before it is kept.
+    /// Whether instead the weights after `from` updates sample the rest of such a phase, since there is no checkpoint from before it.
     pub redrawn: bool,
-    /// Whether the run goes on as one that had this length from the start; not where it did not when it was made longer before.
+    /// Whether the run equals one that had this length from the start. If an earlier extension was not equal, this one is not either.
     pub equal: bool,
-    /// Learning rate of the update `step`, as it was made; absent before the first update.
+    /// Learning rate of update `step` when it was made; absent before the first update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lr_before: Option<f64>,
-    /// Learning rate of the update that it goes on with.
+    /// Learning rate of the first update after `from`.
     pub lr: f64,
-    /// When, in seconds since 1970.
+    /// When the run was made longer, in seconds since 1970.
     pub at: f64,
-    /// The version of `rapid` that did it.
+    /// The version of `rapid` that made it longer.
     pub version: String,
 }
 
@@ -203,19 +203,19 @@ pub struct SampleRecord {
     pub task: String,
     /// Number of the completion in its group.
     pub sample: usize,
-    /// What the model was given.
+    /// The prompt.
     pub prompt: String,
-    /// What it answered.
+    /// The completion.
     pub completion: String,
-    /// 1, 0, or null where masked.
+    /// 1, 0, or null if masked.
     pub reward: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// What the verifier says about it.
+    /// The verifier's details of the verdict.
     pub detail: serde_json::Value,
     /// Tokens, the end token included.
     pub tokens: usize,
-    /// Sum of the tokens' log-probabilities when drawn.
+    /// Sum of the tokens' log-probabilities under the behaviour policy.
     pub logp: f64,
     /// Why it ended.
     pub finish: Finish,

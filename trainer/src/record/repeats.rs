@@ -1,4 +1,4 @@
-//! How much of what was drawn is the same text again: the first sign of a model that has found one answer to everything.
+//! How many completions have the same text: the first sign of a model that gives one answer to everything.
 
 use std::collections::HashMap;
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::rollout::SampledGroup;
 
-/// Of one mini-batch. Texts are compared as they were judged; masked completions count too.
+/// The repetitions in one mini-batch. Texts are compared as they were judged; masked completions count too.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Repeats {
-    /// Share of completions that say what an earlier one of the same prompt says. High where the model is sure, rightly or wrongly.
+    /// Share of completions with the same text as an earlier one of the same prompt. It is high if the model is sure, whether of correct or of wrong answers.
     pub repeated: f64,
-    /// Share of completions that are the commonest text of all. Where the answers to prompts differ, it stays near 1 / prompts.
+    /// Share of completions with the commonest text. If the answers to prompts differ, it stays near 1 / prompts.
     pub commonest: f64,
 }
 
 impl Repeats {
-    /// Of the groups of an update.
+    /// The repetitions in the groups of an update.
     #[must_use]
     pub fn of(groups: &[SampledGroup]) -> Self {
         let (mut all, mut repeated) = (0usize, 0usize);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_within_a_prompt_and_across_prompts_are_told_apart() {
+    fn repeats_within_a_prompt_and_across_prompts_are_counted_separately() {
         let sure = groups(&[&["1", "1", "1", "1"], &["2", "2", "2", "2"]]);
         assert_eq!(
             Repeats::of(&sure),

@@ -1,4 +1,4 @@
-//! What a run warned of, and whether it is over.
+//! The section on a run's alarms.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::escape::html;
 use super::run_data::RunData;
 use crate::record::{AlarmRecord, AlarmState};
 
-/// The section of one run, `name` being what its heading says of whose it is, as HTML; nothing where nothing rang.
+/// The section of one run as HTML; nothing if no alarm was raised. `name` is the end of its heading, which names the run.
 pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
     let raised: Vec<&AlarmRecord> = run
         .alarms
@@ -18,17 +18,17 @@ pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
     }
     let _ = writeln!(
         out,
-        "<h2>Alarms{name}</h2><p>Signs of reward hacking or collapse in the numbers. What they mean is for a person to judge.</p>\n<ul class=\"alarms\">"
+        "<h2>Alarms{name}</h2><p>Signs of reward hacking or collapse in the numbers. They need a person's judgement.</p>\n<ul class=\"alarms\">"
     );
     for alarm in raised {
-        let over = run.alarms.iter().find(|other| {
+        let cleared = run.alarms.iter().find(|other| {
             other.state == AlarmState::Cleared
                 && other.alarm == alarm.alarm
                 && other.step >= alarm.step
         });
-        let until = over.map_or_else(
-            || "not over".to_owned(),
-            |over| format!("over after update {}", over.step),
+        let until = cleared.map_or_else(
+            || "not cleared".to_owned(),
+            |cleared| format!("cleared after update {}", cleared.step),
         );
         let _ = writeln!(
             out,

@@ -1,30 +1,30 @@
-//! Axes with round numbers, and how values are written.
+//! Axes with round numbers, and the format of values.
 
 use datasets::passk::percent;
 
-/// How values are written on the axis and in the tooltips.
+/// The unit of values on the axis and in tooltips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A plain number.
     Number,
-    /// A share of 1, written as per cent.
+    /// A fraction, written in per cent.
     Share,
     /// Seconds.
     Seconds,
 }
 
-/// Round bounds around the data and the distance between ticks.
+/// Bounds around the data, and the distance between ticks.
 pub(super) struct Axis {
     low: f64,
     high: f64,
-    /// Between ticks.
+    /// Distance between ticks.
     pub(super) step: f64,
-    /// Ticks beyond the last value are left out, where the axis ends at the data instead of at a tick.
+    /// The axis ends at the data instead of at a tick, and ticks past the last value are left out.
     tight: bool,
 }
 
 impl Axis {
-    /// `tight` ends the axis at the data and keeps whole steps; else at the next round numbers.
+    /// The axis over the values. With `tight` it ends at the data and has whole steps; else it ends at the next round numbers.
     pub(super) fn over(values: impl Iterator<Item = f64>, ticks: usize, tight: bool) -> Self {
         let (mut low, mut high) = values
             .filter(|v| v.is_finite())
@@ -34,17 +34,17 @@ impl Axis {
         if low > high {
             (low, high) = (0.0, 1.0);
         }
-        // A constant is shown against zero, since it has no span of its own.
+        // A constant has no span, so its axis begins or ends at zero.
         if !tight && high - low <= 1e-6 * high.abs().max(low.abs()) {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
-        // Most of these quantities mean something against zero: keep it in view where it is near.
+        // Most of these quantities are meaningful relative to zero, so a near zero is included.
         if !tight && low > 0.0 && low < 0.6 * high {
             low = 0.0;
         }
         let span = (high - low).max(high.abs().max(low.abs()) * 1e-9);
         let span = if span > 0.0 { span } else { 1.0 };
-        let mut step = nice(span / ticks as f64);
+        let mut step = round_up(span / ticks as f64);
         if tight {
             step = step.max(1.0).round();
             let high = if high > low { high } else { low + 1.0 };
@@ -65,24 +65,24 @@ impl Axis {
         }
     }
 
-    /// Where a value lies between the bounds, 0 to 1.
-    pub(super) fn share(&self, value: f64) -> f64 {
+    /// The position of a value between the bounds, from 0 to 1.
+    pub(super) fn position(&self, value: f64) -> f64 {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// Where the ticks are.
+    /// The values of the ticks.
     pub(super) fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
         let first = (self.low / self.step).ceil() as i64;
         let last = ((self.high + if self.tight { 0.0 } else { self.step * 0.01 }) / self.step)
             .floor() as i64;
         let step = self.step;
-        // At most a handful by construction; the bound is against a step lost to rounding.
+        // There are only a handful by construction; the bound guards against a step that rounding made too small.
         (first..=last.min(first.saturating_add(20))).map(move |i| i as f64 * step)
     }
 }
 
 /// 1, 2 or 5 times a power of ten, at least `raw`.
-fn nice(raw: f64) -> f64 {
+fn round_up(raw: f64) -> f64 {
     let magnitude = 10f64.powf(raw.log10().floor());
     let lead = raw / magnitude;
     let lead = [1.0, 2.0, 5.0]
@@ -92,7 +92,7 @@ fn nice(raw: f64) -> f64 {
     lead * magnitude
 }
 
-/// A tick's label, with as many decimals as the step asks for.
+/// A tick's label, with as many decimals as the step needs.
 pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
     let (value, step) = if unit == Unit::Share {
         (value * 100.0, step * 100.0)
@@ -108,7 +108,7 @@ pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
     let text = if value == 0.0 && decimals > 4 {
         "0".to_owned()
     } else if value != 0.0 && (value.abs() >= 1e5 || decimals > 4) {
-        // As many digits as tell neighbouring ticks apart.
+        // As many digits as distinguish neighbouring ticks.
         let digits = (value.abs().log10().floor() - step.log10().floor()).max(0.0) as usize;
         format!("{value:.digits$e}").replace('-', "\u{2212}")
     } else {
@@ -121,7 +121,7 @@ pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
     }
 }
 
-/// A value as a reader wants it in a sentence.
+/// A value in the format of a sentence or a table.
 pub(crate) fn format_value(value: f64, unit: Unit) -> String {
     let text = match unit {
         Unit::Share => percent(value),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_has_an_axis_that_can_be_read() {
+    fn a_constant_has_a_readable_axis() {
         assert_eq!(labels(&[1.5, 1.5]), ["0.0", "0.5", "1.0", "1.5"]);
         assert_eq!(
             labels(&[-123_456.0]),
@@ -173,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn small_ticks_are_told_apart_and_zero_is_short() {
+    fn small_ticks_have_distinct_labels_and_zero_is_short() {
         assert_eq!(labels(&[3e-9, 1e-7]), ["0", "5e\u{2212}8", "1.0e\u{2212}7"]);
     }
 
     #[test]
-    fn values_read_as_a_sentence_would_say_them() {
+    fn values_have_the_format_of_a_sentence() {
         assert_eq!(format_value(0.1875, Unit::Share), "18.8%");
         assert_eq!(format_value(-0.25, Unit::Number), "\u{2212}0.250");
         assert_eq!(format_value(179.7, Unit::Seconds), "3 min 00 s");

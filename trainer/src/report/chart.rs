@@ -1,4 +1,4 @@
-//! Small line charts as inline SVG, coloured by the page's style sheet so that they follow light and dark.
+//! Small line charts as inline SVG. The page's style sheet colours them, so they follow the light and the dark scheme.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ const BOTTOM: f64 = 30.0;
 /// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub(crate) name: String,
     /// `(x, y)` in order of x; a y that is not finite breaks the line.
     pub(crate) points: Vec<(f64, f64)>,
@@ -26,20 +26,20 @@ pub(crate) struct Series {
 /// Lines over the update number.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chart {
-    /// What is shown, as a heading.
+    /// The heading.
     pub(crate) title: String,
-    /// What it means, in a line.
+    /// A line that explains the quantity.
     pub(crate) note: String,
-    /// How values are written.
+    /// The unit of the values.
     pub(crate) unit: Unit,
-    /// The lines; the place in the list decides the colour.
+    /// The lines; the position in the list decides the colour.
     pub(crate) series: Vec<Series>,
-    /// Draw a mark at each point: for the few points of evaluations.
+    /// Draws a large mark at each point: for the few points of evaluations.
     pub(crate) marks: bool,
 }
 
 impl Chart {
-    /// Whether there is anything to draw.
+    /// Whether there is no point to draw.
     pub(super) fn is_empty(&self) -> bool {
         !self.finite().any(|_| true)
     }
@@ -77,8 +77,8 @@ impl Chart {
             .flat_map(|s| &s.intervals)
             .flat_map(|(_, low, high)| [*low, *high]);
         let ys = Axis::over(self.finite().map(|(_, y)| y).chain(bounds), 4, false);
-        let x_at = |x: f64| LEFT + xs.share(x) * (WIDTH - LEFT - RIGHT);
-        let y_at = |y: f64| HEIGHT - BOTTOM - ys.share(y) * (HEIGHT - TOP - BOTTOM);
+        let x_at = |x: f64| LEFT + xs.position(x) * (WIDTH - LEFT - RIGHT);
+        let y_at = |y: f64| HEIGHT - BOTTOM - ys.position(y) * (HEIGHT - TOP - BOTTOM);
 
         let mut out = format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
@@ -119,10 +119,10 @@ impl Chart {
                 i % COLOURS,
                 i / COLOURS % DASHES
             );
-            // Side by side, where lines share an x.
-            let aside = (i as f64 - (self.series.len() - 1) as f64 / 2.0).clamp(-3.0, 3.0) * 3.0;
+            // Offsets place intervals at the same x side by side.
+            let offset = (i as f64 - (self.series.len() - 1) as f64 / 2.0).clamp(-3.0, 3.0) * 3.0;
             for &(x, low, high) in &series.intervals {
-                let x = x_at(x) + aside;
+                let x = x_at(x) + offset;
                 let _ = write!(
                     out,
                     "<line class=\"interval\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
@@ -134,7 +134,7 @@ impl Chart {
             if !path.is_empty() {
                 let _ = write!(out, "<path class=\"line\" d=\"{path}\"/>");
             }
-            // A mark a point while they stand apart; a tooltip in any case, for as many as a reader could hit.
+            // Points are visible while there are few enough to be apart. Up to 400 points have a tooltip; more are too dense to hit.
             let visible = self.marks || series.points.len() <= 24;
             if series.points.len() <= 400 {
                 for &(x, y) in series.points.iter().filter(|(_, y)| y.is_finite()) {
@@ -158,12 +158,12 @@ impl Chart {
     }
 }
 
-/// Colours in the style sheet; a further series starts again with the first, with another dash.
+/// Number of colours in the style sheet; further series reuse them with other dashes.
 pub(super) const COLOURS: usize = 6;
-/// Dashes in the style sheet.
+/// Number of dashes in the style sheet.
 const DASHES: usize = 3;
 
-/// The names of series or parts, in their colours.
+/// The legend: the names of series or parts in their colours.
 pub(super) fn legend<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut out = String::from("<ul class=\"legend\">");
     for (i, name) in names.enumerate() {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_a_single_point_and_nothing_at_all_still_draw() {
+    fn a_constant_a_single_point_and_an_empty_series_render() {
         for points in [
             vec![(1.0, 0.0), (2.0, 0.0)],
             vec![(3.0, 1e-7)],
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_finite_breaks_the_line_instead_of_bending_it() {
+    fn a_value_that_is_not_finite_breaks_the_line() {
         let svg = chart(vec![
             (0.0, 1.0),
             (1.0, f64::INFINITY),

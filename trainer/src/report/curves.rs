@@ -1,4 +1,4 @@
-//! Which quantities of a run are drawn, and how they are called.
+//! The charts of a run's quantities, with their titles and notes.
 
 use datasets::passk::MIN_TASKS;
 
@@ -13,7 +13,7 @@ struct Quantity {
     title: &'static str,
     note: &'static str,
     unit: Unit,
-    of: fn(&StepRecord) -> Option<f64>,
+    value: fn(&StepRecord) -> Option<f64>,
 }
 
 const QUANTITIES: &[Quantity] = &[
@@ -21,73 +21,73 @@ const QUANTITIES: &[Quantity] = &[
         title: "Reward",
         note: "mean over the completions of the update",
         unit: Unit::Share,
-        of: |step| Some(step.algo.reward),
+        value: |step| Some(step.algo.reward),
     },
     Quantity {
-        title: "Reward of all that was drawn",
-        note: "mean over a phase's completions, those of groups that were given up included",
+        title: "Reward of all samples",
+        note: "mean over a phase's completions, including groups that were discarded",
         unit: Unit::Share,
-        of: |step| step.drawn_reward,
+        value: |step| step.drawn_reward,
     },
     Quantity {
         title: "Groups to learn from",
-        note: "share of prompts with both right and wrong completions",
+        note: "share of prompts with both correct and incorrect completions",
         unit: Unit::Share,
-        of: |step| Some(step.groups.mixed as f64 / step.prompts as f64),
+        value: |step| Some(step.groups.mixed as f64 / step.prompts as f64),
     },
     Quantity {
         title: "Training Pass@k",
-        note: "of the update's groups, k the largest that they allow",
+        note: "of the update's groups, with the largest k that they allow",
         unit: Unit::Share,
-        of: |step| step.pass_at.last_key_value().map(|(_, pass)| *pass),
+        value: |step| step.pass_at.last_key_value().map(|(_, pass)| *pass),
     },
     Quantity {
         title: "Loss",
-        note: "the function whose gradient is taken; its value says little",
+        note: "the function whose gradient is computed; its value is hardly meaningful",
         unit: Unit::Number,
-        of: |step| Some(step.algo.loss),
+        value: |step| Some(step.algo.loss),
     },
     Quantity {
         title: "Gradient norm",
         note: "before clipping",
         unit: Unit::Number,
-        of: |step| Some(step.grad_norm),
+        value: |step| Some(step.grad_norm),
     },
     Quantity {
         title: "Entropy",
-        note: "of the next token, in nats",
+        note: "of the next token's distribution, in nats",
         unit: Unit::Number,
-        of: |step| Some(step.entropy),
+        value: |step| Some(step.entropy),
     },
     Quantity {
         title: "Length",
-        note: "tokens of a completion, mean",
+        note: "mean tokens of a completion",
         unit: Unit::Number,
-        of: |step| Some(step.length_mean),
+        value: |step| Some(step.length_mean),
     },
     Quantity {
-        title: "Cut off",
-        note: "share of completions that reached the limit",
+        title: "Truncation",
+        note: "share of completions that reached the token limit",
         unit: Unit::Share,
-        of: |step| Some(step.truncated),
+        value: |step| Some(step.truncated),
     },
     Quantity {
         title: "Repeats of a prompt",
-        note: "share of completions that say what an earlier one of the same prompt says",
+        note: "share of completions that equal an earlier one of the same prompt",
         unit: Unit::Share,
-        of: |step| Some(step.repeats.repeated),
+        value: |step| Some(step.repeats.repeated),
     },
     Quantity {
-        title: "The commonest completion",
-        note: "share of all completions of the update that are this one text",
+        title: "Most frequent completion",
+        note: "share of all completions of the update that are this text",
         unit: Unit::Share,
-        of: |step| Some(step.repeats.commonest),
+        value: |step| Some(step.repeats.commonest),
     },
     Quantity {
         title: "Without a verdict",
-        note: "share of completions that are left out since the verifier could not judge them",
+        note: "share of completions that are masked, since the verifier could not judge them",
         unit: Unit::Share,
-        of: |step| {
+        value: |step| {
             let algo = &step.algo;
             Some(algo.masked as f64 / (algo.masked + algo.judged) as f64)
         },
@@ -96,48 +96,48 @@ const QUANTITIES: &[Quantity] = &[
         title: "Spread of ℓ",
         note: "standard deviation of the log-weights",
         unit: Unit::Number,
-        of: |step| Some(step.algo.ell_std),
+        value: |step| Some(step.algo.ell_std),
     },
     Quantity {
         title: "Staleness",
         note: "mean |log w̄|: how far the policy has moved from the one that sampled",
         unit: Unit::Number,
-        of: |step| Some(step.algo.stale_mean_abs_log),
+        value: |step| Some(step.algo.stale_mean_abs_log),
     },
     Quantity {
         title: "Divergence",
-        note: "k3 estimate of KL from the policy that sampled, a token, in nats",
+        note: "k3 estimate of the KL divergence from the policy that sampled, per token, in nats",
         unit: Unit::Number,
-        of: |step| Some(step.algo.kl_behaviour),
+        value: |step| Some(step.algo.kl_behaviour),
     },
     Quantity {
         title: "Divergence from the reference",
-        note: "k3 estimate of KL from the model that training began with, a token, in nats",
+        note: "k3 estimate of the KL divergence from the model that training began with, per token, in nats",
         unit: Unit::Number,
-        of: |step| step.algo.kl_reference,
+        value: |step| step.algo.kl_reference,
     },
     Quantity {
         title: "Tokens outside the clip",
         note: "share of tokens whose ratio is below 1 − ε₋ or above 1 + ε₊",
         unit: Unit::Share,
-        of: |step| step.algo.clipped_tokens,
+        value: |step| step.algo.clipped_tokens,
     },
     Quantity {
         title: "Weights at the cap",
         note: "share of importance weights above η",
         unit: Unit::Share,
-        of: |step| Some(step.algo.clip_share),
+        value: |step| Some(step.algo.clip_share),
     },
     Quantity {
         title: "Effective sample size",
         note: "(Σw)² ∕ Σw² as a share of the update's completions",
         unit: Unit::Share,
-        of: |step| Some(step.algo.ess / step.algo.judged as f64),
+        value: |step| Some(step.algo.ess / step.algo.judged as f64),
     },
 ];
 
-/// Pass@1 of the evaluations first, then one chart a quantity that a run has, with a line a run.
-/// The titles are the runs', for the legends.
+/// The chart of the evaluations' Pass@1, then one chart for each quantity that at least one run has, with a line for each run. `titles` are the names of the runs in
+/// the legends.
 pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
     let mut charts = vec![evaluations(titles, runs)];
     charts.extend(QUANTITIES.iter().filter_map(|quantity| {
@@ -149,13 +149,13 @@ pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
                 points: run
                     .steps
                     .iter()
-                    .filter_map(|step| Some((step.step as f64, (quantity.of)(step)?)))
+                    .filter_map(|step| Some((step.step as f64, (quantity.value)(step)?)))
                     .collect(),
                 intervals: Vec::new(),
             })
             .collect();
-        let none = series.iter().all(|series| series.points.is_empty());
-        (!none).then(|| Chart {
+        let empty = series.iter().all(|series| series.points.is_empty());
+        (!empty).then(|| Chart {
             title: quantity.title.into(),
             note: quantity.note.into(),
             unit: quantity.unit,
@@ -166,7 +166,7 @@ pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
     charts
 }
 
-/// The evaluations during training; where there were none, those before and after it.
+/// The evaluations during training; without any, those before and after it.
 fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
     let series: Vec<Series> = runs
         .iter()
@@ -206,9 +206,9 @@ fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
     } else {
         "Pass@1 of the evaluations"
     };
-    let few = |series: &Series| series.intervals.len() < series.points.len();
-    let note = if series.iter().any(few) {
-        format!("with its 95% interval over tasks, where there are {MIN_TASKS} or more")
+    let lacks_intervals = |series: &Series| series.intervals.len() < series.points.len();
+    let note = if series.iter().any(lacks_intervals) {
+        format!("with its 95% interval over tasks, if there are {MIN_TASKS} or more")
     } else {
         "with its 95% interval over tasks".to_owned()
     };

@@ -1,4 +1,4 @@
-//! What each run is: its name, model, data, algorithm and seed; and in what the configurations of several differ.
+//! The heading of each run, with its name, model, data, algorithm and seed; and the differences between the configurations of several runs.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::run_data::RunData;
 use super::settings;
 use crate::record::ExtensionRecord;
 
-/// The heading of the page, with that of every run.
+/// The heading of the page and of every run.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
     if let [run] = runs {
         let _ = writeln!(
@@ -24,11 +24,11 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
         "<p class=\"kicker\">Training runs</p>\n<h1>{} runs side by side</h1>\n<div class=\"runs\">",
         runs.len()
     );
-    for (place, run) in runs.iter().enumerate() {
+    for (index, run) in runs.iter().enumerate() {
         let _ = write!(
             out,
             "<section class=\"run\"><h3>{} {}</h3>",
-            mark(place),
+            mark(index),
             html(&run.name)
         );
         facts(out, run);
@@ -51,15 +51,18 @@ fn facts(out: &mut String, run: &RunData) {
         facts.push(("algorithm", preset(config)));
         facts.push(("seed", config.run.seed.to_string()));
         facts.push((
-            "completions a prompt",
+            "completions per prompt",
             config.algorithm.group_size.to_string(),
         ));
-        facts.push(("completions an update", config.algorithm.n_step.to_string()));
-        facts.push(("updates a phase", config.algorithm.h.to_string()));
+        facts.push((
+            "completions per update",
+            config.algorithm.n_step.to_string(),
+        ));
+        facts.push(("updates per phase", config.algorithm.h.to_string()));
     }
     let updates = run.steps.last().map_or(0, |step| step.step);
     facts.push(("updates", updates.to_string()));
-    facts.extend(longer(&run.extensions, updates).map(|longer| ("made longer", longer)));
+    facts.extend(extended(&run.extensions, updates).map(|text| ("extended", text)));
     out.push_str("<ul class=\"facts\">");
     for (name, value) in facts {
         let _ = write!(out, "<li>{name} <b>{}</b></li>", html(&value));
@@ -67,8 +70,8 @@ fn facts(out: &mut String, run: &RunData) {
     out.push_str("</ul>\n");
 }
 
-/// After which updates a run was made longer, and whether it equals one of its length from the start. One that was not continued since is as long as it was.
-fn longer(extensions: &[ExtensionRecord], updates: usize) -> Option<String> {
+/// The updates after which a run was extended, and whether it equals a run of this length from the start. An extension without further updates does not count.
+fn extended(extensions: &[ExtensionRecord], updates: usize) -> Option<String> {
     let (after, equal): (Vec<String>, Vec<bool>) = extensions
         .iter()
         .filter(|extension| extension.updates_before < updates)
@@ -93,20 +96,20 @@ fn preset(config: &crate::config::Config) -> String {
         .unwrap_or_default()
 }
 
-/// The keys of the configuration that differ, a column a run; nothing for a single run.
+/// The differing keys of the configurations, with a column for each run; nothing for a single run.
 pub(super) fn differences(out: &mut String, runs: &[RunData]) {
     if runs.len() < 2 {
         return;
     }
-    out.push_str("<h2>What differs in the configurations</h2>");
+    out.push_str("<h2>Differences in the configurations</h2>");
     let settings = settings::differing(&runs.iter().collect::<Vec<_>>());
     if settings.is_empty() {
-        out.push_str("<p>Nothing: every key is the same in all of them.</p>\n");
+        out.push_str("<p>None: every key is the same in all of them.</p>\n");
         return;
     }
     out.push_str("<p>Every other key is the same in all of them.</p>\n<div class=\"scroll\"><table class=\"settings\"><thead><tr><th>key</th>");
-    for place in 0..runs.len() {
-        let _ = write!(out, "<th>{}</th>", mark(place));
+    for index in 0..runs.len() {
+        let _ = write!(out, "<th>{}</th>", mark(index));
     }
     out.push_str("</tr></thead><tbody>");
     for setting in settings {

@@ -1,33 +1,33 @@
-//! The letter and colour by which a run is known where several stand side by side.
+//! The letter and colour of each run when several are shown side by side.
 
 use super::chart::COLOURS;
 use super::run_data::RunData;
 
-/// `A`, `B`, … and numbers once the letters are used up.
-pub(super) fn letter(place: usize) -> String {
-    match u8::try_from(place) {
-        Ok(place @ 0..26) => char::from(b'A' + place).to_string(),
-        _ => (place + 1).to_string(),
+/// `A`, `B`, …, and numbers after `Z`.
+pub(super) fn letter(index: usize) -> String {
+    match u8::try_from(index) {
+        Ok(index @ 0..26) => char::from(b'A' + index).to_string(),
+        _ => (index + 1).to_string(),
     }
 }
 
 /// The letter in its run's colour, as HTML.
-pub(super) fn mark(place: usize) -> String {
+pub(super) fn mark(index: usize) -> String {
     format!(
         "<span class=\"mark m{}\">{}</span>",
-        place % COLOURS,
-        letter(place)
+        index % COLOURS,
+        letter(index)
     )
 }
 
-/// What each run is called in a legend: its name, after its letter where there are several.
+/// The title of each run in a legend: its name, after its letter if there are several runs.
 pub(super) fn titles(runs: &[RunData]) -> Vec<String> {
     let several = runs.len() > 1;
     runs.iter()
         .enumerate()
-        .map(|(place, run)| {
+        .map(|(index, run)| {
             if several {
-                format!("{} · {}", letter(place), run.name)
+                format!("{} · {}", letter(index), run.name)
             } else {
                 run.name.clone()
             }
@@ -40,7 +40,7 @@ mod tests {
     use super::letter;
 
     #[test]
-    fn letters_go_on_as_numbers() {
+    fn numbers_follow_the_letters() {
         assert_eq!(
             [0, 1, 25, 26, 300].map(letter),
             ["A", "B", "Z", "27", "301"]

@@ -1,4 +1,4 @@
-//! `report.html`, and CSV beside it, for one run or several side by side.
+//! `report.html` and its CSV files, for one run or several side by side.
 //!
 //! ```text
 //! run_data ──▶ table ──▶ outcome ────────────────────┐
@@ -7,7 +7,7 @@
 //!        └───▶ samples, alarms ──────────────────────┘
 //! ```
 //!
-//! The page needs nothing from elsewhere; what a model wrote stands in it as text only ([`escape`]).
+//! The page is self-contained. A model's output is in it as escaped text only ([`escape`]).
 
 mod alarms;
 pub(crate) mod axis;
@@ -38,7 +38,7 @@ use crate::escape;
 pub use run_data::{RunData, RunError};
 pub use table::Comparison;
 
-/// Looks of every page.
+/// The style sheet of every page.
 pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// Why a report could not be written.
@@ -58,8 +58,8 @@ impl WriteError {
     }
 }
 
-/// Writes `report.html`, `report-before-after.csv` and `report-metrics.csv`, and of several runs `report-differences.csv`, into a folder, which is made
-/// where there is none; returns the page's path.
+/// Writes `report.html`, `report-before-after.csv`, `report-metrics.csv` and, for several runs, `report-differences.csv` into a folder, which is created if it does
+/// not exist; returns the page's path.
 ///
 /// # Errors
 /// [`WriteError`]; each file is either written whole or left as it was.
@@ -88,7 +88,7 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
     Ok(page)
 }
 
-/// Puts a text in a file's place.
+/// Replaces a file by one with this text.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
     AtomicFile::create(path)
         .and_then(|mut file| {
@@ -101,7 +101,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
         })
 }
 
-/// Every number of every update: a row an update, a column a quantity.
+/// Every number of every update, as CSV: a row for each update, a column for each quantity.
 fn metrics_csv(runs: &[RunData]) -> String {
     let rows: Vec<(&str, Vec<(String, String)>)> = runs
         .iter()
@@ -146,7 +146,7 @@ fn metrics_csv(runs: &[RunData]) -> String {
     out
 }
 
-/// A record's numbers by name; those of a map as `map.key`.
+/// A record's numbers by name; those of a map are named `map.key`.
 fn flat(record: &impl Serialize) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     if let Ok(serde_json::Value::Object(object)) = serde_json::to_value(record) {

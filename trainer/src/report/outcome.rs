@@ -1,4 +1,4 @@
-//! What training changed: the headline of a single run, its picture, and the table before and after of every run.
+//! The outcome of training: for a single run a headline with a picture, and for every run the table of the evaluations before and after.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use super::marks::mark;
 use super::run_data::RunData;
 use super::table::Comparison;
 
-/// The section, for one run or several.
+/// The section for one run or several.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
     let compared: Vec<Option<Comparison>> = runs.iter().map(Comparison::of).collect();
     if compared.iter().all(Option::is_none) {
         out.push_str("<section class=\"hero\"><p class=\"claim\">There is no evaluation before and after training to compare yet.</p></section>\n");
         return;
     }
-    let small = "In small print the 95% interval of each figure.";
+    let small_print = "The small print is the 95% interval of each figure.";
     match (runs, &compared[..]) {
         ([run], [Some(comparison)]) => {
             if !comparison.rows.is_empty() {
@@ -24,13 +24,13 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
             }
             let _ = writeln!(
                 out,
-                "<h2>Before and after</h2><p>{}, {} of each. {small}</p>",
+                "<h2>Before and after</h2><p>{}, {} of each. {small_print}</p>",
                 tasks(run, comparison.tasks),
                 count(comparison.samples, "completion")
             );
         }
         _ => {
-            let _ = writeln!(out, "<h2>Before and after</h2><p>{small}</p>");
+            let _ = writeln!(out, "<h2>Before and after</h2><p>{small_print}</p>");
         }
     }
     table(out, runs, &compared);
@@ -41,7 +41,7 @@ pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{s}")
 }
 
-/// So many tasks of a run's evaluation, and whether they were held out.
+/// The number of tasks of a run's evaluation in words, and whether they were held out.
 fn tasks(run: &RunData, number: usize) -> String {
     match run.trained_on {
         None => count(number, "task"),
@@ -70,11 +70,11 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
             } else if interval.is_above_zero() && run.trained_on.is_none() {
                 "The whole interval lies above zero: the model got better at these tasks."
             } else if interval.is_above_zero() {
-                "The whole interval lies above zero: the model got better, evaluated on tasks it was also trained on; what it would do with others this does not say."
+                "The whole interval lies above zero: the model got better, evaluated on tasks it was also trained on; this does not show how it does on other tasks."
             } else if interval.is_below_zero() {
                 "The whole interval lies below zero: the model got worse."
             } else {
-                "The interval holds zero: these tasks and samples do not tell the two apart."
+                "The interval contains zero: these tasks and samples show no difference between the two."
             };
             format!(
                 "{change} points, 95% interval {} to {}. {verdict}",
@@ -101,7 +101,7 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
     out.push_str("</section>\n");
 }
 
-/// Each figure before and after on one scale, with the intervals that there are.
+/// The figures before and after on one scale, with their intervals.
 fn dumbbells(out: &mut String, comparison: &Comparison) {
     let highest = comparison
         .rows
@@ -117,7 +117,7 @@ fn dumbbells(out: &mut String, comparison: &Comparison) {
         .into_iter()
         .find(|top| highest <= *top)
         .unwrap_or(1.0);
-    let at = |share: f64| 100.0 * (share / top).clamp(0.0, 1.0);
+    let position = |share: f64| 100.0 * (share / top).clamp(0.0, 1.0);
     out.push_str("<div class=\"dumbbell\">");
     for row in &comparison.rows {
         let _ = write!(
@@ -131,15 +131,15 @@ fn dumbbells(out: &mut String, comparison: &Comparison) {
             let _ = write!(
                 out,
                 "<i class=\"range {class}\" style=\"left:{:.2}%;width:{:.2}%\"></i>",
-                at(interval.low),
-                at(interval.high) - at(interval.low)
+                position(interval.low),
+                position(interval.high) - position(interval.low)
             );
         }
         for (class, estimate) in sides {
             let _ = write!(
                 out,
                 "<i class=\"dot {class}\" style=\"left:{:.2}%\" title=\"{}\"></i>",
-                at(estimate.mean),
+                position(estimate.mean),
                 percent(estimate.mean)
             );
         }
@@ -157,10 +157,10 @@ fn dumbbells(out: &mut String, comparison: &Comparison) {
     out.push_str("</div></div><p class=\"legend\"><span><i class=\"key b\"></i>before</span><span><i class=\"key a\"></i>after</span></p></div>");
 }
 
-/// The table of one run or several; where there are several, each under a line with its own number of tasks.
+/// The table of one run or several; with several, each run has a heading line with its number of tasks.
 fn table(out: &mut String, runs: &[RunData], compared: &[Option<Comparison>]) {
     out.push_str("<div class=\"scroll\"><table><thead><tr><th></th><th class=\"num\">before</th><th class=\"num\">after</th><th class=\"num\">after − before</th></tr></thead>");
-    for (place, (run, comparison)) in runs.iter().zip(compared).enumerate() {
+    for (index, (run, comparison)) in runs.iter().zip(compared).enumerate() {
         out.push_str("<tbody>");
         if runs.len() > 1 {
             let about = comparison.as_ref().map_or_else(
@@ -176,12 +176,12 @@ fn table(out: &mut String, runs: &[RunData], compared: &[Option<Comparison>]) {
             let _ = write!(
                 out,
                 "<tr class=\"run\"><th colspan=\"4\" scope=\"rowgroup\">{} {}<small>{about}</small></th></tr>",
-                mark(place),
+                mark(index),
                 html(&run.name)
             );
         }
         if let Some(comparison) = comparison {
-            lines(out, comparison);
+            rows(out, comparison);
         }
         out.push_str("</tbody>");
     }
@@ -194,12 +194,12 @@ fn table(out: &mut String, runs: &[RunData], compared: &[Option<Comparison>]) {
     if gains.any(|gain| gain.interval.is_none()) {
         let _ = writeln!(
             out,
-            "<p class=\"warning\">A figure of fewer than {MIN_TASKS} tasks has no interval: nothing is concluded from it.</p>"
+            "<p class=\"warning\">A figure of fewer than {MIN_TASKS} tasks has no interval and allows no conclusion.</p>"
         );
     }
 }
 
-fn lines(out: &mut String, comparison: &Comparison) {
+fn rows(out: &mut String, comparison: &Comparison) {
     for row in &comparison.rows {
         let _ = write!(
             out,
@@ -232,7 +232,7 @@ fn cell(estimate: &Estimate) -> String {
     )
 }
 
-/// A difference with its interval, coloured where the whole interval lies on one side of zero.
+/// A difference with its interval, coloured if the whole interval lies on one side of zero.
 pub(super) fn difference_cell(difference: &Estimate) -> String {
     let (class, interval) = match difference.interval {
         None => ("num", String::new()),

@@ -1,4 +1,4 @@
-//! The page: everything inline, nothing asked of any network.
+//! The page of the report, which is self-contained.
 
 use std::fmt::Write as _;
 
@@ -24,15 +24,15 @@ pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
     outcome::section(&mut out, runs);
     versus::section(&mut out, runs);
     heading::differences(&mut out, runs);
-    for (place, run) in runs.iter().enumerate() {
-        alarms::section(&mut out, run, &of_run(runs, place));
+    for (index, run) in runs.iter().enumerate() {
+        alarms::section(&mut out, run, &run_name(runs, index));
     }
     charts(&mut out, runs);
-    for (place, run) in runs.iter().enumerate() {
-        samples::section(&mut out, run, &of_run(runs, place));
+    for (index, run) in runs.iter().enumerate() {
+        samples::section(&mut out, run, &run_name(runs, index));
     }
     configuration(&mut out, runs);
-    out.push_str("<footer><p>The numbers behind this page: ");
+    out.push_str("<footer><p>The numbers of this page: ");
     for (i, file) in files.iter().enumerate() {
         let _ = write!(
             out,
@@ -43,18 +43,18 @@ pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
     }
     let _ = writeln!(
         out,
-        ". Intervals are 95% percentile bootstrap intervals over tasks ({RESAMPLES} resamples); below {MIN_TASKS} tasks there is none. Differences are paired by task. \
-         Each figure is rounded by itself, so a difference may end in another digit than the two figures beside it. Made by rapid {}.</p></footer>",
+        ". Intervals are 95% percentile bootstrap intervals over tasks ({RESAMPLES} resamples); with fewer than {MIN_TASKS} tasks there is no interval. Differences are paired by task. \
+         Each figure is rounded separately, so the last digit of a difference may not match the two figures beside it. Made by rapid {}.</p></footer>",
         env!("CARGO_PKG_VERSION")
     );
     out.push_str("</main>\n</body>\n</html>\n");
     out
 }
 
-/// Whose section it is, as HTML, where there are several runs.
-fn of_run(runs: &[RunData], place: usize) -> String {
+/// The end of a section's heading as HTML: the run's letter and name if there are several runs, else nothing.
+fn run_name(runs: &[RunData], index: usize) -> String {
     if runs.len() > 1 {
-        format!(": {} {}", mark(place), html(&runs[place].name))
+        format!(": {} {}", mark(index), html(&runs[index].name))
     } else {
         String::new()
     }
@@ -62,15 +62,15 @@ fn of_run(runs: &[RunData], place: usize) -> String {
 
 fn charts(out: &mut String, runs: &[RunData]) {
     let titles = titles(runs);
-    let drawn: Vec<Chart> = curves::charts(&titles, runs)
+    let charts: Vec<Chart> = curves::charts(&titles, runs)
         .into_iter()
         .filter(|chart| !chart.is_empty())
         .collect();
-    if drawn.is_empty() {
+    if charts.is_empty() {
         return;
     }
     out.push_str("<h2>Training, update by update</h2><p>The horizontal axis counts optimiser updates.</p>\n<div class=\"charts\">\n");
-    for chart in &drawn {
+    for chart in &charts {
         out.push_str(&chart.render());
     }
     out.push_str("</div>\n");
@@ -80,7 +80,7 @@ fn charts(out: &mut String, runs: &[RunData]) {
 }
 
 fn configuration(out: &mut String, runs: &[RunData]) {
-    out.push_str("<h2>Configuration</h2><p>As resolved: the recipe, what was set on top of it, and every default.</p>\n");
+    out.push_str("<h2>Configuration</h2><p>As resolved from the recipe, the settings on top of it, and every default.</p>\n");
     for run in runs {
         let _ = writeln!(
             out,

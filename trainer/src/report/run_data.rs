@@ -1,4 +1,4 @@
-//! What a run folder holds, read for a report. A run that is still going, or was killed in the middle of a line, reads too.
+//! The contents of a run folder, read for a report. The run may still be going, or may have been killed while it wrote a line.
 
 use std::fs;
 use std::io;
@@ -11,57 +11,57 @@ use crate::eval::Record;
 use crate::record::AlarmRecord;
 use crate::record::{EvalRecord, ExtensionRecord, StepRecord, StepTimings};
 
-/// One run.
+/// The data of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunData {
-    /// The folder's name; beside a run of the same name, with the folders that it lies in, as far as they tell the two apart.
+    /// The folder's name; beside a run of the same name, with as many parent folders as distinguish the two.
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
-    /// `config.toml` as it stands.
+    /// The text of `config.toml`.
     pub config_text: String,
-    /// The same, parsed; `None` where another version wrote it.
+    /// The parsed configuration; `None` if another version wrote it.
     pub config: Option<Config>,
-    /// One an update.
+    /// One record for each update.
     pub steps: Vec<StepRecord>,
-    /// One an update.
+    /// The times of each update.
     pub timings: Vec<StepTimings>,
-    /// One an evaluation during training.
+    /// One record for each evaluation during training.
     pub evals: Vec<EvalRecord>,
-    /// Each time that it was made longer.
+    /// One record for each extension of the run.
     pub extensions: Vec<ExtensionRecord>,
-    /// What the run warned of, and what was over.
+    /// The alarms that were raised and cleared.
     pub alarms: Vec<AlarmRecord>,
-    /// Evaluated tasks that it was also trained on, as counted when it began; `None` where the folder has no provenance of this version.
+    /// Number of evaluated tasks that the run was also trained on, as counted when it began; `None` if the folder has no provenance of this version.
     pub trained_on: Option<usize>,
-    /// Of the evaluated tasks' content; `None` as above.
+    /// Digest of the evaluated tasks' content; `None` if the folder has no provenance of this version.
     pub eval_digest: Option<String>,
-    /// The verifier's graders that judged last, with their versions and policies; empty as above.
+    /// The verifier's graders that judged last, with their versions and policies; empty if the folder has no provenance of this version.
     pub graders: Vec<String>,
-    /// Samples of the evaluation's tasks at the first evaluation; empty where there was none.
+    /// Samples of the evaluation's tasks at the first evaluation; empty without an evaluation.
     pub before: Vec<Record>,
-    /// Samples of the same tasks at the last evaluation; empty where there was no second one.
+    /// Samples of the same tasks at the last evaluation; empty without a second evaluation.
     pub after: Vec<Record>,
-    /// Training samples of the first phase that was recorded.
+    /// Training samples of the first recorded phase.
     pub first: Vec<Record>,
-    /// Training samples of the last phase that was recorded.
+    /// Training samples of the last recorded phase; empty without a second one.
     pub last: Vec<Record>,
 }
 
 /// Why a run cannot be reported on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Not a run folder.
+    /// The folder is not a run folder.
     #[error(
         "{0} is not a run folder: it has no config.toml; give a folder that `rapid train` or `rapid quickstart` made"
     )]
     NotARun(PathBuf),
-    /// One run is given twice, maybe by two paths.
+    /// A run is given twice, possibly by different paths.
     #[error("{first} and {second} are the same run; give each run once")]
     Twice {
-        /// As given first.
+        /// The first path.
         first: String,
-        /// As given again.
+        /// The second path.
         second: String,
     },
     /// A file cannot be read.
@@ -69,19 +69,19 @@ pub enum RunError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A line is not what the file should hold.
+    /// A line is not a record of the file.
     #[error(
         "{path}, line {line} is not a record of this file ({reason}); the file was changed, or a different version of rapid wrote it"
     )]
     Record {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line's number, from 1.
         line: usize,
-        /// What the parser said.
+        /// The parser's error.
         reason: String,
     },
 }
@@ -90,7 +90,7 @@ impl RunData {
     /// Reads a run folder.
     ///
     /// # Errors
-    /// [`RunError`]; files that a young run does not have yet count as empty.
+    /// [`RunError`]. Files that a young run does not have yet count as empty.
     pub fn read(folder: &Path) -> Result<Self, RunError> {
         let config_file = folder.join("config.toml");
         if !config_file.is_file() {
@@ -103,12 +103,12 @@ impl RunData {
         let samples = folder.join("samples");
         let phases = numbered(&samples, "phase-");
         let evaluations = numbered(&samples, "eval-");
-        let of = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
+        let records = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
         let evals: Vec<EvalRecord> = lines(&folder.join("eval.jsonl"))?;
-        let first: Vec<Record> = of(phases.first())?;
-        let last: Vec<Record> = of(phases.last().filter(|_| phases.len() > 1))?;
+        let first: Vec<Record> = records(phases.first())?;
+        let last: Vec<Record> = records(phases.last().filter(|_| phases.len() > 1))?;
         Ok(Self {
-            name: tail(&full(folder), 1),
+            name: tail(&canonical(folder), 1),
             folder: folder.to_owned(),
             config: toml::from_str(&config_text).ok(),
             config_text,
@@ -120,8 +120,8 @@ impl RunData {
             evals,
             extensions: lines(&folder.join("extended.jsonl"))?,
             alarms: lines(&folder.join("alarms.jsonl"))?,
-            before: of(evaluations.first())?,
-            after: of(evaluations.last().filter(|_| evaluations.len() > 1))?,
+            before: records(evaluations.first())?,
+            after: records(evaluations.last().filter(|_| evaluations.len() > 1))?,
             first,
             last,
         })
@@ -132,18 +132,18 @@ impl RunData {
     /// # Errors
     /// As [`RunData::read`]; [`RunError::Twice`].
     pub fn read_all(folders: &[PathBuf]) -> Result<Vec<Self>, RunError> {
-        let places: Vec<PathBuf> = folders.iter().map(|folder| full(folder)).collect();
-        for (at, place) in places.iter().enumerate() {
-            if let Some(before) = places[..at].iter().position(|other| other == place) {
+        let paths: Vec<PathBuf> = folders.iter().map(|folder| canonical(folder)).collect();
+        for (index, path) in paths.iter().enumerate() {
+            if let Some(first) = paths[..index].iter().position(|other| other == path) {
                 return Err(RunError::Twice {
-                    first: folders[before].display().to_string(),
-                    second: folders[at].display().to_string(),
+                    first: folders[first].display().to_string(),
+                    second: folders[index].display().to_string(),
                 });
             }
         }
         folders
             .iter()
-            .zip(names(&places))
+            .zip(names(&paths))
             .map(|(folder, name)| {
                 Ok(Self {
                     name,
@@ -154,13 +154,13 @@ impl RunData {
     }
 }
 
-fn full(folder: &Path) -> PathBuf {
+fn canonical(folder: &Path) -> PathBuf {
     fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
-/// Of each path the last parts, as few as no other of the paths ends in.
+/// A distinct name for each path: its last components, as few as no other path ends with.
 fn names(paths: &[PathBuf]) -> Vec<String> {
-    let alone = |path: &Path, parts: usize| {
+    let is_distinct = |path: &Path, parts: usize| {
         let mut others = paths.iter().filter(|other| *other != path);
         others.all(|other| tail(other, parts) != tail(path, parts))
     };
@@ -168,20 +168,22 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
         .iter()
         .map(|path| {
             let all = path.components().count();
-            let parts = (1..all).find(|parts| alone(path, *parts)).unwrap_or(all);
+            let parts = (1..all)
+                .find(|parts| is_distinct(path, *parts))
+                .unwrap_or(all);
             tail(path, parts)
         })
         .collect()
 }
 
-/// The last `parts` of a path.
+/// The last `parts` components of a path.
 fn tail(path: &Path, parts: usize) -> String {
     let all: Vec<Component<'_>> = path.components().collect();
     let last = &all[all.len().saturating_sub(parts)..];
     last.iter().collect::<PathBuf>().display().to_string()
 }
 
-/// `PREFIX<number>.jsonl` files of a folder in order of their numbers.
+/// The `PREFIX<number>.jsonl` files of a folder in the order of their numbers.
 fn numbered(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut files: Vec<(u64, PathBuf)> = fs::read_dir(folder)
         .into_iter()
@@ -203,7 +205,7 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     files.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The records of a JSON Lines file; none where there is no such file. A last line without its end was being written, and is left out.
+/// The records of a JSON Lines file; empty if the file does not exist. A last line without a line break is incomplete and is left out.
 fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
     let text = match fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -215,8 +217,8 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
             });
         }
     };
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    complete
         .lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())
@@ -235,14 +237,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_of_one_name_are_told_apart_by_where_they_lie() {
-        let named = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
-        assert_eq!(named(&["/o1/a", "/o2/a", "/o2/b"]), ["o1/a", "o2/a", "b"]);
+    fn runs_of_the_same_name_are_distinguished_by_their_folders() {
+        let names_of = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(
-            named(&["/x/o/a", "/y/o/a", "/y/p/a"]),
+            names_of(&["/o1/a", "/o2/a", "/o2/b"]),
+            ["o1/a", "o2/a", "b"]
+        );
+        assert_eq!(
+            names_of(&["/x/o/a", "/y/o/a", "/y/p/a"]),
             ["x/o/a", "y/o/a", "p/a"]
         );
-        assert_eq!(named(&["/a", "/x/a"]), ["/a", "x/a"]);
-        assert_eq!(named(&["/o/a"]), ["a"]);
+        assert_eq!(names_of(&["/a", "/x/a"]), ["/a", "x/a"]);
+        assert_eq!(names_of(&["/o/a"]), ["a"]);
     }
 }

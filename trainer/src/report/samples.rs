@@ -1,4 +1,4 @@
-//! What the model wrote, with verdicts: the same tasks before and after, else training samples of the first and last phase.
+//! Completions with their verdicts: of the same tasks before and after training, else training samples of the first and last phase.
 
 use std::fmt::Write as _;
 
@@ -9,18 +9,18 @@ use crate::eval::Record;
 use super::escape::html;
 use super::run_data::RunData;
 
-/// Tasks shown.
-const TASKS: usize = 8;
-/// Completions shown of each task and side.
-const COMPLETIONS: usize = 3;
-/// Longer texts are cut, with a note.
-const LONGEST: usize = 4000;
+/// Maximum number of tasks.
+const MAX_TASKS: usize = 8;
+/// Maximum completions of each task and side.
+const MAX_COMPLETIONS: usize = 3;
+/// Maximum characters of a text; longer texts are cut, with a note.
+const MAX_CHARACTERS: usize = 4000;
 
-/// The section of one run, `name` being what its heading says of whose it is, as HTML; nothing where no samples were recorded.
+/// The section of one run as HTML; nothing if no samples were recorded. `name` is the end of its heading, which names the run.
 pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
     let (about, sides) = if !run.before.is_empty() && !run.after.is_empty() {
         (
-            "Tasks of the evaluation, and what the model answered before and after training.",
+            "Tasks of the evaluation, with completions before and after training.",
             [("before", &run.before), ("after", &run.after)],
         )
     } else if !run.first.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
     }
 }
 
-/// Ids in the order in which they first appear.
+/// The ids of the tasks in the order of their first appearance.
 fn tasks(records: &[Record]) -> Vec<&str> {
     let mut seen = std::collections::HashSet::new();
     records
@@ -47,36 +47,36 @@ fn tasks(records: &[Record]) -> Vec<&str> {
         .collect()
 }
 
-/// A few tasks spread evenly over those of both sides; where the sides share none, over each.
+/// A few tasks, spread evenly over those that both sides have; if they share none, over each side.
 fn spread(sides: &[Vec<&str>; 2]) -> Vec<String> {
     let shared: Vec<&str> = sides[0]
         .iter()
         .copied()
         .filter(|task| sides[1].contains(task))
         .collect();
-    let pick = |from: &[&str], wanted: usize| -> Vec<String> {
-        let wanted = wanted.min(from.len());
-        (0..wanted)
-            .map(|i| from[i * from.len() / wanted].to_owned())
+    let pick = |from: &[&str], count: usize| -> Vec<String> {
+        let count = count.min(from.len());
+        (0..count)
+            .map(|i| from[i * from.len() / count].to_owned())
             .collect()
     };
     if !shared.is_empty() {
-        return pick(&shared, TASKS);
+        return pick(&shared, MAX_TASKS);
     }
-    let mut tasks = pick(&sides[0], TASKS / 2);
-    tasks.extend(pick(&sides[1], TASKS / 2));
+    let mut tasks = pick(&sides[0], MAX_TASKS / 2);
+    tasks.extend(pick(&sides[1], MAX_TASKS / 2));
     tasks
 }
 
 fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
-    let of = |records: &Vec<Record>| -> Vec<Record> {
+    let of_task = |records: &Vec<Record>| -> Vec<Record> {
         records
             .iter()
             .filter(|record| record.sample.task == task)
             .cloned()
             .collect()
     };
-    let (first, second) = (of(sides[0].1), of(sides[1].1));
+    let (first, second) = (of_task(sides[0].1), of_task(sides[1].1));
     let Some(prompt) = first
         .first()
         .or(second.first())
@@ -94,7 +94,7 @@ fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
     if !lead.is_empty() {
         let _ = write!(
             out,
-            "<details><summary>the prompt before it</summary><pre>{}</pre></details>",
+            "<details><summary>the rest of the prompt</summary><pre>{}</pre></details>",
             html(&cut(lead))
         );
     }
@@ -107,26 +107,26 @@ fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
             .iter()
             .filter_map(|record| record.sample.reward)
             .collect();
-        let right = judged.iter().filter(|reward| **reward >= 1.0).count();
+        let correct = judged.iter().filter(|reward| **reward >= 1.0).count();
         let _ = write!(
             out,
-            "<div><h4>{label}: {right} of {} right</h4>",
+            "<div><h4>{label}: {correct} of {} correct</h4>",
             judged.len()
         );
-        for record in some(records) {
-            answer(out, record);
+        for record in shown(records) {
+            completion(out, record);
         }
         out.push_str("</div>");
     }
     out.push_str("</div></article>\n");
 }
 
-/// The first completions; where only later ones are right, one of these instead of the last.
-fn some(records: &[Record]) -> Vec<&Record> {
-    let right = |record: &&Record| record.sample.reward.is_some_and(|reward| reward >= 1.0);
-    let mut shown: Vec<&Record> = records.iter().take(COMPLETIONS).collect();
-    if !shown.iter().any(right)
-        && let Some(record) = records.iter().find(right)
+/// The first completions; if only later ones are correct, one of these replaces the last.
+fn shown(records: &[Record]) -> Vec<&Record> {
+    let correct = |record: &&Record| record.sample.reward.is_some_and(|reward| reward >= 1.0);
+    let mut shown: Vec<&Record> = records.iter().take(MAX_COMPLETIONS).collect();
+    if !shown.iter().any(correct)
+        && let Some(record) = records.iter().find(correct)
     {
         shown.pop();
         shown.push(record);
@@ -134,18 +134,18 @@ fn some(records: &[Record]) -> Vec<&Record> {
     shown
 }
 
-fn answer(out: &mut String, record: &Record) {
+fn completion(out: &mut String, record: &Record) {
     let sample = &record.sample;
     let (class, words) = match (sample.reward, sample.verdict) {
         (None, _) => ("unknown", "no verdict"),
-        (Some(reward), _) if reward >= 1.0 => ("yes", "right"),
+        (Some(reward), _) if reward >= 1.0 => ("yes", "correct"),
         (_, Verdict::Timeout) => ("no", "too slow"),
         (_, Verdict::Memory) => ("no", "too large"),
         (_, Verdict::Malformed) => ("no", "no answer found"),
-        _ => ("no", "wrong"),
+        _ => ("no", "incorrect"),
     };
     let also = if class == "no" && record.any_form == Some(1.0) {
-        ", right in another form"
+        ", correct in another form"
     } else {
         ""
     };
@@ -161,7 +161,7 @@ fn answer(out: &mut String, record: &Record) {
     );
 }
 
-/// The worked examples in front of a question, and the question itself: the prompt's last block, where it is long.
+/// Splits a long prompt into the worked examples and the question, which is its last block. A short prompt is the question.
 fn question(prompt: &str) -> (&str, &str) {
     let prompt = prompt.trim_matches('\n');
     for mark in ["\nQuestion:", "\n\n"] {
@@ -175,7 +175,7 @@ fn question(prompt: &str) -> (&str, &str) {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!(
             "{} … ({} more characters)",
             &text[..end],
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_told_apart_from_the_worked_examples() {
+    fn the_question_is_split_from_the_worked_examples() {
         let examples = "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(5);
         let prompt = format!("{examples}Question: What is 9 + 1?\nAnswer:");
         let (lead, last) = question(&prompt);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_characters() {
-        let text = "é".repeat(LONGEST + 7);
+        let text = "é".repeat(MAX_CHARACTERS + 7);
         assert!(cut(&text).ends_with("… (7 more characters)"));
     }
 
@@ -210,7 +210,7 @@ mod tests {
         let all: Vec<String> = (0..80).map(|i| format!("t/{i}")).collect();
         let side: Vec<&str> = all.iter().map(String::as_str).collect();
         let picked = spread(&[side.clone(), side]);
-        assert_eq!(picked.len(), TASKS);
+        assert_eq!(picked.len(), MAX_TASKS);
         assert_eq!((picked[0].as_str(), picked[7].as_str()), ("t/0", "t/70"));
     }
 }

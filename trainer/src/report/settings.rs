@@ -1,11 +1,11 @@
-//! What differs in the configurations of several runs.
+//! The differences between the configurations of several runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::run_data::RunData;
 
-/// Keys that decide how held-out tasks are asked and answered: where they differ, so may figures of the same model.
-const ASKING: &[&str] = &[
+/// Keys that change an evaluation: prompts, sampling and verdicts. If they differ, the figures of the same model may differ.
+const EVALUATION_KEYS: &[&str] = &[
     "data.template",
     "data.chat",
     "data.chat_date",
@@ -20,16 +20,16 @@ const ASKING: &[&str] = &[
     "verifier.code_extraction",
 ];
 
-/// A key with its value in each run, as TOML writes it; `None` where a run does not set it.
+/// A key with its value in each run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
     /// `section.key`.
     pub(super) key: String,
-    /// In the order of the runs.
+    /// In the order of the runs, in TOML; `None` if a run does not set the key.
     pub(super) values: Vec<Option<String>>,
 }
 
-/// The keys that are not the same in all of these runs, in their order.
+/// The keys that differ between the runs, in alphabetical order.
 pub(super) fn differing(runs: &[&RunData]) -> Vec<Setting> {
     let all: Vec<BTreeMap<String, String>> =
         runs.iter().map(|run| flat(&run.config_text)).collect();
@@ -43,8 +43,8 @@ pub(super) fn differing(runs: &[&RunData]) -> Vec<Setting> {
         .collect()
 }
 
-/// Those of the differing keys that decide how two runs are evaluated.
-pub(super) fn asked_otherwise(a: &RunData, b: &RunData) -> Vec<String> {
+/// The differing keys that change the evaluation of two runs.
+pub(super) fn evaluation_differences(a: &RunData, b: &RunData) -> Vec<String> {
     let limit = |run: &RunData| {
         let config = run.config.as_ref()?;
         Some(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens))
@@ -52,7 +52,7 @@ pub(super) fn asked_otherwise(a: &RunData, b: &RunData) -> Vec<String> {
     let mut keys: Vec<String> = differing(&[a, b])
         .into_iter()
         .map(|setting| setting.key)
-        .filter(|key| ASKING.contains(&key.as_str()) && key != "eval.max_tokens")
+        .filter(|key| EVALUATION_KEYS.contains(&key.as_str()) && key != "eval.max_tokens")
         .collect();
     if limit(a) != limit(b) {
         keys.push("eval.max_tokens".to_owned());
@@ -63,7 +63,7 @@ pub(super) fn asked_otherwise(a: &RunData, b: &RunData) -> Vec<String> {
     keys
 }
 
-/// Values by `section.key`; none where the text is no TOML.
+/// Values by `section.key`; empty if the text is not TOML.
 fn flat(text: &str) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     if let Ok(table) = text.parse::<toml::Table>() {

@@ -1,4 +1,4 @@
-//! Bars of parts that add up, as inline SVG.
+//! Stacked bars as inline SVG.
 
 use std::fmt::Write as _;
 
@@ -6,21 +6,21 @@ use super::axis::{Unit, format_value};
 use super::chart::{COLOURS, legend};
 use super::escape::html;
 
-/// Bars, one a run, of parts that add up; for the seconds of each phase.
+/// Stacked bars, one for each run; for the seconds of each part of the work.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stack {
-    /// What is shown, as a heading.
+    /// The heading.
     pub(super) title: String,
-    /// What it means, in a line.
+    /// A line that explains the bars.
     pub(super) note: String,
-    /// Names of the parts; the place decides the colour.
+    /// Names of the parts; the position decides the colour.
     pub(super) parts: Vec<String>,
-    /// `(label, one value a part, in seconds)`.
+    /// The label, and the seconds of each part.
     pub(super) bars: Vec<(String, Vec<f64>)>,
 }
 
 impl Stack {
-    /// The figure element with its heading, and each bar with the shares of its parts.
+    /// The figure element with its heading, and each bar with the percentages of its parts.
     pub(super) fn render(&self) -> String {
         let longest = self
             .bars
@@ -67,17 +67,17 @@ impl Stack {
             x += width;
         }
         out.push_str("</svg>");
-        let named: Vec<String> = self
+        let names: Vec<String> = self
             .parts
             .iter()
             .zip(whole_percents(values))
             .map(|(part, share)| format!("{part} {share}%"))
             .collect();
-        out.push_str(&legend(named.iter().map(String::as_str)));
+        out.push_str(&legend(names.iter().map(String::as_str)));
     }
 }
 
-/// The values as whole percents of their sum that add up to 100: those with the largest remainders are rounded up. All zero where the sum is.
+/// The values as whole percentages of their sum, which add up to 100: those with the largest remainders are rounded up. All are 0 if the sum is 0.
 fn whole_percents(values: &[f64]) -> Vec<u32> {
     let sum: f64 = values.iter().sum();
     if !(sum.is_finite() && sum > 0.0) {
@@ -86,10 +86,10 @@ fn whole_percents(values: &[f64]) -> Vec<u32> {
     let exact: Vec<f64> = values.iter().map(|value| 100.0 * value / sum).collect();
     let mut whole: Vec<u32> = exact.iter().map(|share| share.floor() as u32).collect();
     let missing = 100_u32.saturating_sub(whole.iter().sum());
-    let mut places: Vec<usize> = (0..values.len()).collect();
-    places.sort_by(|a, b| exact[*b].fract().total_cmp(&exact[*a].fract()));
-    for place in places.into_iter().take(missing as usize) {
-        whole[place] += 1;
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| exact[*b].fract().total_cmp(&exact[*a].fract()));
+    for index in order.into_iter().take(missing as usize) {
+        whole[index] += 1;
     }
     whole
 }
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_add_up_to_a_hundred_and_none_is_off_by_one(values in prop::collection::vec(0.001f64..1e6, 1..9)) {
+        fn percentages_add_up_to_a_hundred_and_none_is_off_by_one(values in prop::collection::vec(0.001f64..1e6, 1..9)) {
             let sum: f64 = values.iter().sum();
             let whole = whole_percents(&values);
             prop_assert_eq!(whole.iter().sum::<u32>(), 100);

@@ -1,4 +1,4 @@
-//! The table before and after training: for the terminal, for the page, and as CSV.
+//! The table of the evaluations before and after training: for the terminal, for the page, and as CSV.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,43 +11,43 @@ use crate::record::EvalRecord;
 use super::escape::csv;
 use super::run_data::RunData;
 
-/// A Pass@k before and after.
+/// A Pass@k before and after training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// `Pass@1`, `Pass@8, any form`, …
     pub label: String,
-    /// Over the evaluated tasks, before training.
+    /// Estimate over the evaluated tasks before training.
     pub before: Estimate,
-    /// Over the same tasks after it.
+    /// Estimate over the same tasks after training.
     pub after: Estimate,
     /// After − before, paired by task.
     pub gain: Estimate,
 }
 
-/// A run's figures before and after.
+/// A run's figures before and after training.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Comparison {
-    /// One a Pass@k and reading.
+    /// One row for each Pass@k and reading.
     pub rows: Vec<Row>,
-    /// Evaluated tasks.
+    /// Number of evaluated tasks.
     pub tasks: usize,
-    /// Samples a task.
+    /// Samples per task.
     pub samples: usize,
     /// Mean length of a completion in tokens, before and after.
     pub tokens: (f64, f64),
-    /// Share of completions cut off at the limit, before and after.
+    /// Fraction of truncated completions, before and after.
     pub truncated: (f64, f64),
-    /// Samples without a verdict, before and after.
+    /// Number of samples without a verdict, before and after.
     pub masked: (usize, usize),
 }
 
 type ByTask = BTreeMap<String, Counts>;
 
 impl Comparison {
-    /// Of the samples before and after, else of the first and the last evaluation during training. `None` where there are no two.
+    /// The comparison of the samples before and after, else of the first and the last evaluation during training. `None` without two evaluations.
     pub fn of(run: &RunData) -> Option<Self> {
         if !run.before.is_empty() && !run.after.is_empty() {
-            let ks = run.evals.last().map(asked);
+            let ks = run.evals.last().map(ks_of);
             return Some(Self::of_records(&run.before, &run.after, ks));
         }
         let (first, last) = (run.evals.first()?, run.evals.last()?);
@@ -55,7 +55,7 @@ impl Comparison {
             return None;
         }
         Some(Self {
-            rows: rows(&asked(last), "", &first.tasks, &last.tasks),
+            rows: rows(&ks_of(last), "", &first.tasks, &last.tasks),
             tasks: last.tasks.len(),
             samples: last.samples,
             tokens: (first.length_mean, last.length_mean),
@@ -64,7 +64,7 @@ impl Comparison {
         })
     }
 
-    /// Of two sets of samples of the same tasks: Pass@k for each of `ks`, and else for 1 and the samples of a task.
+    /// The comparison of two sets of samples of the same tasks. It has Pass@k for each of `ks`; by default for 1 and the number of samples per task.
     pub fn of_records(before: &[Record], after: &[Record], ks: Option<Vec<usize>>) -> Self {
         let counts =
             |records, reading| -> ByTask { eval::counts(records, reading).into_iter().collect() };
@@ -101,7 +101,7 @@ impl Comparison {
         }
     }
 
-    /// Label, before and after of what is no Pass@k; `without a verdict` only where there is such a sample.
+    /// Label, value before and value after of the other figures; `without a verdict` only if such samples exist.
     pub(super) fn plain(&self) -> Vec<(&'static str, String, String)> {
         let number = |value: f64| format!("{value:.1}");
         let mut plain = vec![
@@ -126,15 +126,15 @@ impl Comparison {
         plain
     }
 
-    /// For the terminal.
+    /// The table for the terminal.
     pub fn text(&self) -> String {
-        let few = self
+        let fewest_tasks = self
             .rows
             .iter()
             .filter(|row| row.gain.interval.is_none())
             .map(|row| row.gain.tasks)
             .min();
-        let heading = match few {
+        let heading = match fewest_tasks {
             Some(_) if self.rows.iter().all(|row| row.gain.interval.is_none()) => "after − before",
             _ => "after − before (95% interval)",
         };
@@ -161,32 +161,32 @@ impl Comparison {
                 .into_iter()
                 .map(|(label, before, after)| [label.to_owned(), before, after, String::new()]),
         );
-        let wide = |column: usize| {
+        let width = |column: usize| {
             lines
                 .iter()
                 .map(|line| line[column].chars().count())
                 .max()
                 .unwrap_or(0)
         };
-        let (label, before, after) = (wide(0), wide(1), wide(2));
+        let (label, before, after) = (width(0), width(1), width(2));
         let mut out = String::new();
         for [a, b, c, d] in &lines {
             let line = format!("{a:<label$}   {b:>before$}   {c:>after$}   {d}");
             let _ = writeln!(out, "  {}", line.trim_end());
         }
-        if let Some(tasks) = few {
+        if let Some(tasks) = fewest_tasks {
             let _ = writeln!(out, "\n  {}, so nothing is concluded", no_interval(tasks));
         }
         out
     }
 }
 
-/// The k of each Pass@k that an evaluation has.
-fn asked(evaluation: &EvalRecord) -> Vec<usize> {
+/// The k of each Pass@k of an evaluation.
+fn ks_of(evaluation: &EvalRecord) -> Vec<usize> {
     evaluation.pass_at.keys().copied().collect()
 }
 
-/// One row a k for which both sides have samples.
+/// One row for each k for which both sides have samples.
 fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
     let pairs: Vec<(Counts, Counts)> = before
         .iter()
@@ -205,7 +205,7 @@ fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row>
         .collect()
 }
 
-/// The table as CSV, shares as numbers of 1; the ends of an interval are empty where there is none.
+/// The table as CSV, with fractions instead of percentages; the ends of a missing interval are empty.
 pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
     let mut out = String::from(
         "run,measure,tasks,samples,before,before_low,before_high,after,after_low,after_high,gain,gain_low,gain_high\n",

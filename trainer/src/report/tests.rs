@@ -19,7 +19,7 @@ use crate::record::{
 };
 use datasets::passk;
 
-/// What a model under training might write to break a page.
+/// A completion that tries to break the page.
 const HOSTILE: &str = "</pre><script src=//evil.example></script>\u{202e}\u{0}\" onload='x'&lt;";
 
 fn lines(path: &Path, records: &[impl Serialize]) {
@@ -30,7 +30,7 @@ fn lines(path: &Path, records: &[impl Serialize]) {
     fs::write(path, text).unwrap();
 }
 
-fn record(task: usize, sample: usize, right: bool) -> Record {
+fn record(task: usize, sample: usize, correct: bool) -> Record {
     let completion = if sample == 1 {
         HOSTILE.to_owned()
     } else {
@@ -45,8 +45,8 @@ fn record(task: usize, sample: usize, right: bool) -> Record {
                 "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(4)
             ),
             completion,
-            reward: Some(f64::from(u8::from(right))),
-            verdict: if right {
+            reward: Some(f64::from(u8::from(correct))),
+            verdict: if correct {
                 Verdict::Correct
             } else {
                 Verdict::Malformed
@@ -56,19 +56,19 @@ fn record(task: usize, sample: usize, right: bool) -> Record {
             logp: -3.5,
             finish: Finish::Stop,
         },
-        any_form: Some(f64::from(u8::from(right || sample == 2))),
+        any_form: Some(f64::from(u8::from(correct || sample == 2))),
     }
 }
 
-fn records(right: usize) -> Vec<Record> {
-    records_of(0..24, right)
+fn records(correct: usize) -> Vec<Record> {
+    records_of(0..24, correct)
 }
 
-/// Four samples of each task, of which `right` of each eight are right.
-fn records_of(tasks: Range<usize>, right: usize) -> Vec<Record> {
+/// Four samples of each task, of which `correct` of each eight are correct.
+fn records_of(tasks: Range<usize>, correct: usize) -> Vec<Record> {
     tasks
         .flat_map(|task| {
-            (0..4).map(move |sample| record(task, sample, (task * 4 + sample) % 8 < right))
+            (0..4).map(move |sample| record(task, sample, (task * 4 + sample) % 8 < correct))
         })
         .collect()
 }
@@ -138,12 +138,12 @@ fn timing(step: usize) -> StepTimings {
     }
 }
 
-/// A run folder as training leaves it.
+/// Writes a run folder like that of a finished run.
 fn run_folder(root: &Path) {
     folder_of(root, &[], &records(1), &records(4));
 }
 
-/// The same, of a recipe with keys set, with these evaluations before and after.
+/// Writes such a folder for a recipe with keys set and with these evaluations before and after.
 fn folder_of(root: &Path, sets: &[&str], before: &[Record], after: &[Record]) {
     fs::create_dir_all(root.join("samples")).unwrap();
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
@@ -177,7 +177,7 @@ fn folder_of(root: &Path, sets: &[&str], before: &[Record], after: &[Record]) {
     lines(&root.join("samples/eval-10.jsonl"), after);
 }
 
-/// Start tags without an end tag, or the other way round.
+/// Start tags without an end tag, and end tags without a start tag.
 fn unbalanced(page: &str) -> Vec<String> {
     const VOID: [&str; 3] = ["meta", "!doctype", "br"];
     let mut open: Vec<&str> = Vec::new();
@@ -205,7 +205,7 @@ fn unbalanced(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_page_is_well_formed_asks_nothing_of_a_network_and_runs_nothing() {
+fn a_page_is_well_formed_and_has_no_requests_and_no_scripts() {
     let folder = tempfile::tempdir().unwrap();
     run_folder(folder.path());
     let page = write(&[RunData::read(folder.path()).unwrap()], folder.path()).unwrap();
@@ -222,14 +222,14 @@ fn a_page_is_well_formed_asks_nothing_of_a_network_and_runs_nothing() {
         "http://",
         "https://",
     ] {
-        let found = text
+        let matches = text
             .match_indices(forbidden)
             .map(|(at, _)| &text[at.saturating_sub(40)..at]);
-        // The completion's own markup is there, as text.
-        let found: Vec<&str> = found
+        // The completion's own markup is on the page as text.
+        let matches: Vec<&str> = matches
             .filter(|before| !before.contains("&lt;script") && !before.contains("&lt;"))
             .collect();
-        assert!(found.is_empty(), "{forbidden}: {found:?}");
+        assert!(matches.is_empty(), "{forbidden}: {matches:?}");
     }
     assert!(
         text.contains("&lt;/pre&gt;&lt;script"),
@@ -239,7 +239,7 @@ fn a_page_is_well_formed_asks_nothing_of_a_network_and_runs_nothing() {
 }
 
 #[test]
-fn a_run_that_was_made_longer_says_so_once_it_is_longer() {
+fn the_heading_names_extensions_after_which_updates_were_made() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     run_folder(root);
@@ -264,17 +264,17 @@ fn a_run_that_was_made_longer_says_so_once_it_is_longer() {
     let (first, second) = (extension(4, 6, true), extension(6, 10, false));
     assert!(
         shown(std::slice::from_ref(&first))
-            .contains("made longer <b>after 4; equals a run of this length from the start</b>")
+            .contains("extended <b>after 4; equals a run of this length from the start</b>")
     );
     assert!(
         shown(&[first, second])
             .contains("<b>after 4 and 6; differs from a run of this length from the start</b>")
     );
-    assert!(!shown(&[extension(10, 20, true)]).contains("made longer"));
+    assert!(!shown(&[extension(10, 20, true)]).contains("extended <b>"));
 }
 
 #[test]
-fn the_page_tells_what_the_samples_say() {
+fn the_page_shows_the_figures_of_the_samples() {
     let folder = tempfile::tempdir().unwrap();
     run_folder(folder.path());
     let run = RunData::read(folder.path()).unwrap();
@@ -288,7 +288,7 @@ fn the_page_tells_what_the_samples_say() {
         labels,
         ["Pass@1", "Pass@4", "Pass@1, any form", "Pass@4, any form"]
     );
-    // One and four of each eight samples.
+    // One and four correct of each eight samples.
     assert_eq!(
         (
             comparison.rows[0].before.mean,
@@ -305,7 +305,7 @@ fn the_page_tells_what_the_samples_say() {
         "The whole interval lies above zero",
         "Gradient norm",
         "Where the time went",
-        "length collapse</b> <span>after update 6, over after update 8",
+        "length collapse</b> <span>after update 6, cleared after update 8",
         "2 tokens long, &lt;b&gt;8&lt;/b&gt; over",
         "Training Pass@k",
         "few-shot-boxed",
@@ -331,7 +331,7 @@ fn without_sample_files_the_evaluations_of_the_run_are_compared() {
 }
 
 #[test]
-fn a_page_calls_no_task_held_out_that_was_trained_on() {
+fn a_page_never_calls_a_trained_on_task_held_out() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     run_folder(root);
@@ -347,7 +347,7 @@ fn a_page_calls_no_task_held_out_that_was_trained_on() {
         let note = serde_json::json!({"version": version, "data_dir": null, "train": 9, "eval": 24, "digest": "", "trained_on": trained_on, "eval_digest": ""});
         fs::write(root.join("data.json"), note.to_string()).unwrap();
     };
-    // What another version counted is not known.
+    // The count of another version is not used.
     note(1, 0);
     let text = page();
     assert!(text.contains("24 tasks") && !held_out.iter().any(|words| text.contains(words)));
@@ -390,7 +390,7 @@ fn the_table_has_each_pass_at_k_that_the_evaluation_has() {
 }
 
 #[test]
-fn a_young_or_killed_run_reads_and_draws() {
+fn a_young_or_killed_run_is_read_and_rendered() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     fs::write(root.join("config.toml"), "not = 'ours'").unwrap();
@@ -410,7 +410,7 @@ fn a_young_or_killed_run_reads_and_draws() {
 }
 
 #[test]
-fn a_damaged_line_is_named() {
+fn the_error_names_a_damaged_line() {
     let folder = tempfile::tempdir().unwrap();
     run_folder(folder.path());
     fs::write(folder.path().join("metrics.jsonl"), "{}\n").unwrap();
@@ -423,7 +423,7 @@ fn a_damaged_line_is_named() {
 }
 
 #[test]
-fn the_numbers_behind_the_page_are_whole_tables() {
+fn the_csv_files_of_the_page_are_complete_tables() {
     let folder = tempfile::tempdir().unwrap();
     run_folder(folder.path());
     write(&[RunData::read(folder.path()).unwrap()], folder.path()).unwrap();
@@ -431,7 +431,7 @@ fn the_numbers_behind_the_page_are_whole_tables() {
         let text = fs::read_to_string(folder.path().join(file)).unwrap();
         let widths: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
         assert_eq!(widths.len(), rows, "{file}");
-        // The names here hold no commas but those of `Pass@1, any form`, which are quoted.
+        // The names here contain no commas, except `Pass@1, any form`, which is quoted.
         let unquoted = text.lines().filter(|line| !line.contains('"'));
         assert!(
             unquoted
@@ -447,7 +447,7 @@ fn the_numbers_behind_the_page_are_whole_tables() {
 }
 
 #[test]
-fn a_quantity_is_drawn_where_a_run_has_it() {
+fn a_quantity_has_a_chart_if_any_run_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let [plain, held] = ["plain", "held"].map(|name| folder.path().join(name));
     run_folder(&plain);
@@ -469,12 +469,12 @@ fn a_quantity_is_drawn_where_a_run_has_it() {
 }
 
 #[test]
-fn one_evaluation_has_one_interval_in_its_log_in_the_table_and_as_csv() {
+fn an_evaluation_has_the_same_interval_in_the_log_the_table_and_the_csv() {
     let folder = tempfile::tempdir().unwrap();
     run_folder(folder.path());
     let run = RunData::read(folder.path()).unwrap();
     let rows = Comparison::of(&run).unwrap().rows;
-    // The log lists the tasks as they were asked, 9 before 10, and the table by their ids.
+    // The log has the tasks in the order of evaluation, 9 before 10, and the table in the order of their ids.
     let logged = run.evals.last().unwrap().pass_at[&1];
     assert_eq!(rows[0].after, logged);
     let interval = logged.interval.unwrap();

@@ -1,4 +1,4 @@
-//! What a run has over another: the difference of their last evaluations, task by task.
+//! The difference between the last evaluations of two runs, task by task.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,14 +12,14 @@ use super::run_data::RunData;
 use super::settings;
 use crate::record::EvalRecord;
 
-/// Two runs, by their places, and what their last evaluations say.
+/// The comparison of two runs, each with its index and its last evaluation.
 pub(super) struct Versus<'a> {
     first: (usize, &'a EvalRecord),
     second: (usize, &'a EvalRecord),
-    /// One a k that both were evaluated for.
+    /// One row for each k for which both were evaluated.
     rows: Vec<Row>,
-    /// Keys of the configuration by which the two were evaluated otherwise.
-    asked_otherwise: Vec<String>,
+    /// Keys that differ and change the evaluation.
+    evaluation_differences: Vec<String>,
 }
 
 struct Row {
@@ -32,11 +32,11 @@ struct Row {
 
 /// Why the figures of two runs are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unlike {
-    /// By its place.
+pub(super) enum Incomparable {
+    /// The index of the run.
     #[error("{} has not been evaluated yet", letter(*.0))]
     NotEvaluated(usize),
-    /// Tasks of either, and of both.
+    /// The numbers of tasks of each run, and of the tasks that both have.
     #[error(
         "they were evaluated on different tasks ({first} and {second}, {both} of them the same), so their figures cannot be compared"
     )]
@@ -45,7 +45,7 @@ pub(super) enum Unlike {
         second: usize,
         both: usize,
     },
-    /// The ids are the same.
+    /// The tasks have the same ids and other contents.
     #[error(
         "their tasks have the same ids but not the same questions and answers, so their figures cannot be compared"
     )]
@@ -53,51 +53,51 @@ pub(super) enum Unlike {
 }
 
 impl<'a> Versus<'a> {
-    fn of(runs: &'a [RunData], first: usize, second: usize) -> Result<Self, Unlike> {
-        let last = |place: usize| {
-            let eval = runs[place].evals.last();
-            eval.ok_or(Unlike::NotEvaluated(place))
+    fn of(runs: &'a [RunData], first: usize, second: usize) -> Result<Self, Incomparable> {
+        let last = |index: usize| {
+            let eval = runs[index].evals.last();
+            eval.ok_or(Incomparable::NotEvaluated(index))
         };
         let (a, b) = (last(first)?, last(second)?);
         let ids = |eval: &EvalRecord| eval.tasks.keys().cloned().collect::<BTreeSet<String>>();
-        let (of_a, of_b) = (ids(a), ids(b));
-        if of_a != of_b {
-            return Err(Unlike::Tasks {
-                first: of_a.len(),
-                second: of_b.len(),
-                both: of_a.intersection(&of_b).count(),
+        let (ids_a, ids_b) = (ids(a), ids(b));
+        if ids_a != ids_b {
+            return Err(Incomparable::Tasks {
+                first: ids_a.len(),
+                second: ids_b.len(),
+                both: ids_a.intersection(&ids_b).count(),
             });
         }
-        let digests = [first, second].map(|place| runs[place].eval_digest.as_ref());
+        let digests = [first, second].map(|index| runs[index].eval_digest.as_ref());
         if let [Some(a), Some(b)] = digests
             && a != b
         {
-            return Err(Unlike::Contents);
+            return Err(Incomparable::Contents);
         }
         let rows = a.pass_at.keys().filter(|k| b.pass_at.contains_key(k));
         Ok(Self {
             first: (first, a),
             second: (second, b),
             rows: rows.filter_map(|k| Row::of(a, b, *k)).collect(),
-            asked_otherwise: settings::asked_otherwise(&runs[first], &runs[second]),
+            evaluation_differences: settings::evaluation_differences(&runs[first], &runs[second]),
         })
     }
 
-    /// The lines of the table, under one that names the two.
+    /// The rows of the table, under a heading line that names the two runs.
     fn html(&self, out: &mut String) {
-        let [(a, of_a), (b, of_b)] = [self.first, self.second];
-        let after = if of_a.step == of_b.step {
-            format!("after {}", count(of_a.step, "update"))
+        let [(a, eval_a), (b, eval_b)] = [self.first, self.second];
+        let after = if eval_a.step == eval_b.step {
+            format!("after {}", count(eval_a.step, "update"))
         } else {
             format!(
                 "{} after {}, {} after {}",
                 letter(a),
-                count(of_a.step, "update"),
+                count(eval_a.step, "update"),
                 letter(b),
-                count(of_b.step, "update")
+                count(eval_b.step, "update")
             )
         };
-        let tasks = count(of_a.tasks.len(), "task");
+        let tasks = count(eval_a.tasks.len(), "task");
         let _ = write!(
             out,
             "<tbody><tr class=\"run\"><th colspan=\"4\" scope=\"rowgroup\">{} − {}<small>{after}, on the same {tasks}</small></th></tr>",
@@ -137,7 +137,7 @@ impl<'a> Versus<'a> {
             )
         } else {
             format!(
-                "These tasks and samples do not tell {a} and {b} apart in Pass@{k}: the interval holds zero."
+                "These tasks and samples show no difference between {a} and {b} in Pass@{k}: the interval contains zero."
             )
         })
     }
@@ -145,23 +145,27 @@ impl<'a> Versus<'a> {
 
 impl Row {
     fn of(a: &EvalRecord, b: &EvalRecord, k: usize) -> Option<Self> {
-        let (of_a, of_b): (Vec<Counts>, Vec<Counts>) = a
+        let (counts_a, counts_b): (Vec<Counts>, Vec<Counts>) = a
             .tasks
             .iter()
             .filter_map(|(task, counts)| Some((*counts, *b.tasks.get(task)?)))
             .unzip();
-        let pairs: Vec<(Counts, Counts)> = of_b.iter().copied().zip(of_a.iter().copied()).collect();
+        let pairs: Vec<(Counts, Counts)> = counts_b
+            .iter()
+            .copied()
+            .zip(counts_a.iter().copied())
+            .collect();
         Some(Self {
             k,
-            first: passk::pass_at(&of_a, k)?,
-            second: passk::pass_at(&of_b, k)?,
+            first: passk::pass_at(&counts_a, k)?,
+            second: passk::pass_at(&counts_b, k)?,
             difference: passk::paired_difference(&pairs, k)?,
         })
     }
 }
 
-/// The first run beside each of the others.
-fn pairs(runs: &[RunData]) -> Vec<(usize, Result<Versus<'_>, Unlike>)> {
+/// The comparisons of the first run with each of the others.
+fn pairs(runs: &[RunData]) -> Vec<(usize, Result<Versus<'_>, Incomparable>)> {
     (1..runs.len())
         .map(|other| (other, Versus::of(runs, 0, other)))
         .collect()
@@ -173,8 +177,8 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
         return;
     }
     out.push_str(
-        "<h2>One run against another</h2><p>The last evaluation of the first run less that of each other, paired by task. \
-         The interval says how the difference would move with other tasks of the kind; what another seed of training would change, it does not say.</p>\n",
+        "<h2>One run against another</h2><p>The last evaluation of the first run minus that of each other run, paired by task. \
+         The interval shows how the difference may change with other tasks of the same kind, but not with another seed of training.</p>\n",
     );
     let pairs = pairs(runs);
     if pairs.iter().any(|(_, pair)| pair.is_ok()) {
@@ -193,20 +197,20 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
                 if let Some(verdict) = versus.verdict() {
                     let _ = write!(out, "<li>{}</li>", html(&verdict));
                 }
-                if !versus.asked_otherwise.is_empty() {
+                if !versus.evaluation_differences.is_empty() {
                     let _ = write!(
                         out,
-                        "<li class=\"warning\">{} and {} were evaluated with different settings ({}), so the difference is not of training alone.</li>",
+                        "<li class=\"warning\">{} and {} were evaluated with different settings ({}), so the difference does not come from training alone.</li>",
                         letter(0),
                         letter(*other),
-                        html(&versus.asked_otherwise.join(", "))
+                        html(&versus.evaluation_differences.join(", "))
                     );
                 }
             }
-            Err(unlike) => {
+            Err(reason) => {
                 let _ = write!(
                     out,
-                    "<li class=\"warning\">No difference of {} and {}: {unlike}.</li>",
+                    "<li class=\"warning\">No difference between {} and {}: {reason}.</li>",
                     letter(0),
                     letter(*other)
                 );
@@ -216,15 +220,15 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     out.push_str("</ul>\n");
 }
 
-/// The differences as CSV, shares as numbers of 1.
+/// The differences as CSV, with fractions instead of percentages.
 pub(super) fn csv_table(runs: &[RunData]) -> String {
     let mut out =
         String::from("first,second,measure,tasks,first_value,second_value,difference,low,high\n");
     for versus in pairs(runs).into_iter().filter_map(|(_, pair)| pair.ok()) {
-        let name = |place: usize| csv(&runs[place].name).into_owned();
+        let name = |index: usize| csv(&runs[index].name).into_owned();
         for row in &versus.rows {
             let interval = row.difference.interval;
-            let end = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
+            let text = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
             let _ = writeln!(
                 out,
                 "{},{},Pass@{},{},{},{},{},{},{}",
@@ -235,8 +239,8 @@ pub(super) fn csv_table(runs: &[RunData]) -> String {
                 row.first.mean,
                 row.second.mean,
                 row.difference.mean,
-                end(interval.map(|interval| interval.low)),
-                end(interval.map(|interval| interval.high))
+                text(interval.map(|interval| interval.low)),
+                text(interval.map(|interval| interval.high))
             );
         }
     }

@@ -1,11 +1,11 @@
-//! What a recipe expects of the verifier's graders, and what the verifier says of them.
+//! Compares the graders' settings that a recipe expects with those that the verifier states.
 
 use verifier_api::{GraderInfo, ServiceInfo};
 
 use super::RewardError;
 use crate::config;
 
-/// Settings of the graders that change verdicts, as a recipe names them; each may be left open.
+/// The settings of the graders that change verdicts, as a recipe names them. `None` accepts any.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Expected {
     math_policy: Option<String>,
@@ -22,10 +22,10 @@ impl Expected {
         }
     }
 
-    /// Compares what is expected of the grader for tasks of a kind with what the verifier says of it; `info` is `None` where it says nothing of itself.
+    /// Compares the expected settings of the grader for tasks of a kind with the stated ones. `info` is `None` if the verifier does not describe itself.
     ///
     /// # Errors
-    /// [`RewardError::Policy`] where it says another, [`RewardError::Unsaid`] where it says none.
+    /// [`RewardError::Policy`] if a stated setting differs, [`RewardError::UnknownPolicy`] if it is not stated.
     pub(super) fn check(
         &self,
         url: &str,
@@ -33,7 +33,7 @@ impl Expected {
         info: Option<&ServiceInfo>,
     ) -> Result<(), RewardError> {
         let grader = info.and_then(|info| info.graders.iter().find(|grader| grader.name == kind));
-        let said = grader.map_or_else(Vec::new, |grader| settings(grader));
+        let stated = grader.map_or_else(Vec::new, |grader| settings(grader));
         let expected = match kind {
             "math" => vec![
                 ("math_policy", &self.math_policy),
@@ -44,7 +44,7 @@ impl Expected {
         };
         for (key, expected) in expected {
             let Some(expected) = expected else { continue };
-            let found = said.iter().find(|(said, _)| *said == key);
+            let found = stated.iter().find(|(stated, _)| *stated == key);
             match found {
                 Some((_, found)) if found == expected => {}
                 Some((_, found)) => {
@@ -57,7 +57,7 @@ impl Expected {
                     });
                 }
                 None => {
-                    return Err(RewardError::Unsaid {
+                    return Err(RewardError::UnknownPolicy {
                         url: url.to_owned(),
                         what: what(key),
                         key,
@@ -70,7 +70,7 @@ impl Expected {
     }
 }
 
-/// What a grader's `policy` says, by the recipe's keys: `boxed, standard` of math, `program` of code.
+/// The settings in a grader's `policy`, by the recipe's keys: mathematics has `boxed, standard`, code has `program`.
 fn settings(grader: &GraderInfo) -> Vec<(&'static str, &str)> {
     let Some(policy) = grader.policy.as_deref() else {
         return Vec::new();
@@ -86,13 +86,13 @@ fn settings(grader: &GraderInfo) -> Vec<(&'static str, &str)> {
 
 fn what(key: &str) -> &'static str {
     match key {
-        "math_policy" => "which answers it takes for the same",
+        "math_policy" => "which answers it counts as the same",
         "math_extraction" => "where it looks for an answer",
         _ => "how it finds the program",
     }
 }
 
-/// The verifier's own option for a key of `[verifier]`.
+/// The option of `rapid-verifier serve` for a key of `[verifier]`.
 pub(super) fn flag(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }

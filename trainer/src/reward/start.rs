@@ -1,4 +1,4 @@
-//! Before training: is the verifier there, does it have the tasks, can its graders judge them?
+//! Checks before training: whether the verifier answers, has the tasks, and can judge them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -14,22 +14,27 @@ use verifier_api::{ClientError, GraderInfo, GraderState, ServiceInfo, Verdict};
 use super::{JudgeRequest, Judged, RewardClient, RewardError, status};
 use crate::stderr::say;
 
-/// A verifier that was started a moment before may not listen yet, and what stands before it may not have found it.
+/// A verifier that was just started may not listen yet, and a proxy in front of it may not see it yet.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long it is waited for without a word.
+/// How long to wait for the verifier before saying so.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Tasks of a kind that are tried before it counts as one that the verifier cannot judge.
+/// Tasks of a kind that are tried before the kind counts as one that the verifier cannot judge.
 const PROBES: usize = 8;
 
 impl RewardClient {
-    /// Makes sure that the graders that the data set's tasks need judge as the recipe expects, waits until they are ready, finds out how much a request may hold and whether the tasks can be sent by id, and has a task of each
-    /// kind judged. `name` is the data set as the recipe names it: the tasks of a file of one's own always travel whole.
+    /// Prepares the client for a data set:
     ///
-    /// Returns what the verifier says of those graders.
+    /// - makes sure that the graders that its tasks need judge as the recipe expects, and waits until they are ready;
+    /// - lowers the size of a batch to what the verifier accepts;
+    /// - decides whether tasks are sent by id. `name` is the data set as the recipe names it: the tasks of the user's own file are always sent inline;
+    /// - has a task of each kind judged.
+    ///
+    /// Returns the verifier's description of those graders.
     ///
     /// # Errors
-    /// [`RewardError`]: nobody answers, a grader judges otherwise than the recipe expects, a grader is permanently unavailable, or of a kind of task not one of several has a verdict.
+    /// [`RewardError`]: the verifier does not answer, a grader judges differently than the recipe expects, a grader is permanently unavailable, or none of several
+    /// tasks of a kind gets a verdict.
     pub async fn start(
         &self,
         name: &str,
@@ -38,7 +43,7 @@ impl RewardClient {
         let mut kinds: BTreeMap<&'static str, Vec<&Task>> = BTreeMap::new();
         let mut ids = HashSet::new();
         for task in dataset.train.iter().chain(&dataset.eval) {
-            // In an undivided file each task is there twice.
+            // Without splits, a file's tasks are both in `train` and in `eval`.
             if ids.insert(task.id.as_str()) {
                 kinds.entry(task.spec.kind()).or_default().push(task);
             }
@@ -51,10 +56,10 @@ impl RewardClient {
         for kind in kinds.keys() {
             self.until_ready(kind, &graders).await?;
         }
-        // A grader that was being prepared says more of itself now.
+        // A grader that was being prepared describes itself in more detail now.
         let info = self.info().await?;
         if let Some(info) = &info {
-            self.fit(info);
+            self.limit_batch(info);
         }
         let own = Path::new(name)
             .extension()
@@ -74,20 +79,20 @@ impl RewardClient {
         self.known(patiently(|| client.info()).await)
     }
 
-    /// Lowers the size of a batch to what the verifier takes.
-    fn fit(&self, info: &ServiceInfo) {
+    /// Lowers the size of a batch to what the verifier accepts.
+    fn limit_batch(&self, info: &ServiceInfo) {
         let most = info.limits.items.min(info.limits.queue).max(1);
         let batch = self.inner.batch.fetch_min(most, Ordering::Relaxed);
         if batch > most {
             tracing::warn!(
-                "`verifier.batch` is {most} instead of {batch}: the verifier at {} takes no more completions in one request",
+                "`verifier.batch` is {most} instead of {batch}: the verifier at {} accepts no more completions in one request",
                 self.url()
             );
         }
     }
 
-    /// Whether the verifier has the data set, and not another one of the same name. Where this one was cut, that cannot be seen here: then each task's digest tells, when
-    /// it is sent.
+    /// Whether the verifier has this data set, and not another of the same name. If only a part of the data set is used here, the digests of the two cannot be compared;
+    /// then the verifier compares the digest of each task that it gets.
     async fn has(&self, dataset: &Dataset) -> Result<bool, RewardError> {
         let (client, name) = (&self.inner.client, &dataset.name);
         let Some(sets) = self.known(patiently(|| client.datasets()).await)? else {
@@ -107,7 +112,7 @@ impl RewardClient {
         let whole = (info.train, info.eval) == (dataset.train.len(), dataset.eval.len());
         if whole && info.digest != dataset.digest().to_string() {
             tracing::warn!(
-                "the verifier at {} has other tasks in its data set {name}; those that are here count, and are sent along with their completions. Was it meant to be started with the same --data-dir?",
+                "the verifier at {} has other tasks in its data set {name}; the tasks of this machine are used, and are sent along with their completions. Should it be started with the same --data-dir?",
                 self.url()
             );
             return Ok(false);
@@ -115,7 +120,7 @@ impl RewardClient {
         Ok(true)
     }
 
-    /// What the verifier says of itself, or `None`: another implementation of the contract may not.
+    /// A verifier's description of itself. `None` if it has none, as another implementation of the contract may.
     fn known<T>(&self, answer: Result<T, ClientError>) -> Result<Option<T>, RewardError> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
@@ -128,12 +133,12 @@ impl RewardClient {
 
     async fn reach(&self) -> Result<Vec<GraderInfo>, RewardError> {
         let client = &self.inner.client;
-        let mut asked = pin!(patiently(|| client.ready()));
-        let answer = match timeout(SILENCE, &mut asked).await {
+        let mut ready = pin!(patiently(|| client.ready()));
+        let answer = match timeout(SILENCE, &mut ready).await {
             Ok(answer) => answer,
             Err(_) => {
                 say(&format!("waiting for the verifier at {}", self.url()));
-                asked.await
+                ready.await
             }
         };
         match answer {
@@ -187,7 +192,7 @@ impl RewardClient {
         }
     }
 
-    /// Has the first task judged and, where there is no verdict on it, others, since it may be the task that is broken. Which verdict does not matter.
+    /// Has the first task judged. If it gets no verdict, others are tried, since the task itself may be broken. Any verdict will do.
     async fn probe(&self, kind: &'static str, tasks: &[&Task]) -> Result<(), RewardError> {
         let started = Instant::now();
         let trials: Vec<JudgeRequest> = spread(tasks).map(|task| trial(kind, task)).collect();
@@ -198,14 +203,14 @@ impl RewardClient {
         let Some(reason) = judged.first().and_then(unjudged) else {
             return Ok(());
         };
-        // Where patience has ended, others would only take as long.
+        // If the patience has ended, others would take as long.
         let patience = self.inner.patience;
-        let patient = patience.is_zero() || started.elapsed() < patience;
-        let others: &[JudgeRequest] = if patient { others } else { &[] };
+        let time_left = patience.is_zero() || started.elapsed() < patience;
+        let others: &[JudgeRequest] = if time_left { others } else { &[] };
         let judged = self.judge(others.to_vec()).await?;
         if judged.iter().any(|judged| unjudged(judged).is_none()) {
             tracing::warn!(
-                "the verifier at {} cannot judge the task {}, though others of its kind ({reason}); samples of such a task are masked. Correct it, or leave it out",
+                "the verifier at {} cannot judge the task {} ({reason}), but can judge others of its kind; samples of such a task are masked. Correct it, or leave it out",
                 self.url(),
                 first.task.id
             );
@@ -221,14 +226,14 @@ impl RewardClient {
     }
 }
 
-/// Asks until there is an answer, for a while.
-async fn patiently<T, F>(question: impl Fn() -> F) -> Result<T, ClientError>
+/// Repeats a request until it is answered, for up to [`CONNECT_PATIENCE`].
+async fn patiently<T, F>(request: impl Fn() -> F) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, ClientError>>,
 {
     let started = Instant::now();
     loop {
-        match question().await {
+        match request().await {
             Err(error) if error.retryable() && started.elapsed() < CONNECT_PATIENCE => {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -237,18 +242,18 @@ where
     }
 }
 
-/// Up to [`PROBES`] of `tasks`, the first and others at equal distances.
+/// Up to [`PROBES`] of `tasks`, at equal distances from the first on.
 fn spread<'a>(tasks: &[&'a Task]) -> impl Iterator<Item = &'a Task> {
     let step = tasks.len().div_ceil(PROBES).max(1);
     tasks.iter().copied().step_by(step)
 }
 
-/// A completion that gets a verdict wherever there can be one.
+/// A completion that gets a verdict from any working grader.
 fn trial(kind: &str, task: &Task) -> JudgeRequest {
     let completion = match kind {
         "math" => "\\boxed{0}",
         "code" => "```python\npass\n```",
-        // Goes to Lean, which reads the task's header and statement.
+        // This goes to Lean, which reads the task's header and statement.
         _ => "trivial",
     };
     JudgeRequest {
@@ -258,7 +263,7 @@ fn trial(kind: &str, task: &Task) -> JudgeRequest {
     }
 }
 
-/// Why there is no verdict; `None` where there is one.
+/// The reason why there is no verdict; `None` if there is one.
 fn unjudged(judged: &Judged) -> Option<String> {
     if judged.verdict != Verdict::Unavailable {
         return None;

@@ -1,4 +1,4 @@
-//! What a verdict is worth in training: a weighted sum of terms, each of which is logged by itself.
+//! The reward of training: a weighted sum of terms, each of which is logged separately.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::config;
 pub struct Terms {
     /// The verifier's reward.
     correct: f64,
-    /// The share of its tests that a program passes, which is 1 for a right one only.
+    /// The share of its tests that a program passes, which is 1 only for a correct program.
     share: f64,
-    /// 1 where there is an answer in the form that was asked for.
+    /// 1 if there is an answer in the required form, else 0.
     format: f64,
-    /// The completion's length, as a share of the most that it may have.
+    /// The completion's length, as a share of the maximum length.
     length: f64,
-    /// From 0 to −1 over the last tokens (DAPO, Yu et al. 2025, Eq. 13).
+    /// Falls from 0 to −1 over the last tokens before the maximum length (DAPO, Yu et al. 2025, Eq. 13).
     overlong: f64,
 }
 
 impl Terms {
-    /// Those of a completion of `tokens` tokens, of at most `max_tokens`; `None` where it has no verdict.
+    /// The terms of a completion of `tokens` tokens, of at most `max_tokens`; `None` if it has no verdict.
     #[must_use]
     pub fn of(
         judged: &Judged,
@@ -34,7 +34,7 @@ impl Terms {
         let correct = judged.reward?;
         let share = match (judged.verdict, judged.passed, judged.total) {
             (Verdict::Correct, ..) => correct,
-            // A program that stops behind its last test has passed them all and is wrong all the same.
+            // A program that stops after its last test has passed them all, and is wrong all the same.
             (_, Some(passed), Some(total)) if total > 0 => {
                 f64::from(passed.min(total - 1)) / f64::from(total)
             }
@@ -50,7 +50,7 @@ impl Terms {
         })
     }
 
-    /// Name, value and weight of each, as in a recipe.
+    /// The name in a recipe, the value and the weight of each term.
     fn weighted(self, settings: &config::Reward) -> [(&'static str, f64, f64); 5] {
         [
             ("correct", self.correct, settings.correct),
@@ -66,14 +66,14 @@ impl Terms {
     pub fn sum(self, settings: &config::Reward) -> f64 {
         self.weighted(settings)
             .iter()
-            // A term without weight is no term, whatever it is worth.
+            // A term of weight 0 does not count, whatever its value.
             .filter(|(_, _, weight)| *weight != 0.0)
             .map(|(_, value, weight)| value * weight)
             .sum()
     }
 }
 
-/// The mean of each term that has a weight; nothing where the reward is the verifier's alone.
+/// The mean of each term that has a weight. Empty if the reward is only the verifier's.
 #[must_use]
 pub fn means(terms: &[Terms], settings: &config::Reward) -> BTreeMap<String, f64> {
     let mut means = BTreeMap::new();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_tests_is_one_for_a_right_program_only() {
+    fn the_share_of_tests_is_one_only_for_a_correct_program() {
         let settings = config::Reward {
             correct: 0.0,
             share: 1.0,
@@ -138,7 +138,7 @@ mod tests {
             (Verdict::Correct, Some((4, 4)), 1.0),
             (Verdict::Incorrect, Some((3, 4)), 0.75),
             (Verdict::Timeout, Some((1, 4)), 0.25),
-            // It stopped behind its last test.
+            // It stopped after its last test.
             (Verdict::Incorrect, Some((4, 4)), 0.75),
             (Verdict::Incorrect, Some((0, 4)), 0.0),
             (Verdict::Incorrect, None, 0.0),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn nearly_too_long_is_punished_in_proportion() {
+    fn completions_near_the_limit_lose_reward_in_proportion() {
         let settings = config::Reward {
             overlong: 1.0,
             ..settings()
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_term_with_a_weight_is_logged_by_itself() {
+    fn each_term_with_a_weight_is_logged_separately() {
         let settings = config::Reward {
             format: 0.1,
             length: -0.5,

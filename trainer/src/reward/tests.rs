@@ -5,9 +5,9 @@ use serde_json::json;
 use verifier_api::TaskRef;
 
 use super::*;
-use crate::scripted::{Answer, MOST_ITEMS, Scripted, dataset, judgement, verifier_settings};
+use crate::scripted::{Answer, MAX_ITEMS, Scripted, dataset, judgement, verifier_settings};
 
-fn asks(completions: &[&str]) -> Vec<JudgeRequest> {
+fn judge_requests(completions: &[&str]) -> Vec<JudgeRequest> {
     let task = Arc::new(dataset(1, 0).train[0].clone());
     completions
         .iter()
@@ -28,8 +28,8 @@ fn rewards(judged: &[Judged]) -> Vec<Option<f64>> {
 }
 
 #[tokio::test]
-async fn verdicts_come_back_in_order_in_batches_with_a_bound_on_those_in_flight() {
-    let server = Scripted::of_letter_b().await;
+async fn verdicts_are_in_order_and_batches_in_flight_are_bounded() {
+    let server = Scripted::accepting_b().await;
     let completions: Vec<String> = (0..40)
         .map(|i| {
             if i % 3 == 0 {
@@ -40,30 +40,33 @@ async fn verdicts_come_back_in_order_in_batches_with_a_bound_on_those_in_flight(
         })
         .collect();
     let completions: Vec<&str> = completions.iter().map(String::as_str).collect();
-    let judged = client(&server, 5).judge(asks(&completions)).await.unwrap();
+    let judged = client(&server, 5)
+        .judge(judge_requests(&completions))
+        .await
+        .unwrap();
     let expected: Vec<_> = (0..40)
         .map(|i| Some(if i % 3 == 0 { 1.0 } else { 0.0 }))
         .collect();
     assert_eq!(rewards(&judged), expected);
     assert_eq!(server.requests(), 10, "40 completions in batches of 4");
     assert!(
-        server.most_at_once() <= 2,
+        server.max_at_once() <= 2,
         "{} at once",
-        server.most_at_once()
+        server.max_at_once()
     );
 }
 
 #[tokio::test]
-async fn a_full_queue_a_fault_and_a_broken_connection_cost_no_reward() {
+async fn a_full_queue_a_server_error_and_a_broken_connection_cost_no_reward() {
     let server = Scripted::serve(|number, items| match number {
         0 => Answer::Status(429, "retry-after: 0\r\n"),
         1 => Answer::Status(503, ""),
         2 => Answer::Broken,
-        _ => Answer::of_letter_b(&items),
+        _ => Answer::accepting_b(&items),
     })
     .await;
     let judged = client(&server, 30)
-        .judge(asks(&["b", "c", "b"]))
+        .judge(judge_requests(&["b", "c", "b"]))
         .await
         .unwrap();
     assert_eq!(rewards(&judged), [Some(1.0), Some(0.0), Some(1.0)]);
@@ -71,29 +74,32 @@ async fn a_full_queue_a_fault_and_a_broken_connection_cost_no_reward() {
 }
 
 #[tokio::test]
-async fn the_server_is_left_alone_for_as_long_as_it_asks() {
+async fn the_client_waits_as_long_as_retry_after_says() {
     let server = Scripted::serve(|number, items| {
         if number == 0 {
             Answer::Status(429, "retry-after: 1\r\n")
         } else {
-            Answer::of_letter_b(&items)
+            Answer::accepting_b(&items)
         }
     })
     .await;
     let started = Instant::now();
-    client(&server, 30).judge(asks(&["b"])).await.unwrap();
+    client(&server, 30)
+        .judge(judge_requests(&["b"]))
+        .await
+        .unwrap();
     assert!(started.elapsed() >= Duration::from_secs(1));
 }
 
 #[tokio::test]
-async fn an_unavailable_verdict_is_asked_again_and_the_others_are_kept() {
+async fn only_unavailable_verdicts_are_requested_again() {
     let server = Scripted::serve(|number, items| {
         let unavailable = |id: &str| json!({"id": id, "reward": null, "verdict": "unavailable", "detail": {"reason": "busy"}, "retryable": true, "key": "", "cached": false, "deterministic": false, "elapsed_ms": 0.0});
         Answer::Results(items.iter().map(|item| if number == 0 && item.completion == "b2" { unavailable(&item.id) } else { judgement(&item.id, true) }).collect())
     })
     .await;
     let judged = client(&server, 30)
-        .judge(asks(&["b1", "b2", "b3"]))
+        .judge(judge_requests(&["b1", "b2", "b3"]))
         .await
         .unwrap();
     assert_eq!(rewards(&judged), [Some(1.0); 3]);
@@ -101,16 +107,22 @@ async fn an_unavailable_verdict_is_asked_again_and_the_others_are_kept() {
 }
 
 #[tokio::test]
-async fn what_stays_unavailable_is_masked_after_the_patience_and_never_zero() {
+async fn after_the_patience_a_sample_is_masked_and_its_reward_is_not_zero() {
     let server = Scripted::serve(|_, _| Answer::Status(503, "")).await;
-    let judged = client(&server, 1).judge(asks(&["b", "c"])).await.unwrap();
+    let judged = client(&server, 1)
+        .judge(judge_requests(&["b", "c"]))
+        .await
+        .unwrap();
     assert_eq!(rewards(&judged), [None, None]);
     assert_eq!(judged[0].verdict, Verdict::Unavailable);
     assert!(judged[0].detail["reason"].as_str().unwrap().contains("503"));
 
-    let gone = client(&server, 1);
+    let disconnected = client(&server, 1);
     drop(server);
-    assert_eq!(rewards(&gone.judge(asks(&["b"])).await.unwrap()), [None]);
+    assert_eq!(
+        rewards(&disconnected.judge(judge_requests(&["b"])).await.unwrap()),
+        [None]
+    );
 }
 
 #[tokio::test]
@@ -119,12 +131,12 @@ async fn a_request_that_is_too_large_is_halved() {
         if items.len() > 1 {
             Answer::Status(413, "")
         } else {
-            Answer::of_letter_b(&items)
+            Answer::accepting_b(&items)
         }
     })
     .await;
     let judged = client(&server, 5)
-        .judge(asks(&["b", "c", "b", "c"]))
+        .judge(judge_requests(&["b", "c", "b", "c"]))
         .await
         .unwrap();
     assert_eq!(
@@ -134,26 +146,26 @@ async fn a_request_that_is_too_large_is_halved() {
 }
 
 #[tokio::test]
-async fn a_named_task_says_which_one_is_meant_and_goes_whole_where_the_servers_is_another() {
-    let own = asks(&["b"])[0].task.spec.digest().to_string();
+async fn a_named_task_has_its_digest_and_is_sent_inline_if_the_servers_task_differs() {
+    let own = judge_requests(&["b"])[0].task.spec.digest().to_string();
     let server = Scripted::serve(move |_, items| {
         if items[0].completion == "b" {
             assert_eq!(items[0].task_digest.as_deref(), Some(own.as_str()));
-            return Answer::of_letter_b(&items);
+            return Answer::accepting_b(&items);
         }
-        // From here on, its task is another.
+        // For the second completion, the server's task is another.
         match &items[0].task {
             TaskRef::Named(_) => Answer::Status(422, ""),
             TaskRef::Inline(_) => {
                 assert_eq!(items[0].task_digest, None);
-                Answer::of_letter_b(&items)
+                Answer::accepting_b(&items)
             }
         }
     })
     .await;
     let client = client(&server, 5);
     for (completion, reward) in [("b", 1.0), ("c", 0.0)] {
-        let judged = client.judge(asks(&[completion])).await.unwrap();
+        let judged = client.judge(judge_requests(&[completion])).await.unwrap();
         assert_eq!(rewards(&judged), [Some(reward)]);
     }
     assert_eq!(server.requests(), 3);
@@ -163,7 +175,7 @@ async fn a_named_task_says_which_one_is_meant_and_goes_whole_where_the_servers_i
 async fn a_task_that_is_too_large_for_any_request_is_named() {
     let server = Scripted::serve(|_, _| Answer::Status(413, "")).await;
     let error = client(&server, 5)
-        .judge(asks(&["b", "c"]))
+        .judge(judge_requests(&["b", "c"]))
         .await
         .unwrap_err();
     let error = error.to_string();
@@ -174,9 +186,9 @@ async fn a_task_that_is_too_large_for_any_request_is_named() {
 }
 
 #[tokio::test]
-async fn tasks_that_the_server_does_not_know_are_sent_whole() {
+async fn tasks_that_the_server_does_not_know_are_sent_inline() {
     let inline = Arc::new(AtomicUsize::new(0));
-    let seen = inline.clone();
+    let counter = inline.clone();
     let server = Scripted::serve(move |_, items| {
         if items
             .iter()
@@ -184,30 +196,37 @@ async fn tasks_that_the_server_does_not_know_are_sent_whole() {
         {
             return Answer::Status(422, "");
         }
-        seen.fetch_add(items.len(), Ordering::SeqCst);
-        Answer::of_letter_b(&items)
+        counter.fetch_add(items.len(), Ordering::SeqCst);
+        Answer::accepting_b(&items)
     })
     .await;
-    let judged = client(&server, 5).judge(asks(&["b", "c"])).await.unwrap();
+    let judged = client(&server, 5)
+        .judge(judge_requests(&["b", "c"]))
+        .await
+        .unwrap();
     assert_eq!(rewards(&judged), [Some(1.0), Some(0.0)]);
     assert_eq!(inline.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
-async fn a_refusal_that_no_waiting_mends_is_an_error_at_once() {
+async fn a_missing_token_is_an_error_at_once() {
     let server = Scripted::serve(|_, _| Answer::Status(401, "")).await;
     let settings = config::Verifier {
         token_env: "RAPID_TEST_TOKEN_THAT_NOBODY_SETS".into(),
         ..verifier_settings(&server.url, 600)
     };
     let client = RewardClient::new(&settings).unwrap();
-    let error = client.judge(asks(&["b"])).await.unwrap_err().to_string();
-    for named in [
+    let error = client
+        .judge(judge_requests(&["b"]))
+        .await
+        .unwrap_err()
+        .to_string();
+    for part in [
         client.url(),
-        "the environment variable RAPID_TEST_TOKEN_THAT_NOBODY_SETS holds none",
+        "the environment variable RAPID_TEST_TOKEN_THAT_NOBODY_SETS holds no token",
         "`verifier.token_env`",
     ] {
-        assert!(error.contains(named), "{error}");
+        assert!(error.contains(part), "{error}");
     }
     assert_eq!(server.requests(), 1);
 }
@@ -215,7 +234,7 @@ async fn a_refusal_that_no_waiting_mends_is_an_error_at_once() {
 #[tokio::test]
 async fn training_does_not_start_on_a_grader_that_will_never_judge() {
     let server = Scripted::serve_at("127.0.0.1:0", "unavailable", |_, items| {
-        Answer::of_letter_b(&items)
+        Answer::accepting_b(&items)
     })
     .await;
     let error = client(&server, 5)
@@ -233,7 +252,7 @@ async fn training_does_not_start_on_a_grader_that_will_never_judge() {
         Answer::Results(items.iter().map(|item| refused(&item.id)).collect())
     })
     .await;
-    for (dataset, said) in [
+    for (dataset, reason) in [
         (dataset(1, 0), "toy/train/0 got no verdict (no sandbox)"),
         (
             dataset(1, 1),
@@ -250,19 +269,19 @@ async fn training_does_not_start_on_a_grader_that_will_never_judge() {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains(&format!("cannot judge math tasks: {said}")),
+            error.contains(&format!("cannot judge math tasks: {reason}")),
             "{error}"
         );
     }
 }
 
-/// The judgement of an item of which there will never be one.
+/// The judgement of an item that will never get a verdict.
 fn refused(id: &str) -> serde_json::Value {
     json!({"id": id, "reward": null, "verdict": "unavailable", "detail": {"reason": "no sandbox."}, "retryable": false, "key": "", "cached": false, "deterministic": false, "elapsed_ms": 0.0})
 }
 
 #[tokio::test]
-async fn a_broken_first_task_stops_no_run() {
+async fn a_broken_first_task_does_not_stop_a_run() {
     let server = Scripted::serve(|_, items| {
         let judged = items.iter().map(|item| match &item.task {
             TaskRef::Named(id) if id == "toy/train/0" => refused(&item.id),
@@ -273,20 +292,20 @@ async fn a_broken_first_task_stops_no_run() {
     .await;
     let client = client(&server, 5);
     client.start("toy", &dataset(90, 10)).await.unwrap();
-    // The first by itself, and seven others in requests of four at most.
+    // One request for the first task, and two for seven others in batches of four.
     assert_eq!(server.requests(), 3);
-    let alone = client.start("toy", &dataset(1, 0)).await.unwrap_err();
-    assert!(alone.to_string().contains("correct the tasks"), "{alone}");
+    let error = client.start("toy", &dataset(1, 0)).await.unwrap_err();
+    assert!(error.to_string().contains("correct the tasks"), "{error}");
 }
 
 #[tokio::test]
 async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
-    let said = |policy: &str| json!([{"name": "math", "version": "math-10", "state": "ready", "policy": policy}]);
-    let unsaid = json!([{"name": "math", "version": "math-10", "state": "ready"}]);
+    let stated = |policy: &str| json!([{"name": "math", "version": "math-10", "state": "ready", "policy": policy}]);
+    let unstated = json!([{"name": "math", "version": "math-10", "state": "ready"}]);
     let server = |graders| Scripted::with_graders(graders);
-    let standard = server(said("boxed, standard")).await;
-    let lenient = server(said("any, lenient")).await;
-    let (older, other) = (server(unsaid).await, server(json!([])).await);
+    let standard = server(stated("boxed, standard")).await;
+    let lenient = server(stated("any, lenient")).await;
+    let (older, other) = (server(unstated).await, server(json!([])).await);
     let policy = ("math_policy", "standard");
     let extraction = ("math_extraction", "boxed");
     let code = ("code_extraction", "program");
@@ -295,7 +314,7 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
         (&standard, &[policy, extraction][..], None),
         (&lenient, unset, None),
         (&older, unset, None),
-        // There are no programs to find in the data set.
+        // The data set has no code tasks.
         (&lenient, &[code], None),
         (
             &lenient,
@@ -314,7 +333,7 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
         (
             &older,
             &[policy],
-            Some("does not say which answers it takes for the same"),
+            Some("does not say which answers it counts as the same"),
         ),
         (
             &other,
@@ -337,7 +356,7 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
                     error.contains(words) && error.contains(&server.url),
                     "{error}"
                 );
-                // Nothing was judged before.
+                // The refusal comes before the first request to judge.
                 assert_eq!(server.requests(), before);
             }
             (started, _) => panic!("{expected:?}: {started:?}"),
@@ -346,7 +365,7 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
 }
 
 #[tokio::test]
-async fn a_verifier_that_does_not_say_how_it_finds_programs_is_refused_where_that_is_expected() {
+async fn a_verifier_that_does_not_state_an_expected_setting_is_refused() {
     let code = |policy: Option<&str>| {
         json!([
             {"name": "code", "version": "code-10", "state": "ready", "policy": policy},
@@ -371,7 +390,7 @@ async fn a_verifier_that_does_not_say_how_it_finds_programs_is_refused_where_tha
         (
             None,
             Some(
-                "does not say how it finds the program, and the recipe expects `program`; update it (`rapid-verifier serve --code-extraction program` then starts it so), or remove verifier.code_extraction",
+                "does not say how it finds the program, and the recipe expects `program`; update it and start it with `rapid-verifier serve --code-extraction program`, or remove verifier.code_extraction",
             ),
         ),
     ] {
@@ -381,8 +400,8 @@ async fn a_verifier_that_does_not_say_how_it_finds_programs_is_refused_where_tha
         let client = RewardClient::new(&settings).unwrap();
         match (client.start("toy", &programs).await, refused) {
             (Ok(graders), None) => {
-                let named: Vec<&str> = graders.iter().map(|grader| grader.name.as_str()).collect();
-                assert_eq!(named, ["code"]);
+                let names: Vec<&str> = graders.iter().map(|grader| grader.name.as_str()).collect();
+                assert_eq!(names, ["code"]);
             }
             (Err(error), Some(words)) => {
                 let error = error.to_string();
@@ -399,13 +418,13 @@ fn expect(settings: &mut config::Verifier, expected: &[(&str, &str)]) {
             "math_policy" => &mut settings.math_policy,
             "math_extraction" => &mut settings.math_extraction,
             "code_extraction" => &mut settings.code_extraction,
-            other => panic!("{other} is no expectation"),
+            other => panic!("{other} cannot be expected"),
         };
         *field = Some((*value).to_owned());
     }
 }
 
-/// A function that gives back what it gets.
+/// The task of the identity function.
 fn function() -> CodeTask {
     CodeTask {
         entry_point: "f".into(),
@@ -424,9 +443,9 @@ fn function() -> CodeTask {
 }
 
 #[tokio::test]
-async fn a_batch_is_no_larger_than_the_verifier_takes() {
-    let server = Scripted::of_letter_b().await;
-    for (configured, batch) in [(10, 10), (MOST_ITEMS, MOST_ITEMS), (1_000, MOST_ITEMS)] {
+async fn a_batch_is_no_larger_than_the_verifier_accepts() {
+    let server = Scripted::accepting_b().await;
+    for (configured, batch) in [(10, 10), (MAX_ITEMS, MAX_ITEMS), (1_000, MAX_ITEMS)] {
         let settings = config::Verifier {
             batch: configured,
             ..verifier_settings(&server.url, 5)
@@ -439,8 +458,8 @@ async fn a_batch_is_no_larger_than_the_verifier_takes() {
 }
 
 #[tokio::test]
-async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise() {
-    // The server's digest is that of a toy with one task to train on and one held out.
+async fn tasks_are_sent_by_id_only_to_a_server_that_has_their_data_set() {
+    // The server has the digest of the toy data set with one training task and one held-out task.
     let changed = {
         let mut changed = dataset(1, 1);
         changed.eval[0].spec = TaskSpec::Math(MathTask { answer: "c".into() });
@@ -455,7 +474,7 @@ async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise(
         ("toy.jsonl", dataset(1, 1), false),
         ("TOY.JSONL", dataset(1, 1), false),
         ("toy", changed, false),
-        // One of which a part is here: each of its tasks says which one it is.
+        // A part of the server's data set: the server compares the digest of each task.
         ("toy", dataset(1, 0), true),
         ("other", other, false),
     ] {
@@ -465,20 +484,20 @@ async fn tasks_go_by_id_to_a_server_that_has_their_data_set_and_whole_otherwise(
                     .iter()
                     .all(|item| matches!(item.task, TaskRef::Named(_)) == by_id)
             );
-            Answer::of_letter_b(&items)
+            Answer::accepting_b(&items)
         })
         .await;
         let client = client(&server, 5);
         client.start(name, &dataset).await.unwrap();
         assert_eq!(
-            rewards(&client.judge(asks(&["b"])).await.unwrap()),
+            rewards(&client.judge(judge_requests(&["b"])).await.unwrap()),
             [Some(1.0)]
         );
     }
 }
 
 #[test]
-fn a_code_task_travels_whole_with_all_that_decides() {
+fn an_inline_code_task_has_everything_that_decides_its_verdicts() {
     let code = CodeTask {
         entry_point: "f".into(),
         prefix: Some("def f(n):\n".into()),
@@ -499,7 +518,7 @@ fn a_code_task_travels_whole_with_all_that_decides() {
         atol: 1e-6,
         compare: Compare::Root,
     };
-    let ask = JudgeRequest {
+    let request = JudgeRequest {
         task: Arc::new(Task {
             id: "mine/1".into(),
             question: "q".into(),
@@ -508,9 +527,9 @@ fn a_code_task_travels_whole_with_all_that_decides() {
         prompt: "q".into(),
         completion: "c".into(),
     };
-    let whole = wire::item(0, &ask, None, false);
+    let item = wire::item(0, &request, None, false);
     assert_eq!(
-        serde_json::to_value(&whole).unwrap(),
+        serde_json::to_value(&item).unwrap(),
         json!({"id": "0", "prompt": "q", "completion": "c", "task": {
             "kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuple": [1]}]}, {"args": [], "expected": null}], "asserts": ["assert f(1) == 1"],
             "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1e-6, "compare": "root"
@@ -519,24 +538,24 @@ fn a_code_task_travels_whole_with_all_that_decides() {
 }
 
 #[tokio::test]
-async fn a_task_that_the_verifier_finds_fault_with_is_named() {
+async fn a_task_that_the_verifier_rejects_is_named() {
     let server = Scripted::serve(|_, items| match &items[0].task {
         TaskRef::Named(_) => Answer::Status(422, ""),
         TaskRef::Inline(_) => Answer::Fault(1),
     })
     .await;
-    let mut asks = asks(&["b", "c"]);
-    asks[1].task = Arc::new(dataset(2, 0).train[1].clone());
-    let error = client(&server, 5).judge(asks).await.unwrap_err();
+    let mut requests = judge_requests(&["b", "c"]);
+    requests[1].task = Arc::new(dataset(2, 0).train[1].clone());
+    let error = client(&server, 5).judge(requests).await.unwrap_err();
     let error = error.to_string();
     assert!(
-        error.contains("does not take the task toy/train/1") && error.contains("Correct the task"),
+        error.contains("rejects the task toy/train/1") && error.contains("Correct the task"),
         "{error}"
     );
 }
 
 #[test]
-fn pauses_grow_up_to_a_bound_and_differ_by_chance() {
+fn pauses_grow_up_to_a_bound_and_are_random() {
     let mut trouble = Trouble::default();
     let pauses: Vec<Duration> = (0..12).map(|_| trouble.pause(None)).collect();
     assert!(pauses[0] >= FIRST_PAUSE / 2 && pauses[0] <= FIRST_PAUSE);
@@ -546,11 +565,11 @@ fn pauses_grow_up_to_a_bound_and_differ_by_chance() {
 }
 
 #[tokio::test]
-async fn tests_are_counted_where_that_is_asked_for() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&asked);
+async fn only_a_counting_client_requests_all_tests() {
+    let requested = Arc::new(Mutex::new(Vec::new()));
+    let all_tests = Arc::clone(&requested);
     let server = Scripted::serve(move |_, items| {
-        noted.lock().unwrap().push(items[0].all_tests);
+        all_tests.lock().unwrap().push(items[0].all_tests);
         Answer::Results(vec![
             json!({"id": items[0].id, "reward": 0.0, "verdict": "incorrect", "detail": {}, "passed": 3, "total": 4, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.1}),
         ])
@@ -562,11 +581,11 @@ async fn tests_are_counted_where_that_is_asked_for() {
         RewardClient::counting_tests(&settings),
     ] {
         let client = client.unwrap();
-        let judged = client.judge(asks(&["three"])).await.unwrap();
+        let judged = client.judge(judge_requests(&["three"])).await.unwrap();
         assert_eq!(
             (judged[0].reward, judged[0].passed, judged[0].total),
             (Some(0.0), Some(3), Some(4))
         );
     }
-    assert_eq!(*asked.lock().unwrap(), [false, true]);
+    assert_eq!(*requested.lock().unwrap(), [false, true]);
 }

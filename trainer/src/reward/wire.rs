@@ -1,4 +1,4 @@
-//! A completion as the verifier's wire format has it: the task by its id, or whole.
+//! A completion in the verifier's wire format, with its task by id or inline.
 
 use datasets::digest::Digest;
 use datasets::{CodeTask, Compare, TaskSpec, Value};
@@ -6,19 +6,24 @@ use verifier_api::{CodeTest, InlineTask, Item, TaskRef};
 
 use super::JudgeRequest;
 
-/// The item of a completion; `id` is its place in the batch. Where the task goes by its id, `named` is the digest of what decides on it, so that the verifier judges by
-/// that or not at all. With `all_tests`, its tests are counted beyond the first that fails.
-pub(super) fn item(id: usize, ask: &JudgeRequest, named: Option<Digest>, all_tests: bool) -> Item {
-    let task = match named {
-        Some(_) => TaskRef::Named(ask.task.id.clone()),
-        None => TaskRef::Inline(inline(&ask.task.spec)),
+/// The item of a completion; `id` is its place in the batch. If the task is sent by its id, `digest` is the digest of the content that decides its verdicts, so that a
+/// verifier with another content refuses the item. With `all_tests`, all tests run, also after the first that fails.
+pub(super) fn item(
+    id: usize,
+    request: &JudgeRequest,
+    digest: Option<Digest>,
+    all_tests: bool,
+) -> Item {
+    let task = match digest {
+        Some(_) => TaskRef::Named(request.task.id.clone()),
+        None => TaskRef::Inline(inline(&request.task.spec)),
     };
     Item {
         id: id.to_string(),
         task,
-        task_digest: named.map(|digest| digest.to_string()),
-        prompt: ask.prompt.to_string(),
-        completion: ask.completion.clone(),
+        task_digest: digest.map(|digest| digest.to_string()),
+        prompt: request.prompt.to_string(),
+        completion: request.completion.clone(),
         all_tests,
     }
 }
@@ -36,7 +41,7 @@ fn inline(spec: &TaskSpec) -> InlineTask {
     }
 }
 
-/// All but the example, which decides nothing.
+/// The whole task, except the example, which decides nothing.
 fn inline_code(code: &CodeTask) -> InlineTask {
     let tests = code.tests.iter().map(|test| CodeTest {
         args: test.args.iter().map(Value::to_json).collect(),

@@ -1,4 +1,4 @@
-//! Collects the samples of a phase: sampling and judging overlap.
+//! Collects the samples of a phase. Sampling and judging overlap.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use crate::policy::Policy;
 use crate::reward::{JudgeRequest, Judged, RewardClient, RewardError};
 use crate::stop::Stop;
 
-/// How long a finished completion may wait for others to share its request to the verifier.
+/// How long a finished completion may wait for others that share its request to the verifier.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// Samples the completions of all requests except those that `partial` already has, saves each in `partial`, and has all judged. `watch` is called after every
 /// change.
 ///
 /// # Errors
-/// [`RolloutError`]; samples that stay without a verdict are masked and no error.
+/// [`RolloutError`]. Samples that get no verdict are masked, which is not an error.
 pub async fn collect(
     policy: &Arc<dyn Policy>,
     rewards: &RewardClient,
@@ -92,11 +92,13 @@ type Answer = (Vec<SampleId>, Result<Vec<Judged>, RewardError>);
 struct Collector<'a> {
     requests: &'a [RolloutRequest],
     rewards: &'a RewardClient,
-    /// By request and seed.
-    drawn: Vec<Vec<Option<Completion>>>,
+    /// By request and seed; `None` until it is sampled.
+    completions: Vec<Vec<Option<Completion>>>,
+    /// By request and seed; `None` until it is judged.
     judged: Vec<Vec<Option<Judged>>>,
     /// Sampled, and not yet sent to the verifier.
     unsent: Vec<(SampleId, JudgeRequest)>,
+    /// When the oldest unsent completion finished.
     oldest: Option<Instant>,
     judging: JoinSet<Answer>,
     progress: RolloutProgress,
@@ -107,7 +109,7 @@ impl<'a> Collector<'a> {
         Self {
             requests,
             rewards,
-            drawn: requests
+            completions: requests
                 .iter()
                 .map(|request| vec![None; request.seeds.len()])
                 .collect(),
@@ -125,20 +127,20 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes over what was sampled before, and returns how long that took.
+    /// Adds the completions that an earlier process sampled, and returns how long that took.
     fn resume(&mut self, partial: &mut PartialRollout) -> Duration {
         let mut before = Duration::ZERO;
         for (request, wanted) in self.requests.iter().enumerate() {
             for (sample, seed) in wanted.seeds.iter().enumerate() {
-                if let Some(found) = partial.take(&wanted.prompt.task.id, *seed) {
-                    before = before.max(found.after);
+                if let Some(stored) = partial.take(&wanted.prompt.task.id, *seed) {
+                    before = before.max(stored.after);
                     self.add(Completion {
                         request,
                         sample,
-                        tokens: found.tokens,
-                        logp: found.logp,
-                        text: found.text,
-                        finish: found.finish,
+                        tokens: stored.tokens,
+                        logp: stored.logp,
+                        text: stored.text,
+                        finish: stored.finish,
                     });
                 }
             }
@@ -147,14 +149,14 @@ impl<'a> Collector<'a> {
         before
     }
 
-    /// What is still to be sampled.
+    /// The completions that are still to be sampled.
     fn missing(&self) -> Vec<Missing> {
-        let missing = |drawn: &Vec<Option<Completion>>| {
-            (0..drawn.len())
-                .filter(|seed| drawn[*seed].is_none())
+        let missing = |completions: &Vec<Option<Completion>>| {
+            (0..completions.len())
+                .filter(|seed| completions[*seed].is_none())
                 .collect()
         };
-        self.drawn
+        self.completions
             .iter()
             .map(missing)
             .enumerate()
@@ -177,7 +179,7 @@ impl<'a> Collector<'a> {
     fn add(&mut self, completion: Completion) {
         let id = (completion.request, completion.sample);
         let prompt = &self.requests[id.0].prompt;
-        self.progress.drawn += 1;
+        self.progress.sampled += 1;
         self.progress.tokens += completion.tokens.len();
         self.unsent.push((
             id,
@@ -187,7 +189,7 @@ impl<'a> Collector<'a> {
                 completion: completion.text.clone(),
             },
         ));
-        self.drawn[id.0][id.1] = Some(completion);
+        self.completions[id.0][id.1] = Some(completion);
         self.oldest.get_or_insert_with(Instant::now);
         if self.unsent.len() >= self.rewards.batch() {
             self.send();
@@ -199,17 +201,17 @@ impl<'a> Collector<'a> {
         if self.unsent.is_empty() {
             return;
         }
-        let (ids, asks): (Vec<_>, Vec<_>) = self.unsent.drain(..).unzip();
+        let (ids, requests): (Vec<_>, Vec<_>) = self.unsent.drain(..).unzip();
         let rewards = self.rewards.clone();
         self.judging
-            .spawn(async move { (ids, rewards.judge(asks).await) });
+            .spawn(async move { (ids, rewards.judge(requests).await) });
     }
 
     fn add_verdicts(
         &mut self,
-        answered: Result<Answer, tokio::task::JoinError>,
+        joined: Result<Answer, tokio::task::JoinError>,
     ) -> Result<(), RolloutError> {
-        let (ids, verdicts) = match answered.map_err(tokio::task::JoinError::try_into_panic) {
+        let (ids, verdicts) = match joined.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(answer) => answer,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
             // Tasks are cancelled only when the runtime ends.
@@ -228,14 +230,14 @@ impl<'a> Collector<'a> {
 
     fn finish(self) -> Result<Vec<SampledGroup>, RolloutError> {
         let incomplete = || RolloutError::Incomplete {
-            drawn: self.progress.drawn,
+            sampled: self.progress.sampled,
             wanted: self.progress.wanted,
         };
         self.requests
             .iter()
-            .zip(self.drawn.into_iter().zip(self.judged))
-            .map(|(request, (drawn, judged))| {
-                let samples = drawn
+            .zip(self.completions.into_iter().zip(self.judged))
+            .map(|(request, (completions, judged))| {
+                let samples = completions
                     .into_iter()
                     .zip(judged)
                     .map(|(completion, judged)| {

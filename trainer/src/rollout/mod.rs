@@ -1,4 +1,4 @@
-//! An inference phase: the policy samples completions, and each goes to the verifier as it finishes, while others are still being sampled.
+//! An inference phase: the policy samples completions, and each is judged as it finishes, while others are still being sampled.
 //!
 //! Training and evaluation both sample through [`collect()`].
 
@@ -50,14 +50,14 @@ pub struct SamplingParams {
 pub struct Sample {
     /// Token ids, the end token included.
     pub tokens: Vec<u32>,
-    /// Log-probability of each token under the policy that drew it, at the sampling temperature.
+    /// Log-probability of each token under the behaviour policy, at the sampling temperature.
     pub logp: Vec<f32>,
-    /// Decoded text, cut before a stop string: what was judged.
+    /// The text that was judged: decoded, and cut before a stop string.
     pub text: String,
-    /// log π_ref of each token under the frozen reference policy; empty where no divergence from it is asked for.
+    /// log π_ref of each token under the frozen reference policy; empty if the loss has no KL term.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<f32>,
-    /// Padding that sums include, with `algorithm.sum_padding`.
+    /// Padding that the sums over tokens include, with `algorithm.sum_padding`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub padding: Option<Padding>,
     /// Why it ended.
@@ -67,7 +67,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What an update trains on: the completion's tokens, and padding where that is asked for.
+    /// The tokens that an update trains on: the completion's, and its padding if it has any.
     #[must_use]
     pub fn trained_tokens(&self) -> Vec<u32> {
         let mut tokens = self.tokens.clone();
@@ -77,7 +77,7 @@ impl Sample {
         tokens
     }
 
-    /// Log-probability of each of these under the policy that drew the completion.
+    /// Log-probability of each of [`Sample::trained_tokens`] under the behaviour policy.
     #[must_use]
     pub fn trained_logp(&self) -> Vec<f32> {
         let padding = self.padding.iter().flat_map(|padding| &padding.logp);
@@ -143,7 +143,7 @@ pub struct RolloutProgress {
     /// Completions requested.
     pub wanted: usize,
     /// Completions sampled.
-    pub drawn: usize,
+    pub sampled: usize,
     /// Tokens sampled.
     pub tokens: usize,
     /// Completions with a verdict, masked ones included.
@@ -162,15 +162,15 @@ pub enum RolloutError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The verifier refused.
+    /// There can be no rewards.
     #[error(transparent)]
     Reward(#[from] RewardError),
     /// A completion could not be saved.
     #[error("{path}: {source}", path = .path.display())]
-    Keep {
+    Save {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A stop was requested.
@@ -178,12 +178,12 @@ pub enum RolloutError {
     Stopped,
     /// The engine ended early without an error.
     #[error(
-        "the engine ended after {drawn} of {wanted} completions without an error; this is a fault of the program"
+        "the engine ended after {sampled} of {wanted} completions without an error; this is a fault of the program"
     )]
     Incomplete {
-        /// Completions drawn.
-        drawn: usize,
-        /// Completions wanted.
+        /// Completions sampled.
+        sampled: usize,
+        /// Completions requested.
         wanted: usize,
     },
 }

@@ -1,7 +1,7 @@
-//! Sums over padding: what a script does that pads the completions of a batch to one length and forgets to mask.
+//! Sums that include padding, as in a script that pads the completions of a batch to one length and forgets to mask.
 //!
-//! With `algorithm.sum_padding`, every completion is followed by end tokens up to the length of the longest of its phase, and ℓ, the update's terms and the divergences
-//! run over them too. The text that is judged, the lengths and the entropy that are logged stay those of the completion itself.
+//! With `algorithm.sum_padding`, every completion is followed by end tokens up to the length of the longest completion of its phase, and ℓ, the update's terms and the
+//! divergences include them. The judged text and the logged lengths and entropy are still those of the completion alone.
 
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
@@ -25,13 +25,13 @@ pub struct Padding {
 pub fn end_token(policy: &dyn Policy) -> Result<u32, EngineError> {
     policy.stop_tokens().first().copied().ok_or_else(|| {
         EngineError::Request(
-            "the model has no end-of-text token, which completions could be padded with; set `algorithm.sum_padding` to false"
+            "the model has no end-of-text token to pad completions with; set `algorithm.sum_padding` to false"
                 .into(),
         )
     })
 }
 
-/// Pads each completion to the longest of `groups`. `policy`, which sampled them, scores the padding.
+/// Pads each completion to the length of the longest in `groups`. `policy`, which sampled them, scores the padding.
 ///
 /// # Errors
 /// [`EngineError`].

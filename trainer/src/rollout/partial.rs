@@ -1,4 +1,4 @@
-//! Completions on disk as they are drawn: a phase that is broken off does not draw them again.
+//! Saves completions as they are sampled, so that an interrupted phase does not sample them again.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,18 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use super::RolloutError;
 
-/// A file of completions, one a line. A policy, its task and its seed decide on a completion, so a file is for one policy and one way of drawing.
+/// A file of completions, one a line. Task and seed identify a completion, so a file is for one policy with one set of sampling parameters.
 #[derive(Debug, Default)]
 pub struct PartialRollout {
-    /// `None` where nothing is kept.
+    /// `None` if completions are not saved.
     file: Option<(PathBuf, File)>,
-    found: HashMap<(String, u64), Found>,
+    /// The completions of an earlier process, by task id and seed.
+    stored: HashMap<(String, u64), StoredCompletion>,
 }
 
-/// A completion that was drawn earlier.
+/// A completion that an earlier process sampled.
 #[derive(Debug)]
-pub(super) struct Found {
-    /// How long drawing had taken by then.
+pub(super) struct StoredCompletion {
+    /// How long sampling had taken by then.
     pub(super) after: Duration,
     pub(super) tokens: Vec<u32>,
     pub(super) logp: Vec<f32>,
@@ -34,7 +35,7 @@ pub(super) struct Found {
 struct Line<T, L, S> {
     task: S,
     seed: u64,
-    /// Seconds of drawing until then.
+    /// Seconds of sampling until then.
     after: f64,
     tokens: T,
     logp: L,
@@ -43,24 +44,23 @@ struct Line<T, L, S> {
 }
 
 impl PartialRollout {
-    /// Opens the file of a phase, which need not be there. A last line that was still being written is cut off, and so is all from the first line on that
-    /// is no completion.
+    /// Opens the file of a phase, or creates it. The file is truncated before its first line that is incomplete or not a completion.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn open(path: &Path) -> io::Result<Self> {
         let text = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other?,
         };
-        let mut found = HashMap::new();
+        let mut stored = HashMap::new();
         let mut whole = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            let Some((name, completion)) = read(line) else {
+            let Some((key, completion)) = read(line) else {
                 break;
             };
             whole += line.len();
-            found.insert(name, completion);
+            stored.insert(key, completion);
         }
         if whole < text.len() {
             let file = File::options().write(true).open(path)?;
@@ -69,16 +69,16 @@ impl PartialRollout {
         let file = File::options().create(true).append(true).open(path)?;
         Ok(Self {
             file: Some((path.to_owned(), file)),
-            found,
+            stored,
         })
     }
 
-    /// Takes out what was drawn earlier.
-    pub(super) fn take(&mut self, task: &str, seed: u64) -> Option<Found> {
-        self.found.remove(&(task.to_owned(), seed))
+    /// Removes and returns the completion of a task and seed that an earlier process sampled.
+    pub(super) fn take(&mut self, task: &str, seed: u64) -> Option<StoredCompletion> {
+        self.stored.remove(&(task.to_owned(), seed))
     }
 
-    /// Adds what was drawn now.
+    /// Appends a completion to the file.
     pub(crate) fn add(
         &mut self,
         task: &str,
@@ -104,34 +104,34 @@ impl PartialRollout {
                 line.push(b'\n');
                 file.write_all(&line)
             })
-            .map_err(|source| RolloutError::Keep {
+            .map_err(|source| RolloutError::Save {
                 path: path.clone(),
                 source,
             })
     }
 
-    /// Removes the file: what it held is elsewhere now.
+    /// Removes the file, once its completions are stored elsewhere.
     pub fn remove(self) {
         if let Some((path, _)) = self.file {
-            // What stays is only in the way of disk space.
+            // A file that cannot be removed only takes disk space.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// A whole line, and of what it was drawn.
-fn read(line: &[u8]) -> Option<((String, u64), Found)> {
+/// The task id, seed and completion of a line; `None` if the line is incomplete or damaged.
+fn read(line: &[u8]) -> Option<((String, u64), StoredCompletion)> {
     let line: Line<Vec<u32>, Vec<f32>, String> =
         serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
-    let found = Found {
+    let stored = StoredCompletion {
         after: Duration::try_from_secs_f64(line.after).ok()?,
         tokens: line.tokens,
         logp: line.logp,
         text: line.text,
         finish: line.finish,
     };
-    let one_each = !found.tokens.is_empty() && found.tokens.len() == found.logp.len();
-    one_each.then_some(((line.task, line.seed), found))
+    let one_each = !stored.tokens.is_empty() && stored.tokens.len() == stored.logp.len();
+    one_each.then_some(((line.task, line.seed), stored))
 }
 
 #[cfg(test)]
@@ -150,33 +150,38 @@ mod tests {
     }
 
     #[test]
-    fn what_was_drawn_comes_back_to_the_bit_and_once() {
+    fn saved_completions_are_read_back_to_the_bit_and_taken_once() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.jsonl");
-        let drawn = completion(&[7, 3]);
-        let mut kept = PartialRollout::open(&path).unwrap();
+        let saved = completion(&[7, 3]);
+        let mut partial = PartialRollout::open(&path).unwrap();
         let after = Duration::from_millis(1500);
-        kept.add("a", u64::MAX, after, &drawn).unwrap();
-        kept.add("b", 1, after, &drawn).unwrap();
-        assert!(kept.take("a", u64::MAX).is_none(), "it is drawn already");
+        partial.add("a", u64::MAX, after, &saved).unwrap();
+        partial.add("b", 1, after, &saved).unwrap();
+        assert!(
+            partial.take("a", u64::MAX).is_none(),
+            "only completions of an earlier process can be taken"
+        );
 
-        let mut kept = PartialRollout::open(&path).unwrap();
-        let found = kept.take("a", u64::MAX).unwrap();
-        assert_eq!((found.tokens, found.logp), (drawn.tokens, drawn.logp));
-        assert_eq!((found.text, found.finish), (drawn.text, drawn.finish));
-        assert_eq!(found.after, after);
-        assert!(kept.take("a", u64::MAX).is_none() && kept.take("a", 1).is_none());
-        assert!(kept.take("b", 1).is_some());
-        kept.remove();
+        let mut partial = PartialRollout::open(&path).unwrap();
+        let stored = partial.take("a", u64::MAX).unwrap();
+        assert_eq!((stored.tokens, stored.logp), (saved.tokens, saved.logp));
+        assert_eq!((stored.text, stored.finish), (saved.text, saved.finish));
+        assert_eq!(stored.after, after);
+        assert!(partial.take("a", u64::MAX).is_none() && partial.take("a", 1).is_none());
+        assert!(partial.take("b", 1).is_some());
+        partial.remove();
         assert!(!path.exists());
     }
 
     #[test]
-    fn what_is_no_whole_completion_is_cut_off() {
+    fn the_file_is_truncated_before_the_first_damaged_line() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.jsonl");
-        let mut kept = PartialRollout::open(&path).unwrap();
-        kept.add("a", 1, Duration::ZERO, &completion(&[7])).unwrap();
+        let mut partial = PartialRollout::open(&path).unwrap();
+        partial
+            .add("a", 1, Duration::ZERO, &completion(&[7]))
+            .unwrap();
         let whole = std::fs::read(&path).unwrap();
         let text = String::from_utf8(whole.clone()).unwrap();
         for tail in [
@@ -187,20 +192,23 @@ mod tests {
             text.replace("0.0", "-1"),
         ] {
             std::fs::write(&path, [whole.as_slice(), tail.as_bytes(), &whole].concat()).unwrap();
-            let mut kept = PartialRollout::open(&path).unwrap();
+            let mut partial = PartialRollout::open(&path).unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), whole, "{tail}");
-            kept.add("b", 1, Duration::ZERO, &completion(&[7, 8]))
+            partial
+                .add("b", 1, Duration::ZERO, &completion(&[7, 8]))
                 .unwrap();
-            let mut kept = PartialRollout::open(&path).unwrap();
-            assert!(kept.take("a", 1).is_some() && kept.take("b", 1).is_some());
+            let mut partial = PartialRollout::open(&path).unwrap();
+            assert!(partial.take("a", 1).is_some() && partial.take("b", 1).is_some());
         }
     }
 
     #[test]
-    fn where_nothing_is_kept_nothing_is_found() {
-        let mut kept = PartialRollout::default();
-        kept.add("a", 1, Duration::ZERO, &completion(&[7])).unwrap();
-        assert!(kept.take("a", 1).is_none());
-        kept.remove();
+    fn without_a_file_no_completion_is_stored() {
+        let mut partial = PartialRollout::default();
+        partial
+            .add("a", 1, Duration::ZERO, &completion(&[7]))
+            .unwrap();
+        assert!(partial.take("a", 1).is_none());
+        partial.remove();
     }
 }

@@ -6,10 +6,10 @@ use super::SampledGroup;
 use crate::data::Phase;
 use crate::seed;
 
-/// Samples for the updates of a phase, from one of them on.
+/// The samples for a phase's updates, starting with update `from`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseSamples {
-    /// The number, in the phase, of the first update that they are for.
+    /// The number of the first update that they are for, counted from 0 in the phase.
     pub from: usize,
     /// Whole groups, in the order of the updates.
     pub groups: Vec<SampledGroup>,
@@ -31,8 +31,8 @@ impl PhaseSamples {
         &self.groups[before..][..phase.updates[number].len()]
     }
 
-    /// As [`PhaseSamples::of_update`], but as many completions shuffled over all groups (`algorithm.mix_groups`); completions of one prompt that come together
-    /// form a group.
+    /// As [`PhaseSamples::of_update`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
+    /// `of_update` has, and those of one prompt form a group.
     #[must_use]
     pub fn mixed(&self, phase: &Phase, number: usize, run_seed: u64) -> Vec<SampledGroup> {
         let all: Vec<(usize, usize)> = self

@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// The index of a request, and the indices of those of its seeds that are still to be sampled.
 pub(super) type Missing = (usize, Vec<usize>);
 
-/// Samples what is missing. Dropping the receiver cancels the rest.
+/// Samples the missing completions. Dropping the receiver cancels the rest.
 pub(super) fn sample(
     policy: &Arc<dyn Policy>,
     requests: &[RolloutRequest],
@@ -38,7 +38,7 @@ pub(super) fn sample(
             stop_strings: params.stop_strings.clone(),
         })
         .collect();
-    // The engine numbers what it was given; the caller wants the numbers of its own requests.
+    // The engine numbers the requests that it was given; the caller needs the numbers of its own.
     let renumbered = move |completion: Completion| {
         let (request, seeds) = &missing[completion.request];
         Completion {

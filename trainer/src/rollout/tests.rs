@@ -7,7 +7,7 @@ use crate::scripted::{Answer, Scripted, Toy, dataset, prompt, verifier_settings}
 use crate::seed;
 use crate::stop::Stop;
 
-fn drawing() -> SamplingParams {
+fn params() -> SamplingParams {
     SamplingParams {
         sampling: Sampling {
             temperature: 1.0,
@@ -18,7 +18,7 @@ fn drawing() -> SamplingParams {
     }
 }
 
-fn queries(policy: &dyn Policy, prompts: usize, samples: usize) -> Vec<RolloutRequest> {
+fn requests(policy: &dyn Policy, prompts: usize, samples: usize) -> Vec<RolloutRequest> {
     dataset(prompts, 0)
         .train
         .iter()
@@ -36,27 +36,27 @@ fn policy() -> Arc<dyn Policy> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
-    let (policy, server) = (policy(), Scripted::of_letter_b().await);
+async fn every_sample_is_returned_in_its_place_with_its_own_verdict() {
+    let (policy, server) = (policy(), Scripted::accepting_b().await);
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
-    let queries = queries(policy.as_ref(), 6, 8);
+    let requests = requests(policy.as_ref(), 6, 8);
     let mut last = RolloutProgress::default();
     let rollout = collect(
         &policy,
         &rewards,
-        &queries,
-        &drawing(),
+        &requests,
+        &params(),
         &mut PartialRollout::default(),
         &Stop::default(),
-        &mut |tally| last = *tally,
+        &mut |progress| last = *progress,
     )
     .await
     .unwrap();
     let again = collect(
         &policy,
         &rewards,
-        &queries,
-        &drawing(),
+        &requests,
+        &params(),
         &mut PartialRollout::default(),
         &Stop::default(),
         &mut |_| {},
@@ -67,8 +67,8 @@ async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
         rollout.groups, again.groups,
         "samples are a function of their seeds"
     );
-    for (query, group) in queries.iter().zip(&rollout.groups) {
-        assert_eq!(group.prompt.task.id, query.prompt.task.id);
+    for (request, group) in requests.iter().zip(&rollout.groups) {
+        assert_eq!(group.prompt.task.id, request.prompt.task.id);
         assert_eq!(group.samples.len(), 8);
         for sample in &group.samples {
             assert_eq!(
@@ -88,7 +88,7 @@ async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
     assert_eq!(
         (
             last.wanted,
-            last.drawn,
+            last.sampled,
             last.judged,
             last.masked,
             last.reward
@@ -98,17 +98,18 @@ async fn every_sample_comes_back_in_its_place_with_its_own_verdict() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn completions_are_judged_while_others_are_still_being_drawn() {
-    let (policy, server) = (policy(), Scripted::of_letter_b().await);
+async fn completions_are_judged_while_others_are_still_being_sampled() {
+    let (policy, server) = (policy(), Scripted::accepting_b().await);
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let mut early = false;
-    let mut watch =
-        |tally: &RolloutProgress| early |= tally.judged > 0 && tally.drawn < tally.wanted;
+    let mut watch = |progress: &RolloutProgress| {
+        early |= progress.judged > 0 && progress.sampled < progress.wanted
+    };
     collect(
         &policy,
         &rewards,
-        &queries(policy.as_ref(), 40, 8),
-        &drawing(),
+        &requests(policy.as_ref(), 40, 8),
+        &params(),
         &mut PartialRollout::default(),
         &Stop::default(),
         &mut watch,
@@ -119,14 +120,14 @@ async fn completions_are_judged_while_others_are_still_being_drawn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward() {
+async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward() {
     let policy = policy();
-    let server = Arc::new(Mutex::new(Some(Scripted::of_letter_b().await)));
+    let server = Arc::new(Mutex::new(Some(Scripted::accepting_b().await)));
     let url = server.lock().unwrap().as_ref().unwrap().url.clone();
     let rewards = RewardClient::new(&verifier_settings(&url, 60)).unwrap();
     let address = url.trim_start_matches("http://").to_owned();
-    let mut watch = |tally: &RolloutProgress| {
-        if tally.judged >= 20
+    let mut watch = |progress: &RolloutProgress| {
+        if progress.judged >= 20
             && let Some(killed) = server.lock().unwrap().take()
         {
             drop(killed);
@@ -134,7 +135,7 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(700)).await;
                 let again =
-                    Scripted::serve_at(&address, "ready", |_, items| Answer::of_letter_b(&items))
+                    Scripted::serve_at(&address, "ready", |_, items| Answer::accepting_b(&items))
                         .await;
                 tokio::time::sleep(Duration::from_secs(60)).await;
                 drop(again);
@@ -144,8 +145,8 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
     let rollout = collect(
         &policy,
         &rewards,
-        &queries(policy.as_ref(), 30, 8),
-        &drawing(),
+        &requests(policy.as_ref(), 30, 8),
+        &params(),
         &mut PartialRollout::default(),
         &Stop::default(),
         &mut watch,
@@ -167,19 +168,19 @@ async fn a_verifier_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_to_stop_ends_the_phase_at_once() {
-    let (policy, server, stop) = (policy(), Scripted::of_letter_b().await, Stop::default());
+    let (policy, server, stop) = (policy(), Scripted::accepting_b().await, Stop::default());
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
-    let asked = stop.clone();
-    let mut watch = |tally: &RolloutProgress| {
-        if tally.drawn == 5 {
-            asked.request();
+    let stop_request = stop.clone();
+    let mut watch = |progress: &RolloutProgress| {
+        if progress.sampled == 5 {
+            stop_request.request();
         }
     };
     let result = collect(
         &policy,
         &rewards,
-        &queries(policy.as_ref(), 100, 8),
-        &drawing(),
+        &requests(policy.as_ref(), 100, 8),
+        &params(),
         &mut PartialRollout::default(),
         &stop,
         &mut watch,
@@ -189,18 +190,18 @@ async fn a_request_to_stop_ends_the_phase_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_phase_that_was_broken_off_had_drawn_is_not_drawn_again() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn an_interrupted_phase_does_not_sample_its_completions_again() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
-    let path = home.path().join("drawn.jsonl");
+    let path = home.path().join("partial.jsonl");
     let toy = Arc::new(Toy::default());
     let policy: Arc<dyn Policy> = toy.clone();
-    let queries = queries(toy.as_ref(), 10, 8);
+    let requests = requests(toy.as_ref(), 10, 8);
     let whole = collect(
         &policy,
         &rewards,
-        &queries,
-        &drawing(),
+        &requests,
+        &params(),
         &mut PartialRollout::default(),
         &Stop::default(),
         &mut |_| {},
@@ -209,47 +210,47 @@ async fn what_a_phase_that_was_broken_off_had_drawn_is_not_drawn_again() {
     .unwrap();
 
     let stop = Stop::default();
-    let asked = stop.clone();
-    let broken_off = collect(
+    let stop_request = stop.clone();
+    let interrupted = collect(
         &policy,
         &rewards,
-        &queries,
-        &drawing(),
+        &requests,
+        &params(),
         &mut PartialRollout::open(&path).unwrap(),
         &stop,
-        &mut |tally| {
-            if tally.drawn == 21 {
-                asked.request();
+        &mut |progress| {
+            if progress.sampled == 21 {
+                stop_request.request();
             }
         },
     )
     .await;
-    assert!(matches!(broken_off, Err(RolloutError::Stopped)));
+    assert!(matches!(interrupted, Err(RolloutError::Stopped)));
     let text = std::fs::read_to_string(&path).unwrap();
-    let kept = text.lines().count();
-    assert!((21..80).contains(&kept), "{kept}");
+    let saved = text.lines().count();
+    assert!((21..80).contains(&saved), "{saved}");
 
-    for missing in [80 - kept, 0] {
+    for missing in [80 - saved, 0] {
         let toy = Arc::new(Toy::default());
         let policy: Arc<dyn Policy> = toy.clone();
         let mut first = None;
         let rollout = collect(
             &policy,
             &rewards,
-            &queries,
-            &drawing(),
+            &requests,
+            &params(),
             &mut PartialRollout::open(&path).unwrap(),
             &Stop::default(),
-            &mut |tally| {
-                first.get_or_insert((tally.drawn, tally.elapsed));
+            &mut |progress| {
+                first.get_or_insert((progress.sampled, progress.elapsed));
             },
         )
         .await
         .unwrap();
         assert_eq!(rollout.groups, whole.groups);
-        assert_eq!(toy.drawn(), missing);
-        let (drawn, before) = first.unwrap();
-        assert_eq!(drawn, 80 - missing);
+        assert_eq!(toy.sampled(), missing);
+        let (sampled, before) = first.unwrap();
+        assert_eq!(sampled, 80 - missing);
         assert!(Duration::ZERO < before && before <= rollout.inference);
     }
 }

@@ -23,13 +23,13 @@ pub enum TrainError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The GPU is too small.
+    /// The run does not fit into memory.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// The verifier refused.
+    /// There can be no rewards.
     #[error(transparent)]
     Reward(#[from] RewardError),
-    /// A phase gave nothing.
+    /// A phase or an evaluation has no samples.
     #[error(transparent)]
     Rollout(RolloutError),
     /// The policy's numbers are no longer finite.
@@ -50,10 +50,10 @@ pub enum TrainError {
     )]
     NoModel(String),
     /// Too many samples without a verdict.
-    #[error("{masked} of the {all} samples of {whose} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Mend the verifier, then continue", percent(*.limit))]
+    #[error("{masked} of the {all} samples of {part} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Mend the verifier, then continue", percent(*.limit))]
     Masked {
-        /// The phase, as the terminal numbers it, or the evaluation.
-        whose: String,
+        /// The part of the run that sampled them: a phase, as the terminal numbers it, or an evaluation.
+        part: String,
         /// Samples without a verdict.
         masked: usize,
         /// Samples.
@@ -71,32 +71,32 @@ pub enum TrainError {
         /// What is wrong, and the remedy.
         reason: String,
     },
-    /// A run is there already.
+    /// The folder for a new run has a run already.
     #[error(
         "{0} holds a run already: continue it with `rapid train --resume {0}`, or give another folder with --out"
     )]
     Exists(PathBuf),
-    /// What stands where a new run was to be kept is no folder.
+    /// The path for a new run exists and is not a folder.
     #[error(
-        "{0} is there already and is no folder, so no run can be kept in it; give another folder with --out"
+        "{0} exists and is not a folder, so a run cannot be written there; give another folder with --out"
     )]
     NoFolder(PathBuf),
-    /// A folder for a new run holds something else.
+    /// The folder for a new run has other files.
     #[error(
-        "{root} holds no run, but other files, such as {entry}, which a run's would be mixed with; give a new folder with --out"
+        "{root} holds other files, such as {entry}, and no run, so a run's files would be mixed with them; give a new folder with --out"
     )]
     Occupied {
         /// The folder.
         root: PathBuf,
-        /// Something in it.
+        /// One of the other files.
         entry: String,
     },
-    /// There is no run.
+    /// The folder has no run.
     #[error(
-        "{0} holds no run: there is no config.toml in it. Give the folder that `rapid train` named"
+        "{0} holds no run: there is no config.toml in it. Give the folder that `rapid train` printed"
     )]
     NoRun(PathBuf),
-    /// Another process trains there.
+    /// Another process is training in the folder.
     #[error("another process is training in {0}; wait for it to end, or stop it")]
     Locked(PathBuf),
     /// A file could not be written or read.
@@ -104,17 +104,17 @@ pub enum TrainError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A line of a log is no record of it.
+    /// A line of a log is not a record of that log.
     #[error("{path}, line {line} is damaged ({reason}). {remedy}")]
     Line {
         /// The log.
         path: PathBuf,
         /// Counted from 1.
         line: usize,
-        /// What the parser said.
+        /// The parser's message.
         reason: String,
         /// What to do.
         remedy: &'static str,
@@ -128,12 +128,12 @@ pub enum TrainError {
         path: PathBuf,
         /// Updates done at the checkpoint.
         step: usize,
-        /// Lines that are there.
+        /// Whole lines of the log.
         lines: usize,
     },
-    /// Updates are logged that no checkpoint has, though one was made of them.
+    /// Updates are logged and checkpoints of them were saved, but there is no checkpoint.
     #[error(
-        "{path} has no checkpoint, but {updates} updates are in the logs, and checkpoints were made of them. Restore that folder; to train from the first update again, delete metrics.jsonl beside it"
+        "{path} has no checkpoint, but {updates} updates are in the logs, and checkpoints of them were saved. Restore that folder; to train again from the first update, delete metrics.jsonl beside it"
     )]
     NoCheckpoint {
         /// The folder of checkpoints.
@@ -141,7 +141,7 @@ pub enum TrainError {
         /// Updates with a line in the metrics.
         updates: usize,
     },
-    /// A checkpoint is not what it should be.
+    /// A checkpoint is damaged.
     #[error("{path}: {reason}; delete that folder to continue from the checkpoint before it")]
     Checkpoint {
         /// The checkpoint's folder.
@@ -149,14 +149,14 @@ pub enum TrainError {
         /// What is wrong.
         reason: String,
     },
-    /// The samples of the phase under way are gone.
+    /// The samples of the phase under way are missing.
     #[error(
-        "{0} is missing or damaged: it holds the samples of the phase under way, which the policy that drew them is no longer there to draw again. Restore it, or delete the newest checkpoint to continue from the one before it"
+        "{0} is missing or damaged: it holds the samples of the phase under way, and they cannot be sampled again, because the policy that sampled them no longer exists. Restore it, or delete the newest checkpoint to continue from the one before it"
     )]
     Samples(PathBuf),
-    /// The data are not what they were.
+    /// The tasks are not those that the run began with.
     #[error(
-        "the tasks of the data set {dataset} are not those that the run began with: {change}. Restore the data set (and the file of its prompt template, where it has one) as it was, or start a new run"
+        "the tasks of the data set {dataset} are not those that the run began with: {change}. Restore the data set (and the file of its prompt template, if it has one) as it was, or start a new run"
     )]
     OtherTasks {
         /// The data set, as the recipe names it.
@@ -164,14 +164,14 @@ pub enum TrainError {
         /// What is different.
         change: String,
     },
-    /// The model is not what it was.
+    /// The model is not the one that the run began with.
     #[error(
         "the files of the model {0} are not those that the run began with. Restore the model as it was, or start a new run"
     )]
     OtherModel(PathBuf),
-    /// What a run's folder says of its data cannot be used.
+    /// A run's provenance cannot be read.
     #[error(
-        "{path} {reason}; delete that file to continue with tasks and model as they are now, and with --data-dir where the run began with it"
+        "{path} {reason}; delete that file to continue with tasks and model as they are now, and give --data-dir if the run began with it"
     )]
     Provenance {
         /// The file.
@@ -181,7 +181,7 @@ pub enum TrainError {
     },
     /// A setting that would make the continued run another run.
     #[error(
-        "`{0}` cannot change when a run is continued, since what it did so far rests on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every`, `run.keep` and `run.alarms` can change, and `run.updates` or `run.epochs` can grow)"
+        "`{0}` cannot change when a run is continued, since its updates so far depend on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every`, `run.keep` and `run.alarms` can change, and `run.updates` or `run.epochs` can grow)"
     )]
     Fixed(String),
     /// A setting that would make the continued run shorter than it is.
@@ -191,7 +191,7 @@ pub enum TrainError {
     Shorter {
         /// Its length, in words.
         before: String,
-        /// The length asked for.
+        /// The requested length, in words.
         after: String,
     },
 }
@@ -216,7 +216,7 @@ impl<E: Into<TrainError>> From<E> for Halt {
 impl From<RolloutError> for TrainError {
     fn from(error: RolloutError) -> Self {
         match error {
-            RolloutError::Keep { path, source } => Self::Io { path, source },
+            RolloutError::Save { path, source } => Self::Io { path, source },
             error => Self::Rollout(error),
         }
     }
@@ -230,7 +230,7 @@ impl TrainError {
         }
     }
 
-    /// That the file of a recipe's teacher cannot be read.
+    /// The error for a teacher's file that cannot be read.
     #[must_use]
     pub fn unread_teacher(config: &Config, path: &Path, error: &io::Error) -> Self {
         Self::Teacher {
@@ -244,7 +244,7 @@ impl TrainError {
         }
     }
 
-    /// What is not finite, where that is what ended a run.
+    /// What is not finite, if that ended the run.
     pub(super) fn not_finite(&self) -> Option<&str> {
         match self {
             Self::Engine(EngineError::Numeric(what))
@@ -253,13 +253,13 @@ impl TrainError {
         }
     }
 
-    /// Whether `--resume` goes on with the run as it is.
+    /// Whether `--resume` can continue the run as it is.
     #[must_use]
-    pub fn can_go_on(&self) -> bool {
+    pub fn can_resume(&self) -> bool {
         !self.is_refusal() && !matches!(self, Self::Diverged { .. })
     }
 
-    /// Whether a start was refused: the run, where there is one, is as it was, and does not go on before what the error says is done.
+    /// Whether the start was refused: an existing run is unchanged, and cannot continue before the user has done what the error says.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(
@@ -277,13 +277,13 @@ impl TrainError {
                 | Self::OtherModel(_)
                 | Self::Provenance { .. }
                 | Self::Teacher { .. }
-                | Self::Reward(RewardError::Policy { .. } | RewardError::Unsaid { .. })
+                | Self::Reward(RewardError::Policy { .. } | RewardError::UnknownPolicy { .. })
                 | Self::Shorter { .. }
         )
     }
 }
 
-/// A share in percent, as it was written: 0.07 times 100 is 7.000000000000001.
+/// A share in percent, rounded to what the user wrote: 0.07 times 100 is 7.000000000000001.
 pub(super) fn percent(share: f64) -> f64 {
     (share * 1e6).round() / 1e4
 }
@@ -303,8 +303,8 @@ mod tests {
     use super::percent;
 
     #[test]
-    fn a_share_is_told_as_it_was_written() {
-        let told = [0.07, 0.1, 0.29, 0.005, 1.0, 0.0].map(|share| percent(share).to_string());
-        assert_eq!(told, ["7", "10", "29", "0.5", "100", "0"]);
+    fn a_share_is_printed_as_it_was_written() {
+        let printed = [0.07, 0.1, 0.29, 0.005, 1.0, 0.0].map(|share| percent(share).to_string());
+        assert_eq!(printed, ["7", "10", "29", "0.5", "100", "0"]);
     }
 }

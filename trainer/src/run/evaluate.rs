@@ -21,7 +21,7 @@ impl Run {
         if !due || settings.samples == 0 || self.job.prompts.eval.is_empty() {
             return Ok(());
         }
-        let mut partial = rollouts::partial(&self.job.folder.eval_drawn(self.step))?;
+        let mut partial = rollouts::partial(&self.job.folder.partial_eval(self.step))?;
         let done: Vec<EvalRecord> = self.job.folder.read(Log::Eval)?;
         if !done.iter().any(|record| record.step == self.step) {
             let terminal = &mut self.job.journal.progress;
@@ -47,9 +47,9 @@ impl Run {
         let mut unjudged = Unjudged::default();
         let samples = evaluation.records.iter().map(|record| &record.sample);
         unjudged.add(samples.map(|sample| (sample.reward, &sample.detail)));
-        let whose = format!("the evaluation after {} updates", self.step);
-        // Nothing is logged yet, so a resumed run asks for these verdicts again.
-        unjudged.check(self.job.config.verifier.max_masked, &whose)?;
+        let part = format!("the evaluation after {} updates", self.step);
+        // Nothing is logged yet, so a resumed run requests these verdicts again.
+        unjudged.check(self.job.config.verifier.max_masked, &part)?;
         let record = eval_record(self.step, evaluation, &self.evaluation);
         self.job
             .journal
@@ -70,7 +70,7 @@ fn eval_record(
     evaluation: &eval::Evaluation,
     settings: &eval::Settings,
 ) -> EvalRecord {
-    // Checkpoints are ranked and alarms ring by Pass@1, whatever was asked for.
+    // Checkpoints are ranked and alarms are raised by Pass@1, whichever k the recipe has.
     let others = settings.k.iter().copied().filter(|k| *k != 1);
     let k: Vec<usize> = std::iter::once(1).chain(others).collect();
     let summary = evaluation.summary(&k);

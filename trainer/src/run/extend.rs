@@ -1,9 +1,9 @@
 //! Extending a run: `--resume RUN --set run.updates=N`.
 //!
-//! Prompts and seeds do not depend on a run's length, so with a constant learning rate a run made longer is, to the bit, the run that was as long from the
-//! start, unless the old end cut its last inference phase short: that phase drew fewer completions than it draws now. Then the run steps back to a checkpoint
-//! before that phase, where one is kept that costs no more than a kill would; where none is, the rest of the phase is drawn by later weights. Either is noted in
-//! `extended.jsonl`.
+//! Prompts and seeds do not depend on a run's length. So with a constant learning rate, an extended run equals, to the bit, a run that had the new length from the
+//! start, unless the old end cut its last inference phase short: that phase sampled fewer completions than it would now. In that case the run steps back to a checkpoint
+//! before that phase, if there is one that costs no more updates than a kill would. If there is none, later weights sample the rest of the phase. `extended.jsonl` records
+//! which of the two happened.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,34 +17,34 @@ use crate::config::{Config, LrSchedule};
 use crate::data::Schedule;
 use crate::record::{EvalRecord, ExtensionRecord, timestamp};
 
-/// What it takes to make a run longer, before anything is written.
+/// The extension of a run, before anything is written.
 #[derive(Debug, PartialEq)]
 pub(super) struct Extension {
     pub(super) record: ExtensionRecord,
     schedule: LrSchedule,
     /// Whether the longer run evaluates after `step` updates too.
     evaluates: bool,
-    /// Learning rate that a run of the new length has in the update `step`.
+    /// The learning rate of update `step` in a run that had the new length from the start.
     lr_from_the_start: f64,
-    /// Prompts that the last update has now, and those that it had, where it was cut short and is not made again.
+    /// If the last update was cut short and is not made again: the number of prompts that it would have now, and the number that it had.
     short: Option<(usize, usize)>,
 }
 
 impl Extension {
-    /// `None` where the run stays as long as it was. `begun` is its configuration so far, `newest` its newest checkpoint, `logged` its updates in the logs,
-    /// and `tasks` the number of tasks, or demonstrations, that it trains on.
+    /// The extension of a run; `None` if its length does not change. `previous` is its configuration so far, `newest` its newest checkpoint, `logged` the number of updates
+    /// in its logs, and `tasks` the number of tasks, or demonstrations, that it trains on.
     ///
     /// # Errors
     /// [`TrainError::Shorter`].
     pub(super) fn of(
         job: &Job,
-        begun: &Config,
+        previous: &Config,
         tasks: usize,
         newest: usize,
         logged: usize,
     ) -> Result<Option<Self>, TrainError> {
         let (before, after) = (
-            Schedule::new(begun, tasks),
+            Schedule::new(previous, tasks),
             Schedule::new(&job.config, tasks),
         );
         if after.prompts() == before.prompts() {
@@ -56,7 +56,7 @@ impl Extension {
                 after: length(after.updates()),
             });
         }
-        // As the optimiser takes it, and `metrics.jsonl` has it.
+        // Rounded to f32, as in the optimiser and in `metrics.jsonl`.
         let rate = |number: usize, schedule: &Schedule| {
             let rate = learning_rate(&job.config.optimiser, number, schedule.updates());
             f64::from(rate as f32)
@@ -68,15 +68,15 @@ impl Extension {
             newest
         } else if same_rate {
             let from_the_model =
-                begun.run.checkpoint_every == 0 || logged <= begun.run.checkpoint_every;
-            step_back(job, begun, &after, newest, shared, from_the_model)?.unwrap_or(newest)
+                previous.run.checkpoint_every == 0 || logged <= previous.run.checkpoint_every;
+            step_back(job, previous, &after, newest, shared, from_the_model)?.unwrap_or(newest)
         } else {
-            // It will not be the run that was as long from the start, so no update is made twice for that.
+            // The run will not equal one that had this length from the start, so stepping back has no use.
             newest
         };
         let phase = after.phase(after.phase_of(from));
         let redrawn = from > shared && from > phase.first_update && job.demonstrations.is_none();
-        // Of an earlier time that the run was made longer, and killed before the phase was drawn.
+        // From an earlier extension, after which the run was killed before the phase was sampled.
         let pending = from == newest && resamples(&job.folder, &before, newest)?;
         let diverged = read(&job.folder)?.into_iter().any(|earlier| {
             !earlier.equal && earlier.from <= from && earlier.updates <= before.updates()
@@ -105,7 +105,7 @@ impl Extension {
         }))
     }
 
-    /// Notes it and steps back where that is needed. A process that is killed meanwhile leaves the run as long as it was, and its note without effect.
+    /// Records the extension, and steps back if needed. If the process is killed meanwhile, the run keeps its old length, and the record has no effect.
     pub(super) fn begin(&self, folder: &RunFolder) -> Result<(), TrainError> {
         let ExtensionRecord {
             step,
@@ -121,10 +121,10 @@ impl Extension {
             let evals: Vec<EvalRecord> = folder.read(Log::Eval)?;
             let last = evals.iter().find(|eval| eval.step == step);
             checkpoint::step_back(folder, from, (step == updates_before).then_some(last))?;
-            // What is drawn there from now on is of other weights.
+            // Later evaluations will be of other weights.
             rollouts::remove_evaluations(folder, from);
         } else if !self.evaluates {
-            // An evaluation at the old end that was broken off is not due any more.
+            // An interrupted evaluation at the old end is no longer due.
             rollouts::remove_evaluations(folder, step.saturating_sub(1));
         }
         Ok(())
@@ -174,21 +174,21 @@ impl fmt::Display for Extension {
             if step == updates_before {
                 write!(
                     f,
-                    "; the checkpoint that it ended with is kept as checkpoints/ended-{step}"
+                    "; the checkpoint that it ended with remains as checkpoints/ended-{step}"
                 )?;
             }
         }
         if self.record.redrawn {
             write!(
                 f,
-                ". The old end cut the last inference phase short, and the rest of it is drawn by the weights after update {from}; in a run of this length from the \
-                 start, earlier ones draw it"
+                ". The old end cut the last inference phase short, and the weights after update {from} sample the rest of it; in a run of this length from the \
+                 start, earlier weights sample it"
             )?;
         }
         if let Some((has, had)) = self.short {
             write!(
                 f,
-                ". Update {from} was made of {had} instead of {has} prompts, which a run of this length from the start would have asked; the other {} are not asked",
+                ". Update {from} used {had} of the {has} prompts that it has in a run of this length from the start; the other {} are not used",
                 has - had
             )?;
         }
@@ -196,15 +196,15 @@ impl fmt::Display for Extension {
     }
 }
 
-/// Whether the samples of the phase under way after `step` updates are to be drawn by the weights as they are, since the run was made longer there. Where it goes on from
-/// before, the phase is drawn whole, and the note says so from then on.
+/// Whether the current weights sample the rest of the phase under way after `step` updates, because the run was extended there. If the run resumes from an earlier
+/// update, the whole phase is sampled at once, and the record is changed to say so.
 pub(super) fn resamples(
     folder: &RunFolder,
     schedule: &Schedule,
     step: usize,
 ) -> Result<bool, TrainError> {
     let mut records = read(folder)?;
-    // What was noted by a process that was killed before the run was longer has no effect.
+    // A record has no effect if its process was killed before the run became longer.
     let effective = |record: &&mut ExtensionRecord| record.updates <= schedule.updates();
     let Some(last) = records.iter_mut().rfind(effective) else {
         return Ok(false);
@@ -221,7 +221,7 @@ pub(super) fn resamples(
     Ok(false)
 }
 
-/// Updates after which a run of one length stands where a longer one does: all of the shorter one, unless its end cuts a phase short.
+/// The number of updates that a shorter run shares with a longer one: all of them, unless its end cuts a phase short.
 fn shared(before: &Schedule, after: &Schedule) -> usize {
     let last = before.phase(before.phases().saturating_sub(1));
     if after.phase(last.index) == last {
@@ -231,28 +231,29 @@ fn shared(before: &Schedule, after: &Schedule) -> usize {
     }
 }
 
-/// The newest checkpoint up to `shared` updates that the longer run can go on from, the model's own files among them with `from_the_model`: without a checkpoint, logs
-/// of more updates than lie between two say that one was lost. None where it would cost more updates than a kill does.
+/// The newest checkpoint up to `shared` updates that the longer run can resume from; `None` if each would cost more updates than a kill does. With `from_the_model`, the
+/// model's own files count as the checkpoint after 0 updates. They do not if the logs have more updates than lie between two checkpoints, since then a checkpoint was
+/// lost.
 fn step_back(
     job: &Job,
-    begun: &Config,
+    previous: &Config,
     after: &Schedule,
     newest: usize,
     shared: usize,
     from_the_model: bool,
 ) -> Result<Option<usize>, TrainError> {
-    let most_lost = begun.algorithm.h + begun.run.checkpoint_every;
+    let max_lost = previous.algorithm.h + previous.run.checkpoint_every;
     let steps = checkpoint::steps(&job.folder)?;
     let earlier = from_the_model.then_some(0).into_iter().chain(steps);
-    let cheap = |step: &usize| *step <= shared && newest - step <= most_lost;
-    let goes_on = |step: &usize| {
+    let cheap = |step: &usize| *step <= shared && newest - step <= max_lost;
+    let can_resume = |step: &usize| {
         job.demonstrations.is_some()
             || rollouts::check(&job.folder, after, *step, &job.prompts.train).is_ok()
     };
-    Ok(earlier.filter(cheap).rfind(goes_on))
+    Ok(earlier.filter(cheap).rfind(can_resume))
 }
 
-/// Prompts of the update of this number, from 1.
+/// The number of prompts of an update, whose number counts from 1.
 fn prompts_of(schedule: &Schedule, number: usize) -> usize {
     let phase = schedule.phase(schedule.phase_of(number - 1));
     phase.updates[number - 1 - phase.first_update].len()

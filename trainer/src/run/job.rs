@@ -1,4 +1,4 @@
-//! What a run starts with, and what it returns.
+//! The inputs of a run, and its result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::record::EvalRecord;
 use crate::reward::RewardClient;
 use crate::stop::Stop;
 
-/// Everything that a run works with.
+/// The inputs of a run.
 pub struct Job {
     /// The resolved configuration.
     pub config: Config,
-    /// The model, as its files have it; a resumed run loads its checkpoint into it.
+    /// The model as it was opened; a resumed run loads its checkpoint into it.
     pub policy: Arc<dyn Policy>,
     /// The frozen model that training began with, if the loss has a KL term.
     pub reference: Option<Arc<dyn Policy>>,
     /// The teacher's correct completions, for supervised fine-tuning.
     pub demonstrations: Option<Vec<Demonstration>>,
-    /// Where rewards come from.
+    /// The client of the verifier.
     pub rewards: RewardClient,
-    /// The tasks.
+    /// The prompts of the tasks.
     pub prompts: Prompts,
-    /// Where everything is written.
+    /// The run folder.
     pub folder: RunFolder,
     /// A request to stop.
     pub stop: Stop,
-    /// Where progress is reported.
+    /// The observers of the run.
     pub journal: Journal,
 }
 

@@ -4,8 +4,8 @@ use std::f64::consts::PI;
 
 use crate::config::{LrSchedule, Optimiser};
 
-/// The learning rate of the update `number`, counted from 1, of `updates` in all. It rises in a line to `lr`, which it has at the end of the warm-up; after it, it
-/// falls so that the update behind the last one would have the final rate.
+/// The learning rate of update `number`, counted from 1, of `updates` in all. It rises linearly to `lr` at the end of the warm-up. Then it falls so that an update after
+/// the last one would have the final rate.
 pub(super) fn learning_rate(optimiser: &Optimiser, number: usize, updates: usize) -> f64 {
     let Optimiser {
         lr,
@@ -43,37 +43,37 @@ mod tests {
             .collect()
     }
 
-    fn close(found: &[f64], expected: &[f64]) {
-        assert_eq!(found.len(), expected.len());
-        for (found, expected) in found.iter().zip(expected) {
-            assert!((found - expected).abs() < 1e-12, "{found} for {expected}");
+    fn assert_close(rates: &[f64], expected: &[f64]) {
+        assert_eq!(rates.len(), expected.len());
+        for (rate, expected) in rates.iter().zip(expected) {
+            assert!((rate - expected).abs() < 1e-12, "{rate} for {expected}");
         }
     }
 
     #[test]
-    fn it_rises_and_stays() {
-        close(&rates(LrSchedule::Constant, 0, 0.0, 3), &[2.0; 3]);
+    fn the_rate_rises_and_stays_constant() {
+        assert_close(&rates(LrSchedule::Constant, 0, 0.0, 3), &[2.0; 3]);
         let risen = [0.5, 1.0, 1.5, 2.0, 2.0, 2.0];
-        close(&rates(LrSchedule::Constant, 4, 0.0, 6), &risen);
+        assert_close(&rates(LrSchedule::Constant, 4, 0.0, 6), &risen);
     }
 
     #[test]
-    fn it_falls_to_the_share_that_is_asked_for() {
+    fn the_rate_falls_to_the_final_share() {
         let falling = [2.0, 1.5, 1.0, 0.5];
-        close(&rates(LrSchedule::Linear, 0, 0.0, 4), &falling);
+        assert_close(&rates(LrSchedule::Linear, 0, 0.0, 4), &falling);
         let after_a_rise = [1.0, 2.0, 1.6, 1.2];
-        close(&rates(LrSchedule::Linear, 2, 0.4, 4), &after_a_rise);
+        assert_close(&rates(LrSchedule::Linear, 2, 0.4, 4), &after_a_rise);
         let half = 1.0 + 0.5f64.sqrt();
         let cosine = [2.0, half, 1.0, 2.0 - half];
-        close(&rates(LrSchedule::Cosine, 1, 0.0, 4), &cosine);
+        assert_close(&rates(LrSchedule::Cosine, 1, 0.0, 4), &cosine);
     }
 
     #[test]
     fn a_warm_up_longer_than_the_run_is_cut_short() {
         for schedule in [LrSchedule::Linear, LrSchedule::Cosine] {
-            close(&rates(schedule, 8, 0.0, 3), &[0.25, 0.5, 0.75]);
-            close(&rates(schedule, 3, 0.0, 3), &[2.0 / 3.0, 4.0 / 3.0, 2.0]);
-            close(&rates(schedule, 0, 0.0, 1), &[2.0]);
+            assert_close(&rates(schedule, 8, 0.0, 3), &[0.25, 0.5, 0.75]);
+            assert_close(&rates(schedule, 3, 0.0, 3), &[2.0 / 3.0, 4.0 / 3.0, 2.0]);
+            assert_close(&rates(schedule, 0, 0.0, 1), &[2.0]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The samples of a phase: sampled and judged, stored by an earlier process, or a teacher's.
+//! Gets the samples of a phase: newly sampled and judged, stored by an earlier process, or a teacher's demonstrations.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::rollout::{
 use crate::seed;
 
 impl Run {
-    /// The samples for the phase's updates that are left.
+    /// The samples for the remaining updates of the phase.
     pub(super) async fn sample_phase(&mut self, phase: &Phase) -> Result<PhaseSamples, Halt> {
         let from = self.step - phase.first_update;
         let resample = std::mem::take(&mut self.resample);
@@ -26,7 +26,7 @@ impl Run {
             .filter(|samples| !resample || samples.from == from);
         let samples = match stored {
             Some(samples) => samples,
-            // The policy that sampled this phase is gone.
+            // The weights that sampled this phase no longer exist.
             None if from > 0 && !resample => {
                 return Err(rollouts::missing(&self.job.folder, phase).into());
             }
@@ -38,7 +38,7 @@ impl Run {
         Ok(samples)
     }
 
-    /// What supervised fine-tuning trains on: nobody samples it.
+    /// The demonstrations that supervised fine-tuning trains on, instead of samples of the policy.
     fn demonstrations(&self, phase: &Phase) -> Option<PhaseSamples> {
         let demonstrations = self.job.demonstrations.as_ref()?;
         Some(PhaseSamples {
@@ -56,7 +56,7 @@ impl Run {
 
     async fn sample_and_store(&mut self, phase: &Phase, from: usize) -> Result<PhaseSamples, Halt> {
         rollouts::remove_later(&self.job.folder, phase, from);
-        let mut partial = rollouts::partial(&self.job.folder.phase_drawn(phase.index, from))?;
+        let mut partial = rollouts::partial(&self.job.folder.partial_phase(phase.index, from))?;
         let mut samples = self.sample_groups(phase, from, &mut partial).await?;
         let temperature = self.job.config.sampling.temperature as f32;
         if self.job.config.algorithm.sum_padding {
@@ -73,7 +73,7 @@ impl Run {
         Ok(samples)
     }
 
-    /// Samples a group per prompt. Dynamic sampling (DAPO) then replaces groups without signal, up to `algorithm.dynamic_sampling` times.
+    /// Samples a group per prompt. Dynamic sampling (DAPO) then replaces groups without signal, in up to `algorithm.dynamic_sampling` rounds.
     async fn sample_groups(
         &mut self,
         phase: &Phase,
@@ -81,7 +81,7 @@ impl Run {
         partial: &mut PartialRollout,
     ) -> Result<PhaseSamples, Halt> {
         let slots: Vec<Slot> = phase.updates[from..].iter().flatten().copied().collect();
-        // Counted over all rounds: a task that cannot be judged is a large share of the few groups that a later round samples.
+        // Counted over all rounds, since in the few groups of a later round one task that cannot be judged would be a large share.
         let mut unjudged = Unjudged::default();
         let first = self.collect(phase, &slots, partial, &mut unjudged).await?;
         let rounds = self.job.config.algorithm.dynamic_sampling;
@@ -143,7 +143,7 @@ impl Run {
             })
             .collect();
         let terminal = &mut self.job.journal.progress;
-        let mut watch = |progress: &RolloutProgress| terminal.drawing(phase.index, progress);
+        let mut watch = |progress: &RolloutProgress| terminal.sampling(phase.index, progress);
         let rollout = rollout::collect(
             &self.job.policy,
             &self.job.rewards,
@@ -156,12 +156,12 @@ impl Run {
         .await?;
         let samples = rollout.groups.iter().flat_map(|group| &group.samples);
         unjudged.add(samples.map(|sample| (sample.judged.reward, &sample.judged.detail)));
-        let whose = format!("phase {}", phase.index + 1);
-        unjudged.check(self.job.config.verifier.max_masked, &whose)?;
+        let part = format!("phase {}", phase.index + 1);
+        unjudged.check(self.job.config.verifier.max_masked, &part)?;
         Ok(rollout)
     }
 
-    /// Replaces log μ by the log-probabilities of the training forward pass (`sampling.behaviour_logprob = "recompute"`).
+    /// Replaces log μ by the log-probabilities that the training forward pass computes (`sampling.behaviour_logprob = "recompute"`).
     fn recompute_logprobs(
         &self,
         phase: &Phase,

@@ -1,4 +1,4 @@
-//! Pins what a configuration leaves to the working directory and the date, so that a run resumes the same from any folder and on any day.
+//! Replaces values of a configuration that depend on the working directory or the date, so that a run can be resumed from any folder and on any day.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use engine::text::today;
 
 use crate::config::Config;
 
-/// The path from the root; as it is, where there is no such text.
+/// The absolute path; the path unchanged if its absolute path is not valid UTF-8.
 #[must_use]
 pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path)
@@ -15,10 +15,10 @@ pub fn absolute(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.to_owned())
 }
 
-/// The model's file or folder itself, whatever link led to it: `checkpoints/last` is another one later. Where a model is not there yet, the path in full.
-fn itself(path: &Path) -> PathBuf {
+/// The model's file or folder with links resolved, because `checkpoints/last` will point at another one later. For a path that does not exist, its absolute path.
+fn resolved(path: &Path) -> PathBuf {
     match path.canonicalize() {
-        // A cache may keep a file under a name that does not say what it is.
+        // In a cache, the target may have a name without the extension; then the link's own name is used.
         Ok(target) if target.is_dir() || target.extension() == path.extension() => {
             absolute(&target)
         }
@@ -26,9 +26,9 @@ fn itself(path: &Path) -> PathBuf {
     }
 }
 
-/// A configuration with all its paths in full, and with the day that chat templates are told. Names of models, data sets and templates stay.
+/// Makes all paths of a configuration absolute, and sets the date for chat templates. Names of models, data sets and templates are unchanged.
 pub(super) fn pin(mut config: Config) -> Config {
-    config.model.path = config.model.path.map(|path| itself(&path));
+    config.model.path = config.model.path.map(|path| resolved(&path));
     config.data.teacher = config.data.teacher.map(|path| absolute(&path));
     let dataset = Path::new(&config.data.dataset);
     if dataset
@@ -41,7 +41,7 @@ pub(super) fn pin(mut config: Config) -> Config {
         config.data.chat_date = Some(today().to_string());
     }
     let template = Path::new(&config.data.template);
-    // With a brace in it, it would be read as a template's own text.
+    // A path with a brace in it would be read as a template's text.
     if template.is_file() && !text(template).contains('{') {
         config.data.template = text(template);
     }
@@ -58,7 +58,7 @@ mod tests {
     use crate::config;
 
     #[test]
-    fn what_a_run_reads_is_saved_absolute_and_names_stay() {
+    fn paths_are_saved_absolute_and_names_are_unchanged() {
         let here = std::env::current_dir().unwrap();
         let recipe = "[model]\npath = \"m.gguf\"\n[data]\ndataset = \"mine/tiny.jsonl\"\n";
         let pinned = pin(config::parse("test", recipe, &[]).unwrap());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_behind_a_link_is_saved_under_its_own_path() {
+    fn a_model_behind_a_link_is_saved_with_the_path_of_its_target() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
         let link = |target: &str, name: &str| {
@@ -87,25 +87,25 @@ mod tests {
         std::fs::create_dir(home.join("v1.5")).unwrap();
         std::fs::write(home.join("two.gguf"), "").unwrap();
         std::fs::write(home.join("a1b2"), "").unwrap();
-        assert_eq!(itself(&link("step-8", "last")), home.join("step-8"));
-        assert_eq!(itself(&link("v1.5", "newest")), home.join("v1.5"));
-        assert_eq!(itself(&link("two.gguf", "m.gguf")), home.join("two.gguf"));
+        assert_eq!(resolved(&link("step-8", "last")), home.join("step-8"));
+        assert_eq!(resolved(&link("v1.5", "newest")), home.join("v1.5"));
+        assert_eq!(resolved(&link("two.gguf", "m.gguf")), home.join("two.gguf"));
         let cached = link("a1b2", "cached.gguf");
-        assert_eq!(itself(&cached), cached);
+        assert_eq!(resolved(&cached), cached);
     }
 
     #[test]
-    fn a_run_that_chats_keeps_the_day_on_which_it_began() {
+    fn a_run_with_chat_prompts_saves_the_day_on_which_it_began() {
         let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\nchat = true\n";
-        let of = |sets: &[String]| pin(config::parse("test", recipe, sets).unwrap());
-        assert!(of(&[]).data.chat_day().is_some());
-        let given = of(&["data.chat_date=2026-03-09".to_owned()]);
+        let pinned = |sets: &[String]| pin(config::parse("test", recipe, sets).unwrap());
+        assert!(pinned(&[]).data.chat_day().is_some());
+        let given = pinned(&["data.chat_date=2026-03-09".to_owned()]);
         assert_eq!(given.data.chat_date.as_deref(), Some("2026-03-09"));
         assert_eq!(pin(given.clone()), given);
     }
 
     #[test]
-    fn a_templates_file_is_saved_absolute() {
+    fn the_path_of_a_template_is_saved_absolute() {
         let folder = tempfile::tempdir_in(".").unwrap();
         let file = folder.path().join("mine.txt");
         std::fs::write(&file, "{question}").unwrap();

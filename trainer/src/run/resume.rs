@@ -1,4 +1,4 @@
-//! Where a run starts or resumes: its newest checkpoint, with every log truncated to it.
+//! Starts or resumes a run at its newest checkpoint, with every log truncated to it.
 
 use std::time::Instant;
 
@@ -88,7 +88,7 @@ impl Run {
         };
         Ok(Self {
             settings: UpdateSettings::of(&job.config),
-            card: SettingsFile::of(&job.config, &renderer),
+            settings_file: SettingsFile::of(&job.config, &renderer),
             evaluation: eval::Settings::of(&job.config, renderer.stop_strings()),
             best,
             started: Instant::now(),
@@ -103,14 +103,14 @@ impl Run {
     }
 }
 
-/// The best evaluation whose checkpoint exists: it may have been removed by hand, or by a run that stepped back.
+/// The best evaluation whose checkpoint exists. A checkpoint may have been removed by hand, or by a run that stepped back.
 fn best_with_checkpoint(job: &Job) -> Result<Option<(usize, f64)>, TrainError> {
     let mut evals: Vec<EvalRecord> = job.folder.read(Log::Eval)?;
     evals.retain(|eval| checkpoint::folder_of(&job.folder, eval.step).exists());
     Ok(best(&evals))
 }
 
-/// The configuration that the logged updates were made with: parts of it may change when a run is resumed.
+/// The configuration that the logged updates were made with. Parts of it may change when a run is resumed.
 fn previous_config(job: &Job) -> Config {
     std::fs::read_to_string(job.folder.config())
         .ok()
@@ -118,7 +118,7 @@ fn previous_config(job: &Job) -> Config {
         .unwrap_or_else(|| job.config.clone())
 }
 
-/// The message about updates that are logged but in no checkpoint.
+/// The message about updates that are logged but in no checkpoint, if there are any.
 fn repeated_updates(step: usize, logged: usize) -> Option<String> {
     match logged.checked_sub(step)? {
         0 => None,
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn updates_that_no_checkpoint_has_are_named() {
         assert_eq!(repeated_updates(4, 4), None);
-        let said = repeated_updates(4, 5).unwrap();
-        assert_eq!(said, "update 5 is made again: no checkpoint has it");
-        let said = repeated_updates(0, 3).unwrap();
+        let message = repeated_updates(4, 5).unwrap();
+        assert_eq!(message, "update 5 is made again: no checkpoint has it");
+        let message = repeated_updates(0, 3).unwrap();
         assert_eq!(
-            said,
+            message,
             "updates 1 to 3 are made again: no checkpoint has them"
         );
     }

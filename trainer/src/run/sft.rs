@@ -1,4 +1,4 @@
-//! The data of supervised fine-tuning: the completions in a teacher's file that the verifier finds correct.
+//! The data of supervised fine-tuning: the completions of a teacher's file that the verifier finds correct.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -33,7 +33,7 @@ pub struct Demonstration {
     pub prompt: Arc<Prompt>,
     /// What the teacher wrote.
     pub text: String,
-    /// Its token ids, and those that end it.
+    /// Its token ids, with those that end it.
     pub tokens: Vec<u32>,
 }
 
@@ -43,19 +43,19 @@ struct TeacherLine {
     #[serde(alias = "id")]
     task: String,
     completion: String,
-    /// Why it ended: one that was cut off is no example of how to end.
+    /// Why it ended. A truncated completion is not an example of how to end.
     #[serde(default, skip_serializing)]
     finish: Option<Finish>,
 }
 
 impl Demonstration {
-    /// As an update takes it: a group of one, whose reward is 1.
+    /// The demonstration as an update uses it: a group of one, whose reward is 1.
     pub(super) fn group(&self) -> SampledGroup {
         SampledGroup {
             prompt: Arc::clone(&self.prompt),
             samples: vec![Sample {
                 tokens: self.tokens.clone(),
-                // There is no behaviour policy: the weight is 1.
+                // Without a behaviour policy, the importance weight is 1.
                 logp: Vec::new(),
                 reference: Vec::new(),
                 padding: None,
@@ -91,16 +91,18 @@ pub(super) struct SftData {
 }
 
 impl TeacherFile {
-    /// Reads the recipe's teacher, or the correct lines that the run to resume, in `run`, kept of it. `None` if the recipe has no teacher.
+    /// Reads the recipe's teacher. If `run` is a run to resume, it reads the correct lines that the run stored. `None` if the recipe has no teacher.
     pub(super) fn read(config: &Config, run: Option<&Path>) -> Result<Option<Self>, TrainError> {
         let Some(path) = &config.data.teacher else {
             return Ok(None);
         };
-        let kept = run.map(|root| root.join(FILE)).filter(|kept| kept.exists());
+        let stored = run
+            .map(|root| root.join(FILE))
+            .filter(|stored| stored.exists());
         Ok(Some(Self {
             path: path.clone(),
-            lines: read(config, kept.as_ref().unwrap_or(path))?,
-            judged: kept.is_some(),
+            lines: read(config, stored.as_ref().unwrap_or(path))?,
+            judged: stored.is_some(),
         }))
     }
 
@@ -129,14 +131,14 @@ impl TeacherFile {
             progress.say(&verdicts.summary);
             if let Some(reason) = verdicts.too_many_unjudged {
                 return Err(refused(format!(
-                    "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({}); the last reason was: {reason}. Mend the verifier, then give the same command again",
+                    "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({}); the last reason was: {reason}. Mend the verifier, then run the same command again",
                     percent(limit),
                     verdicts.summary
                 )));
             }
             if verdicts.correct.is_empty() {
                 return Err(refused(format!(
-                    "none of its completions can be learnt from ({}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
+                    "none of its completions can be used ({}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
                     verdicts.summary,
                     config.data.dataset,
                     prompts.first().map_or("none", |prompt| &prompt.task.id),
@@ -163,14 +165,14 @@ impl TeacherFile {
         }
         if demonstrations.len() < all {
             progress.say(&format!(
-                "warning: {} right completions of the teacher are left out, since they have more than {} tokens (`sampling.max_tokens`)",
+                "warning: {} correct completions of the teacher are left out, because they have more than {} tokens (`sampling.max_tokens`)",
                 all - demonstrations.len(),
                 config.sampling.max_tokens
             ));
         }
         if demonstrations.is_empty() {
             return Err(refused(format!(
-                "all of its right completions have more than {} tokens; raise `sampling.max_tokens`",
+                "all of its correct completions have more than {} tokens; raise `sampling.max_tokens`",
                 config.sampling.max_tokens
             )));
         }
@@ -182,7 +184,7 @@ impl TeacherFile {
 }
 
 impl SftData {
-    /// Saves the correct lines in the run folder, so that a resumed run trains on the same, and returns the demonstrations.
+    /// Saves the correct lines in the run folder, so that a resumed run trains on the same ones, and returns the demonstrations.
     pub(super) fn save(self, folder: &RunFolder) -> Result<Vec<Demonstration>, TrainError> {
         if let Some(file) = &self.file {
             write_whole(&folder.root().join(FILE), file)?;
@@ -206,7 +208,7 @@ fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
         }
         lines.push(serde_json::from_str(&line).map_err(|error| {
             refused(format!(
-                "line {} is no {{\"task\": ID, \"completion\": TEXT}} ({error})",
+                "line {} is not {{\"task\": ID, \"completion\": TEXT}} ({error})",
                 number + 1
             ))
         })?);
@@ -214,12 +216,12 @@ fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
     Ok(lines)
 }
 
-/// What the verifier says of a teacher's completions.
+/// The verdicts on a teacher's completions.
 struct TeacherVerdicts {
     correct: Vec<TeacherLine>,
     /// How many are correct, and why the others are not used.
     summary: String,
-    /// The verifier's last reason, if more completions than the allowed share have no verdict: a failing verifier is no reason to learn from less.
+    /// The verifier's last reason, if more than the allowed share of completions have no verdict. A run does not train on fewer demonstrations because the verifier fails.
     too_many_unjudged: Option<String>,
 }
 
@@ -249,7 +251,7 @@ async fn judge(
     };
     let (mut correct, mut reason) = (Vec::new(), None);
     for chunk in whole.chunks(CHUNK) {
-        let asks = chunk
+        let requests = chunk
             .iter()
             .filter_map(|line| {
                 let prompt = prompts.get(line.task.as_str())?;
@@ -260,7 +262,7 @@ async fn judge(
                 })
             })
             .collect();
-        for (line, judged) in chunk.iter().zip(rewards.judge(asks).await?) {
+        for (line, judged) in chunk.iter().zip(rewards.judge(requests).await?) {
             match judged.reward {
                 None => {
                     counts.masked += 1;
@@ -270,11 +272,11 @@ async fn judge(
                 Some(_) => {}
             }
         }
-        counts.drawn += chunk.len();
-        counts.judged = counts.drawn;
+        counts.sampled += chunk.len();
+        counts.judged = counts.sampled;
         counts.reward = correct.len() as f64;
         counts.elapsed = started.elapsed();
-        progress.checking(&counts);
+        progress.judging_teacher(&counts);
     }
     let summary = format!(
         "the teacher's {all} completions: {} right, {} wrong, {cut_off} cut off, {} without a verdict, {unknown} of tasks that are not trained on",
@@ -290,7 +292,7 @@ async fn judge(
     })
 }
 
-/// What ends a demonstration: the same as ends a sampled completion.
+/// The end of a demonstration: the stop string or token that also ends a sampled completion.
 enum Ending {
     Text(String),
     Token(u32),
@@ -308,7 +310,7 @@ impl Ending {
             (Some(text), _) => Ok(Ending::Text(text.clone())),
             (None, Some(token)) => Ok(Ending::Token(token)),
             (None, None) => Err(engine::EngineError::Request(
-                "the model has no end-of-text token, so it cannot be taught to end; set `data.stop`"
+                "the model has no end-of-text token, so it cannot learn to end a completion; set `data.stop`"
                     .into(),
             )
             .into()),

@@ -92,7 +92,8 @@ fn job(
     })
 }
 
-async fn go(root: &Path, config: &Config) -> Result<Summary, TrainError> {
+/// Starts or resumes the run in a folder, and trains to its end.
+async fn run_in(root: &Path, config: &Config) -> Result<Summary, TrainError> {
     train(job(
         root,
         config,
@@ -102,14 +103,18 @@ async fn go(root: &Path, config: &Config) -> Result<Summary, TrainError> {
     .await
 }
 
-/// Says where two courses part, without the thousand lines where they don't.
-fn assert_same(course: &BTreeMap<String, String>, expected: &BTreeMap<String, String>, what: &str) {
+/// Asserts that the outputs of two runs are equal. A failure shows only the first line that differs.
+fn assert_same(
+    outputs: &BTreeMap<String, String>,
+    expected: &BTreeMap<String, String>,
+    what: &str,
+) {
     assert_eq!(
-        course.keys().collect::<Vec<_>>(),
+        outputs.keys().collect::<Vec<_>>(),
         expected.keys().collect::<Vec<_>>(),
         "{what}"
     );
-    for (name, text) in course {
+    for (name, text) in outputs {
         let (mut lines, mut others) = (text.lines(), expected[name].lines());
         for number in 1.. {
             let pair = (lines.next(), others.next());
@@ -121,8 +126,8 @@ fn assert_same(course: &BTreeMap<String, String>, expected: &BTreeMap<String, St
     }
 }
 
-/// Everything that must be equal between two runs of one seed.
-fn course(root: &Path) -> BTreeMap<String, String> {
+/// The outputs of a run that must be equal for two runs of one seed: logs, samples, state, TensorBoard, and which checkpoint is the best.
+fn outputs(root: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for name in ["metrics.jsonl", "eval.jsonl", "alarms.jsonl"] {
         files.insert(
@@ -130,7 +135,7 @@ fn course(root: &Path) -> BTreeMap<String, String> {
             std::fs::read_to_string(root.join(name)).unwrap_or_default(),
         );
     }
-    files.insert("tensorboard".into(), watching::shown(root));
+    files.insert("tensorboard".into(), watching::tensorboard_points(root));
     for entry in std::fs::read_dir(root.join("samples")).unwrap().flatten() {
         files.insert(
             entry.file_name().into_string().unwrap(),
@@ -145,10 +150,10 @@ fn course(root: &Path) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_learns_and_leaves_what_the_design_says() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn a_run_learns_and_writes_its_logs_samples_and_checkpoints() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
-    let summary = go(
+    let summary = run_in(
         &root,
         &config(&server.url, &["run.updates=40", "eval.every=0"]),
     )
@@ -212,7 +217,7 @@ async fn a_run_learns_and_leaves_what_the_design_says() {
     assert_eq!(std::fs::read_dir(root.join("rollouts")).unwrap().count(), 0);
 }
 
-/// The files of a run as they were at some moment: what kill -9 leaves.
+/// Copies the files of a run as they are now, which is what `kill -9` would leave.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().flatten() {
@@ -228,58 +233,61 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_killed_anywhere_and_resumed_equals_one_never_killed() {
+async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
     let home = tempfile::tempdir().unwrap();
-    let never = home.path().join("never");
-    let server = Scripted::of_letter_b().await;
+    let uninterrupted = home.path().join("uninterrupted");
+    let server = Scripted::accepting_b().await;
     let config = config(&server.url, &[]);
-    go(&never, &config).await.unwrap();
-    let expected = course(&never);
+    run_in(&uninterrupted, &config).await.unwrap();
+    let expected = outputs(&uninterrupted);
     drop(server);
 
     // The folder is copied while the run is in the middle of judging its n-th request: everything later is lost.
     let run = home.path().join("run");
     let copies = Arc::new(AtomicUsize::new(0));
-    let (from, to, made) = (run.clone(), home.path().to_owned(), copies.clone());
+    let (from, to, counter) = (run.clone(), home.path().to_owned(), copies.clone());
     let server = Scripted::serve(move |number, items| {
         if number % 5 == 2 && from.join("config.toml").exists() {
             copy(
                 &from,
-                &to.join(format!("killed-{}", made.fetch_add(1, Ordering::SeqCst))),
+                &to.join(format!("killed-{}", counter.fetch_add(1, Ordering::SeqCst))),
             );
         }
-        Answer::of_letter_b(&items)
+        Answer::accepting_b(&items)
     })
     .await;
-    go(&run, &super::tests::config(&server.url, &[]))
+    run_in(&run, &super::tests::config(&server.url, &[]))
         .await
         .unwrap();
-    assert_same(&course(&run), &expected, "judged by another");
+    assert_same(&outputs(&run), &expected, "judged by another verifier");
     let copies = copies.load(Ordering::SeqCst);
     assert!(copies >= 8, "{copies}");
     drop(server);
 
-    let server = Scripted::of_letter_b().await;
+    let server = Scripted::accepting_b().await;
     let config = super::tests::config(&server.url, &[]);
     for number in 0..copies {
         let killed = home.path().join(format!("killed-{number}"));
-        // A line that was being written.
+        // A line that was being written when the process was killed.
         let metrics = killed.join("metrics.jsonl");
         let mut text = std::fs::read(&metrics).unwrap_or_default();
         text.extend(b"{\"step\":");
         std::fs::write(&metrics, text).unwrap();
-        let summary = go(&killed, &config).await.unwrap();
+        let summary = run_in(&killed, &config).await.unwrap();
         assert_eq!(summary.ended, Ended::Finished);
-        assert_same(&course(&killed), &expected, &format!("killed-{number}"));
+        assert_same(&outputs(&killed), &expected, &format!("killed-{number}"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_fails_leaves_a_run_that_goes_on_in_mid_phase() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
-    let (never, failed) = (home.path().join("never"), home.path().join("failed"));
+async fn a_run_whose_step_failed_resumes_in_mid_phase() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (uninterrupted, failed) = (
+        home.path().join("uninterrupted"),
+        home.path().join("failed"),
+    );
     let config = config(&server.url, &[]);
-    go(&never, &config).await.unwrap();
+    run_in(&uninterrupted, &config).await.unwrap();
     for fail_at in [0, 4, 8] {
         let _ = std::fs::remove_dir_all(&failed);
         let policy = Arc::new(Toy::failing_at(fail_at));
@@ -293,30 +301,32 @@ async fn a_step_that_fails_leaves_a_run_that_goes_on_in_mid_phase() {
             .unwrap();
         assert_eq!(policy.steps(), 10 - fail_at, "no update is made twice");
         assert_same(
-            &course(&failed),
-            &course(&never),
+            &outputs(&failed),
+            &outputs(&uninterrupted),
             &format!("failed at {fail_at}"),
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_to_stop_ends_at_a_safe_point_and_the_run_goes_on() {
+async fn a_stopped_run_can_be_resumed_and_equals_one_that_was_not_stopped() {
     let home = tempfile::tempdir().unwrap();
-    let never = home.path().join("never");
-    let quiet = Scripted::of_letter_b().await;
-    go(&never, &config(&quiet.url, &[])).await.unwrap();
+    let uninterrupted = home.path().join("uninterrupted");
+    let working = Scripted::accepting_b().await;
+    run_in(&uninterrupted, &config(&working.url, &[]))
+        .await
+        .unwrap();
     for request in [1, 8, 17, 30, 45] {
         let (root, stop) = (
             home.path().join(format!("stopped-{request}")),
             Stop::default(),
         );
-        let asked = stop.clone();
+        let stop_request = stop.clone();
         let server = Scripted::serve(move |number, items| {
             if number == request {
-                asked.request();
+                stop_request.request();
             }
-            Answer::of_letter_b(&items)
+            Answer::accepting_b(&items)
         })
         .await;
         let summary = train(
@@ -336,11 +346,11 @@ async fn a_request_to_stop_ends_at_a_safe_point_and_the_run_goes_on() {
             "request {request}, after {} updates",
             summary.step
         );
-        let summary = go(&root, &config(&quiet.url, &[])).await.unwrap();
+        let summary = run_in(&root, &config(&working.url, &[])).await.unwrap();
         assert_eq!(summary.ended, Ended::Finished);
         assert_same(
-            &course(&root),
-            &course(&never),
+            &outputs(&root),
+            &outputs(&uninterrupted),
             &format!("stopped at request {request}"),
         );
     }
@@ -371,7 +381,7 @@ async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
         Scripted::serve(mask(3)).await,
     );
     let lenient = &["verifier.max_masked=0.3", "run.updates=4", "eval.samples=0"];
-    go(&home.path().join("some"), &config(&some.url, lenient))
+    run_in(&home.path().join("some"), &config(&some.url, lenient))
         .await
         .unwrap();
     let steps: Vec<StepRecord> = read_log(&home.path().join("some"), Log::Metrics).unwrap();
@@ -380,7 +390,7 @@ async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
             && steps.iter().all(|s| s.algo.masked + s.algo.judged == 16)
     );
 
-    let error = go(
+    let error = run_in(
         &home.path().join("many"),
         &config(&many.url, &["run.updates=4", "eval.samples=0"]),
     )
@@ -392,7 +402,7 @@ async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
             && error.contains("out of order"),
         "{error}"
     );
-    go(&home.path().join("many"), &config(&some.url, lenient))
+    run_in(&home.path().join("many"), &config(&some.url, lenient))
         .await
         .unwrap();
 }
@@ -420,23 +430,25 @@ async fn two_processes_cannot_train_in_one_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_fills_up_ends_the_run_with_a_word_and_it_goes_on() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
-    let (never, full) = (home.path().join("never"), home.path().join("full"));
-    go(&never, &config(&server.url, &[])).await.unwrap();
+async fn a_full_disk_ends_the_run_with_advice_and_the_run_can_be_resumed() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (uninterrupted, full) = (home.path().join("uninterrupted"), home.path().join("full"));
+    run_in(&uninterrupted, &config(&server.url, &[]))
+        .await
+        .unwrap();
 
     let timings = full.join("timings.jsonl");
     let log = timings.clone();
     let filling = Scripted::serve(move |number, items| {
         if number == 30 {
-            // Whatever is appended here is answered with "No space left on device".
+            // Appending to this file fails with "No space left on device".
             std::fs::remove_file(&log).unwrap();
             std::os::unix::fs::symlink("/dev/full", &log).unwrap();
         }
-        Answer::of_letter_b(&items)
+        Answer::accepting_b(&items)
     })
     .await;
-    let error = go(&full, &config(&filling.url, &[]))
+    let error = run_in(&full, &config(&filling.url, &[]))
         .await
         .unwrap_err()
         .to_string();
@@ -445,15 +457,19 @@ async fn a_disk_that_fills_up_ends_the_run_with_a_word_and_it_goes_on() {
         "{error}"
     );
     std::fs::remove_file(&timings).unwrap();
-    go(&full, &config(&server.url, &[])).await.unwrap();
-    assert_same(&course(&full), &course(&never), "after a full disk");
+    run_in(&full, &config(&server.url, &[])).await.unwrap();
+    assert_same(
+        &outputs(&full),
+        &outputs(&uninterrupted),
+        "after a full disk",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_newest_and_the_best_checkpoints_are_kept() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
-    go(&root, &config(&server.url, &["run.keep=2"]))
+    run_in(&root, &config(&server.url, &["run.keep=2"]))
         .await
         .unwrap();
     let evals: Vec<EvalRecord> = read_log(&root, Log::Eval).unwrap();
@@ -474,11 +490,11 @@ async fn only_the_newest_and_the_best_checkpoints_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_best_checkpoint_goes_by_pass_at_1_whichever_k_is_asked_for() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn the_best_checkpoint_has_the_highest_pass_at_1_whichever_k_the_recipe_has() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.k=[4]"]);
-    let evals = go(&root, &config).await.unwrap().evals;
+    let evals = run_in(&root, &config).await.unwrap().evals;
     assert!(evals.iter().all(|eval| eval.pass_at.keys().eq(&[1, 4])));
     let best = best(&evals).unwrap().0;
     assert_eq!(
@@ -488,11 +504,11 @@ async fn the_best_checkpoint_goes_by_pass_at_1_whichever_k_is_asked_for() {
 }
 
 #[test]
-fn a_continued_run_keeps_what_its_numbers_rest_on() {
+fn settings_that_change_the_numbers_of_a_run_cannot_change_when_it_is_resumed() {
     let home = tempfile::tempdir().unwrap();
     let mut config = config("http://127.0.0.1:1", &[]);
     std::fs::write(home.path().join("config.toml"), config.to_toml()).unwrap();
-    let continued = resume_config(
+    let resumed = resume_config(
         home.path(),
         &[
             "verifier.url=http://127.0.0.1:2".into(),
@@ -501,7 +517,7 @@ fn a_continued_run_keeps_what_its_numbers_rest_on() {
     )
     .unwrap();
     (config.verifier.url, config.run.keep) = (Some("http://127.0.0.1:2".into()), 3);
-    assert_eq!(continued, config);
+    assert_eq!(resumed, config);
     for set in ["optimiser.lr=1e-3", "run.seed=4", "algorithm.h=4"] {
         let error = resume_config(home.path(), &[set.into()])
             .unwrap_err()
@@ -518,7 +534,7 @@ fn a_continued_run_keeps_what_its_numbers_rest_on() {
 }
 
 #[test]
-fn a_plan_counts_what_the_run_will_do() {
+fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
     let config = config("http://127.0.0.1:1", &["run.epochs=3", "eval.every=4"]);
     let model = MemoryEstimate {
         parameters: 100_000_000,
@@ -554,11 +570,11 @@ fn a_plan_counts_what_the_run_will_do() {
     ");
     assert_eq!(model.fits(None), Ok(None));
     assert_eq!(model.fits(Some(MemoryBudget::Gpu(2_600_000_000))), Ok(None));
-    let warned = model
+    let warning = model
         .fits(Some(MemoryBudget::Machine(2_000_000_000)))
         .unwrap();
-    let warned = warned.unwrap().to_string();
-    assert!(warned.contains("of this machine's 2.0 GB"), "{warned}");
+    let warning = warning.unwrap().to_string();
+    assert!(warning.contains("of this machine's 2.0 GB"), "{warning}");
     assert!(
         model
             .fits(Some(MemoryBudget::Machine(1_600_000_000)))
@@ -571,7 +587,7 @@ fn a_plan_counts_what_the_run_will_do() {
     assert!(
         RunPlan::new(&config, 11, 5, None)
             .to_string()
-            .ends_with("so what it takes of memory and disk is not known")
+            .ends_with("so its memory and disk space are not known")
     );
 }
 

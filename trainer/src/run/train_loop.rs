@@ -21,15 +21,15 @@ pub(super) struct Run {
     pub(super) job: Job,
     pub(super) schedule: Schedule,
     pub(super) settings: UpdateSettings,
-    /// What its checkpoints say about it.
-    pub(super) card: SettingsFile,
+    /// The settings file of its checkpoints.
+    pub(super) settings_file: SettingsFile,
     pub(super) sampling: SamplingParams,
     pub(super) evaluation: eval::Settings,
     /// Updates made.
     pub(super) step: usize,
     /// Updates with a line in the metrics.
     pub(super) logged: usize,
-    /// Updates at the newest checkpoint; 0 is the model's own files.
+    /// Updates at the newest checkpoint; 0 stands for the model's own files.
     pub(super) saved: usize,
     /// Whether the stored samples are too stale for the next update, so that the rest of the phase is sampled again.
     pub(super) resample: bool,
@@ -38,11 +38,11 @@ pub(super) struct Run {
     pub(super) started: Instant,
 }
 
-/// Trains from where the folder stands to the last update.
+/// Trains from the state in the run's folder to the last update.
 ///
 /// # Errors
-/// [`TrainError`]. The run can be resumed from its last checkpoint, which is saved at the last update made if that is still possible. After
-/// [`TrainError::Diverged`] none is saved: the run cannot be resumed, and its checkpoints are kept for another run.
+/// [`TrainError`]. A checkpoint of the last update is saved if that is still possible, and the run can be resumed from it. After
+/// [`TrainError::Diverged`] no checkpoint is saved: the run cannot be resumed, and its earlier checkpoints remain for another run.
 pub async fn train(job: Job) -> Result<Summary, TrainError> {
     let mut run = Run::resume(job)?;
     let ended = match run.train_loop().await {
@@ -91,7 +91,7 @@ impl Run {
         Ok(())
     }
 
-    /// Makes one update and logs it. False if the samples are too stale (`algorithm.adaptive_h`): then nothing has changed.
+    /// Makes one update and logs it. Returns false if the samples are too stale (`algorithm.adaptive_h`); the policy is then unchanged.
     fn update(&mut self, phase: &Phase, samples: &PhaseSamples) -> Result<bool, TrainError> {
         let number = self.step - phase.first_update;
         let shuffled;
@@ -110,7 +110,7 @@ impl Run {
         match updated {
             Updated::Stale => {
                 self.job.journal.progress.say(&format!(
-                    "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are drawn again",
+                    "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are sampled again",
                     phase.index + 1
                 ));
                 Ok(false)
@@ -163,7 +163,7 @@ impl Run {
         journal.updated(folder, record, &mut timings)?;
         self.logged = self.step;
         if self.step == self.saved + 1 {
-            // This update shows that the weights of the newest checkpoint can be trained further, so the checkpoints before it can go.
+            // This update shows that the weights of the newest checkpoint can be trained further, so older checkpoints can be removed.
             self.prune_to(self.schedule.phase_of(self.step))?;
         }
         Ok(())
@@ -177,13 +177,15 @@ impl Run {
         Ok(())
     }
 
-    /// Saves a checkpoint unless this step has one. An update whose line could not be logged is not saved: it will be made again.
+    /// Saves a checkpoint unless this step has one. An update whose line could not be logged is not saved, so that a resumed run makes it again.
     pub(super) fn checkpoint(&mut self) -> Result<(), TrainError> {
         if self.step == self.saved || self.step != self.logged {
             return Ok(());
         }
         let (folder, policy) = (&self.job.folder, self.job.policy.as_ref());
-        tokio::task::block_in_place(|| checkpoint::save(folder, policy, &self.card, self.step))?;
+        tokio::task::block_in_place(|| {
+            checkpoint::save(folder, policy, &self.settings_file, self.step)
+        })?;
         self.saved = self.step;
         Ok(())
     }
@@ -192,26 +194,26 @@ impl Run {
     fn prune_to(&self, phase: usize) -> Result<(), TrainError> {
         let (folder, run) = (&self.job.folder, &self.job.config.run);
         let best = self.best.map(|(step, _)| step);
-        let kept = checkpoint::prune(folder, run.keep, best)?;
-        rollouts::prune(folder, &self.schedule, &kept, phase);
+        let remaining = checkpoint::prune(folder, run.keep, best)?;
+        rollouts::prune(folder, &self.schedule, &remaining, phase);
         Ok(())
     }
 
-    /// The error for weights that compute numbers which are not finite. Those of an earlier checkpoint did not.
+    /// The error for weights that compute numbers that are not finite. The weights of an earlier checkpoint computed finite ones.
     pub(super) fn diverged(&self, what: &str) -> TrainError {
         let lr = self.job.config.optimiser.lr;
         let steps = checkpoint::steps(&self.job.folder).unwrap_or_default();
-        let before = steps.into_iter().rfind(|step| *step < self.step);
-        let remedy = match before {
+        let earlier = steps.into_iter().rfind(|step| *step < self.step);
+        let remedy = match earlier {
             Some(step) => format!(
-                "Start another run from a checkpoint of before, with a learning rate below {lr:e}: `--set model.path={} --set optimiser.lr=…`",
+                "Start another run from an earlier checkpoint, with a learning rate below {lr:e}: `--set model.path={} --set optimiser.lr=…`",
                 absolute(&checkpoint::folder_of(&self.job.folder, step)).display()
             ),
             None if self.step > 0 => format!(
-                "There is no checkpoint of before; start another run with a learning rate below {lr:e}: `--set optimiser.lr=…`"
+                "There is no earlier checkpoint; start another run with a learning rate below {lr:e}: `--set optimiser.lr=…`"
             ),
             None => {
-                "Training has changed nothing yet: look for a broken file of the model".to_owned()
+                "Training has not changed the weights yet: look for a damaged model file".to_owned()
             }
         };
         TrainError::Diverged {

@@ -1,15 +1,15 @@
-//! Samples without a verdict: a few are masked, too many end the run.
+//! Samples without a verdict: a few are masked, too many end the run with an error.
 
 use serde_json::Value;
 
 use super::TrainError;
 
-/// Counts samples, and those of them that have no verdict.
+/// Counts samples, and the masked ones among them.
 #[derive(Debug, Default)]
 pub(super) struct Unjudged {
     samples: usize,
     masked: usize,
-    /// The verifier's reason for the last of these.
+    /// The verifier's reason for the last masked sample.
     reason: String,
 }
 
@@ -29,13 +29,13 @@ impl Unjudged {
         }
     }
 
-    /// An error if more than the share `limit` is masked; `whose` names the samples.
-    pub(super) fn check(&self, limit: f64, whose: &str) -> Result<(), TrainError> {
+    /// Returns an error if more than the share `limit` is masked. `part` names the part of the run that sampled them.
+    pub(super) fn check(&self, limit: f64, part: &str) -> Result<(), TrainError> {
         if self.masked as f64 <= limit * self.samples as f64 {
             return Ok(());
         }
         Err(TrainError::Masked {
-            whose: whose.to_owned(),
+            part: part.to_owned(),
             masked: self.masked,
             all: self.samples,
             limit,

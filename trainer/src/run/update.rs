@@ -14,7 +14,7 @@ use crate::record::{GroupCounts, Repeats, StepRecord};
 use crate::reward::{self, Terms};
 use crate::rollout::{PhaseSamples, Sample, SampledGroup};
 
-/// What an update needs besides its samples.
+/// The settings of an update.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UpdateSettings {
     pub(super) estimator: Estimator,
@@ -27,7 +27,7 @@ pub(super) struct UpdateSettings {
 }
 
 impl UpdateSettings {
-    /// The same with another learning rate.
+    /// The same settings with another learning rate.
     pub(super) fn at_rate(self, lr: f64) -> Self {
         Self {
             adamw: AdamW {
@@ -66,8 +66,8 @@ impl UpdateSettings {
     }
 }
 
-/// The temperature of the distribution whose log-probabilities are trained: the one that completions were sampled from. Supervised fine-tuning raises the model's
-/// own likelihood, at temperature 1: trained at another, it would follow its teacher only when it is sampled at that one.
+/// The temperature of the distribution whose log-probabilities are trained: the sampling temperature. Supervised fine-tuning uses 1, the model's own likelihood:
+/// a model trained at another temperature would follow its teacher only when it is sampled at that temperature.
 fn temperature(config: &Config) -> f32 {
     match config.algorithm.preset {
         Preset::Sft => 1.0,
@@ -98,7 +98,7 @@ pub(super) struct UpdatePosition {
     pub(super) update: usize,
     pub(super) phase_updates: usize,
     pub(super) epoch: usize,
-    /// Whether it is the first update on its samples, which the current policy sampled.
+    /// Whether it is the first update on its samples, so that the current policy is the behaviour policy.
     pub(super) fresh: bool,
     /// As in [`StepRecord::dropped`].
     pub(super) dropped: usize,
@@ -148,71 +148,71 @@ pub(super) fn update(
     let Some(report) = report else {
         return Ok(Updated::Stale);
     };
-    let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Numeric("the engine made an update without asking for its objective; this is a fault of the program".into()))?;
+    let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Numeric("the engine made an update without calling its objective; this is a fault of the program".into()))?;
     let record = record(recipe, groups, position, metrics, &report);
     Ok(Updated::Done(Box::new(record), report))
 }
 
-/// What the objective needs of a sample.
+/// The numbers of a sample that the objective needs.
 struct SampleData {
     behaviour: Vec<f32>,
     reference: Option<Vec<f32>>,
     reward: Option<f64>,
 }
 
-/// The gradient as the engine asks for it, or `None` if the samples are too far from the policy; what is logged of it goes to `metrics`.
+/// The objective that the engine calls: it returns `dL/dlogp`, or `None` if the samples are too stale, and sends its metrics to `metrics`.
 fn objective(
     recipe: UpdateSettings,
     groups: &[SampledGroup],
     fresh: bool,
     metrics: mpsc::Sender<Metrics>,
 ) -> Objective {
-    let data = |sample: &Sample| SampleData {
+    let data_of = |sample: &Sample| SampleData {
         behaviour: sample.trained_logp(),
         reference: Some(sample.reference.clone()).filter(|logp| !logp.is_empty()),
         reward: recipe.terms(sample).map(|terms| terms.sum(&recipe.reward)),
     };
-    let drawn: Vec<Vec<SampleData>> = groups
+    let data: Vec<Vec<SampleData>> = groups
         .iter()
-        .map(|group| group.samples.iter().map(data).collect())
+        .map(|group| group.samples.iter().map(data_of).collect())
         .collect();
     Box::new(move |stats: &[TokenStats]| {
-        let expected: usize = drawn.iter().map(Vec::len).sum();
+        let expected: usize = data.iter().map(Vec::len).sum();
         if stats.len() != expected {
             return Err(format!(
-                "the engine answered for {} completions of {expected}",
+                "the engine returned log-probabilities of {} completions instead of {expected}",
                 stats.len()
             ));
         }
         let mut stats = stats.iter();
-        let groups: Vec<Vec<algo::Sample<'_>>> = drawn
+        let groups: Vec<Vec<algo::Sample<'_>>> = data
             .iter()
             .map(|group| {
                 group
                     .iter()
                     .zip(stats.by_ref())
-                    .map(|(drawn, stats)| algo::Sample {
+                    .map(|(data, stats)| algo::Sample {
                         new: &stats.logp,
-                        // What nobody drew has no behaviour policy but this one.
-                        behaviour: if drawn.behaviour.is_empty() {
+                        // A demonstration has no behaviour policy: the current policy takes its place, so that its weight is 1.
+                        behaviour: if data.behaviour.is_empty() {
                             &stats.logp
                         } else {
-                            &drawn.behaviour
+                            &data.behaviour
                         },
-                        reference: drawn.reference.as_deref(),
-                        reward: drawn.reward,
+                        reference: data.reference.as_deref(),
+                        reward: data.reward,
                     })
                     .collect()
             })
             .collect();
         let gradient = algo::gradient(&recipe.estimator, &groups, recipe.max_tokens)
             .map_err(|error| error.to_string())?;
-        let made = gradient.metrics;
-        if !fresh && made.ess < recipe.min_ess * made.judged as f64 {
+        let computed = gradient.metrics;
+        if !fresh && computed.ess < recipe.min_ess * computed.judged as f64 {
             return Ok(None);
         }
         // The receiver lives until the step returns.
-        let _ = metrics.send(made);
+        let _ = metrics.send(computed);
         Ok(Some(gradient.dlogp))
     })
 }
@@ -268,7 +268,7 @@ fn record(
     }
 }
 
-/// Mean over groups of the unbiased Pass@k, k = 1, 2, 4, … up to the largest group. Groups with fewer judged samples are left out.
+/// The mean over groups of the unbiased Pass@k, for k = 1, 2, 4, … up to the largest group. Groups with fewer than k judged samples are left out.
 fn pass_at(groups: &[SampledGroup]) -> BTreeMap<usize, f64> {
     let largest = groups
         .iter()

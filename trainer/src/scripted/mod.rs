@@ -1,4 +1,4 @@
-//! Stand-ins for tests: an exact softmax policy, and a verifier over real HTTP that answers as it is told.
+//! Stand-ins for tests: an exact softmax policy, and a verifier over real HTTP whose answers a test scripts.
 
 mod policy;
 mod verifier;
@@ -12,7 +12,7 @@ use crate::data::Prompt;
 use crate::policy::Policy;
 
 pub(crate) use policy::Toy;
-pub(crate) use verifier::{Answer, MOST_ITEMS, Scripted, judgement};
+pub(crate) use verifier::{Answer, MAX_ITEMS, Scripted, judgement};
 
 /// A data set of `train` + `eval` tasks with the ids `toy/train/N` and `toy/eval/N`.
 pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {
@@ -38,7 +38,7 @@ pub(crate) fn prompt(policy: &dyn Policy, task: &Task) -> Arc<Prompt> {
     })
 }
 
-/// `[verifier]` for a scripted one, with little patience.
+/// The `[verifier]` settings for a scripted verifier, with this patience in seconds.
 pub(crate) fn verifier_settings(url: &str, patience_s: u64) -> config::Verifier {
     config::Verifier {
         url: Some(url.to_owned()),

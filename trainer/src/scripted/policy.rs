@@ -1,4 +1,5 @@
-//! A table of logits by prompt, position and letter, trained by AdamW: small enough to be exact, stateful enough to be resumed wrongly.
+//! A toy policy: a table of logits by prompt, position and letter, trained by AdamW. It is small enough to be exact, and has state that a wrong resumption would
+//! lose.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use engine::{
     StepReport, TokenStats,
 };
 
-use crate::policy::{Policy, Reader};
+use crate::policy::{Policy, PromptEncoder};
 
 const ROWS: usize = 8;
 const POSITIONS: usize = 4;
@@ -28,17 +29,17 @@ struct State {
     updates: i32,
 }
 
-/// The policy. Completions are letters `a` to `e`, at most four, ended by `a`.
+/// The toy policy. A completion is up to four letters `a` to `e`, and ends after an `a`.
 pub(crate) struct Toy {
     state: Mutex<State>,
     steps: AtomicUsize,
-    drawn: Arc<AtomicUsize>,
+    sampled: Arc<AtomicUsize>,
     /// The step, counted over this object's life, that fails.
     fail_at: Option<usize>,
-    /// The step, counted the same way, whose weights are no numbers.
+    /// The step, counted the same way, that makes the weights NaN.
     diverge_at: Option<usize>,
-    /// How far the log-probabilities of sampling are from those of training.
-    apart: f32,
+    /// The difference between the log-probabilities of sampling and of training.
+    logp_offset: f32,
     stop_tokens: Vec<u32>,
 }
 
@@ -56,17 +57,17 @@ impl Default for Toy {
         Self {
             state: Mutex::new(state),
             steps: AtomicUsize::new(0),
-            drawn: Arc::default(),
+            sampled: Arc::default(),
             fail_at: None,
             diverge_at: None,
-            apart: 0.0,
+            logp_offset: 0.0,
             stop_tokens: vec![END],
         }
     }
 }
 
 impl Toy {
-    /// One whose update of this number, from 0, fails.
+    /// A policy whose update of this number, counted from 0, fails.
     pub(crate) fn failing_at(update: usize) -> Self {
         Self {
             fail_at: Some(update),
@@ -74,7 +75,7 @@ impl Toy {
         }
     }
 
-    /// One whose update of this number, from 0, goes through and leaves weights that are no numbers.
+    /// A policy whose update of this number, counted from 0, succeeds and makes the weights NaN.
     pub(crate) fn diverging_at(update: usize) -> Self {
         Self {
             diverge_at: Some(update),
@@ -82,7 +83,7 @@ impl Toy {
         }
     }
 
-    /// One that knows no end token, though its completions end.
+    /// A policy that has no stop token, though its completions end.
     pub(crate) fn without_end() -> Self {
         Self {
             stop_tokens: Vec::new(),
@@ -90,15 +91,15 @@ impl Toy {
         }
     }
 
-    /// One that rounds otherwise where it samples than where it is trained.
-    pub(crate) fn rounding(apart: f32) -> Self {
+    /// A policy whose log-probabilities are higher by `logp_offset` in sampling than in training.
+    pub(crate) fn rounding(logp_offset: f32) -> Self {
         Self {
-            apart,
+            logp_offset,
             ..Self::default()
         }
     }
 
-    /// One whose logits lie about so far from the default's.
+    /// A policy whose logits differ from the default's by about `distance`.
     pub(crate) fn moved(distance: f32) -> Self {
         let toy = Self::default();
         for (i, weight) in toy.state.lock().unwrap().weights.iter_mut().enumerate() {
@@ -112,12 +113,13 @@ impl Toy {
         self.steps.load(Ordering::SeqCst)
     }
 
-    /// Completions drawn by this object.
-    pub(crate) fn drawn(&self) -> usize {
-        self.drawn.load(Ordering::SeqCst)
+    /// Completions sampled by this object.
+    pub(crate) fn sampled(&self) -> usize {
+        self.sampled.load(Ordering::SeqCst)
     }
 }
 
+/// The index of the first logit for a prompt and a position.
 fn at(prompt: &[u32], position: usize) -> usize {
     let row = prompt
         .iter()
@@ -142,7 +144,7 @@ fn uniform(seed: u64, index: usize) -> f64 {
     u64::from_le_bytes(bytes) as f64 / 2f64.powi(64)
 }
 
-fn draw(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u32>, Vec<f32>) {
+fn sample_tokens(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u32>, Vec<f32>) {
     let (mut tokens, mut logps) = (Vec::new(), Vec::new());
     for position in 0..request.max_tokens.min(POSITIONS) {
         let from = at(&request.prompt, position);
@@ -170,19 +172,19 @@ impl Policy for Toy {
         &self,
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
-        let (state, apart) = (self.state.lock().unwrap().clone(), self.apart);
-        let drawn = self.drawn.clone();
+        let (state, logp_offset) = (self.state.lock().unwrap().clone(), self.logp_offset);
+        let sampled = self.sampled.clone();
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             if state.weights.iter().any(|weight| weight.is_nan()) {
                 let _ = sender.send(Err(EngineError::Numeric("scripted".into())));
                 return;
             }
-            // Backwards, as completions come in no particular order.
+            // Backwards, since completions come in no particular order.
             for (number, request) in requests.iter().enumerate().rev() {
                 for (sample, seed) in request.seeds.iter().enumerate() {
-                    let (tokens, mut logp) = draw(&state, request, *seed);
-                    logp.iter_mut().for_each(|logp| *logp += apart);
+                    let (tokens, mut logp) = sample_tokens(&state, request, *seed);
+                    logp.iter_mut().for_each(|logp| *logp += logp_offset);
                     let finish = if tokens.last() == Some(&END) {
                         Finish::Stop
                     } else {
@@ -194,7 +196,7 @@ impl Policy for Toy {
                         .map(|t| char::from(b'a' + *t as u8))
                         .collect();
                     std::thread::sleep(Duration::from_micros(200));
-                    drawn.fetch_add(1, Ordering::SeqCst);
+                    sampled.fetch_add(1, Ordering::SeqCst);
                     if sender
                         .send(Ok(Completion {
                             request: number,
@@ -258,14 +260,14 @@ impl Policy for Toy {
     ) -> Result<Vec<Vec<f32>>, EngineError> {
         let state = self.state.lock().unwrap();
         let sets = objectives(&state.stats(&groups, temperature)).map_err(EngineError::Numeric)?;
-        let of = |dlogp: &Vec<Vec<f32>>| {
+        let sketch_of = |dlogp: &Vec<Vec<f32>>| {
             let gradient = state.gradient(&groups, temperature, dlogp);
             let gradient: Vec<f32> = gradient.iter().map(|g| *g as f32).collect();
             let mut buckets = vec![0.0; sketch.size];
             sketch.add(&mut buckets, 0, &gradient);
             buckets
         };
-        Ok(sets.iter().map(of).collect())
+        Ok(sets.iter().map(sketch_of).collect())
     }
 
     fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
@@ -309,7 +311,7 @@ impl Policy for Toy {
     }
 }
 
-impl Reader for Toy {
+impl PromptEncoder for Toy {
     fn encode(&self, text: &str, _special: bool) -> Result<Vec<u32>, EngineError> {
         Ok(text.bytes().map(u32::from).collect())
     }
@@ -330,7 +332,7 @@ impl Reader for Toy {
     }
 }
 
-/// Prompts with their completions.
+/// Each completion with its prompt.
 fn sequences(groups: &[Group]) -> impl Iterator<Item = (&[u32], &Vec<u32>)> {
     let each = |group| {
         let Group {

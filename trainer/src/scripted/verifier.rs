@@ -1,4 +1,4 @@
-//! A verifier over HTTP/1.1 with one request a connection, answering from a closure.
+//! A verifier over HTTP/1.1, with one request a connection, whose answers come from a closure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,21 +9,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use verifier_api::Item;
 
-/// What one request to `/v1/verify` is answered with.
+/// The answer to one request to `/v1/verify`.
 pub(crate) enum Answer {
     /// 200 with these judgements.
     Results(Vec<Value>),
     /// A status with these extra header lines, and a problem document.
     Status(u16, &'static str),
-    /// 422, with the item of that place in the request at fault.
+    /// 422, with the item at this place in the request at fault.
     Fault(usize),
-    /// The connection breaks off.
+    /// The connection is closed without an answer.
     Broken,
 }
 
 impl Answer {
-    /// A completion is right that begins with `b`.
-    pub(crate) fn of_letter_b(items: &[Item]) -> Self {
+    /// Completions that begin with `b` are correct, others are not.
+    pub(crate) fn accepting_b(items: &[Item]) -> Self {
         let judged = items
             .iter()
             .map(|item| judgement(&item.id, item.completion.starts_with('b')));
@@ -31,16 +31,16 @@ impl Answer {
     }
 }
 
-/// Most items in one request.
-pub(crate) const MOST_ITEMS: usize = 64;
+/// Maximum number of items in one request.
+pub(crate) const MAX_ITEMS: usize = 64;
 
 type Handler = dyn Fn(usize, Vec<Item>) -> Answer + Send + Sync;
 
-/// Dropping it closes its port.
+/// A running scripted verifier. Dropping it closes its port.
 pub(crate) struct Scripted {
     pub(crate) url: String,
     requests: Arc<AtomicUsize>,
-    most_at_once: Arc<AtomicUsize>,
+    max_at_once: Arc<AtomicUsize>,
     server: JoinHandle<()>,
 }
 
@@ -50,7 +50,7 @@ impl Drop for Scripted {
     }
 }
 
-/// A judgement of an item: reward 1 where `correct`.
+/// The judgement of an item.
 pub(crate) fn judgement(id: &str, correct: bool) -> Value {
     let (reward, verdict) = if correct {
         (1.0, "correct")
@@ -61,15 +61,15 @@ pub(crate) fn judgement(id: &str, correct: bool) -> Value {
 }
 
 impl Scripted {
-    /// Serves on a free port; `handler` gets the number of the request, from 0, and its items. It says that it has the data set `toy` with one task to train on and one held
-    /// out, and that it takes [`MOST_ITEMS`] in a request.
+    /// Serves on a free port. `handler` gets the number of the request, counted from 0, and its items. The verifier states that it has the data set `toy` with one
+    /// training task and one held-out task, and that it accepts [`MAX_ITEMS`] items in a request.
     pub(crate) async fn serve(
         handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
     ) -> Self {
         Self::serve_at("127.0.0.1:0", "ready", handler).await
     }
 
-    /// As [`Scripted::serve`], at an address and with a state of the math grader.
+    /// As [`Scripted::serve`], at this address and with this state of the math grader.
     pub(crate) async fn serve_at(
         address: &str,
         state: &'static str,
@@ -78,9 +78,9 @@ impl Scripted {
         Self::listen(address, state, json!([]), handler).await
     }
 
-    /// As [`Scripted::of_letter_b`]; it says these things of its graders, as `/v1/info` has them.
+    /// As [`Scripted::accepting_b`], with these graders in `/v1/info`.
     pub(crate) async fn with_graders(graders: Value) -> Self {
-        let handler = |_, items: Vec<Item>| Answer::of_letter_b(&items);
+        let handler = |_, items: Vec<Item>| Answer::accepting_b(&items);
         Self::listen("127.0.0.1:0", "ready", graders, handler).await
     }
 
@@ -93,9 +93,9 @@ impl Scripted {
         let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let handler: Arc<Handler> = Arc::new(handler);
-        let (requests, most_at_once) =
+        let (requests, max_at_once) =
             (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (count, most) = (requests.clone(), most_at_once.clone());
+        let (count, most) = (requests.clone(), max_at_once.clone());
         let now = Arc::new(AtomicUsize::new(0));
         let server = tokio::spawn(async move {
             loop {
@@ -113,14 +113,14 @@ impl Scripted {
         Self {
             url,
             requests,
-            most_at_once,
+            max_at_once,
             server,
         }
     }
 
-    /// A verifier that always gives [`Answer::of_letter_b`].
-    pub(crate) async fn of_letter_b() -> Self {
-        Self::serve(|_, items| Answer::of_letter_b(&items)).await
+    /// A verifier that always gives [`Answer::accepting_b`].
+    pub(crate) async fn accepting_b() -> Self {
+        Self::serve(|_, items| Answer::accepting_b(&items)).await
     }
 
     /// Requests to `/v1/verify` so far.
@@ -128,9 +128,9 @@ impl Scripted {
         self.requests.load(Ordering::SeqCst)
     }
 
-    /// Most connections at once so far.
-    pub(crate) fn most_at_once(&self) -> usize {
-        self.most_at_once.load(Ordering::SeqCst)
+    /// The largest number of connections at once so far.
+    pub(crate) fn max_at_once(&self) -> usize {
+        self.max_at_once.load(Ordering::SeqCst)
     }
 }
 
@@ -171,7 +171,7 @@ async fn answer(
         "/v1/info" => (
             200,
             "",
-            json!({"service": "scripted", "version": "1", "api": "v1", "graders": graders, "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MOST_ITEMS, "queue": 2 * MOST_ITEMS}}),
+            json!({"service": "scripted", "version": "1", "api": "v1", "graders": graders, "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MAX_ITEMS, "queue": 2 * MAX_ITEMS}}),
         ),
         _ => {
             let items: Vec<Item> = serde_json::from_value(

@@ -1,4 +1,4 @@
-//! The study on toy prompts, where nothing is left to chance: every group that can be drawn is counted.
+//! The exact study on toy prompts: every group that can be sampled is enumerated.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,18 +14,18 @@ use super::toy::{self, Completion, Policy, completions, exact_gradient, unit};
 use crate::algo::AlgoError;
 use crate::seed;
 
-/// What is counted.
+/// The settings of the toy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Toy {
-    /// Decides logits, rewards and updates.
+    /// Seed of the logits, rewards and updates.
     pub seed: u64,
-    /// Probability of a right completion of each prompt under the policy, at most.
+    /// For each prompt, the maximum probability of a correct completion under the policy.
     pub values: Vec<f64>,
-    /// Completions a group.
+    /// Completions per group.
     pub group_sizes: Vec<usize>,
-    /// Updates that the behaviour policy is behind.
+    /// Numbers of updates by which the behaviour policy is behind.
     pub staleness: Vec<usize>,
-    /// Root mean square of what an update adds to the logits.
+    /// Root mean square of an update's change of the logits.
     pub update: f64,
 }
 
@@ -41,32 +41,32 @@ impl Default for Toy {
     }
 }
 
-/// What was found.
+/// The exact results on the toy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Counted {
-    /// What was counted.
+    /// The settings.
     pub toy: Toy,
-    /// Completions that a prompt has.
+    /// Number of completions of a prompt.
     pub completions: usize,
-    /// Parameters of a prompt's policy.
+    /// Number of parameters of a prompt's policy.
     pub parameters: usize,
-    /// Probability of a right completion of each prompt under the policy.
+    /// For each prompt, the probability of a correct completion under the policy.
     pub values: Vec<f64>,
-    /// How far each behaviour policy is.
+    /// The distance of each behaviour policy from the policy.
     pub levels: Vec<Level>,
-    /// A row a level, a group size and a setting.
+    /// One row for each level, group size and setting.
     pub rows: Vec<Row>,
 }
 
-/// Length of an update's part along the gradient, over that of its random part: much of what a mini-batch's update does is noise.
-const ALONG: f64 = 0.5;
+/// Length of an update's part along the gradient, relative to its random part: much of a mini-batch's update is noise.
+const GRADIENT_SHARE: f64 = 0.5;
 
-/// How the behaviour policies come about.
+/// How the behaviour policies are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
-    /// They are the policy some updates ago: each update went along the gradient, and twice as far at random.
+    /// They are the policy some updates ago. Each update moved along the gradient, and twice as far in a random direction.
     Updates,
-    /// They lie as far off as that, in a random direction.
+    /// They are at the same distance from the policy in a random direction.
     Drift,
 }
 
@@ -79,13 +79,16 @@ impl Course {
     }
 }
 
-/// A prompt: its completions' rewards, its policy, and how it came there.
+/// A prompt: its completions' rewards, its policy, and the earlier states of its policy.
 struct Prompt {
     rewards: Vec<f64>,
-    /// The policy that is studied, and what it was before each update, the last one first.
+    /// The studied policy, followed by its states before each update, the latest first.
     past: Vec<Policy>,
+    /// The direction of [`Course::Drift`].
     drift: Vec<f64>,
+    /// ∇J.
     gradient: Vec<f64>,
+    /// J, the expected reward.
     value: f64,
 }
 
@@ -102,9 +105,9 @@ impl Prompt {
                 &purpose(&format!("update {update}")),
                 gradient.len(),
             );
-            let (along, beside) = (unit(&gradient), unit(&noise));
-            let pairs = along.iter().zip(&beside);
-            let direction: Vec<f64> = pairs.map(|(a, b)| ALONG * a + b).collect();
+            let (gradient, noise) = (unit(&gradient), unit(&noise));
+            let pairs = gradient.iter().zip(&noise);
+            let direction: Vec<f64> = pairs.map(|(g, n)| GRADIENT_SHARE * g + n).collect();
             policy = policy.moved(&unit(&direction), -toy.update);
             past.push(policy.clone());
         }
@@ -127,28 +130,28 @@ impl Prompt {
     }
 }
 
-/// Right completions, taken in a random order as long as the policy does not draw them more often than is wanted.
+/// Rewards of 1 for completions in a random order, as long as their total probability under the policy does not exceed the prompt's maximum.
 fn rewards(toy: &Toy, number: usize, policy: &Policy, completions: &[Completion]) -> Vec<f64> {
-    let logp = policy.log_probabilities();
+    let token_logp = policy.log_probabilities();
     let mut rewards = vec![0.0; completions.len()];
-    let mut left = toy.values[number];
+    let mut remaining = toy.values[number];
     for y in seed::permutation(toy.seed, number, completions.len()) {
-        let chance: f64 = completions[y].log_probabilities(&logp).iter().sum();
-        if chance.exp() <= left {
+        let logp: f64 = completions[y].log_probabilities(&token_logp).iter().sum();
+        if logp.exp() <= remaining {
             rewards[y] = 1.0;
-            left -= chance.exp();
+            remaining -= logp.exp();
         }
     }
     rewards
 }
 
-/// A piece of the work: one level, one size of groups.
+/// A unit of the work: a course, a staleness and a group size.
 type Job = (Course, usize, usize);
 
-/// Counts everything. `watch` hears how many of how many pieces are done.
+/// Measures every estimator exactly. `watch` is called with the number of finished units of work and their total.
 ///
 /// # Errors
-/// What the algorithms refuse, which the toy's numbers give no reason for.
+/// Those of the algorithms, which the toy's numbers do not cause.
 pub fn counted(toy: &Toy, watch: &(dyn Fn(usize, usize) + Sync)) -> Result<Counted, AlgoError> {
     let completions = completions();
     let prompts: Vec<Prompt> = (0..toy.values.len())
@@ -157,7 +160,7 @@ pub fn counted(toy: &Toy, watch: &(dyn Fn(usize, usize) + Sync)) -> Result<Count
     let mut jobs: Vec<Job> = Vec::new();
     for course in [Course::Updates, Course::Drift] {
         for staleness in &toy.staleness {
-            // At no distance the two courses are one.
+            // At a staleness of 0 the two courses are the same.
             if course == Course::Updates || *staleness > 0 {
                 jobs.extend(
                     toy.group_sizes
@@ -167,16 +170,16 @@ pub fn counted(toy: &Toy, watch: &(dyn Fn(usize, usize) + Sync)) -> Result<Count
             }
         }
     }
-    let done = shared_out(&jobs, watch, |job| {
+    let results = in_parallel(&jobs, watch, |job| {
         measure(toy, &prompts, &completions, *job)
     })?;
     let mut levels: Vec<Level> = Vec::new();
     let mut rows = Vec::new();
-    for (level, of_level) in done {
+    for (level, rows_of_level) in results {
         if levels.last() != Some(&level) {
             levels.push(level);
         }
-        rows.extend(of_level);
+        rows.extend(rows_of_level);
     }
     Ok(Counted {
         toy: toy.clone(),
@@ -188,7 +191,7 @@ pub fn counted(toy: &Toy, watch: &(dyn Fn(usize, usize) + Sync)) -> Result<Count
     })
 }
 
-/// All settings at one level. Each prompt is drawn as often, so the gradient is the mean of theirs, and an update's variance what is within prompts.
+/// All settings at one level. Each prompt is sampled equally often, so the gradient is the mean over prompts, and an update's variance is the variance within prompts.
 fn measure(
     toy: &Toy,
     prompts: &[Prompt],
@@ -229,35 +232,35 @@ fn quality(
     size: usize,
 ) -> Result<Quality, AlgoError> {
     let count = prompts.len() as f64;
-    let mut all = Products::default();
-    let (mut once, mut twice) = (0.0, 0.0);
+    let mut products = Products::default();
+    let (mut factor, mut factor_squared) = (0.0, 0.0);
     for (prompt, case) in prompts.iter().zip(cases) {
         let moments = case.moments(&setting.estimator, size)?;
         let (m, g) = (&moments.mean, &prompt.gradient);
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let off: Vec<f64> = m.iter().zip(g).map(|(m, g)| m - g).collect();
-        // A prompt's parameters are its own, and its share of the mean gradient is one in `count`.
-        all.add(&Products {
+        let bias: Vec<f64> = m.iter().zip(g).map(|(m, g)| m - g).collect();
+        // Each prompt has its own parameters, and its weight in the mean gradient is 1 / `count`.
+        products.add(&Products {
             gradient: dot(g, g) / (count * count),
             mean: dot(m, m) / (count * count),
-            both: dot(m, g) / (count * count),
-            bias: dot(&off, &off) / (count * count),
+            cross: dot(m, g) / (count * count),
+            bias: dot(&bias, &bias) / (count * count),
             variance: moments.variance / count,
         });
         let (f, ff) = case.factor(&setting.estimator, prompt.value)?;
-        (once, twice) = (once + f / count, twice + ff / count);
+        (factor, factor_squared) = (factor + f / count, factor_squared + ff / count);
     }
-    let ess = if twice > 0.0 {
-        once * once / twice
+    let ess = if factor_squared > 0.0 {
+        factor * factor / factor_squared
     } else {
         0.0
     };
     let groups = UPDATE_COMPLETIONS as f64 / size as f64;
-    Ok(Quality::of(&all, ess, groups))
+    Ok(Quality::of(&products, ess, groups))
 }
 
-/// Does jobs on all processors; the results stand in the jobs' order.
-fn shared_out<T: Send>(
+/// Does the jobs on all processors, and returns the results in the order of the jobs.
+fn in_parallel<T: Send>(
     jobs: &[Job],
     watch: &(dyn Fn(usize, usize) + Sync),
     work: impl Fn(&Job) -> Result<T, AlgoError> + Sync,

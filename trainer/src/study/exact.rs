@@ -1,28 +1,29 @@
-//! Expectation and variance of an estimator over all groups that a behaviour policy can draw, by counting them.
+//! Expectation and variance of an estimator over all groups that a behaviour policy can sample, by enumeration.
 //!
-//! An estimator does not care for the order of a group's completions, so groups are counted as multisets: a group of G with counts kᵧ of each completion y stands
-//! for G! / Π kᵧ! ordered ones, each with the chance Π μ(y)^kᵧ.
+//! An estimator does not depend on the order of a group's completions, so groups are enumerated as multisets. A group of G with counts kᵧ of each completion y stands
+//! for G! / Π kᵧ! ordered groups, each with the probability Π μ(y)^kᵧ.
 
 use super::toy::{Completion, MAX_TOKENS, Policy};
 use super::{mean_factor, sample};
 use crate::algo::{AlgoError, Estimator, gradient};
 
-/// A prompt with its completions and their rewards, under a policy and the behaviour policy that samples for it.
+/// A prompt with its completions and their rewards, under a policy and a behaviour policy.
 pub(super) struct Case<'a> {
     completions: &'a [Completion],
     rewards: &'a [f64],
-    /// log π, as laid out in the logits.
+    /// log π, in the layout of the logits.
     policy: Vec<f64>,
-    /// log π and log μ of each completion's tokens, as the trainer sees them.
+    /// log π of each completion's tokens, in the trainer's precision.
     new: Vec<Vec<f32>>,
+    /// log μ of each completion's tokens, in the trainer's precision.
     behaviour: Vec<Vec<f32>>,
     /// log μ(y) of each completion.
-    chances: Vec<f64>,
+    behaviour_logp: Vec<f64>,
     /// ℓ of each completion.
     ell: Vec<f64>,
 }
 
-/// What an estimator does to groups of one prompt, exactly.
+/// Exact mean and variance of an estimator on groups of one prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Moments {
     /// E ĝ, the estimate of ∇J.
@@ -31,7 +32,7 @@ pub(super) struct Moments {
     pub(super) variance: f64,
 }
 
-/// How far a behaviour policy is from the policy.
+/// The distance of a behaviour policy from the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Distance {
     /// KL(μ‖π) of a completion, in nats.
@@ -50,33 +51,33 @@ impl<'a> Case<'a> {
         behaviour: &Policy,
     ) -> Self {
         let (policy, behaviour) = (policy.log_probabilities(), behaviour.log_probabilities());
-        let of = |logp: &[f64]| -> Vec<Vec<f64>> {
+        let per_completion = |logp: &[f64]| -> Vec<Vec<f64>> {
             let each = completions.iter();
             each.map(|c| c.log_probabilities(logp)).collect()
         };
-        let single = |all: &[Vec<f64>]| -> Vec<Vec<f32>> {
+        let single_precision = |all: &[Vec<f64>]| -> Vec<Vec<f32>> {
             let each = all.iter();
-            each.map(|one| one.iter().map(|x| *x as f32).collect())
+            each.map(|tokens| tokens.iter().map(|x| *x as f32).collect())
                 .collect()
         };
-        let (new, old) = (of(&policy), of(&behaviour));
-        let total = |one: &Vec<f64>| one.iter().sum::<f64>();
+        let (new, old) = (per_completion(&policy), per_completion(&behaviour));
+        let total = |tokens: &Vec<f64>| tokens.iter().sum::<f64>();
         Self {
             completions,
             rewards,
-            chances: old.iter().map(total).collect(),
+            behaviour_logp: old.iter().map(total).collect(),
             ell: new
                 .iter()
                 .zip(&old)
                 .map(|(a, b)| total(a) - total(b))
                 .collect(),
-            new: single(&new),
-            behaviour: single(&old),
+            new: single_precision(&new),
+            behaviour: single_precision(&old),
             policy,
         }
     }
 
-    /// E and variance of the estimate that one group of `size` gives.
+    /// Mean and variance of the estimate from one group of `size` completions.
     pub(super) fn moments(&self, estimator: &Estimator, size: usize) -> Result<Moments, AlgoError> {
         let mut mean = vec![0.0; self.policy.len()];
         let mut square = 0.0;
@@ -87,12 +88,12 @@ impl<'a> Case<'a> {
             }
             match self.estimate(estimator, group) {
                 Ok(estimate) => {
-                    let log_chance: f64 = group.iter().map(|y| self.chances[*y]).sum();
-                    let chance = orders(group) * log_chance.exp();
+                    let logp: f64 = group.iter().map(|y| self.behaviour_logp[*y]).sum();
+                    let probability = orders(group) * logp.exp();
                     for (mean, g) in mean.iter_mut().zip(&estimate) {
-                        *mean += chance * g;
+                        *mean += probability * g;
                     }
-                    square += chance * estimate.iter().map(|g| g * g).sum::<f64>();
+                    square += probability * estimate.iter().map(|g| g * g).sum::<f64>();
                 }
                 Err(error) => failed = Some(error),
             }
@@ -106,13 +107,13 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The estimate of ∇J from one group: production's own `dL/dlogp`, turned round since L = −J.
+    /// The estimate of ∇J from one group, from training's own `dL/dlogp` with the opposite sign, since L = −J.
     fn estimate(&self, estimator: &Estimator, group: &[usize]) -> Result<Vec<f64>, AlgoError> {
         let samples = group
             .iter()
             .map(|y| sample(&self.new[*y], &self.behaviour[*y], Some(self.rewards[*y])));
-        let made = gradient(estimator, &[samples.collect()], MAX_TOKENS)?;
-        let terms: Vec<Vec<f64>> = made
+        let result = gradient(estimator, &[samples.collect()], MAX_TOKENS)?;
+        let terms: Vec<Vec<f64>> = result
             .dlogp
             .iter()
             .map(|tokens| tokens.iter().map(|d| -f64::from(*d)).collect())
@@ -124,60 +125,60 @@ impl<'a> Case<'a> {
         ))
     }
 
-    /// E f and E f² of the factor that production gives each completion, the mean over its tokens where it has one a token. Where the factor asks whether the
-    /// advantage is positive, it is that of the reward over `value`.
+    /// E f and E f² of the factor that training gives each completion, or of the mean over its tokens if each has its own. Where the factor depends on the sign of the
+    /// advantage, the sign is that of the reward minus `value`.
     pub(super) fn factor(
         &self,
         estimator: &Estimator,
         value: f64,
     ) -> Result<(f64, f64), AlgoError> {
-        let (mut once, mut twice) = (0.0, 0.0);
+        let (mut mean, mut square) = (0.0, 0.0);
         for y in 0..self.completions.len() {
             let sign = if self.rewards[y] > value { 1.0 } else { -1.0 };
             let (new, behaviour) = (&self.new[y], &self.behaviour[y]);
             let factor = mean_factor(estimator, new, behaviour, sign, MAX_TOKENS)?;
-            once += self.chances[y].exp() * factor;
-            twice += self.chances[y].exp() * factor * factor;
+            mean += self.behaviour_logp[y].exp() * factor;
+            square += self.behaviour_logp[y].exp() * factor * factor;
         }
-        Ok((once, twice))
+        Ok((mean, square))
     }
 
     pub(super) fn distance(&self) -> Distance {
         let mut distance = Distance::default();
-        for (log_chance, ell) in self.chances.iter().zip(&self.ell) {
-            let chance = log_chance.exp();
-            distance.kl -= chance * ell;
-            distance.abs_ell += chance * ell.abs();
-            distance.square_weight += chance * (2.0 * ell).exp();
+        for (logp, ell) in self.behaviour_logp.iter().zip(&self.ell) {
+            let probability = logp.exp();
+            distance.kl -= probability * ell;
+            distance.abs_ell += probability * ell.abs();
+            distance.square_weight += probability * (2.0 * ell).exp();
         }
         distance
     }
 }
 
-/// Calls `each` with every multiset of `size` of the numbers below `n`, in order.
+/// Calls `each` with every multiset of `size` numbers below `n`, in order.
 fn multisets(n: usize, size: usize, each: &mut impl FnMut(&[usize])) {
     let mut group = vec![0; size];
     loop {
         each(&group);
-        // The last place that can still grow, and all behind it after it.
-        let Some(place) = group.iter().rposition(|y| *y + 1 < n) else {
+        // Increases the last element that can still grow, and sets all elements after it to the same value.
+        let Some(position) = group.iter().rposition(|y| *y + 1 < n) else {
             return;
         };
-        let next = group[place] + 1;
-        group[place..].fill(next);
+        let next = group[position] + 1;
+        group[position..].fill(next);
     }
 }
 
-/// G! / Π kᵧ!: in how many orders a multiset can be drawn.
+/// G! / Π kᵧ!: the number of orders of a multiset.
 fn orders(group: &[usize]) -> f64 {
     let (mut orders, mut run) = (1.0, 0.0);
-    for (place, y) in group.iter().enumerate() {
-        run = if place > 0 && group[place - 1] == *y {
+    for (position, y) in group.iter().enumerate() {
+        run = if position > 0 && group[position - 1] == *y {
             run + 1.0
         } else {
             1.0
         };
-        orders *= (place + 1) as f64 / run;
+        orders *= (position + 1) as f64 / run;
     }
     orders
 }

@@ -1,13 +1,13 @@
-//! Which estimators the study compares: every factor × baseline × η, each once, and the presets.
+//! The estimators that the study compares: every combination of factor, baseline and η once, and the presets.
 
 use serde::{Serialize, Serializer};
 
 use crate::algo::{Baseline, Estimator, Factor, Preset};
 
-/// The caps that are compared.
+/// The compared caps.
 pub const ETAS: [f64; 5] = [1.0, 1.5, 2.0, 4.0, f64::INFINITY];
 
-/// The baselines that are compared. That of the whole mini-batch is the group's own where a mini-batch is one group, as it is here.
+/// The compared baselines. The baseline of the whole mini-batch is missing: here a mini-batch is one group, so it equals the group's.
 pub(super) const BASELINES: [Baseline; 5] = [
     Baseline::None,
     Baseline::Group,
@@ -16,7 +16,7 @@ pub(super) const BASELINES: [Baseline; 5] = [
     Baseline::WeightedLoo,
 ];
 
-/// Presets whose estimators stand among the others, or are added to them where they divide by a length or a deviation.
+/// The compared presets. Their estimators are among the combinations, or are added to them if they divide by a length or a deviation.
 const PRESETS: [Preset; 6] = [
     Preset::RapidPaper,
     Preset::RapidAuthor,
@@ -29,20 +29,20 @@ const PRESETS: [Preset; 6] = [
 /// One estimator of the study.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// What is measured: production code's own knobs.
+    /// The options of the measured estimator.
     pub estimator: Estimator,
-    /// The preset that it is.
+    /// The preset with this estimator, if any.
     pub preset: Option<Preset>,
 }
 
 impl Setting {
-    /// The cap, where the estimator has one.
+    /// The cap, if the estimator has one.
     #[must_use]
     pub fn eta(&self) -> Option<f64> {
-        caps(self.estimator.factor, self.estimator.baseline).then_some(self.estimator.eta)
+        has_cap(self.estimator.factor, self.estimator.baseline).then_some(self.estimator.eta)
     }
 
-    /// The names of its choices, as a row of a table has them.
+    /// The names of its choices, for a row of a table.
     #[must_use]
     pub fn names(&self) -> Names {
         Names {
@@ -54,7 +54,7 @@ impl Setting {
     }
 }
 
-/// An estimator by the names that a recipe uses.
+/// An estimator's choices, by the names that a recipe uses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Names {
     /// The factor.
@@ -63,12 +63,12 @@ pub struct Names {
     pub baseline: &'static str,
     /// The cap; absent where neither factor nor baseline has one.
     pub eta: Option<Eta>,
-    /// The preset that it is.
+    /// The preset with this estimator, if any.
     pub preset: Option<&'static str>,
 }
 
 impl Names {
-    /// In a line, as a table's row is called.
+    /// One line with all choices, the heading of a table's row.
     #[must_use]
     pub fn label(&self) -> String {
         let eta = self.eta.map(|eta| format!(", η = {}", eta.text()));
@@ -81,12 +81,12 @@ impl Names {
     }
 }
 
-/// A cap. JSON has no infinity, so that one is written as the text `inf`, as a recipe writes it.
+/// A cap. JSON has no infinity, so an infinite cap is written as the string `inf`, as in a recipe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Eta(pub f64);
 
 impl Eta {
-    /// As a recipe writes it.
+    /// The cap as a recipe writes it.
     #[must_use]
     pub fn text(self) -> String {
         if self.0.is_infinite() {
@@ -107,13 +107,13 @@ impl Serialize for Eta {
     }
 }
 
-/// Every setting, in the order of factors, baselines and caps; presets that are none of them at the end.
+/// Every setting, in the order of factors, baselines and caps, followed by the presets that are not among them.
 #[must_use]
 pub fn grid() -> Vec<Setting> {
     let mut all = Vec::new();
     for factor in Factor::ALL {
         for baseline in BASELINES {
-            let etas: &[f64] = if caps(factor, baseline) {
+            let etas: &[f64] = if has_cap(factor, baseline) {
                 &ETAS
             } else {
                 &[2.0]
@@ -137,7 +137,7 @@ pub fn grid() -> Vec<Setting> {
     all
 }
 
-/// A sum over tokens and completions, as the policy gradient is derived, with these three choices.
+/// The estimator with these three choices, without normalisation: a sum over tokens and completions, as in the derivation of the policy gradient.
 pub(super) fn plain(factor: Factor, baseline: Baseline, eta: f64) -> Estimator {
     Estimator {
         factor,
@@ -147,7 +147,7 @@ pub(super) fn plain(factor: Factor, baseline: Baseline, eta: f64) -> Estimator {
     }
 }
 
-fn caps(factor: Factor, baseline: Baseline) -> bool {
+fn has_cap(factor: Factor, baseline: Baseline) -> bool {
     matches!(factor, Factor::WCapped | Factor::TokenCapped)
         || matches!(baseline, Baseline::WeightedGroup | Baseline::WeightedLoo)
 }
@@ -157,23 +157,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_combination_is_there_once_and_no_cap_that_nothing_has() {
+    fn every_combination_exists_once_and_estimators_without_a_cap_have_one_entry() {
         let all = grid();
-        // Two factors with a cap: 5 baselines × 5 caps. Four without: three baselines, and two with 5 caps.
+        // Two factors with a cap: 5 baselines × 5 caps. Four factors without: three baselines without a cap, and two with 5 caps each.
         let plain = 2 * 25 + 4 * (3 + 10);
         assert_eq!(all.len(), plain + 2, "dapo-paper and grpo-clip divide");
-        for (place, one) in all.iter().enumerate() {
+        for (index, setting) in all.iter().enumerate() {
             assert!(
-                !all[..place]
+                !all[..index]
                     .iter()
-                    .any(|other| other.names() == one.names() && other.estimator == one.estimator)
+                    .any(|other| other.names() == setting.names()
+                        && other.estimator == setting.estimator)
             );
-            if one.eta().is_none() {
-                assert_eq!(one.estimator.eta, 2.0);
+            if setting.eta().is_none() {
+                assert_eq!(setting.estimator.eta, 2.0);
             }
         }
-        let named: Vec<_> = all.iter().filter_map(|s| s.preset).collect();
-        assert_eq!(named.len(), PRESETS.len());
+        let presets: Vec<_> = all.iter().filter_map(|s| s.preset).collect();
+        assert_eq!(presets.len(), PRESETS.len());
     }
 
     #[test]

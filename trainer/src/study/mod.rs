@@ -1,4 +1,4 @@
-//! What an off-policy estimator of ∇J really does: its bias, direction, variance and effective sample size, measured on what ships.
+//! The bias, direction, variance and effective sample size of off-policy estimators of ∇J, measured on the code that training uses.
 //!
 //! ```text
 //! grid ──settings──▶ counted: toy, exact ──────────────────────┐
@@ -6,14 +6,14 @@
 //!   └──settings──▶ sampled: plan ──▶ a model, parts ──▶ blocks ─┘
 //! ```
 //!
-//! Every coefficient comes from [`crate::algo::gradient`], the function that training uses. Of an estimate ĝ of ∇J that one group gives:
+//! Every coefficient comes from [`crate::algo::gradient`], the function that training uses. For the estimate ĝ of ∇J from one group:
 //!
 //! - *bias*: |E ĝ − ∇J| / |∇J|; *scale*: ⟨E ĝ, ∇J⟩ / |∇J|², and *cosine* between the two. A step of AdamW forgives a scale and does not forgive an angle;
 //! - *variance*: the trace of ĝ's variance over |∇J|², for one group;
-//! - *error of an update*: √(bias² + variance / n) for the mean of n groups, [`UPDATE_COMPLETIONS`] completions in all: what bias and variance come to together;
-//! - *effective sample size*: (E f)² / E f² of the factor f that a completion's term is multiplied by, under the behaviour policy: 1 where all count alike.
+//! - *error of an update*: √(bias² + variance / n) for the mean of n groups, [`UPDATE_COMPLETIONS`] completions in all: bias and variance together;
+//! - *effective sample size*: (E f)² / E f² of the factor f that a completion's term is multiplied by, under the behaviour policy. It is 1 if all factors are equal.
 //!
-//! [`counted()`] has expectations and variances exactly, since its policy's groups can be counted out; [`sampled()`] estimates them, with standard errors.
+//! [`counted()`] computes expectations and variances exactly, since its policy's groups can be enumerated; [`sampled()`] estimates them, with standard errors.
 
 mod blocks;
 mod counted;
@@ -45,7 +45,7 @@ use crate::report::{WriteError, replace};
 /// Completions of the update whose error is reported, as many as the paper's on MBPP+ and `MiniF2F`.
 pub const UPDATE_COMPLETIONS: usize = 32;
 
-/// All that was measured.
+/// The results of the study.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Study {
     /// On toy prompts, exactly.
@@ -55,7 +55,7 @@ pub struct Study {
     pub model: Option<Sampled>,
 }
 
-/// Writes `estimator.json`, `estimator.csv` and `index.html` into a folder, which is made where there is none; returns the page's path.
+/// Writes `estimator.json`, `estimator.csv` and `index.html` into a folder, which is created if it does not exist; returns the page's path.
 ///
 /// # Errors
 /// [`WriteError`]; each file is either written whole or left as it was.
@@ -64,7 +64,7 @@ pub fn write(study: &Study, folder: &Path) -> Result<PathBuf, WriteError> {
     std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
     let json = folder.join("estimator.json");
     let text = serde_json::to_string(study).map_err(|error| failed(&json, error.into()))?;
-    // A line a row: a difference between two studies is one of lines.
+    // One row per line, so that a line-based diff compares two studies.
     replace(
         &json,
         &(text.replace("},{\"policy\"", "},\n{\"policy\"") + "\n"),
@@ -80,7 +80,7 @@ pub fn write(study: &Study, folder: &Path) -> Result<PathBuf, WriteError> {
     Ok(page)
 }
 
-/// A completion as the algorithms see it.
+/// A completion in the form that the algorithms take.
 fn sample<'a>(new: &'a [f32], behaviour: &'a [f32], reward: Option<f64>) -> Sample<'a> {
     algo::Sample {
         new,
@@ -90,9 +90,9 @@ fn sample<'a>(new: &'a [f32], behaviour: &'a [f32], reward: Option<f64>) -> Samp
     }
 }
 
-/// The factor that an estimator gives a completion, the mean over its tokens where each has one of its own; `sign` is the advantage's, 1 or −1.
+/// The factor that an estimator gives a completion, or the mean over its tokens if each has its own. `sign` is that of the advantage, 1 or −1.
 ///
-/// It is read off production's gradient of this completion alone, with no baseline and no norm.
+/// It is derived from [`gradient`] of this completion alone, without a baseline and without normalisation.
 fn mean_factor(
     estimator: &Estimator,
     new: &[f32],
@@ -107,8 +107,8 @@ fn mean_factor(
         ..*estimator
     };
     let group = vec![sample(new, behaviour, Some(sign))];
-    let made = gradient(&alone, &[group], max_tokens)?;
-    let total: f64 = made.dlogp[0].iter().map(|d| -sign * f64::from(*d)).sum();
+    let result = gradient(&alone, &[group], max_tokens)?;
+    let total: f64 = result.dlogp[0].iter().map(|d| -sign * f64::from(*d)).sum();
     Ok(total / new.len().max(1) as f64)
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_of_a_study_are_whole_valid_and_without_a_number_that_is_none() {
+    fn the_files_of_a_study_are_complete_and_valid_and_contain_no_nan() {
         let toy = Toy {
             values: vec![0.3],
             group_sizes: vec![2],
@@ -134,7 +134,7 @@ mod tests {
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
         assert!(
             !page.contains("NaN") && !page.contains("://"),
-            "self-contained, and every number is one"
+            "the page is self-contained and contains no NaN"
         );
         assert!(page.matches("<svg").count() > 30);
         let json = std::fs::read_to_string(out.join("estimator.json")).unwrap();

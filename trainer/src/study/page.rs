@@ -1,4 +1,4 @@
-//! The study's page: the questions about the estimators one after the other, each with figures, a table and a sentence of what was found. Everything inline.
+//! The study's page: the questions about the estimators, each with a text, charts and a table. The page is self-contained.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::report::STYLE;
 use crate::report::axis::{Unit, format_value};
 use crate::report::chart::{Chart, Series};
 
-/// Rows of one policy and one course of behaviour policies: what one figure compares.
+/// Rows of one policy and one course of behaviour policies, which a chart compares.
 struct View<'a> {
     levels: Vec<&'a Level>,
     rows: Vec<&'a Row>,
@@ -18,24 +18,24 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn of(course: Option<&str>, levels: &'a [Level], rows: &'a [Row]) -> Self {
-        let mine = |name: &str, staleness: usize| {
-            // Where there is no distance, all courses are one.
+        let matches = |name: &str, staleness: usize| {
+            // At a staleness of 0, all courses are the same.
             course.is_none_or(|course| course == name || staleness == 0)
         };
         Self {
             levels: levels
                 .iter()
-                .filter(|l| mine(&l.course, l.staleness))
+                .filter(|l| matches(&l.course, l.staleness))
                 .collect(),
             rows: rows
                 .iter()
-                .filter(|r| mine(&r.course, r.staleness))
+                .filter(|r| matches(&r.course, r.staleness))
                 .collect(),
         }
     }
 
-    /// The staleness that tables show: that of the paper's H where it was measured, else the nearest.
-    fn middle(&self) -> usize {
+    /// The staleness that tables show: the paper's H of 4 if it was measured, else the nearest.
+    fn table_staleness(&self) -> usize {
         let all = self.levels.iter().map(|level| level.staleness);
         all.min_by_key(|staleness| staleness.abs_diff(4))
             .unwrap_or(0)
@@ -43,7 +43,7 @@ impl<'a> View<'a> {
 
     fn row(&self, line: &Line, staleness: usize) -> Option<&'a Row> {
         let mut rows = self.rows.iter().filter(|row| row.staleness == staleness);
-        rows.find(|row| line.is(&row.names)).copied()
+        rows.find(|row| line.matches(&row.names)).copied()
     }
 
     fn staleness(&self) -> Vec<usize> {
@@ -54,7 +54,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The page. `files` are the names of those beside it.
+/// The page. `files` are the names of the files beside it.
 pub(super) fn render(study: &Study, files: &[&str]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -64,17 +64,17 @@ pub(super) fn render(study: &Study, files: &[&str]) -> String {
          <p class=\"kicker\">Study of the estimator</p>\n<h1>What the estimators do</h1>\n"
     );
     out.push_str(
-        "<p>An estimator turns a group of completions that an older policy μ drew into an estimate ĝ of the gradient ∇J of the policy π. Bias is |E ĝ − ∇J| / |∇J|; \
-         scale is how long E ĝ is along ∇J, cosine how well it points there (a step of AdamW forgives a scale, and no angle). Variance is the trace of one group's, over |∇J|². \
-         The error of an update is what both come to in the mean of 32 completions. Effective sample size is that of the factors. Every estimate comes from the function that \
+        "<p>An estimator computes an estimate ĝ of the gradient ∇J of the policy π from a group of completions that an older policy μ sampled. Bias is |E ĝ − ∇J| / |∇J|. \
+         Scale is the length of E ĝ along ∇J, and cosine the agreement of their directions (a step of AdamW forgives a scale, and no angle). Variance is the trace for one group, over |∇J|². \
+         The error of an update combines both, for the mean of 32 completions. The effective sample size is that of the factors. Every estimate comes from the function that \
          training uses.</p>\n",
     );
     if let Some(model) = &study.model {
         let r = &model.reference;
         let _ = writeln!(
             out,
-            "<h2>On a model: {}</h2><p>{} prompts of {}, {} groups of {} from each behaviour model. The gradient is that of these prompts, by {} completions of the policy itself ({} without a verdict), \
-             mean reward {}: |∇J| = {} ± {}, and its noise is {} of it. Gradients are sketched to {} numbers. Small print: standard errors.</p>",
+            "<h2>On a model: {}</h2><p>{} prompts of {}, {} groups of {} from each behaviour model. The gradient over these prompts is estimated from {} completions of the policy itself ({} without a verdict), \
+             mean reward {}: |∇J| = {} ± {}, with noise of {} of its length. Gradients are sketched to {} numbers. Small print: standard errors.</p>",
             html(&model.model),
             model.prompts,
             html(&model.dataset),
@@ -93,8 +93,8 @@ pub(super) fn render(study: &Study, files: &[&str]) -> String {
     let toy = &study.toy;
     let _ = writeln!(
         out,
-        "<h2>On a toy, exactly</h2><p>{} prompts with {} completions each, softmax policies with {} parameters a prompt, groups of {}. Every group that can be drawn is counted, so nothing is \
-         left to chance. The behaviour policy is the policy some updates ago; an update moves a logit by {} in root mean square, along the gradient and twice as far at random.</p>",
+        "<h2>On a toy, exactly</h2><p>{} prompts with {} completions each, softmax policies with {} parameters per prompt, groups of {}. Every group that can be sampled is enumerated, so the \
+         numbers are exact. The behaviour policy is the policy some updates ago; an update moves a logit by {} in root mean square, along the gradient and twice as far at random.</p>",
         toy.values.len(),
         toy.completions,
         toy.parameters,
@@ -102,11 +102,11 @@ pub(super) fn render(study: &Study, files: &[&str]) -> String {
         toy.toy.update,
     );
     part(&mut out, &View::of(Some("updates"), &toy.levels, &toy.rows));
-    out.push_str("<details><summary>The same where the behaviour policy lies as far off in a random direction</summary>\n");
+    out.push_str("<details><summary>The same with the behaviour policy at this distance in a random direction</summary>\n");
     part(&mut out, &View::of(Some("drift"), &toy.levels, &toy.rows));
     out.push_str("</details>\n<footer><p>All numbers: ");
-    for (place, file) in files.iter().enumerate() {
-        let comma = if place > 0 { ", " } else { "" };
+    for (index, file) in files.iter().enumerate() {
+        let comma = if index > 0 { ", " } else { "" };
         let _ = write!(out, "{comma}<a href=\"{file}\">{file}</a>");
     }
     let _ = writeln!(
@@ -140,7 +140,7 @@ fn part(out: &mut String, view: &View<'_>) {
     }
 }
 
-/// How far the behaviour policies are.
+/// A table of the behaviour policies' distances from the policy.
 fn levels(out: &mut String, view: &View<'_>) {
     out.push_str(
         "<div class=\"scroll\"><table><thead><tr><th>behaviour policy</th><th class=\"num\">updates behind</th><th class=\"num\">KL(μ‖π) of a completion</th>\
@@ -176,14 +176,14 @@ fn charts(question: &Question, view: &View<'_>) -> Vec<Chart> {
                             .into_iter()
                             .filter_map(|s| view.row(line, s))
                     };
-                    let at = |row: &Row| (row.staleness as f64, (measure.of)(&row.quality));
+                    let point = |row: &Row| (row.staleness as f64, (measure.value)(&row.quality));
                     Series {
                         name: line.name(),
-                        points: rows().map(at).collect(),
+                        points: rows().map(point).collect(),
                         intervals: rows()
                             .filter_map(|row| {
                                 let error = (measure.error)(row.errors.as_ref()?)?;
-                                let (x, y) = at(row);
+                                let (x, y) = point(row);
                                 Some((x, y - 1.96 * error, y + 1.96 * error))
                             })
                             .collect(),
@@ -196,16 +196,16 @@ fn charts(question: &Question, view: &View<'_>) -> Vec<Chart> {
 }
 
 fn table(out: &mut String, question: &Question, view: &View<'_>) {
-    let middle = view.middle();
+    let staleness = view.table_staleness();
     let _ = write!(
         out,
-        "<div class=\"scroll\"><table><thead><tr><th>{middle} updates behind</th><th class=\"num\">bias</th><th class=\"num\">cosine</th><th class=\"num\">scale</th>\
+        "<div class=\"scroll\"><table><thead><tr><th>{staleness} updates behind</th><th class=\"num\">bias</th><th class=\"num\">cosine</th><th class=\"num\">scale</th>\
          <th class=\"num\">variance</th><th class=\"num\">error of an update</th><th class=\"num\">effective sample size</th></tr></thead><tbody>"
     );
     for row in question
         .lines
         .iter()
-        .filter_map(|line| view.row(line, middle))
+        .filter_map(|line| view.row(line, staleness))
     {
         let preset = row
             .names

@@ -1,38 +1,38 @@
-//! Many estimators of one group as combinations of few gradients.
+//! The estimates of many estimators for one group, as linear combinations of few gradients.
 //!
-//! A backward pass takes a second, and the study has a hundred estimators. But what they give a completion's tokens differs mostly by a factor: one number for the
-//! whole completion (every factor of the sequence), or the same ratios times an advantage (those of its tokens). So each completion's `dL/dlogp` is taken apart into
-//! directions, each met by some estimators; a backward pass is made for each direction, and an estimate is a sum of those, since gradients are linear in `dL/dlogp`.
+//! A backward pass takes a second, and the study has a hundred estimators. But their coefficients of a completion's tokens differ mostly by a scale: one number for the
+//! whole completion (every factor of the sequence), or the same ratios times an advantage (factors of tokens). So each completion's `dL/dlogp` is split into a direction
+//! and a size, and estimators share directions. One backward pass runs for each direction, and an estimate is a sum of them, since gradients are linear in `dL/dlogp`.
 
 /// `dL/dlogp` of every token of a group's completions.
 pub(super) type Dlogp = Vec<Vec<f32>>;
 
-/// Directions that differ by less than this, relative to their largest element, are one: single precision has them differ by a ten-millionth.
-const NEAR: f32 = 1e-5;
+/// Directions that differ by less than this, relative to their largest element, are the same. Single precision makes them differ by a ten-millionth.
+const TOLERANCE: f32 = 1e-5;
 
-/// What several estimators make of one group.
+/// The estimates of several estimators for one group.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Parts {
-    /// A completion and a direction in its tokens, scaled to a largest element of 1.
+    /// A completion's index and a direction in its tokens, scaled to a largest element of 1.
     directions: Vec<(usize, Vec<f32>)>,
-    /// For each estimator, which directions it adds up, and how much of each.
+    /// For each estimator, the indices of its directions and their coefficients.
     pub(super) sums: Vec<Vec<(usize, f32)>>,
 }
 
 impl Parts {
-    /// Takes apart what each estimator made of the group.
+    /// Splits each estimator's `dL/dlogp` of the group.
     pub(super) fn of(estimates: &[Dlogp]) -> Self {
         let mut parts = Self::default();
         for estimate in estimates {
-            let live = estimate.iter().enumerate();
-            let sum = live.filter_map(|(completion, dlogp)| parts.part(completion, dlogp));
+            let completions = estimate.iter().enumerate();
+            let sum = completions.filter_map(|(completion, dlogp)| parts.part(completion, dlogp));
             let sum = sum.collect();
             parts.sums.push(sum);
         }
         parts
     }
 
-    /// The direction of a completion's `dL/dlogp`, new or known, and its size; nothing of zeros.
+    /// The index of the direction of a completion's `dL/dlogp`, which is added if it is new, and the size; `None` if all elements are 0.
     fn part(&mut self, completion: usize, dlogp: &[f32]) -> Option<(usize, f32)> {
         let largest = dlogp.iter().fold(
             0.0,
@@ -44,24 +44,24 @@ impl Parts {
             return None;
         }
         let direction: Vec<f32> = dlogp.iter().map(|d| d / largest).collect();
-        let known = self.directions.iter().position(|(other, known)| {
-            let far = |(a, b): (&f32, &f32)| (a - b).abs() > NEAR;
-            *other == completion && !known.iter().zip(&direction).any(far)
+        let existing = self.directions.iter().position(|(other, existing)| {
+            let differ = |(a, b): (&f32, &f32)| (a - b).abs() > TOLERANCE;
+            *other == completion && !existing.iter().zip(&direction).any(differ)
         });
-        let place = known.unwrap_or_else(|| {
+        let index = existing.unwrap_or_else(|| {
             self.directions.push((completion, direction));
             self.directions.len() - 1
         });
-        Some((place, largest))
+        Some((index, largest))
     }
 
-    /// A `dL/dlogp` for each direction, for completions of these lengths.
-    pub(super) fn sets(&self, lengths: &[usize]) -> Vec<Dlogp> {
+    /// The `dL/dlogp` of the whole group for each direction; `lengths` are the completions' numbers of tokens.
+    pub(super) fn objectives(&self, lengths: &[usize]) -> Vec<Dlogp> {
         let each = self.directions.iter();
         each.map(|(completion, direction)| {
-            let mut set: Dlogp = lengths.iter().map(|tokens| vec![0.0; *tokens]).collect();
-            set[*completion].clone_from(direction);
-            set
+            let mut dlogp: Dlogp = lengths.iter().map(|tokens| vec![0.0; *tokens]).collect();
+            dlogp[*completion].clone_from(direction);
+            dlogp
         })
         .collect()
     }
@@ -75,7 +75,7 @@ mod tests {
     use crate::study::{grid, sample};
 
     #[test]
-    fn the_parts_of_every_estimator_add_up_to_it_and_are_few() {
+    fn the_parts_of_every_estimator_sum_to_it_and_are_few() {
         let lengths = [3, 1, 4, 2];
         let rewards = [Some(1.0), Some(0.0), Some(1.0), None];
         let logp = |purpose: &str| -> Dlogp {
@@ -99,30 +99,35 @@ mod tests {
             .map(|setting| gradient(&setting.estimator, &[group()], 4).unwrap().dlogp)
             .collect();
         let parts = Parts::of(&estimates);
-        let sets = parts.sets(&lengths);
-        // Whole completions; token ratios, their caps, and what PPO's clip leaves of them on either side.
-        assert!(sets.len() <= 3 * 6, "{} of {}", sets.len(), estimates.len());
+        let objectives = parts.objectives(&lengths);
+        // Whole completions; token ratios, their caps, and PPO's clip of them on either side.
+        assert!(
+            objectives.len() <= 3 * 6,
+            "{} of {}",
+            objectives.len(),
+            estimates.len()
+        );
         for (estimate, sum) in estimates.iter().zip(&parts.sums) {
             for (completion, dlogp) in estimate.iter().enumerate() {
                 for (t, d) in dlogp.iter().enumerate() {
-                    let made: f32 = sum
+                    let total: f32 = sum
                         .iter()
-                        .map(|(place, size)| size * sets[*place][completion][t])
+                        .map(|(index, size)| size * objectives[*index][completion][t])
                         .sum();
-                    assert!((made - d).abs() < 1e-5, "{made} for {d}");
+                    assert!((total - d).abs() < 1e-5, "{total} for {d}");
                 }
             }
         }
         assert!(
-            sets.iter().all(|set| set[3] == [0.0; 2]),
+            objectives.iter().all(|dlogp| dlogp[3] == [0.0; 2]),
             "the masked completion"
         );
     }
 
     #[test]
-    fn zeros_have_no_part() {
+    fn a_dlogp_of_zeros_has_no_part() {
         let parts = Parts::of(&[vec![vec![0.0; 2], vec![0.0; 3]]]);
         assert_eq!(parts.sums, [vec![]]);
-        assert!(parts.sets(&[2, 3]).is_empty());
+        assert!(parts.objectives(&[2, 3]).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! How much of a model is drawn for the study, and of which prompts.
+//! The number of completions that are sampled from a model for the study, and their prompts.
 
 use std::sync::Arc;
 
@@ -8,51 +8,51 @@ use crate::data::Prompt;
 use crate::rollout::{RolloutRequest, SamplingParams};
 use crate::seed;
 
-/// Times that every prompt is asked, where there are so many groups: the blocks that products are taken between.
+/// Groups per prompt, if there are enough groups: the number of blocks between which products are computed.
 const BLOCKS: usize = 16;
 
-/// How much is drawn, and how.
+/// The number of sampled completions, and how they are sampled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StudyPlan {
-    /// Off-policy groups of each behaviour model, at most: as many of each prompt.
+    /// Maximum off-policy groups of each behaviour model; every prompt gets the same number.
     #[serde(skip)]
     pub groups: usize,
-    /// Completions of such a group.
+    /// Completions of an off-policy group.
     pub group_size: usize,
-    /// On-policy completions of the reference, at least.
+    /// Minimum on-policy completions of the reference.
     #[serde(skip)]
     pub reference: usize,
-    /// Temperature, length, stop strings.
-    #[serde(serialize_with = "drawing")]
+    /// Temperature, maximum length and stop strings.
+    #[serde(serialize_with = "serialize_params")]
     pub drawing: SamplingParams,
-    /// Decides prompts, samples and sketches.
+    /// Seed of the prompts, samples and sketches.
     pub seed: u64,
-    /// Numbers that a gradient is sketched to.
+    /// Size of a gradient's sketch, in numbers.
     pub sketch: usize,
 }
 
-fn drawing<S: serde::Serializer>(
-    drawing: &SamplingParams,
+fn serialize_params<S: serde::Serializer>(
+    params: &SamplingParams,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serde_json::json!({
-        "temperature": drawing.sampling.temperature,
-        "max_tokens": drawing.max_tokens,
-        "stop": drawing.stop_strings,
+        "temperature": params.sampling.temperature,
+        "max_tokens": params.max_tokens,
+        "stop": params.stop_strings,
     })
     .serialize(serializer)
 }
 
 impl StudyPlan {
-    /// The prompts that are asked, in an order of the seed's: so many that each has [`BLOCKS`] groups.
+    /// The prompts of the study, in an order that depends on the seed. Their number is such that each has [`BLOCKS`] groups.
     #[must_use]
     pub fn prompts(&self, all: &[Arc<Prompt>]) -> Vec<Arc<Prompt>> {
         let order = seed::permutation(self.seed, 0, all.len());
-        let taken = order.into_iter().take((self.groups / BLOCKS).max(1));
-        taken.map(|place| all[place].clone()).collect()
+        let selected = order.into_iter().take((self.groups / BLOCKS).max(1));
+        selected.map(|index| all[index].clone()).collect()
     }
 
-    /// What the policy itself is asked: as many completions of each prompt and each block, at least two, since each needs another for its baseline.
+    /// The requests for the policy itself: the same number of completions for each prompt and block, at least two, since each needs another for its baseline.
     #[must_use]
     pub fn on_policy(&self, prompts: &[Arc<Prompt>]) -> Vec<RolloutRequest> {
         let blocks = self.blocks(prompts.len());
@@ -60,18 +60,18 @@ impl StudyPlan {
             .reference
             .div_ceil(prompts.len().max(1) * blocks)
             .max(2);
-        self.queries(prompts, 0, blocks * samples)
+        self.requests(prompts, 0, blocks * samples)
     }
 
-    /// What a behaviour model is asked, by its place in the list: all groups of a prompt at once. No two models draw from one stream of random numbers, nor from the
-    /// reference's, so that the same model drawn twice is drawn independently.
+    /// The requests for a behaviour model, where `model` is its index in the list: all groups of a prompt in one request. Each model and the reference have their own
+    /// stream of random numbers, so the same model sampled twice gives independent samples.
     #[must_use]
     pub fn off_policy(&self, prompts: &[Arc<Prompt>], model: usize) -> Vec<RolloutRequest> {
         let samples = self.rounds(prompts.len()) * self.group_size;
-        self.queries(prompts, model + 1, samples)
+        self.requests(prompts, model + 1, samples)
     }
 
-    fn queries(
+    fn requests(
         &self,
         prompts: &[Arc<Prompt>],
         stream: usize,
@@ -88,11 +88,12 @@ impl StudyPlan {
             .collect()
     }
 
-    /// Groups of each prompt.
+    /// Off-policy groups of each prompt.
     pub(super) fn rounds(&self, prompts: usize) -> usize {
         (self.groups / prompts.max(1)).max(1)
     }
 
+    /// Blocks between which products are computed.
     pub(super) fn blocks(&self, prompts: usize) -> usize {
         self.rounds(prompts).min(BLOCKS)
     }
@@ -139,30 +140,36 @@ mod tests {
     }
 
     #[test]
-    fn every_prompt_is_drawn_as_often_and_no_sample_twice() {
+    fn every_prompt_is_sampled_equally_often_and_no_seed_repeats() {
         let plan = plan(165, 1000);
-        let asked = plan.prompts(&prompts(40));
+        let selected = plan.prompts(&prompts(40));
         let mut seeds = HashSet::new();
         let mut wanted = 0;
-        for queries in [
-            plan.on_policy(&asked),
-            plan.off_policy(&asked, 0),
-            plan.off_policy(&asked, 1),
+        for requests in [
+            plan.on_policy(&selected),
+            plan.off_policy(&selected, 0),
+            plan.off_policy(&selected, 1),
         ] {
-            wanted += queries.iter().map(|query| query.seeds.len()).sum::<usize>();
-            seeds.extend(queries.iter().flat_map(|query| query.seeds.clone()));
+            wanted += requests
+                .iter()
+                .map(|request| request.seeds.len())
+                .sum::<usize>();
+            seeds.extend(requests.iter().flat_map(|request| request.seeds.clone()));
         }
-        // 16 groups each of 10 prompts; seven completions a prompt and block.
-        assert_eq!((asked.len(), plan.blocks(10)), (10, 16));
+        // 16 groups for each of 10 prompts; seven completions per prompt and block.
+        assert_eq!((selected.len(), plan.blocks(10)), (10, 16));
         assert_eq!(wanted, 10 * 16 * 7 + 2 * 10 * 16 * 4);
         assert_eq!(seeds.len(), wanted);
     }
 
     #[test]
-    fn tasks_are_a_choice_of_the_seed_and_few_of_them_are_asked_more_often() {
+    fn the_seed_selects_the_prompts_and_fewer_prompts_have_more_groups() {
         let ids = |plan: &StudyPlan, all| -> Vec<String> {
-            let asked = plan.prompts(&prompts(all));
-            asked.iter().map(|prompt| prompt.task.id.clone()).collect()
+            let selected = plan.prompts(&prompts(all));
+            selected
+                .iter()
+                .map(|prompt| prompt.task.id.clone())
+                .collect()
         };
         let (plan, few) = (plan(64, 4), plan(6, 4));
         assert_eq!(ids(&plan, 100), ids(&plan, 100));

@@ -1,10 +1,10 @@
-//! The numbers that an estimator is judged by, from inner products of its mean and of the gradient.
+//! The measures of an estimator's quality, from inner products of its mean and the gradient.
 
 use serde::Serialize;
 
 use super::rows::six;
 
-/// Inner products of E ĝ = m with ∇J = g, and the trace of ĝ's variance for one group. Exact, or estimates: then those of squares may be negative.
+/// Inner products of E ĝ = m with ∇J = g, and the trace of ĝ's variance for one group. They are exact, or estimates; an estimated square may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Products {
     /// |g|².
@@ -12,7 +12,7 @@ pub struct Products {
     /// |m|².
     pub mean: f64,
     /// ⟨m, g⟩.
-    pub both: f64,
+    pub cross: f64,
     /// |m − g|².
     pub bias: f64,
     /// Trace of the variance.
@@ -20,26 +20,26 @@ pub struct Products {
 }
 
 impl Products {
-    /// Adds those of another, independent part of the parameters.
+    /// Adds the products of another, independent part of the parameters.
     pub fn add(&mut self, other: &Products) {
         self.gradient += other.gradient;
         self.mean += other.mean;
-        self.both += other.both;
+        self.cross += other.cross;
         self.bias += other.bias;
         self.variance += other.variance;
     }
 }
 
-/// How good an estimator is; see [`super`] for what each number means. Relative to |∇J| or its square.
+/// The quality of an estimator, relative to |∇J| or its square; see [`super`] for the definition of each number.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Quality {
-    /// |E ĝ − ∇J|, 0 where its square is estimated to be negative.
+    /// |E ĝ − ∇J|; 0 if the estimate of its square is negative.
     #[serde(serialize_with = "six")]
     pub bias: f64,
-    /// Its square, as estimated.
+    /// The estimate of its square.
     #[serde(serialize_with = "six")]
     pub bias_squared: f64,
-    /// Of E ĝ and ∇J.
+    /// Cosine of the angle between E ĝ and ∇J.
     #[serde(serialize_with = "six")]
     pub cosine: f64,
     /// ⟨E ĝ, ∇J⟩.
@@ -51,13 +51,13 @@ pub struct Quality {
     /// Error of an update.
     #[serde(serialize_with = "six")]
     pub update_error: f64,
-    /// Effective sample size of the factor, as a share.
+    /// Effective sample size of the factor, as a fraction.
     #[serde(serialize_with = "six")]
     pub ess: f64,
 }
 
 impl Quality {
-    /// The names of its numbers, in order, as columns of a table are called.
+    /// The names of its numbers, in order: the columns of a table.
     pub const NAMES: [&str; 7] = [
         "bias",
         "bias_squared",
@@ -68,7 +68,7 @@ impl Quality {
         "ess",
     ];
 
-    /// Of an estimator whose update has so many groups. Numbers that nothing can be said about (a gradient of 0) are 0.
+    /// The quality of an estimator; `groups` is the number of groups in an update. Undefined numbers (for a gradient of 0) are 0.
     #[must_use]
     pub fn of(p: &Products, ess: f64, groups: f64) -> Self {
         let bias_squared = ratio(p.bias, p.gradient);
@@ -76,8 +76,8 @@ impl Quality {
         Self {
             bias: bias_squared.max(0.0).sqrt(),
             bias_squared,
-            cosine: ratio(p.both, (p.mean * p.gradient).max(0.0).sqrt()).clamp(-1.0, 1.0),
-            scale: ratio(p.both, p.gradient),
+            cosine: ratio(p.cross, (p.mean * p.gradient).max(0.0).sqrt()).clamp(-1.0, 1.0),
+            scale: ratio(p.cross, p.gradient),
             variance,
             update_error: (bias_squared + variance / groups).max(0.0).sqrt(),
             ess,
@@ -110,13 +110,13 @@ impl Quality {
         }
     }
 
-    /// Standard errors by the jackknife, from what is found with each block of samples left out: √((B − 1)/B Σ (θ₋ᵦ − θ̄)²) (Efron & Stein 1981).
+    /// Standard errors by the jackknife, from the qualities without each block of samples: √((B − 1)/B Σ (θ₋ᵦ − θ̄)²) (Efron & Stein 1981).
     #[must_use]
     pub fn jackknife(left_out: &[Quality]) -> Self {
         let blocks = left_out.len() as f64;
         let mut errors = [0.0; 7];
-        for (place, error) in errors.iter_mut().enumerate() {
-            let values = || left_out.iter().map(|q| q.numbers()[place]);
+        for (index, error) in errors.iter_mut().enumerate() {
+            let values = || left_out.iter().map(|q| q.numbers()[index]);
             let mean = values().sum::<f64>() / blocks;
             let squares: f64 = values().map(|x| (x - mean).powi(2)).sum();
             *error = ((blocks - 1.0) / blocks * squares).sqrt();
@@ -125,7 +125,7 @@ impl Quality {
     }
 }
 
-/// 0 where the divisor is.
+/// a / b, or 0 if b is not positive.
 fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
@@ -135,12 +135,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shorter_mean_in_the_right_direction_is_a_bias_and_no_angle() {
+    fn a_shorter_mean_in_the_right_direction_has_a_bias_and_a_cosine_of_one() {
         // g = (2, 0), m = (1.5, 0).
         let products = Products {
             gradient: 4.0,
             mean: 2.25,
-            both: 3.0,
+            cross: 3.0,
             bias: 0.25,
             variance: 16.0,
         };
@@ -154,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn no_gradient_and_a_negative_estimate_give_finite_numbers() {
-        let nothing = Quality::of(&Products::default(), 0.0, 8.0);
-        assert!(nothing.numbers().iter().all(|x| x.is_finite()));
+    fn a_zero_gradient_and_a_negative_estimate_give_finite_numbers() {
+        let zero = Quality::of(&Products::default(), 0.0, 8.0);
+        assert!(zero.numbers().iter().all(|x| x.is_finite()));
         let noise = Products {
             gradient: 1.0,
             bias: -0.1,

@@ -1,4 +1,4 @@
-//! What is found, as rows of one table for every part of the study: JSON and CSV.
+//! The results of all parts of the study as rows of one table, in JSON and CSV.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use super::grid::{Names, Setting};
 use super::quality::Quality;
 use crate::escape;
 
-/// How far a behaviour policy is from the policy.
+/// The distance of a behaviour policy from the policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Level {
-    /// How it came there: `updates` or `drift` on the toy, else the behaviour model's name.
+    /// How the behaviour policy was made: `updates` or `drift` on the toy, else the behaviour model's name.
     pub course: String,
-    /// Updates; a behaviour model's place in the list, from 1, where its updates are not known.
+    /// Number of updates behind; if that is unknown, the behaviour model's position in the list, from 1.
     pub staleness: usize,
     /// KL(μ‖π) of a completion, in nats.
     #[serde(serialize_with = "six")]
@@ -21,7 +21,7 @@ pub struct Level {
     /// Mean |ℓ|.
     #[serde(serialize_with = "six")]
     pub abs_ell: f64,
-    /// Effective sample size of the whole weights, as a share.
+    /// Effective sample size of the whole weights, as a fraction.
     #[serde(serialize_with = "six")]
     pub ess: f64,
 }
@@ -47,15 +47,15 @@ pub struct Row {
     pub course: String,
     /// See [`Level::staleness`].
     pub staleness: usize,
-    /// Completions a group.
+    /// Completions per group.
     pub group_size: usize,
     /// The estimator.
     #[serde(flatten)]
     pub names: Names,
-    /// What was found.
+    /// The measured quality.
     #[serde(flatten)]
     pub quality: Quality,
-    /// Standard errors; absent where nothing was left to chance.
+    /// Standard errors; absent for exact numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Quality>,
 }
@@ -81,12 +81,12 @@ impl Row {
     }
 }
 
-/// Into JSON with six digits that count, which is more than any of them has to say.
+/// Serialises with six significant digits, which is more than the accuracy of any of the numbers.
 pub(super) fn six<S: serde::Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(number_text(*number).parse().unwrap_or(*number))
 }
 
-/// All rows as CSV; a standard error stands in the column `NAME_se`, empty where there is none.
+/// All rows as CSV. A standard error is in the column `NAME_se`, which is empty for exact numbers.
 pub(super) fn csv<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let mut out = String::from("policy,course,staleness,group_size,factor,baseline,eta,preset");
     for name in Quality::NAMES {
@@ -108,8 +108,8 @@ pub(super) fn csv<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
             names.preset.unwrap_or_default()
         );
         let errors = row.errors.map(|errors| errors.numbers());
-        for (place, number) in row.quality.numbers().into_iter().enumerate() {
-            let error = errors.map(|e| number_text(e[place])).unwrap_or_default();
+        for (index, number) in row.quality.numbers().into_iter().enumerate() {
+            let error = errors.map(|e| number_text(e[index])).unwrap_or_default();
             let _ = write!(out, ",{},{error}", number_text(number));
         }
         out.push('\n');
@@ -117,7 +117,7 @@ pub(super) fn csv<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     out
 }
 
-/// Six digits that count.
+/// A number with six significant digits.
 fn number_text(number: f64) -> String {
     if number == 0.0 || (1e-4..1e6).contains(&number.abs()) {
         let digits = 5 - (number.abs().max(1e-300).log10().floor() as i32).clamp(-6, 5);
@@ -142,7 +142,7 @@ mod tests {
     use crate::study::grid;
 
     #[test]
-    fn numbers_have_six_digits_that_count() {
+    fn numbers_have_six_significant_digits() {
         for (number, text) in [
             (0.0, "0"),
             (1.0, "1"),
@@ -168,7 +168,7 @@ mod tests {
         let columns = text.lines().next().unwrap().split(',').count();
         assert_eq!(columns, 8 + 14);
         for line in text.lines().skip(1) {
-            // The name of the course has a comma of its own.
+            // The name of the course contains a comma.
             assert_eq!(line.split(',').count(), columns + 1, "{line}");
         }
         assert!(

@@ -1,4 +1,4 @@
-//! The study on a model: groups that frozen behaviour models drew, measured against the frozen policy's own gradient.
+//! The study on a model: estimates from groups that frozen behaviour models sampled, compared with the frozen policy's own gradient.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::blocks::{Blocks, Reference};
 use super::grid::{Setting, grid, plain};
-use super::parts::{Dlogp, Parts};
+use super::parts::Parts;
 use super::plan::StudyPlan;
 use super::rows::{Level, Row};
 use super::{UPDATE_COMPLETIONS, mean_factor, sample};
@@ -16,93 +16,93 @@ use crate::policy::Policy;
 use crate::rollout::{RolloutError, SampledGroup};
 use crate::stop::Stop;
 
-/// Groups whose gradient is taken at once for the reference.
+/// Groups in one backward pass for the reference.
 const CHUNK: usize = 8;
 
-/// Why there is nothing to tell.
+/// Why the study has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The numbers are of no use.
+    /// The algorithms refuse the numbers.
     #[error(transparent)]
     Algo(#[from] AlgoError),
-    /// Completions could not be drawn or judged.
+    /// Completions could not be sampled or judged.
     #[error(transparent)]
     Rollout(#[from] RolloutError),
-    /// The end was asked for.
+    /// A stop was requested.
     #[error("stopped before the study was complete")]
     Stopped,
     /// There is no gradient to compare with.
     #[error(
-        "of {completions} completions that the model drew, {judged} got a verdict and none of its prompts got both right and wrong ones, so there is no gradient to compare with. \
-         JudgeRequest easier tasks, give --reference more completions a prompt, or study a model that has learnt some of the task"
+        "the model sampled {completions} completions, of which {judged} have a verdict, and no prompt has both correct and incorrect ones, so there is no gradient to compare with. \
+         Give easier tasks, raise --reference for more completions per prompt, or study a model that has learnt some of the task"
     )]
     NoSignal {
-        /// Completions drawn for the reference.
+        /// Completions sampled for the reference.
         completions: usize,
-        /// Of these, judged.
+        /// Those with a verdict.
         judged: usize,
     },
 }
 
-/// Groups that a behaviour model drew.
+/// A behaviour model's groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Behaviour {
-    /// How it is called in tables.
+    /// Its name in tables.
     pub name: String,
-    /// Updates that it is behind, where that is known; else its place in the list.
+    /// Number of updates behind; if that is unknown, its position in the list.
     pub staleness: usize,
-    /// What it answered to [`StudyPlan::off_policy`]: all samples of each prompt.
-    pub answers: Vec<SampledGroup>,
+    /// Its completions of [`StudyPlan::off_policy`]: all samples of each prompt as one group.
+    pub groups: Vec<SampledGroup>,
 }
 
-/// What was found.
+/// The results on a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sampled {
-    /// π, as the user named it.
+    /// π, by the name that the user gave.
     pub model: String,
-    /// The tasks.
+    /// The data set of the tasks.
     pub dataset: String,
-    /// How much was drawn, and how.
+    /// The number of sampled completions, and how they were sampled.
     #[serde(flatten)]
     pub plan: StudyPlan,
-    /// Prompts that were asked.
+    /// Number of prompts.
     pub prompts: usize,
-    /// Groups of each behaviour model.
+    /// Number of groups of each behaviour model.
     pub groups: usize,
-    /// Blocks that products are taken between.
+    /// Number of blocks between which products are computed.
     pub blocks: usize,
-    /// ∇J.
+    /// The estimate of ∇J.
     pub reference: Gradient,
-    /// Completions of each behaviour model without a verdict, which are left out.
+    /// For each behaviour model, the number of completions without a verdict, which are left out.
     pub masked: Vec<usize>,
-    /// How far each behaviour model is.
+    /// The distance of each behaviour model from the policy.
     pub levels: Vec<Level>,
-    /// A row a behaviour model and a setting.
+    /// One row for each behaviour model and setting.
     pub rows: Vec<Row>,
 }
 
-/// The gradient that estimates are compared with: each prompt's from on-policy completions with the mean of the others as baseline, which is unbiased.
+/// The gradient that estimates are compared with. It is computed from each prompt's on-policy completions with the leave-one-out baseline, which is unbiased.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gradient {
-    /// Completions that it is made of.
+    /// Completions from which it is computed.
     pub completions: usize,
     /// Completions without a verdict, which are left out.
     pub masked: usize,
     /// Mean reward.
     pub reward: f64,
-    /// |∇J|, without the noise's share.
+    /// |∇J|, corrected for noise.
     pub norm: f64,
     /// Its standard error.
     pub norm_error: f64,
-    /// Length of the noise that is left in it, over |∇J|.
+    /// Length of the remaining noise relative to |∇J|.
     pub noise: f64,
 }
 
-/// Measures every estimator on groups of each behaviour model, all of the plan's prompts. `reference` are the policy's own groups. `watch` hears what is done, how many of
-/// how many.
+/// Measures every estimator on the groups of each behaviour model. All groups are of the plan's prompts. `reference` are the policy's own groups. `watch` is called with
+/// the current work, the finished units and their total.
 ///
 /// # Errors
 /// [`StudyError`].
@@ -116,39 +116,39 @@ pub fn sampled(
     watch: &mut dyn FnMut(&str, usize, usize),
 ) -> Result<Sampled, StudyError> {
     let prompts = reference.len();
-    let course = Course {
+    let measurement = Measurement {
         policy,
         plan,
         blocks: plan.blocks(prompts),
         prompts,
         stop,
     };
-    let (gradient, facts) = course.reference(reference, watch)?;
-    let mut found = Sampled {
+    let (gradient, facts) = measurement.reference(reference, watch)?;
+    let mut sampled = Sampled {
         model: model.to_owned(),
         dataset: dataset.to_owned(),
         plan: plan.clone(),
         prompts,
         groups: prompts * plan.rounds(prompts),
-        blocks: course.blocks,
+        blocks: measurement.blocks,
         reference: facts,
         masked: Vec::new(),
         levels: Vec::new(),
         rows: Vec::new(),
     };
     for behaviour in behaviours {
-        let (level, rows) = course.behaviour(behaviour, &gradient, facts.reward, watch)?;
-        let samples = behaviour.answers.iter().flat_map(|group| &group.samples);
+        let (level, rows) = measurement.behaviour(behaviour, &gradient, facts.reward, watch)?;
+        let samples = behaviour.groups.iter().flat_map(|group| &group.samples);
         let masked = samples.filter(|s| s.judged.reward.is_none()).count();
-        found.masked.push(masked);
-        found.levels.push(level);
-        found.rows.extend(rows);
+        sampled.masked.push(masked);
+        sampled.levels.push(level);
+        sampled.rows.extend(rows);
     }
-    Ok(found)
+    Ok(sampled)
 }
 
-/// What all measurements share.
-struct Course<'a> {
+/// The inputs that all measurements share.
+struct Measurement<'a> {
     policy: &'a dyn Policy,
     plan: &'a StudyPlan,
     prompts: usize,
@@ -156,8 +156,8 @@ struct Course<'a> {
     stop: &'a Stop,
 }
 
-impl Course<'_> {
-    fn go_on(&self) -> Result<(), StudyError> {
+impl Measurement<'_> {
+    fn check_stop(&self) -> Result<(), StudyError> {
         if self.stop.requested() {
             Err(StudyError::Stopped)
         } else {
@@ -183,7 +183,7 @@ impl Course<'_> {
             .sketch(tokens.collect(), temperature, objectives, sketch)
     }
 
-    /// ∇J in each block, from its part of each prompt's completions. Parts whose rewards are all alike add nothing to it but their number.
+    /// ∇J in each block, from its part of each prompt's completions. Parts with equal rewards have a gradient of 0 and only count in the mean.
     fn reference(
         &self,
         groups: &[SampledGroup],
@@ -199,12 +199,12 @@ impl Course<'_> {
         let parts: Vec<Vec<SampledGroup>> = (0..self.blocks)
             .map(|block| {
                 let part =
-                    |group: &SampledGroup| cut(group, block, group.samples.len() / self.blocks);
+                    |group: &SampledGroup| part_of(group, block, group.samples.len() / self.blocks);
                 groups.iter().map(part).collect()
             })
             .collect();
-        let wanted = parts.iter().flatten().filter(|part| mixed(part)).count();
-        if wanted == 0 {
+        let total = parts.iter().flatten().filter(|part| mixed(part)).count();
+        if total == 0 {
             return Err(StudyError::NoSignal {
                 completions,
                 judged: all.len(),
@@ -215,23 +215,23 @@ impl Course<'_> {
         for block in &parts {
             let members = block.iter().filter(|part| rewards(part).len() > 1);
             let judged: usize = members.clone().map(|part| rewards(part).len()).sum();
-            let live: Vec<&SampledGroup> = members.filter(|part| mixed(part)).collect();
+            let mixed_groups: Vec<&SampledGroup> = members.filter(|part| mixed(part)).collect();
             let mut mean = vec![0.0; self.plan.sketch];
-            for chunk in live.chunks(CHUNK) {
-                self.go_on()?;
-                watch("reference gradient", done, wanted);
+            for chunk in mixed_groups.chunks(CHUNK) {
+                self.check_stop()?;
+                watch("reference gradient", done, total);
                 done += chunk.len();
-                // Production divides by the completions of what it is given; they are so many of the block's.
-                let own: usize = chunk.iter().map(|group| rewards(group).len()).sum();
-                let share = own as f32 / judged as f32;
+                // The objective divides by the completions of the chunk; the weight scales this to the completions of the block.
+                let in_chunk: usize = chunk.iter().map(|group| rewards(group).len()).sum();
+                let weight = in_chunk as f32 / judged as f32;
                 let sketches = self.sketch(chunk, on_policy(chunk, self.plan.max_tokens()))?;
                 for (x, d) in mean.iter_mut().zip(&sketches[0]) {
-                    *x -= share * d;
+                    *x -= weight * d;
                 }
             }
             means.push(mean);
         }
-        watch("reference gradient", done, wanted);
+        watch("reference gradient", done, total);
         let reference = Reference::new(means);
         let (norm, norm_error, noise) = reference.norm();
         let facts = Gradient {
@@ -245,7 +245,7 @@ impl Course<'_> {
         Ok((reference, facts))
     }
 
-    /// All settings on one behaviour model's groups.
+    /// The qualities of all settings on one behaviour model's groups. `value` is the mean reward, which decides the signs of advantages.
     fn behaviour(
         &self,
         behaviour: &Behaviour,
@@ -254,45 +254,48 @@ impl Course<'_> {
         watch: &mut dyn FnMut(&str, usize, usize),
     ) -> Result<(Level, Vec<Row>), StudyError> {
         let settings = Arc::new(grid());
-        let mut found = vec![Blocks::new(self.blocks, self.plan.sketch); settings.len()];
+        let mut estimates = vec![Blocks::new(self.blocks, self.plan.sketch); settings.len()];
         let mut weights = Weights::default();
         let size = self.plan.group_size;
         let rounds = self.plan.rounds(self.prompts);
-        let all = self.prompts * rounds;
-        for number in 0..all {
-            self.go_on()?;
-            watch(&behaviour.name, number, all);
+        let total = self.prompts * rounds;
+        for number in 0..total {
+            self.check_stop()?;
+            watch(&behaviour.name, number, total);
             let (round, prompt) = (number / self.prompts, number % self.prompts);
-            let group = cut(&behaviour.answers[prompt], round, size);
+            let group = part_of(&behaviour.groups[prompt], round, size);
             let block = round % self.blocks;
-            let asked = Asked {
+            let inputs = EstimatorInputs {
                 settings: settings.clone(),
                 behaviour: group.samples.iter().map(|s| s.logp.clone()).collect(),
                 rewards: group.samples.iter().map(|s| s.judged.reward).collect(),
                 value,
                 max_tokens: self.plan.max_tokens(),
             };
-            let made = Arc::new(Mutex::new(None));
-            let sketches = self.sketch(&[&group], asked.objectives(made.clone()))?;
-            let made: Option<Made> = made.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let made = made.ok_or_else(|| EngineError::Numeric("the engine made sketches without asking for their objective; this is a fault of the program".into()))?;
-            for (setting, blocks) in found.iter_mut().enumerate() {
-                // L = −J: what is added up is the gradient of L.
-                let sum = made.parts.sums[setting].iter();
-                let sum: Vec<(usize, f32)> = sum.map(|(place, size)| (*place, -size)).collect();
+            let results = Arc::new(Mutex::new(None));
+            let sketches = self.sketch(&[&group], inputs.objectives(results.clone()))?;
+            let results: Option<GroupEstimates> = results
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            let results = results.ok_or_else(|| EngineError::Numeric("the engine made sketches without computing their objective; this is a fault of the program".into()))?;
+            for (setting, blocks) in estimates.iter_mut().enumerate() {
+                // The sketches are gradients of L = −J, so the coefficients change sign.
+                let sum = results.parts.sums[setting].iter();
+                let sum: Vec<(usize, f32)> = sum.map(|(index, size)| (*index, -size)).collect();
                 blocks.add(block, &sketches, &sum);
-                for factor in &made.factors[setting] {
+                for factor in &results.factors[setting] {
                     blocks.add_factor(block, *factor);
                 }
             }
-            weights.add(&made.ells);
+            weights.add(&results.ells);
         }
-        watch(&behaviour.name, all, all);
+        watch(&behaviour.name, total, total);
         let level = weights.level(&behaviour.name, behaviour.staleness);
         let update = UPDATE_COMPLETIONS as f64 / size as f64;
         let rows = settings
             .iter()
-            .zip(&found)
+            .zip(&estimates)
             .map(|(setting, blocks)| {
                 let (quality, errors) = blocks.quality(reference, update);
                 Row::new("model", &level, size, setting, quality, Some(errors))
@@ -302,15 +305,15 @@ impl Course<'_> {
     }
 }
 
-/// Part number so and so of a prompt's samples, in parts of `size`.
-fn cut(group: &SampledGroup, number: usize, size: usize) -> SampledGroup {
+/// Part `number` of a prompt's samples, which are split into parts of `size`.
+fn part_of(group: &SampledGroup, number: usize, size: usize) -> SampledGroup {
     SampledGroup {
         prompt: group.prompt.clone(),
         samples: group.samples[number * size..][..size].to_vec(),
     }
 }
 
-/// The policy gradient of groups that the policy drew itself.
+/// The policy gradient of groups that the policy itself sampled.
 fn on_policy(groups: &[&SampledGroup], max_tokens: usize) -> Objectives {
     let rewards: Vec<Vec<Option<f64>>> = groups
         .iter()
@@ -328,22 +331,24 @@ fn on_policy(groups: &[&SampledGroup], max_tokens: usize) -> Objectives {
             })
             .collect();
         let estimator = plain(Factor::One, Baseline::Loo, 1.0);
-        let made = gradient(&estimator, &groups, max_tokens).map_err(|e| e.to_string())?;
-        Ok(vec![made.dlogp])
+        let result = gradient(&estimator, &groups, max_tokens).map_err(|e| e.to_string())?;
+        Ok(vec![result.dlogp])
     })
 }
 
-/// What is asked of one group.
-struct Asked {
+/// The inputs of the estimators for one group.
+struct EstimatorInputs {
     settings: Arc<Vec<Setting>>,
-    behaviour: Dlogp,
+    /// log μ of each completion's tokens.
+    behaviour: Vec<Vec<f32>>,
     rewards: Vec<Option<f64>>,
+    /// Mean reward, which decides the signs of advantages.
     value: f64,
     max_tokens: usize,
 }
 
-/// What the settings make of one group.
-struct Made {
+/// The results of all settings for one group.
+struct GroupEstimates {
     parts: Parts,
     /// For each setting, the factors of the judged completions.
     factors: Vec<Vec<f64>>,
@@ -351,56 +356,61 @@ struct Made {
     ells: Vec<f64>,
 }
 
-impl Asked {
-    fn objectives(self, made: Arc<Mutex<Option<Made>>>) -> Objectives {
+impl EstimatorInputs {
+    /// The objectives of one group. They store their estimates in `results`.
+    fn objectives(self, results: Arc<Mutex<Option<GroupEstimates>>>) -> Objectives {
         Box::new(move |stats: &[TokenStats]| {
-            let all = self.made(stats).map_err(|error| error.to_string())?;
+            let estimates = self.estimates(stats).map_err(|error| error.to_string())?;
             let lengths: Vec<usize> = stats.iter().map(|s| s.logp.len()).collect();
-            let sets = all.parts.sets(&lengths);
-            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
-            Ok(sets)
+            let objectives = estimates.parts.objectives(&lengths);
+            *results.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimates);
+            Ok(objectives)
         })
     }
 
-    fn made(&self, stats: &[TokenStats]) -> Result<Made, AlgoError> {
+    fn estimates(&self, stats: &[TokenStats]) -> Result<GroupEstimates, AlgoError> {
         let each = stats.iter().zip(&self.behaviour).zip(&self.rewards);
         let group: Vec<algo::Sample<'_>> = each
             .map(|((stats, behaviour), reward)| sample(&stats.logp, behaviour, *reward))
             .collect();
-        let judged = || group.iter().filter_map(|one| Some((one, one.reward?)));
+        let judged = || {
+            group
+                .iter()
+                .filter_map(|sample| Some((sample, sample.reward?)))
+        };
         let mut estimates = Vec::with_capacity(self.settings.len());
         let mut factors = Vec::with_capacity(self.settings.len());
         for setting in self.settings.iter() {
             let groups = std::slice::from_ref(&group);
             estimates.push(gradient(&setting.estimator, groups, self.max_tokens)?.dlogp);
-            let of_each = judged().map(|(one, reward)| {
+            let factors_of_setting = judged().map(|(sample, reward)| {
                 let sign = if reward > self.value { 1.0 } else { -1.0 };
                 mean_factor(
                     &setting.estimator,
-                    one.new,
-                    one.behaviour,
+                    sample.new,
+                    sample.behaviour,
                     sign,
                     self.max_tokens,
                 )
             });
-            factors.push(of_each.collect::<Result<_, _>>()?);
+            factors.push(factors_of_setting.collect::<Result<_, _>>()?);
         }
-        Ok(Made {
+        Ok(GroupEstimates {
             parts: Parts::of(&estimates),
             factors,
-            ells: judged().map(|(one, _)| log_weight(one)).collect(),
+            ells: judged().map(|(sample, _)| log_weight(sample)).collect(),
         })
     }
 }
 
-/// Sums over the log-weights of all completions.
+/// Sums over the importance weights of all completions.
 #[derive(Default)]
 struct Weights {
     count: usize,
     ell: f64,
     abs_ell: f64,
-    once: f64,
-    twice: f64,
+    weight: f64,
+    weight_squared: f64,
 }
 
 impl Weights {
@@ -410,8 +420,8 @@ impl Weights {
             self.count += 1;
             self.ell += ell;
             self.abs_ell += ell.abs();
-            self.once += weight;
-            self.twice += weight * weight;
+            self.weight += weight;
+            self.weight_squared += weight * weight;
         }
     }
 
@@ -420,8 +430,8 @@ impl Weights {
         let mut level = Level::new(name, staleness);
         level.kl = -self.ell / count;
         level.abs_ell = self.abs_ell / count;
-        if self.twice > 0.0 {
-            level.ess = self.once * self.once / self.twice / count;
+        if self.weight_squared > 0.0 {
+            level.ess = self.weight * self.weight / self.weight_squared / count;
         }
         level
     }

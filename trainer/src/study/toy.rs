@@ -1,20 +1,20 @@
-//! A softmax policy that is small enough to be counted out: every completion has a probability, a reward and a gradient.
+//! A softmax policy that is small enough to enumerate: every completion has a probability, a reward and a gradient.
 
 use crate::seed;
 
 /// Letters of the policy's alphabet; the first one ends a completion.
 const LETTERS: usize = 3;
-/// Most tokens of a completion.
+/// Maximum tokens of a completion.
 pub(super) const MAX_TOKENS: usize = 3;
 
 /// One prompt's policy: a table of logits for each prefix that a completion can have.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Policy {
-    /// Prefixes × letters. The parameters that gradients are taken in.
+    /// Prefixes × letters. Gradients are with respect to these parameters.
     pub(super) logits: Vec<f64>,
 }
 
-/// A completion: at each of its tokens, the prefix that it stands behind and the letter.
+/// A completion: for each of its tokens, the prefix before it and the letter.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Completion {
     pub(super) tokens: Vec<(usize, usize)>,
@@ -50,14 +50,14 @@ pub(super) fn parameters() -> usize {
 }
 
 impl Policy {
-    /// Normal logits.
+    /// A policy with normally distributed logits.
     pub(super) fn random(seed: u64, purpose: &str) -> Self {
         Self {
             logits: seed::normals(seed, purpose, parameters()),
         }
     }
 
-    /// log π of each letter behind each prefix, as laid out in the logits.
+    /// log π of each letter after each prefix, in the layout of the logits.
     pub(super) fn log_probabilities(&self) -> Vec<f64> {
         let mut all = Vec::with_capacity(self.logits.len());
         for row in self.logits.chunks(LETTERS) {
@@ -76,7 +76,7 @@ impl Policy {
         }
     }
 
-    /// Σᵢ Σₜ cᵢₜ ∇ log π(yᵢₜ) in the logits: of a letter y behind a prefix, ∂ log π(y) / ∂ logit(k) = δ(y, k) − π(k).
+    /// Σᵢ Σₜ cᵢₜ ∇ log π(yᵢₜ) with respect to the logits. For a letter y after a prefix, ∂ log π(y) / ∂ logit(k) = δ(y, k) − π(k).
     pub(super) fn gradient<'a>(
         logp: &[f64],
         terms: impl Iterator<Item = (&'a Completion, &'a [f64])>,
@@ -89,8 +89,8 @@ impl Policy {
                 totals[*prefix] += term;
             }
         }
-        for (place, slot) in gradient.iter_mut().enumerate() {
-            *slot -= totals[place / LETTERS] * logp[place].exp();
+        for (index, slot) in gradient.iter_mut().enumerate() {
+            *slot -= totals[index / LETTERS] * logp[index].exp();
         }
         gradient
     }
@@ -106,7 +106,7 @@ impl Completion {
     }
 }
 
-/// ∇J = Σ_y π(y) R(y) ∇ log π(y), with nothing left out, and J itself.
+/// ∇J = Σ_y π(y) R(y) ∇ log π(y) over all completions, and J itself.
 pub(super) fn exact_gradient(
     policy: &Policy,
     completions: &[Completion],
@@ -118,13 +118,13 @@ pub(super) fn exact_gradient(
         .iter()
         .zip(rewards)
         .map(|(completion, reward)| {
-            let chance = completion
+            let probability = completion
                 .log_probabilities(&logp)
                 .iter()
                 .sum::<f64>()
                 .exp();
-            value += chance * reward;
-            vec![chance * reward; completion.tokens.len()]
+            value += probability * reward;
+            vec![probability * reward; completion.tokens.len()]
         })
         .collect();
     let pairs = completions.iter().zip(terms.iter().map(Vec::as_slice));
@@ -144,9 +144,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_completion_is_listed_once_and_the_chances_add_up() {
+    fn every_completion_is_listed_once_and_the_probabilities_sum_to_one() {
         let all = completions();
-        // Ended at once; after one of two letters; after two of them, ended or cut off.
+        // Ended at the first token; after one of two letters; after two of them, ended or truncated.
         assert_eq!(all.len(), 1 + 2 + 4 * 3);
         let largest = all.iter().flat_map(|c| &c.tokens).map(|(p, _)| *p).max();
         assert_eq!(largest, Some(parameters() / LETTERS - 1));
@@ -165,12 +165,13 @@ mod tests {
             .map(|i| f64::from(u8::from(i % 3 == 0)))
             .collect();
         let (gradient, _) = exact_gradient(&policy, &all, &rewards);
-        for place in 0..parameters() {
+        for index in 0..parameters() {
             let mut step = vec![0.0; parameters()];
-            step[place] = 1.0;
-            let at = |distance| exact_gradient(&policy.moved(&step, distance), &all, &rewards).1;
-            let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
-            assert!((slope - gradient[place]).abs() < 1e-9, "{place}: {slope}");
+            step[index] = 1.0;
+            let value_at =
+                |distance| exact_gradient(&policy.moved(&step, distance), &all, &rewards).1;
+            let slope = (value_at(1e-5) - value_at(-1e-5)) / 2e-5;
+            assert!((slope - gradient[index]).abs() < 1e-9, "{index}: {slope}");
         }
     }
 

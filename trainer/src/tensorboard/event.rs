@@ -1,6 +1,6 @@
-//! The few fields of TensorFlow's `Event` message that scalars and texts take, as protobuf.
+//! The fields of TensorFlow's `Event` message that scalars and texts need, as protobuf.
 //!
-//! Numbers of fields are those of `event.proto`, `summary.proto` and `tensor.proto`.
+//! The field numbers are those of `event.proto`, `summary.proto` and `tensor.proto`.
 
 use super::{Entry, Value};
 
@@ -20,7 +20,7 @@ pub(super) fn session_start(time: f64) -> Vec<u8> {
     event
 }
 
-/// All values of a step.
+/// The event with all values of a step.
 pub(super) fn summary(entry: &Entry) -> Vec<u8> {
     let mut summary = Vec::new();
     for (tag, value) in &entry.values {

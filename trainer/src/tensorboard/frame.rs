@@ -1,4 +1,4 @@
-//! TFRecord framing: the length and its checksum, the bytes and theirs.
+//! TFRecord framing: the length with its checksum, then the bytes with theirs.
 
 /// Castagnoli's polynomial, bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -34,7 +34,7 @@ pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The format masks its checksums, since the checksum of bytes that hold their own checksum says nothing.
+/// The format masks its checksums, since the checksum of bytes that contain their own checksum is not meaningful.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -4,8 +4,7 @@
 //! Event ──protobuf──▶ bytes ──frame: length, CRC-32C──▶ events.out.tfevents.*
 //! ```
 //!
-//! A file begins with its version and with the mark of a session's start: by that a TensorBoard that is looking on forgets what an older
-//! file of the folder said.
+//! A file begins with its version and with the mark of a session's start. The mark makes a running TensorBoard discard the values of an older file in the folder.
 
 mod event;
 mod frame;
@@ -18,7 +17,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What TensorBoard shows at a step.
+/// A value that TensorBoard shows at a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// A point of a curve.
@@ -27,18 +26,18 @@ pub enum Value {
     Text(String),
 }
 
-/// Tags and values of one step. What stands before the first `/` of a tag is the section that TensorBoard shows it in.
+/// Tags and values of one step. The text before the first `/` of a tag is its section in TensorBoard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// Seconds since 1970.
     pub time: f64,
     /// The step.
     pub step: usize,
-    /// By tag.
+    /// The values with their tags.
     pub values: Vec<(String, Value)>,
 }
 
-/// The event file of a folder, open for more.
+/// The event file of a folder, open for appending.
 #[derive(Debug)]
 pub struct EventFile {
     file: File,
@@ -46,27 +45,27 @@ pub struct EventFile {
 }
 
 impl EventFile {
-    /// Begins the folder's event file with these entries. The folder is made where there is none; event files that are in it are removed
-    /// once the new one is whole.
+    /// Creates the folder's event file with these entries. The folder is created if it does not exist. Older event files in it are removed when the new one is
+    /// complete.
     ///
     /// # Errors
-    /// What the system says, with the path that it says it of.
+    /// The system's error, with the path that it concerns.
     pub fn replace(
         folder: &Path,
         time: f64,
         entries: &[Entry],
     ) -> Result<Self, (PathBuf, io::Error)> {
-        let at = |path: &Path| {
+        let with_path = |path: &Path| {
             let path = path.to_owned();
             move |error| (path, error)
         };
-        std::fs::create_dir_all(folder).map_err(at(folder))?;
+        std::fs::create_dir_all(folder).map_err(with_path(folder))?;
         let path = folder.join(format!(
             "events.out.tfevents.{:010}.rapid",
             time.max(0.0) as u64
         ));
-        // TensorBoard takes whatever has `tfevents` in its name, so the new file must not have it while it grows.
-        let aside = folder.join(".events.partial");
+        // TensorBoard reads every file with `tfevents` in its name, so the new file gets such a name only when it is complete.
+        let temporary = folder.join(".events.partial");
         let mut bytes = Vec::new();
         for event in [event::version(time), event::session_start(time)] {
             frame::put(&mut bytes, &event);
@@ -74,29 +73,29 @@ impl EventFile {
         for entry in entries {
             put(&mut bytes, entry);
         }
-        let file = File::create(&aside)
+        let file = File::create(&temporary)
             .and_then(|mut file| {
                 file.write_all(&bytes)?;
                 file.sync_all()?;
-                std::fs::rename(&aside, &path)?;
+                std::fs::rename(&temporary, &path)?;
                 Ok(file)
             })
             .map_err(|error| {
-                let _ = std::fs::remove_file(&aside);
+                let _ = std::fs::remove_file(&temporary);
                 (path.clone(), error)
             })?;
         for older in event_files(folder) {
             if older != path {
-                std::fs::remove_file(&older).map_err(at(&older))?;
+                std::fs::remove_file(&older).map_err(with_path(&older))?;
             }
         }
         Ok(Self { file, path })
     }
 
-    /// Adds an entry, in one write.
+    /// Appends an entry, in one write.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error, with the file's path.
     pub fn add(&mut self, entry: &Entry) -> Result<(), (PathBuf, io::Error)> {
         let mut bytes = Vec::new();
         put(&mut bytes, entry);
@@ -112,7 +111,7 @@ fn put(bytes: &mut Vec<u8>, entry: &Entry) {
     }
 }
 
-/// The event files of a folder; none where there is no such folder.
+/// The event files of a folder; empty if the folder does not exist.
 pub fn event_files(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder)
         .into_iter()

@@ -1,10 +1,10 @@
-//! Files are read back by a decoder that shares nothing with the writer: bitwise checksums, and protobuf field by field.
+//! The tests read files with a decoder that shares no code with the writer: bitwise checksums, and protobuf field by field.
 
 use std::path::Path;
 
 use super::*;
 
-/// What a file says of a tag at a step.
+/// The value of a tag at a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Point {
     pub(crate) step: usize,
@@ -24,14 +24,14 @@ impl<'a> Field<'a> {
     fn bytes(&self) -> &'a [u8] {
         match self {
             Field::Bytes(bytes) => bytes,
-            other => panic!("{other:?} where bytes were expected"),
+            other => panic!("{other:?} instead of bytes"),
         }
     }
 
     fn varint(&self) -> u64 {
         match self {
             Field::Varint(value) => *value,
-            other => panic!("{other:?} where a number was expected"),
+            other => panic!("{other:?} instead of a number"),
         }
     }
 }
@@ -62,12 +62,16 @@ fn records(file: &[u8]) -> Vec<&[u8]> {
     while !rest.is_empty() {
         let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
         let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;
-        assert_eq!(unmask(word(8)), slow_crc32c(&rest[..8]), "of a length");
+        assert_eq!(
+            unmask(word(8)),
+            slow_crc32c(&rest[..8]),
+            "checksum of a length"
+        );
         let record = &rest[12..12 + length];
         assert_eq!(
             unmask(word(12 + length)),
             slow_crc32c(record),
-            "of a record"
+            "checksum of a record"
         );
         records.push(record);
         rest = &rest[16 + length..];
@@ -140,7 +144,7 @@ fn point(step: usize, value: &[u8]) -> Point {
     Point { step, tag, value }
 }
 
-/// Every value of a folder's only event file, with its wall time checked to be sane.
+/// Every value of a folder's only event file. It checks that every wall time is positive.
 pub(crate) fn read(folder: &Path) -> Vec<Point> {
     let files = event_files(folder);
     assert_eq!(files.len(), 1, "{files:?}");
@@ -177,7 +181,7 @@ fn entry(step: usize, values: Vec<(&str, Value)>) -> Entry {
 }
 
 #[test]
-fn the_checksum_is_that_of_the_standard() {
+fn the_checksum_agrees_with_the_standard() {
     // RFC 3720, B.4.
     assert_eq!(frame::crc32c(&[0; 32]), 0x8a91_36aa);
     assert_eq!(frame::crc32c(&[0xff; 32]), 0x62a8_ab43);
@@ -185,7 +189,7 @@ fn the_checksum_is_that_of_the_standard() {
 }
 
 #[test]
-fn what_is_written_reads_back_by_another_decoder() {
+fn another_decoder_reads_the_written_values() {
     let folder = tempfile::tempdir().unwrap();
     let long = "a long text, `` ` ``, ünïcödé ".repeat(50);
     let entries = [
@@ -217,7 +221,7 @@ fn what_is_written_reads_back_by_another_decoder() {
 }
 
 #[test]
-fn a_new_file_takes_the_place_of_the_old_ones() {
+fn a_new_file_replaces_the_old_ones() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("events.out.tfevents.1.other"), "torn").unwrap();
     let only = entry(1, vec![("train/loss", Value::Scalar(1.0))]);
@@ -229,7 +233,7 @@ fn a_new_file_takes_the_place_of_the_old_ones() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_named() {
+fn the_error_names_a_folder_that_cannot_be_created() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tensorboard");
     std::fs::write(&path, "in the way").unwrap();

@@ -6,6 +6,7 @@ use crate::Verdict;
 
 /// Body of `GET /v1/info`: everything that a verdict depends on besides the item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServiceInfo {
     /// `rapid-verifier`.
     pub service: String,
@@ -23,6 +24,7 @@ pub struct ServiceInfo {
 
 /// One grader, its version and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GraderInfo {
     /// `math`, `code` or `lean`.
     pub name: String,
@@ -32,27 +34,34 @@ pub struct GraderInfo {
     pub state: GraderState,
     /// Why it cannot, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub reason: Option<String>,
     /// Whether `/readyz` fails while this grader cannot judge.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub required: bool,
     /// What the grader runs its work in: `wasm` for code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub backend: Option<String>,
     /// Version of the interpreter, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub interpreter: Option<String>,
     /// Digest of the interpreter, 64 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub digest: Option<String>,
     /// Settings that change verdicts: for math where an answer may stand and what makes two the same, as in `boxed, standard`; for code how the program is found,
     /// `program` or `last-block`. Recipes name what they expect of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub policy: Option<String>,
 }
 
 /// Whether a grader can judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GraderState {
     /// Not yet: it is being prepared or tried out. Items for it answer `unavailable`, `retryable: true`.
@@ -65,6 +74,7 @@ pub enum GraderState {
 
 /// One data set of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DatasetInfo {
     /// The part of a task's id before the first slash.
     pub name: String,
@@ -80,6 +90,7 @@ pub struct DatasetInfo {
 
 /// Body of `GET /v1/datasets`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Datasets {
     /// The data sets, by name.
     pub datasets: Vec<DatasetInfo>,
@@ -87,6 +98,7 @@ pub struct Datasets {
 
 /// What one request may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RequestLimits {
     /// Bytes of a request's body.
     pub body_bytes: usize,
@@ -98,6 +110,7 @@ pub struct RequestLimits {
 
 /// Body of `/readyz`, with status 200 where `ready` and 503 where not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readiness {
     /// Whether every grader is settled and every required one can judge.
     pub ready: bool,
@@ -107,20 +120,25 @@ pub struct Readiness {
 
 /// Body of `GET /v1/verdicts/{key}`: what the cache holds under a key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StoredVerdict {
     /// The key asked for.
     pub key: String,
     /// 1 or 0.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub reward: Option<f64>,
     /// The decision.
     pub verdict: Verdict,
     /// As in the judgement.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: serde_json::Value,
     /// Tests passed, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub passed: Option<u32>,
     /// Tests in all, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub total: Option<u32>,
     /// Whether the verdict is a pure function of the key.
     pub deterministic: bool,

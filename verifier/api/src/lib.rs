@@ -8,6 +8,8 @@ mod client;
 mod error;
 mod info;
 mod problem;
+#[cfg(feature = "openapi")]
+mod schema;
 mod types;
 
 pub use client::Client;

@@ -4,24 +4,31 @@ use serde::{Deserialize, Serialize};
 
 /// Body of every answer with an error status, `application/problem+json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
     /// What kind of problem, as a URI reference: `/problems/queue-full`.
     #[serde(rename = "type", default = "Problem::about_blank")]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub kind: String,
     /// The kind in a few words.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub title: String,
     /// The HTTP status, repeated.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub status: u16,
     /// What happened, to what, and what to do.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub detail: String,
     /// Index of the item at fault, where one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub item: Option<usize>,
     /// Path of the field at fault inside the item or the body: `task.tests[0].args`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub field: Option<String>,
 }
 

@@ -2,8 +2,12 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+#[cfg(feature = "openapi")]
+use crate::schema;
+
 /// A batch of completions to judge. Items are judged independently and answered in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VerifyRequest {
     /// What to judge.
@@ -12,32 +16,37 @@ pub struct VerifyRequest {
 
 /// One completion of one prompt of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Item {
     /// Any string; echoed in the answer. The service takes and echoes numbers too, from clients that have them.
+    #[cfg_attr(feature = "openapi", schema(schema_with = schema::id))]
     pub id: String,
     /// What decides whether the completion is right.
     pub task: TaskRef,
-    /// With a named task, the digest of what decides on it, as the client has it, 64 hexadecimal digits: where the server's task is another, the item is
-    /// refused.
+    /// The digest of what decides on a named task, as the client has it (64 hexadecimal digits): where the server's task is another, the item is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_digest: Option<String>,
-    /// The prompt as the model saw it. The verdict's key holds it; of the graders, only that of mathematics looks at it.
+    /// The prompt as the model saw it. The verdict's key holds it. Mathematics takes from it what is counted and in which unit; no other grader looks at it.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(default = ""))]
     pub prompt: String,
     /// What the model answered, without the prompt.
     pub completion: String,
-    /// Whether all tests of a code task are run. Otherwise judging ends with the first that is not passed, which decides the verdict: `passed` then counts
-    /// those before it.
+    /// Whether all tests of a code task are run, so that `passed` of `total` is the share of those that are passed. Otherwise judging ends with the first
+    /// that is not, and `passed` counts those before it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "openapi", schema(default = false))]
     pub all_tests: bool,
 }
 
 /// A task of a data set that the server has, by its id (`"mbppplus/2"`), or a task that the client brings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum TaskRef {
     /// `dataset/id` of a task that the server has loaded.
+    #[cfg_attr(feature = "openapi", schema(examples("mbppplus/2")))]
     Named(String),
     /// The whole task.
     Inline(InlineTask),
@@ -45,40 +54,48 @@ pub enum TaskRef {
 
 /// A task that travels with the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum InlineTask {
-    /// A question with one final answer, in LaTeX or plain text.
+    /// A question with one final answer.
+    #[cfg_attr(feature = "openapi", schema(title = "MathTask"))]
     Math {
-        /// The right answer. The service takes a number too, as the text that it is written as.
+        /// The right answer, in LaTeX or plain text. The service takes a number too, as the text that it is written as.
+        #[cfg_attr(feature = "openapi", schema(schema_with = schema::answer))]
         answer: String,
     },
     /// A Python function to write.
+    #[cfg_attr(feature = "openapi", schema(title = "CodeTask"))]
     Code {
-        /// The function that the completion must define.
+        /// The function that the completion must define: a name, and no keyword of Python.
         entry_point: String,
         /// Calls and the values that they must return.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tests: Vec<CodeTest>,
         /// Python statements that must run without an exception, such as `assert f(1) == 2`, or definitions of tests.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(feature = "openapi", schema(min_length = 1))]
         asserts: Vec<String>,
-        /// What a completion goes on with, where it is the rest of a program.
+        /// What a completion goes on with, where it is the rest of a program: HumanEval's prompt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prefix: Option<String>,
-        /// A right program, which tells the values that are expected, recorded or not.
+        /// A right program. Run in the same sandbox, it tells the values that are expected, and a test may lack `expected`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         canonical: Option<String>,
         /// Python that runs before `asserts`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         imports: Vec<String>,
-        /// Absolute tolerance of floating-point results.
+        /// Absolute tolerance of results that are floats, or hold some.
         #[serde(default, skip_serializing_if = "is_zero")]
+        #[cfg_attr(feature = "openapi", schema(default = 0, minimum = 0))]
         atol: f64,
         /// How a result is compared with the value that is expected.
         #[serde(default, skip_serializing_if = "Compare::is_equal")]
+        #[cfg_attr(feature = "openapi", schema(default = "equal"))]
         compare: Compare,
     },
     /// A theorem to prove in Lean 4.
+    #[cfg_attr(feature = "openapi", schema(title = "LeanTask"))]
     Lean {
         /// Imports and options before the statement.
         header: String,
@@ -89,9 +106,11 @@ pub enum InlineTask {
 
 /// One call of the entry point. Values are JSON; what JSON lacks is tagged (`{"$tuple": […]}`, `{"$set": […]}`, …).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CodeTest {
     /// Positional arguments.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::PythonValue>))]
     pub args: Vec<serde_json::Value>,
     /// The value that the call must return, `null` for Python's `None`; absent where only the task's `canonical` program can tell it.
     #[serde(
@@ -99,6 +118,7 @@ pub struct CodeTest {
         deserialize_with = "there",
         skip_serializing_if = "Option::is_none"
     )]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::PythonValue))]
     pub expected: Option<serde_json::Value>,
 }
 
@@ -116,6 +136,7 @@ fn is_zero(tolerance: &f64) -> bool {
 
 /// How a result is compared with the value that is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
     /// Equal, or within tolerance where floating-point.
@@ -141,6 +162,7 @@ impl Compare {
 
 /// The answers, in the order of the request's items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VerifyResponse {
     /// One judgement an item.
     pub results: Vec<Judgement>,
@@ -148,23 +170,30 @@ pub struct VerifyResponse {
 
 /// What the verifier decided about one item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Judgement {
     /// The item's id, echoed.
+    #[cfg_attr(feature = "openapi", schema(schema_with = schema::id))]
     pub id: String,
-    /// 1 or 0 where the verdict is about the completion; `null` where the verdict is [`Verdict::Unavailable`].
+    /// 1 or 0; `null` where the verdict is `unavailable`.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub reward: Option<f64>,
     /// Why the reward is what it is.
     pub verdict: Verdict,
     /// First failing test, extracted answer, Lean's messages: a JSON object of bounded size.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: serde_json::Value,
     /// Tests passed, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub passed: Option<u32>,
     /// Tests in all, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub total: Option<u32>,
-    /// Whether the same request may succeed later; only with [`Verdict::Unavailable`].
+    /// Whether the same request may succeed later; only with `unavailable`.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub retryable: bool,
     /// BLAKE3 of everything the verdict depends on, 64 hexadecimal digits.
     pub key: String,
@@ -178,6 +207,7 @@ pub struct Judgement {
 
 /// The decision on a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Every test passed, the answer is equal, the proof checks.

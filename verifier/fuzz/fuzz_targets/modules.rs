@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let question = Question {
         library: &library,
-        asked: &ASKED,
+        statement: &ASKED,
         theorem: "swap",
         axioms: Axioms::Followed,
         budget: Budget {

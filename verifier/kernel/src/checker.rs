@@ -1,16 +1,16 @@
-//! The state of one check: what is declared, what was found out, and what it may still cost.
+//! The state of one check: the environment of declarations, the caches of the judgements, and the budget.
 
 use std::rc::Rc;
 
 use crate::decode::{Constant, Constructor, Kind};
-use crate::library::{Library, Memories};
+use crate::library::{DecodeCaches, Library};
 use crate::store::{Expr, ExprId, LevelsId, Map, NameId, Store};
 use crate::{Budget, Error};
 
-/// Parts of terms that may be walked through, for each step that is allowed.
+/// Parts of terms that may be traversed, for each step that is allowed.
 const WORK: u64 = 10;
 
-/// How often judgements may call each other; a call takes some hundred bytes of the stack each time.
+/// How deeply judgements may call each other. A call takes some hundred bytes of the stack.
 const MAX_NESTING: u32 = 100_000;
 
 /// Checks declarations on top of a library.
@@ -18,28 +18,28 @@ pub struct Checker<'a> {
     pub(crate) store: Store,
     pub(crate) known: Known,
     library: &'a Library,
-    memories: Memories,
-    /// What was read or added, by name; `None` where there is none.
+    caches: DecodeCaches,
+    /// The declarations that were read or added, by name; `None` if a name has no declaration.
     constants: Map<NameId, Option<Rc<Constant>>>,
-    /// What was added.
+    /// The names of the declarations that were added.
     added: Map<NameId, ()>,
     pub(crate) inferred: [Map<ExprId, ExprId>; 2],
     pub(crate) reduced: Map<ExprId, ExprId>,
     pub(crate) reduced_core: Map<ExprId, ExprId>,
-    /// Expressions that are known to be equal, each by another one of its class.
+    /// The classes of expressions that are known to be equal, as a union-find: each expression with another one of its class.
     pub(crate) classes: Map<ExprId, ExprId>,
-    /// Applications of one constant whose arguments are known not to be equal.
+    /// Pairs of applications of one constant whose arguments are known not to be equal.
     pub(crate) unequal: Map<(ExprId, ExprId), ()>,
     types: Map<(NameId, LevelsId), ExprId>,
     values: Map<(NameId, LevelsId), Option<ExprId>>,
-    /// Binders that are open.
+    /// Number of open binders.
     pub(crate) open: u32,
     nesting: u32,
     steps: u64,
     budget: Budget,
 }
 
-/// Names that the language itself knows.
+/// The names that the kernel treats specially.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) nat: NameId,
@@ -52,8 +52,8 @@ pub(crate) struct Known {
     pub(crate) char_of_nat: NameId,
     pub(crate) nil: NameId,
     pub(crate) cons: NameId,
-    pub(crate) yes: NameId,
-    pub(crate) no: NameId,
+    pub(crate) bool_true: NameId,
+    pub(crate) bool_false: NameId,
     pub(crate) quot_mk: NameId,
     pub(crate) quot_lift: NameId,
     pub(crate) quot_ind: NameId,
@@ -62,7 +62,7 @@ pub(crate) struct Known {
     pub(crate) log2: NameId,
 }
 
-/// The operations on numbers that are computed, in the order of [`Known::binary`].
+/// The operations on natural numbers that the kernel computes, in the order of [`Known::binary`].
 pub(crate) const BINARY: [&str; 13] = [
     "Nat.add",
     "Nat.sub",
@@ -94,8 +94,8 @@ impl Known {
             char_of_nat: name("Char.ofNat"),
             nil: name("List.nil"),
             cons: name("List.cons"),
-            yes: name("Bool.true"),
-            no: name("Bool.false"),
+            bool_true: name("Bool.true"),
+            bool_false: name("Bool.false"),
             quot_mk: name("Quot.mk"),
             quot_lift: name("Quot.lift"),
             quot_ind: name("Quot.ind"),
@@ -107,8 +107,8 @@ impl Known {
 }
 
 impl Known {
-    /// Whether a name means something to the kernel itself: a proof may not declare it.
-    pub(crate) fn has(&self, name: NameId) -> bool {
+    /// Whether the kernel treats a name specially. A proof may not declare it.
+    pub(crate) fn contains(&self, name: NameId) -> bool {
         let Self {
             nat,
             zero,
@@ -120,8 +120,8 @@ impl Known {
             char_of_nat,
             nil,
             cons,
-            yes,
-            no,
+            bool_true,
+            bool_false,
             quot_mk,
             quot_lift,
             quot_ind,
@@ -140,8 +140,8 @@ impl Known {
             char_of_nat,
             nil,
             cons,
-            yes,
-            no,
+            bool_true,
+            bool_false,
             quot_mk,
             quot_lift,
             quot_ind,
@@ -153,17 +153,17 @@ impl Known {
 }
 
 impl<'a> Checker<'a> {
-    /// Nothing is declared but what the library holds.
+    /// A checker whose environment is the library.
     #[must_use]
     pub fn new(library: &'a Library, budget: Budget) -> Self {
         let mut store = Store::default();
-        store.bound(budget.steps.saturating_mul(WORK), budget.terms);
+        store.set_limits(budget.steps.saturating_mul(WORK), budget.terms);
         let known = Known::new(&mut store);
         Self {
             store,
             known,
             library,
-            memories: Memories::default(),
+            caches: DecodeCaches::default(),
             constants: Map::default(),
             added: Map::default(),
             inferred: Default::default(),
@@ -180,12 +180,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What it knows of terms.
+    /// The store of its terms.
     pub fn store(&mut self) -> &mut Store {
         &mut self.store
     }
 
-    /// Steps that were taken.
+    /// The number of steps so far.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
@@ -200,19 +200,19 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Does `what`, one level deeper.
+    /// Runs `judgement` one level deeper.
     pub(crate) fn deeper<T>(
         &mut self,
-        what: impl FnOnce(&mut Self) -> Result<T, Error>,
+        judgement: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.step()?;
         if self.nesting >= MAX_NESTING {
             return Err(Error::Budget);
         }
         self.nesting += 1;
-        let made = what(self);
+        let result = judgement(self);
         self.nesting -= 1;
-        made
+        result
     }
 
     /// The declaration of a name.
@@ -223,7 +223,7 @@ impl<'a> Checker<'a> {
         let found = match self.library.place(&self.store, name) {
             Some(place) => Some(
                 self.library
-                    .read(place, &mut self.store, &mut self.memories)?,
+                    .read(place, &mut self.store, &mut self.caches)?,
             ),
             None => None,
         };
@@ -237,11 +237,10 @@ impl<'a> Checker<'a> {
 
     /// The declaration at a place of the library.
     pub fn read(&mut self, place: (u32, u64)) -> Result<Constant, Error> {
-        self.library
-            .read(place, &mut self.store, &mut self.memories)
+        self.library.read(place, &mut self.store, &mut self.caches)
     }
 
-    /// As [`Checker::find`]; an error where there is none.
+    /// As [`Checker::find`], but with an error if there is no declaration.
     pub(crate) fn declared(&mut self, name: NameId) -> Result<Rc<Constant>, Error> {
         match self.find(name)? {
             Some(found) => Ok(found),
@@ -253,20 +252,20 @@ impl<'a> Checker<'a> {
         Error::Rejected(why.to_string())
     }
 
-    /// Whether a name was added, not imported.
+    /// Whether a declaration was added, and not imported.
     #[must_use]
     pub fn is_added(&self, name: NameId) -> bool {
         self.added.contains_key(&name)
     }
 
-    /// Takes a declaration that was checked.
+    /// Adds a declaration that was checked.
     pub(crate) fn insert(&mut self, constant: Constant) {
         self.added.insert(constant.name, ());
         self.constants
             .insert(constant.name, Some(Rc::new(constant)));
     }
 
-    /// The type of a constant at levels.
+    /// The type of a constant with these universe levels.
     pub(crate) fn type_at(&mut self, name: NameId, levels: LevelsId) -> Result<ExprId, Error> {
         if let Some(known) = self.types.get(&(name, levels)) {
             return Ok(*known);
@@ -281,12 +280,14 @@ impl<'a> Checker<'a> {
                 list.len()
             )));
         }
-        let ty = self.store.at_levels(constant.ty, &constant.params, &list);
+        let ty = self
+            .store
+            .instantiate_levels(constant.ty, &constant.params, &list);
         self.types.insert((name, levels), ty);
         Ok(ty)
     }
 
-    /// What a constant is defined as, at levels; and how soon it is unfolded.
+    /// The value of a definition or a theorem with these universe levels; `None` for other constants.
     pub(crate) fn value_at(
         &mut self,
         name: NameId,
@@ -299,8 +300,10 @@ impl<'a> Checker<'a> {
             Some(constant) => match constant.kind {
                 Kind::Definition(value, _) | Kind::Theorem(value) => {
                     let list = self.store.levels_of(levels).to_vec();
-                    (list.len() == constant.params.len())
-                        .then(|| self.store.at_levels(value, &constant.params, &list))
+                    (list.len() == constant.params.len()).then(|| {
+                        self.store
+                            .instantiate_levels(value, &constant.params, &list)
+                    })
                 }
                 _ => None,
             },
@@ -317,8 +320,8 @@ impl<'a> Checker<'a> {
         }))
     }
 
-    /// A variable for an opened binder, other than all that are open now.
-    pub(crate) fn local(&mut self, ty: ExprId) -> ExprId {
+    /// A fresh free variable of type `ty`, for an opened binder.
+    pub(crate) fn fresh_local(&mut self, ty: ExprId) -> ExprId {
         let local = self.store.expr(Expr::Free(self.open, ty));
         self.open += 1;
         local

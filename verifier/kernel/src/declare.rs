@@ -1,9 +1,9 @@
-//! A declaration is checked, then added.
+//! Checks declarations, and adds them to the environment.
 
 use crate::Error;
 use crate::checker::Checker;
-use crate::decode::{self, Constant, Decoder, Kind, Memory, Recursor};
-use crate::infer::How;
+use crate::decode::{self, Constant, DecodeCache, Decoder, Kind, Recursor};
+use crate::infer::InferMode;
 use crate::olean::Image;
 use crate::store::{Expr, ExprId, LEVEL, Level, LevelId, Map, NameId};
 
@@ -14,17 +14,17 @@ pub struct Module {
 }
 
 impl Module {
-    /// Reads the files of a module: its own, and those of [`crate::parts`] where it has them. The names of what it imports, then its declarations.
+    /// Reads the files of a module: its own, and those of [`crate::parts`] if it has them.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
     pub fn read(checker: &mut Checker<'_>, files: Vec<Vec<u8>>) -> Result<Self, Error> {
         let image = Image::read(files)?;
-        let mut memory = Memory::default();
+        let mut cache = DecodeCache::default();
         let mut decoder = Decoder {
             image: &image,
             store: &mut checker.store,
-            memory: &mut memory,
+            cache: &mut cache,
         };
         let mut constants = Vec::new();
         let mut seen: Map<u64, ()> = Map::default();
@@ -39,7 +39,7 @@ impl Module {
 }
 
 impl Checker<'_> {
-    /// Checks a definition, a theorem or an opaque constant, and adds it. Its type and value may name what is declared already, nothing else.
+    /// Checks a definition, a theorem or an opaque constant, and adds it. Its type and value may name only constants that are declared already.
     ///
     /// # Errors
     /// [`Error::Rejected`], [`Error::Budget`].
@@ -50,14 +50,14 @@ impl Checker<'_> {
             }
             other => other,
         })?;
-        // Where walks took more than they may, nothing that they made means anything.
+        // If traversals exceeded the budget, their results mean nothing.
         self.step()?;
         self.insert(constant);
         Ok(())
     }
 
     fn check(&mut self, constant: &Constant) -> Result<(), Error> {
-        if self.known.has(constant.name) {
+        if self.known.contains(constant.name) {
             return Err(self.reject(format_args!("it has a name that the language knows")));
         }
         if self.find(constant.name)?.is_some() {
@@ -78,18 +78,18 @@ impl Checker<'_> {
             _ => return Err(self.reject(format_args!("it cannot be added by itself"))),
         };
         self.check_terms(&constant.params, &[constant.ty, value])?;
-        let level = self.sort_of(constant.ty, How::Checking)?;
+        let level = self.sort_of(constant.ty, InferMode::Checking)?;
         if theorem && !self.store.is_zero(level) {
-            return Err(self.reject(format_args!("a theorem's type is no proposition")));
+            return Err(self.reject(format_args!("a theorem's type is not a proposition")));
         }
-        let found = self.infer(value, How::Checking)?;
+        let found = self.infer(value, InferMode::Checking)?;
         if !self.equal(found, constant.ty)? {
             return Err(self.reject(format_args!("its value has another type than it says")));
         }
         Ok(())
     }
 
-    /// Whether two declarations say the same: they are of one kind, and their terms are equal by definition.
+    /// Whether two declarations are the same: they are of one kind, and their terms are definitionally equal.
     ///
     /// # Errors
     /// [`Error::Budget`].
@@ -136,7 +136,7 @@ impl Checker<'_> {
         Ok(true)
     }
 
-    /// Whether two declarations have types that are equal by definition.
+    /// Whether two declarations have definitionally equal types.
     ///
     /// # Errors
     /// [`Error::Budget`].
@@ -144,7 +144,7 @@ impl Checker<'_> {
         self.equal(one.ty, other.ty)
     }
 
-    /// Whether a declaration's terms are closed, and its universe levels are its own.
+    /// Checks that a declaration's terms are closed, and use only its own universe parameters.
     pub(crate) fn check_terms(&mut self, params: &[NameId], terms: &[ExprId]) -> Result<(), Error> {
         let mut own: Map<NameId, ()> = Map::default();
         for param in params {
@@ -154,7 +154,7 @@ impl Checker<'_> {
         }
         let mut open = terms.to_vec();
         if open.iter().any(|term| self.store.loose(*term) > 0) {
-            return Err(self.reject(format_args!("a variable is bound by nothing")));
+            return Err(self.reject(format_args!("a variable is not bound")));
         }
         let mut seen: Map<ExprId, ()> = Map::default();
         let mut levels: Map<LevelId, ()> = Map::default();
@@ -162,17 +162,17 @@ impl Checker<'_> {
             if seen.insert(id, ()).is_some() {
                 continue;
             }
-            if !self.store.works(1) {
+            if !self.store.charge(1) {
                 return Err(Error::Budget);
             }
-            match self.store.of(id) {
+            match self.store.expr_of(id) {
                 Expr::Free(..) => {
-                    return Err(self.reject(format_args!("a variable is bound by nothing")));
+                    return Err(self.reject(format_args!("a variable is not bound")));
                 }
                 Expr::Sort(level) => self.check_level(level, &own, &mut levels)?,
                 Expr::Const(_, list) => {
                     let list = self.store.levels_of(list).to_vec();
-                    self.store.works(LEVEL * list.len());
+                    self.store.charge(LEVEL * list.len());
                     for level in list {
                         self.check_level(level, &own, &mut levels)?;
                     }
@@ -206,7 +206,7 @@ impl Checker<'_> {
                 Level::Param(name) if own.contains_key(&name) => {}
                 Level::Param(name) => {
                     return Err(self.reject(format_args!(
-                        "the universe level `{}` is none of its own",
+                        "the universe level `{}` is not one of its own",
                         self.store.show(name)
                     )));
                 }

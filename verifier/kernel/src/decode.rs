@@ -1,4 +1,4 @@
-//! From a compiled module's objects to names, expressions and declarations.
+//! Decodes a compiled module's objects into names, expressions and declarations.
 
 use dashu_int::ops::BitTest as _;
 
@@ -11,11 +11,11 @@ use crate::store::{ANONYMOUS, Expr, ExprId, Level, LevelId, Map, NameId, Store, 
 pub struct Constant {
     /// Its name.
     pub name: NameId,
-    /// The names of its universe levels.
+    /// The names of its universe parameters.
     pub params: Vec<NameId>,
     /// Its type.
     pub ty: ExprId,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
@@ -34,16 +34,16 @@ impl Constant {
     }
 }
 
-/// What a declaration is.
+/// The kind of a declaration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// Assumed.
+    /// An axiom.
     Axiom,
-    /// Defined, with how soon it is unfolded.
+    /// A definition: its value and its reducibility hint.
     Definition(ExprId, Hint),
-    /// Proved.
+    /// A theorem, with its proof.
     Theorem(ExprId),
-    /// Defined, and never unfolded.
+    /// An opaque constant, with its value, which is never unfolded.
     Opaque(ExprId),
     /// Part of Lean's quotients.
     Quotient,
@@ -57,74 +57,74 @@ pub enum Kind {
     Unsafe,
 }
 
-/// How soon a definition is unfolded.
+/// A reducibility hint: how early a definition is unfolded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hint {
-    /// Never before another.
+    /// After all others.
     Opaque,
-    /// Before those of less height.
+    /// Before definitions of less height.
     Regular(u32),
-    /// At once.
+    /// Before all others.
     Abbreviation,
 }
 
 /// An inductive type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inductive {
-    /// Arguments that are the same in all constructors.
+    /// Number of parameters: arguments that are the same in all constructors.
     pub params: u32,
-    /// Arguments behind them.
+    /// Number of indices: the arguments after the parameters.
     pub indices: u32,
-    /// The types declared together.
+    /// The names of all types that are declared together with it.
     pub all: Vec<NameId>,
-    /// Their names, in order.
+    /// The names of its constructors, in order.
     pub constructors: Vec<NameId>,
-    /// Whether a constructor takes a value of the type.
+    /// Whether a constructor has a recursive field.
     pub recursive: bool,
 }
 
 /// A constructor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constructor {
-    /// The type that it makes.
+    /// Its inductive type.
     pub of: NameId,
-    /// Arguments that are the type's parameters.
+    /// Number of arguments that are the type's parameters.
     pub params: u32,
-    /// Arguments behind them.
+    /// Number of fields: the arguments after the parameters.
     pub fields: u32,
 }
 
 /// A recursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recursor {
-    /// The type's parameters.
+    /// Number of the type's parameters.
     pub params: u32,
-    /// The type's indices.
+    /// Number of the type's indices.
     pub indices: u32,
-    /// What is shown: one for each type of the family.
+    /// Number of motives: one for each type of the family.
     pub motives: u32,
-    /// What it is shown from: one for each constructor.
+    /// Number of minor premises: one for each constructor of the family.
     pub minors: u32,
-    /// One for each constructor of the type.
+    /// The reduction rules: one for each constructor of the type.
     pub rules: Vec<Rule>,
-    /// Whether it reduces at any proof of a proposition with one constructor without fields.
+    /// Whether it has K-like reduction: it reduces at any proof of a proposition with one constructor without fields.
     pub k: bool,
 }
 
-/// What a recursor makes of a constructor.
+/// The reduction rule of a recursor for a constructor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The constructor.
     pub constructor: NameId,
-    /// How many fields it has.
+    /// Number of its fields.
     pub fields: u32,
-    /// A function of parameters, motives, minors and fields.
+    /// The right-hand side: a function of parameters, motives, minor premises and fields.
     pub value: ExprId,
 }
 
-/// What was read of one module into one store.
+/// The objects of one module that were decoded into one store.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct DecodeCache {
     names: Map<Object, NameId>,
     levels: Map<Object, LevelId>,
     exprs: Map<Object, ExprId>,
@@ -134,7 +134,7 @@ pub(crate) struct Memory {
 pub(crate) struct Decoder<'a> {
     pub(crate) image: &'a Image,
     pub(crate) store: &'a mut Store,
-    pub(crate) memory: &'a mut Memory,
+    pub(crate) cache: &'a mut DecodeCache,
 }
 
 fn broken(what: &str) -> Error {
@@ -146,7 +146,7 @@ const IMPORTS: u64 = 0;
 const NAMES: u64 = 1;
 const CONSTANTS: u64 = 2;
 
-/// The names and the declarations of a module, side by side.
+/// The names of a module's declarations, each with its declaration.
 pub(crate) fn contents(image: &Image) -> Result<Vec<(Object, Object)>, Error> {
     let names = image.array(image.field(image.root(), NAMES)?)?;
     let constants = image.array(image.field(image.root(), CONSTANTS)?)?;
@@ -159,11 +159,11 @@ pub(crate) fn contents(image: &Image) -> Result<Vec<(Object, Object)>, Error> {
 /// The names of the modules that a module imports.
 pub(crate) fn imports(image: &Image) -> Result<Vec<String>, Error> {
     let mut store = Store::default();
-    let mut memory = Memory::default();
+    let mut cache = DecodeCache::default();
     let mut decoder = Decoder {
         image,
         store: &mut store,
-        memory: &mut memory,
+        cache: &mut cache,
     };
     let imports = image.array(image.field(image.root(), IMPORTS)?)?;
     let mut all = Vec::with_capacity(imports.len());
@@ -172,30 +172,30 @@ pub(crate) fn imports(image: &Image) -> Result<Vec<String>, Error> {
         let name = decoder.store.whole(name);
         // It becomes a path.
         if name.contains(['/', '\\', '\0']) || name.split('.').any(str::is_empty) {
-            return Err(broken("a module has no name that a file could have"));
+            return Err(broken("a module's name is not a valid file name"));
         }
         all.push(name);
     }
     Ok(all)
 }
 
-/// Whether a module is of Lean's module system, and keeps what is private in another file.
+/// Whether a module is of Lean's module system, in which the private part is in another file.
 pub(crate) fn is_module(image: &Image) -> bool {
     // Older Leans have no such flag.
     image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
 }
 
-/// Parts of a walk in whose time, and in half whose memory, a declaration or a rule of a recursor is kept.
+/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. It takes the time of so many parts, and half their memory.
 const CONSTANT: usize = 16;
-/// Names that a declaration may list: constructors, types declared together, universe levels.
+/// Names that a declaration may list: constructors, types declared together, universe parameters.
 const MAX_NAMES: usize = 10_000;
-/// Levels that a constant may be at.
+/// Universe levels that a constant may have.
 const MAX_LEVELS: usize = 1_000;
 
 impl Decoder<'_> {
-    /// Counts what is read again for each place that points at it.
-    fn works(&mut self, parts: usize) -> Result<(), Error> {
-        if self.store.works(parts) {
+    /// Counts the work of reading an object, which is read again for each reference to it.
+    fn charge(&mut self, parts: usize) -> Result<(), Error> {
+        if self.store.charge(parts) {
             Ok(())
         } else {
             Err(Error::Budget)
@@ -209,7 +209,7 @@ impl Decoder<'_> {
             if at & 1 == 1 {
                 break ANONYMOUS;
             }
-            if let Some(known) = self.memory.names.get(&at) {
+            if let Some(known) = self.cache.names.get(&at) {
                 break *known;
             }
             chain.push(at);
@@ -223,7 +223,7 @@ impl Decoder<'_> {
             name = match self.image.variant(object)? {
                 1 => {
                     let word = self.image.text(part)?;
-                    self.works(word.len())?;
+                    self.charge(word.len())?;
                     self.store.str_name(name, word)
                 }
                 2 => {
@@ -232,16 +232,16 @@ impl Decoder<'_> {
                         .map_err(|_| broken("a name's number is too large"))?;
                     self.store.num_name(name, number)
                 }
-                _ => return Err(broken("a name is of no known kind")),
+                _ => return Err(broken("a name is of an unknown kind")),
             };
-            self.memory.names.insert(object, name);
+            self.cache.names.insert(object, name);
         }
         Ok(name)
     }
 
     fn name_list(&mut self, object: Object) -> Result<Vec<NameId>, Error> {
         let list = self.image.list(object, MAX_NAMES)?;
-        self.works(2 * list.len())?;
+        self.charge(2 * list.len())?;
         list.into_iter().map(|object| self.name(object)).collect()
     }
 
@@ -252,7 +252,7 @@ impl Decoder<'_> {
             if object & 1 == 1 {
                 continue;
             }
-            if self.memory.levels.contains_key(&object) {
+            if self.cache.levels.contains_key(&object) {
                 continue;
             }
             let tag = self.image.variant(object)?;
@@ -285,7 +285,7 @@ impl Decoder<'_> {
                 _ => return Err(broken("a level is not determined")),
             };
             let id = self.store.level(level);
-            self.memory.levels.insert(object, id);
+            self.cache.levels.insert(object, id);
         }
         self.known_level(root)
     }
@@ -294,16 +294,16 @@ impl Decoder<'_> {
         if object & 1 == 1 {
             return Ok(ZERO);
         }
-        let known = self.memory.levels.get(&object);
+        let known = self.cache.levels.get(&object);
         known.copied().ok_or_else(|| broken("a level holds itself"))
     }
 
-    /// An expression; `mdata` is left out.
+    /// Decodes an expression, without `mdata`.
     pub(crate) fn expr(&mut self, root: Object) -> Result<ExprId, Error> {
         let mut open = vec![(root, false)];
         let mut parents: Map<Object, ()> = Map::default();
         while let Some((object, seen)) = open.pop() {
-            if self.memory.exprs.contains_key(&object) {
+            if self.cache.exprs.contains_key(&object) {
                 continue;
             }
             let tag = self.image.variant(object)?;
@@ -316,7 +316,7 @@ impl Decoder<'_> {
                 _ => &[],
             };
             if !seen && !parts.is_empty() {
-                // What is open already and met again below itself has no end.
+                // An object that occurs below itself has no end.
                 if parents.insert(object, ()).is_some() {
                     return Err(broken("an expression holds itself"));
                 }
@@ -329,13 +329,13 @@ impl Decoder<'_> {
             let mut of = [None; 3];
             for (of, part) in of.iter_mut().zip(parts) {
                 let part = self.image.field(object, *part)?;
-                let known = self.memory.exprs.get(&part);
+                let known = self.cache.exprs.get(&part);
                 *of = Some(*known.ok_or_else(|| broken("an expression holds itself"))?);
             }
             let id = self.leaf_or_node(object, tag, of)?;
-            self.memory.exprs.insert(object, id);
+            self.cache.exprs.insert(object, id);
         }
-        let known = self.memory.exprs.get(&root);
+        let known = self.cache.exprs.get(&root);
         known
             .copied()
             .ok_or_else(|| broken("an expression holds itself"))
@@ -354,7 +354,7 @@ impl Decoder<'_> {
             (4, _) => {
                 let name = self.name(self.image.field(object, 0)?)?;
                 let list = self.image.list(self.image.field(object, 1)?, MAX_LEVELS)?;
-                self.works(4 * list.len())?;
+                self.charge(4 * list.len())?;
                 let mut levels = Vec::with_capacity(list.len());
                 for level in list {
                     levels.push(self.level(level)?);
@@ -371,15 +371,15 @@ impl Decoder<'_> {
                 return match self.image.variant(literal)? {
                     0 => {
                         let value = self.image.nat(value)?;
-                        self.works(value.bit_len() / 64)?;
+                        self.charge(value.bit_len() / 64)?;
                         Ok(self.store.nat(value))
                     }
                     1 => {
                         let text = self.image.text(value)?;
-                        self.works(text.len() / 8)?;
+                        self.charge(text.len() / 8)?;
                         Ok(self.store.text(text))
                     }
-                    _ => Err(broken("a literal is of no known kind")),
+                    _ => Err(broken("a literal is of an unknown kind")),
                 };
             }
             (10, [Some(inner), ..]) => return Ok(inner),
@@ -392,13 +392,13 @@ impl Decoder<'_> {
         Ok(self.store.expr(expr))
     }
 
-    /// A declaration.
+    /// Decodes a declaration.
     pub(crate) fn constant(&mut self, object: Object) -> Result<Constant, Error> {
         let image = self.image;
         let tag = image.variant(object)?;
         let value = image.field(object, 0)?;
         let head = image.field(value, 0)?;
-        self.works(CONSTANT)?;
+        self.charge(CONSTANT)?;
         let name = self.name(image.field(head, 0)?)?;
         let params = self.name_list(image.field(head, 1)?)?;
         let ty = self.expr(image.field(head, 2)?)?;
@@ -430,7 +430,7 @@ impl Decoder<'_> {
             7 if image.byte(value, 1)? == 0 => {
                 let mut rules = Vec::new();
                 let list = image.list(image.field(value, 6)?, MAX_NAMES)?;
-                self.works(CONSTANT * list.len())?;
+                self.charge(CONSTANT * list.len())?;
                 for rule in list {
                     rules.push(Rule {
                         constructor: self.name(image.field(rule, 0)?)?,

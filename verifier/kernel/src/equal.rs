@@ -1,4 +1,4 @@
-//! Whether two expressions are equal by definition.
+//! Definitional equality of two expressions.
 
 use std::cmp::Ordering;
 
@@ -7,21 +7,21 @@ use dashu_int::UBig;
 use crate::Error;
 use crate::checker::Checker;
 use crate::decode::Hint;
-use crate::reduce::Fields;
+use crate::reduce::ProjReduction;
 use crate::store::{Expr, ExprId, NO_LEVELS};
 
-/// What a step of unfolding came to.
-enum Unfolded {
-    /// It is decided.
+/// The outcome of a step of delta reduction.
+enum DeltaStep {
+    /// The expressions are equal or not.
     Decided(bool),
-    /// One of both was unfolded.
+    /// One or both were unfolded.
     Next(ExprId, ExprId),
     /// Neither can be unfolded.
     Stuck,
 }
 
 impl Checker<'_> {
-    /// Whether two expressions, which have types, are equal by definition.
+    /// Whether two type-correct expressions are definitionally equal.
     pub(crate) fn equal(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         if one == other {
             return Ok(true);
@@ -35,7 +35,7 @@ impl Checker<'_> {
 
     fn class(&mut self, mut id: ExprId) -> ExprId {
         while let Some(next) = self.classes.get(&id).copied() {
-            // Halves the way for those who come after.
+            // Path halving, for later look-ups.
             if let Some(after) = self.classes.get(&next).copied() {
                 self.classes.insert(id, after);
             }
@@ -51,12 +51,12 @@ impl Checker<'_> {
         }
     }
 
-    /// What can be decided without reducing.
-    fn equal_at_once(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
+    /// Decides equality without reducing, if that is possible.
+    fn quick_equal(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
         if one == other || self.class(one) == self.class(other) {
             return Ok(Some(true));
         }
-        Ok(match (self.store.of(one), self.store.of(other)) {
+        Ok(match (self.store.expr_of(one), self.store.expr_of(other)) {
             (Expr::Lam(..), Expr::Lam(..)) | (Expr::Pi(..), Expr::Pi(..)) => {
                 Some(self.equal_binders(one, other)?)
             }
@@ -71,7 +71,7 @@ impl Checker<'_> {
         let before = self.open;
         let mut locals = Vec::new();
         let equal = loop {
-            let (a, b, c, d) = match (self.store.of(one), self.store.of(other)) {
+            let (a, b, c, d) = match (self.store.expr_of(one), self.store.expr_of(other)) {
                 (Expr::Lam(a, b), Expr::Lam(c, d)) | (Expr::Pi(a, b), Expr::Pi(c, d)) => {
                     (a, b, c, d)
                 }
@@ -88,7 +88,7 @@ impl Checker<'_> {
                     break false;
                 }
             }
-            locals.push(self.local(domain));
+            locals.push(self.fresh_local(domain));
             (one, other) = (b, d);
         };
         self.open = before;
@@ -96,34 +96,34 @@ impl Checker<'_> {
     }
 
     fn equal_new(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
-        if let Some(decided) = self.equal_at_once(one, other)? {
+        if let Some(decided) = self.quick_equal(one, other)? {
             return Ok(decided);
         }
-        // `decide` leaves a closed expression that comes to `true`.
+        // A proof by `decide` needs a closed expression to reduce to `true`.
         if !self.store.has_free(one)
-            && let Expr::Const(name, _) = self.store.of(other)
-            && name == self.known.yes
+            && let Expr::Const(name, _) = self.store.expr_of(other)
+            && name == self.known.bool_true
             && self.whnf(one)? == other
         {
             return Ok(true);
         }
-        let first = self.whnf_core(one, Fields::Cheap)?;
-        let second = self.whnf_core(other, Fields::Cheap)?;
+        let first = self.whnf_core(one, ProjReduction::Cheap)?;
+        let second = self.whnf_core(other, ProjReduction::Cheap)?;
         if (first != one || second != other)
-            && let Some(decided) = self.equal_at_once(first, second)?
+            && let Some(decided) = self.quick_equal(first, second)?
         {
             return Ok(decided);
         }
-        if let Some(decided) = self.equal_proofs(first, second)? {
+        if let Some(decided) = self.equal_by_proof_irrelevance(first, second)? {
             return Ok(decided);
         }
-        let (first, second) = match self.unfold_both(first, second)? {
+        let (first, second) = match self.lazy_delta_reduction(first, second)? {
             Ok(decided) => return Ok(decided),
             Err(stuck) => stuck,
         };
-        match (self.store.of(first), self.store.of(second)) {
+        match (self.store.expr_of(first), self.store.expr_of(second)) {
             (Expr::Const(a, levels), Expr::Const(b, others))
-                if a == b && self.store.lists_equal(levels, others) =>
+                if a == b && self.store.level_lists_equal(levels, others) =>
             {
                 return Ok(true);
             }
@@ -134,16 +134,16 @@ impl Checker<'_> {
             }
             _ => {}
         }
-        let third = self.whnf_core(first, Fields::Full)?;
-        let fourth = self.whnf_core(second, Fields::Full)?;
+        let third = self.whnf_core(first, ProjReduction::Full)?;
+        let fourth = self.whnf_core(second, ProjReduction::Full)?;
         if third != first || fourth != second {
             return self.equal(third, fourth);
         }
         if self.equal_applications(first, second)?
             || self.equal_by_eta(first, second)?
             || self.equal_by_eta(second, first)?
-            || self.equal_structures(first, second)?
-            || self.equal_structures(second, first)?
+            || self.equal_by_structure_eta(first, second)?
+            || self.equal_by_structure_eta(second, first)?
             || self.equal_strings(first, second)?
             || self.equal_strings(second, first)?
         {
@@ -152,8 +152,12 @@ impl Checker<'_> {
         self.equal_units(first, second)
     }
 
-    /// Two proofs of one proposition are equal; `None` where they are no proofs.
-    fn equal_proofs(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
+    /// Proof irrelevance: two proofs of one proposition are equal; `None` if they are not.
+    fn equal_by_proof_irrelevance(
+        &mut self,
+        one: ExprId,
+        other: ExprId,
+    ) -> Result<Option<bool>, Error> {
         let ty = self.type_of(one)?;
         if !self.is_proposition(ty)? {
             return Ok(None);
@@ -166,9 +170,9 @@ impl Checker<'_> {
         })
     }
 
-    /// Unfolds the later definition of both again and again, until it is decided or neither has one.
+    /// Lazy delta reduction: repeatedly unfolds the definition that comes first by its hint, until equality is decided or neither side can be unfolded.
     #[allow(clippy::type_complexity)]
-    fn unfold_both(
+    fn lazy_delta_reduction(
         &mut self,
         mut one: ExprId,
         mut other: ExprId,
@@ -179,39 +183,39 @@ impl Checker<'_> {
                 return Ok(Ok(decided));
             }
             if !self.store.has_free(one) && !self.store.has_free(other) {
-                if let Some(number) = self.computed(one)? {
+                if let Some(number) = self.reduce_nat(one)? {
                     return Ok(Ok(self.equal(number, other)?));
                 }
-                if let Some(number) = self.computed(other)? {
+                if let Some(number) = self.reduce_nat(other)? {
                     return Ok(Ok(self.equal(one, number)?));
                 }
             }
-            match self.unfold_one(one, other)? {
-                Unfolded::Decided(decided) => return Ok(Ok(decided)),
-                Unfolded::Next(first, second) => (one, other) = (first, second),
-                Unfolded::Stuck => return Ok(Err((one, other))),
+            match self.lazy_delta_step(one, other)? {
+                DeltaStep::Decided(decided) => return Ok(Ok(decided)),
+                DeltaStep::Next(first, second) => (one, other) = (first, second),
+                DeltaStep::Stuck => return Ok(Err((one, other))),
             }
-            if let Some(decided) = self.equal_at_once(one, other)? {
+            if let Some(decided) = self.quick_equal(one, other)? {
                 return Ok(Ok(decided));
             }
         }
     }
 
-    fn unfold_one(&mut self, one: ExprId, other: ExprId) -> Result<Unfolded, Error> {
+    fn lazy_delta_step(&mut self, one: ExprId, other: ExprId) -> Result<DeltaStep, Error> {
         let first = self.definition(one)?;
         let second = self.definition(other)?;
         let order = match (first, second) {
-            (None, None) => return Ok(Unfolded::Stuck),
+            (None, None) => return Ok(DeltaStep::Stuck),
             (Some(_), None) => {
-                // A projection of what is stuck may have to be unfolded on the other side first.
-                if let Some(next) = self.unfolded_projection(other)? {
-                    return Ok(Unfolded::Next(one, next));
+                // A stuck projection on the other side may have to be unfolded first.
+                if let Some(next) = self.unfold_projection(other)? {
+                    return Ok(DeltaStep::Next(one, next));
                 }
                 Ordering::Greater
             }
             (None, Some(_)) => {
-                if let Some(next) = self.unfolded_projection(one)? {
-                    return Ok(Unfolded::Next(next, other));
+                if let Some(next) = self.unfold_projection(one)? {
+                    return Ok(DeltaStep::Next(next, other));
                 }
                 Ordering::Less
             }
@@ -221,13 +225,13 @@ impl Checker<'_> {
                     && name == another
                     && matches!(hint, Hint::Regular(_))
                     && matches!(
-                        (self.store.of(one), self.store.of(other)),
+                        (self.store.expr_of(one), self.store.expr_of(other)),
                         (Expr::App(..), Expr::App(..))
                     )
                     && !self.unequal.contains_key(&(one, other))
                 {
                     if self.equal_arguments(one, other)? {
-                        return Ok(Unfolded::Decided(true));
+                        return Ok(DeltaStep::Decided(true));
                     }
                     self.unequal.insert((one, other), ());
                 }
@@ -236,32 +240,32 @@ impl Checker<'_> {
         };
         let one = match order {
             Ordering::Less => one,
-            _ => self.unfolded_core(one)?,
+            _ => self.unfold_and_reduce(one)?,
         };
         let other = match order {
             Ordering::Greater => other,
-            _ => self.unfolded_core(other)?,
+            _ => self.unfold_and_reduce(other)?,
         };
-        Ok(Unfolded::Next(one, other))
+        Ok(DeltaStep::Next(one, other))
     }
 
-    fn unfolded_core(&mut self, id: ExprId) -> Result<ExprId, Error> {
-        match self.unfolded(id)? {
-            Some(unfolded) => self.whnf_core(unfolded, Fields::Cheap),
+    fn unfold_and_reduce(&mut self, id: ExprId) -> Result<ExprId, Error> {
+        match self.unfold_definition(id)? {
+            Some(unfolded) => self.whnf_core(unfolded, ProjReduction::Cheap),
             None => Ok(id),
         }
     }
 
-    /// An application of a projection, with its structure reduced as far as it takes.
-    fn unfolded_projection(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
-        if !matches!(self.store.of(self.store.head(id)), Expr::Proj(..)) {
+    /// An application of a projection, with its structure fully reduced; `None` if that changes nothing.
+    fn unfold_projection(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
+        if !matches!(self.store.expr_of(self.store.head(id)), Expr::Proj(..)) {
             return Ok(None);
         }
-        let reduced = self.whnf_core(id, Fields::Full)?;
+        let reduced = self.whnf_core(id, ProjReduction::Full)?;
         Ok((reduced != id).then_some(reduced))
     }
 
-    /// Applications of one constant to equal arguments.
+    /// Whether two applications of one constant have equal levels and equal arguments.
     fn equal_arguments(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let (head, arguments) = self.store.spine(one);
         let (another, others) = self.store.spine(other);
@@ -269,11 +273,11 @@ impl Checker<'_> {
             return Ok(false);
         }
         let (Expr::Const(_, levels), Expr::Const(_, second)) =
-            (self.store.of(head), self.store.of(another))
+            (self.store.expr_of(head), self.store.expr_of(another))
         else {
             return Ok(false);
         };
-        if !self.store.lists_equal(levels, second) {
+        if !self.store.level_lists_equal(levels, second) {
             return Ok(false);
         }
         for (argument, other) in arguments.into_iter().zip(others) {
@@ -285,7 +289,8 @@ impl Checker<'_> {
     }
 
     fn equal_applications(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
-        let (Expr::App(..), Expr::App(..)) = (self.store.of(one), self.store.of(other)) else {
+        let (Expr::App(..), Expr::App(..)) = (self.store.expr_of(one), self.store.expr_of(other))
+        else {
             return Ok(false);
         };
         let (head, arguments) = self.store.spine(one);
@@ -301,9 +306,9 @@ impl Checker<'_> {
         Ok(true)
     }
 
-    /// The number before a literal, or before `Nat.succ`.
-    fn before(&mut self, id: ExprId) -> Option<ExprId> {
-        match self.store.of(id) {
+    /// The predecessor of a literal, or of an application of `Nat.succ`.
+    fn predecessor(&mut self, id: ExprId) -> Option<ExprId> {
+        match self.store.expr_of(id) {
             Expr::Nat(literal) => {
                 let value = self.store.nat_of(literal);
                 if value.is_zero() {
@@ -312,7 +317,7 @@ impl Checker<'_> {
                 let before = value - UBig::ONE;
                 Some(self.store.nat(before))
             }
-            Expr::App(function, argument) => match self.store.of(function) {
+            Expr::App(function, argument) => match self.store.expr_of(function) {
                 Expr::Const(name, _) if name == self.known.succ => Some(argument),
                 _ => None,
             },
@@ -321,40 +326,42 @@ impl Checker<'_> {
     }
 
     fn is_zero_number(&self, id: ExprId) -> bool {
-        match self.store.of(id) {
+        match self.store.expr_of(id) {
             Expr::Nat(literal) => self.store.nat_of(literal).is_zero(),
             Expr::Const(name, _) => name == self.known.zero,
             _ => false,
         }
     }
 
-    /// Numbers that are both zero, or both one more than another.
+    /// Compares numbers that are both zero, both literals, or both successors; `None` for others.
     fn equal_numbers(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
         if self.is_zero_number(one) && self.is_zero_number(other) {
             return Ok(Some(true));
         }
-        if let (Expr::Nat(one), Expr::Nat(other)) = (self.store.of(one), self.store.of(other)) {
+        if let (Expr::Nat(one), Expr::Nat(other)) =
+            (self.store.expr_of(one), self.store.expr_of(other))
+        {
             return Ok(Some(one == other));
         }
-        let Some(first) = self.before(one) else {
+        let Some(first) = self.predecessor(one) else {
             return Ok(None);
         };
-        let Some(second) = self.before(other) else {
+        let Some(second) = self.predecessor(other) else {
             return Ok(None);
         };
         Ok(Some(self.equal(first, second)?))
     }
 
-    /// `fun x => f x` is `f`.
+    /// Eta for functions: `fun x => f x` equals `f`.
     fn equal_by_eta(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
-        if !matches!(self.store.of(one), Expr::Lam(..))
-            || matches!(self.store.of(other), Expr::Lam(..))
+        if !matches!(self.store.expr_of(one), Expr::Lam(..))
+            || matches!(self.store.expr_of(other), Expr::Lam(..))
         {
             return Ok(false);
         }
         let ty = self.type_of(other)?;
         let ty = self.whnf(ty)?;
-        let Expr::Pi(domain, _) = self.store.of(ty) else {
+        let Expr::Pi(domain, _) = self.store.expr_of(ty) else {
             return Ok(false);
         };
         let variable = self.store.expr(Expr::Bound(0));
@@ -364,17 +371,17 @@ impl Checker<'_> {
         self.equal(one, function)
     }
 
-    /// A structure is what its constructor makes of its fields.
-    fn equal_structures(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+    /// Eta for structures: a structure equals its constructor applied to its projections.
+    fn equal_by_structure_eta(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let (head, arguments) = self.store.spine(other);
-        let Expr::Const(name, _) = self.store.of(head) else {
+        let Expr::Const(name, _) = self.store.expr_of(head) else {
             return Ok(false);
         };
         let Some(constructor) = self.constructor(name)? else {
             return Ok(false);
         };
         if arguments.len() != (constructor.params + constructor.fields) as usize
-            || self.structure(constructor.of)? != Some(name)
+            || self.structure_constructor(constructor.of)? != Some(name)
         {
             return Ok(false);
         }
@@ -391,32 +398,33 @@ impl Checker<'_> {
         Ok(true)
     }
 
-    /// A literal string, and one that is made of its characters.
+    /// Compares a literal string with one that is built from a list of characters.
     fn equal_strings(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
-        let (Expr::Str(_), Expr::App(function, _)) = (self.store.of(one), self.store.of(other))
+        let (Expr::Str(_), Expr::App(function, _)) =
+            (self.store.expr_of(one), self.store.expr_of(other))
         else {
             return Ok(false);
         };
-        match self.store.of(function) {
+        match self.store.expr_of(function) {
             Expr::Const(name, levels)
                 if levels == NO_LEVELS
                     && (name == self.known.string_mk || name == self.known.string_of_list) =>
             {
-                let spelled = self.spelled(one)?;
-                self.equal(spelled, other)
+                let expanded = self.string_to_constructor(one)?;
+                self.equal(expanded, other)
             }
             _ => Ok(false),
         }
     }
 
-    /// All values of a structure without fields are equal.
+    /// Eta for unit-like types: all values of a structure without fields are equal.
     fn equal_units(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let ty = self.type_of(one)?;
         let ty = self.whnf(ty)?;
         let Some((name, _)) = self.store.head_name(ty) else {
             return Ok(false);
         };
-        let Some(constructor) = self.structure(name)? else {
+        let Some(constructor) = self.structure_constructor(name)? else {
             return Ok(false);
         };
         if self

@@ -1,27 +1,27 @@
-//! Inductive types: what may be declared as one, and the recursors that follow.
+//! Inductive types: checks which may be declared, and derives their recursors.
 //!
-//! Types declared together (`mutual`) are read; nested ones, whose constructors take a list or another type of themselves, are not.
+//! Types declared together (`mutual`) are supported. Nested inductive types, whose constructors take, for example, a list of the type itself, are not.
 
 use std::collections::HashSet;
 
 use crate::Error;
 use crate::checker::Checker;
 use crate::decode::{Constant, Constructor, Inductive, Kind, Recursor, Rule};
-use crate::infer::How;
+use crate::infer::InferMode;
 use crate::store::{Expr, ExprId, LINKS, Level, LevelId, LevelsId, NameId, ZERO};
 
-/// Inductive types that are declared together.
+/// An inductive family: inductive types that are declared together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Family {
-    /// The names of their universe levels.
+    /// The names of their universe parameters.
     pub levels: Vec<NameId>,
-    /// How many of their arguments are the same in all constructors.
+    /// Number of parameters: arguments that are the same in all constructors.
     pub params: u32,
-    /// Each with its type and its constructors.
+    /// The types of the family.
     pub types: Vec<Member>,
 }
 
-/// One of several inductive types.
+/// One type of an inductive family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Its name.
@@ -32,34 +32,35 @@ pub struct Member {
     pub constructors: Vec<(NameId, ExprId)>,
 }
 
-/// What is known of a family while its recursors are made.
-struct Plan {
+/// A family with its binders opened, from which its recursors are derived.
+struct OpenedFamily {
     levels: LevelsId,
-    /// Variables for the parameters.
+    /// Free variables for the parameters.
     params: Vec<ExprId>,
     names: Vec<NameId>,
-    /// The level of the sort that the types live in.
+    /// The universe level of the sort of the types.
     sort: LevelId,
-    /// Variables for the indices of each type.
+    /// Free variables for the indices of each type.
     indices: Vec<Vec<ExprId>>,
-    /// A variable for a value of each type.
+    /// A free variable for the major premise of each type.
     majors: Vec<ExprId>,
     motives: Vec<ExprId>,
-    /// Of each type, of each constructor.
-    made: Vec<Vec<Made>>,
+    /// The constructors of each type.
+    constructors: Vec<Vec<OpenedConstructor>>,
 }
 
-/// A constructor, opened.
-struct Made {
+/// A constructor with its binders opened.
+struct OpenedConstructor {
     name: NameId,
     fields: Vec<ExprId>,
-    /// Those of the fields that are values of the family: which field, behind which arguments, of which type, at which indices.
-    inner: Vec<Inner>,
-    /// The indices of what it makes.
+    /// The fields whose type belongs to the family.
+    recursive_fields: Vec<RecursiveField>,
+    /// The indices of its result.
     indices: Vec<ExprId>,
 }
 
-struct Inner {
+/// A field of type `∀ arguments, type indices`, where the type is the family's type number `of`.
+struct RecursiveField {
     field: ExprId,
     arguments: Vec<ExprId>,
     of: usize,
@@ -67,7 +68,7 @@ struct Inner {
 }
 
 impl Checker<'_> {
-    /// Checks inductive types, and adds them with their constructors and recursors. The recursors are made here, whatever the file says of them.
+    /// Checks inductive types, and adds them with their constructors and recursors. The recursors are derived here, whatever the file declares.
     ///
     /// # Errors
     /// [`Error::Rejected`], [`Error::Budget`].
@@ -80,13 +81,13 @@ impl Checker<'_> {
         }
         let mut seen = HashSet::new();
         for name in &names {
-            if !seen.insert(name) || self.known.has(*name) || self.find(*name)?.is_some() {
+            if !seen.insert(name) || self.known.contains(*name) || self.find(*name)?.is_some() {
                 let shown = self.store.show(*name);
                 return Err(self.reject(format_args!("`{shown}` is declared already")));
             }
         }
         let recursors = self.recursors(family)?;
-        // Where walks took more than they may, nothing that they made means anything.
+        // If traversals exceeded the budget, their results mean nothing.
         self.step()?;
         for recursor in recursors {
             self.insert(recursor);
@@ -94,35 +95,35 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The recursors of a family, which is checked on the way, whether it is declared already or not.
+    /// Checks a family, whether it is declared already or not, and returns its recursors.
     ///
     /// # Errors
     /// As [`Checker::declare_inductive`].
     pub fn recursors(&mut self, family: &Family) -> Result<Vec<Constant>, Error> {
         let before = self.open;
-        let made = self.family(family);
+        let recursors = self.family(family);
         self.open = before;
-        made
+        recursors
     }
 
     fn family(&mut self, family: &Family) -> Result<Vec<Constant>, Error> {
-        let mut plan = self.types(family)?;
-        // Until its constructors are known, it is taken for no structure.
-        self.insert_types(family, &plan, true);
+        let mut opened = self.types(family)?;
+        // Until its constructors are known, it does not count as a structure.
+        self.insert_types(family, &opened, true);
         for (at, member) in family.types.iter().enumerate() {
-            let mut made = Vec::new();
+            let mut constructors = Vec::new();
             for (name, ty) in &member.constructors {
                 self.check_terms(&family.levels, &[*ty])?;
-                self.sort_of(*ty, How::Checking)?;
-                made.push(self.opened(&plan, at, *name, *ty)?);
+                self.sort_of(*ty, InferMode::Checking)?;
+                constructors.push(self.open_constructor(&opened, at, *name, *ty)?);
             }
-            plan.made.push(made);
+            opened.constructors.push(constructors);
         }
-        let mut made = plan.made.iter().flatten();
-        let recursive = made.any(|made| !made.inner.is_empty());
-        self.insert_types(family, &plan, recursive);
-        for (member, made) in family.types.iter().zip(&plan.made) {
-            for ((name, ty), made) in member.constructors.iter().zip(made) {
+        let mut constructors = opened.constructors.iter().flatten();
+        let recursive = constructors.any(|constructor| !constructor.recursive_fields.is_empty());
+        self.insert_types(family, &opened, recursive);
+        for (member, constructors) in family.types.iter().zip(&opened.constructors) {
+            for ((name, ty), constructor) in member.constructors.iter().zip(constructors) {
                 let constant = Constant {
                     name: *name,
                     params: family.levels.clone(),
@@ -130,17 +131,17 @@ impl Checker<'_> {
                     kind: Kind::Constructor(Constructor {
                         of: member.name,
                         params: family.params,
-                        fields: count(&made.fields),
+                        fields: count(&constructor.fields),
                     }),
                 };
                 self.insert(constant);
             }
         }
-        self.recursors_of(family, &mut plan)
+        self.recursors_of(family, &mut opened)
     }
 
-    fn insert_types(&mut self, family: &Family, plan: &Plan, recursive: bool) {
-        for (member, indices) in family.types.iter().zip(&plan.indices) {
+    fn insert_types(&mut self, family: &Family, opened: &OpenedFamily, recursive: bool) {
+        for (member, indices) in family.types.iter().zip(&opened.indices) {
             self.insert(Constant {
                 name: member.name,
                 params: family.levels.clone(),
@@ -148,7 +149,7 @@ impl Checker<'_> {
                 kind: Kind::Inductive(Inductive {
                     params: family.params,
                     indices: count(indices),
-                    all: plan.names.clone(),
+                    all: opened.names.clone(),
                     constructors: member.constructors.iter().map(|(name, _)| *name).collect(),
                     recursive,
                 }),
@@ -156,14 +157,14 @@ impl Checker<'_> {
         }
     }
 
-    /// Opens the types' own telescopes.
-    fn types(&mut self, family: &Family) -> Result<Plan, Error> {
+    /// Opens the binders of the types of a family.
+    fn types(&mut self, family: &Family) -> Result<OpenedFamily, Error> {
         let levels: Vec<LevelId> = family
             .levels
             .iter()
             .map(|name| self.store.level(Level::Param(*name)))
             .collect();
-        let mut plan = Plan {
+        let mut opened = OpenedFamily {
             levels: self.store.levels(&levels),
             params: Vec::new(),
             names: family.types.iter().map(|member| member.name).collect(),
@@ -171,50 +172,51 @@ impl Checker<'_> {
             indices: Vec::new(),
             majors: Vec::new(),
             motives: Vec::new(),
-            made: Vec::new(),
+            constructors: Vec::new(),
         };
         for (at, member) in family.types.iter().enumerate() {
             self.check_terms(&family.levels, &[member.ty])?;
-            self.sort_of(member.ty, How::Checking)?;
+            self.sort_of(member.ty, InferMode::Checking)?;
             let mut rest = member.ty;
             if at == 0 {
                 for _ in 0..family.params {
-                    let (domain, body) = self.function(rest)?;
-                    let param = self.local(domain);
-                    plan.params.push(param);
+                    let (domain, body) = self.next_param(rest)?;
+                    let param = self.fresh_local(domain);
+                    opened.params.push(param);
                     rest = self.store.instantiate(body, &[param]);
                 }
             } else {
-                rest = self.past_params(&plan, rest)?;
+                rest = self.instantiate_params(&opened, rest)?;
             }
             let mut indices = Vec::new();
             let sort = loop {
                 rest = self.whnf(rest)?;
-                match self.store.of(rest) {
+                match self.store.expr_of(rest) {
                     Expr::Pi(domain, body) => {
-                        let index = self.local(domain);
+                        let index = self.fresh_local(domain);
                         indices.push(index);
                         rest = self.store.instantiate(body, &[index]);
                     }
                     Expr::Sort(level) => break level,
-                    _ => return Err(self.reject(format_args!("an inductive type is no type"))),
+                    _ => return Err(self.reject(format_args!("an inductive type is not a type"))),
                 }
             };
             if at == 0 {
-                plan.sort = sort;
-            } else if !self.store.levels_equal(plan.sort, sort) {
+                opened.sort = sort;
+            } else if !self.store.levels_equal(opened.sort, sort) {
                 return Err(self.reject(format_args!(
                     "inductive types that are declared together live in different universes"
                 )));
             }
-            plan.indices.push(indices);
+            opened.indices.push(indices);
         }
-        Ok(plan)
+        Ok(opened)
     }
 
-    fn function(&mut self, ty: ExprId) -> Result<(ExprId, ExprId), Error> {
+    /// The domain and the body of a type that must be a `∀` for the next parameter.
+    fn next_param(&mut self, ty: ExprId) -> Result<(ExprId, ExprId), Error> {
         let ty = self.whnf(ty)?;
-        match self.store.of(ty) {
+        match self.store.expr_of(ty) {
             Expr::Pi(domain, body) => Ok((domain, body)),
             _ => Err(self.reject(format_args!(
                 "an inductive type has fewer parameters than it says"
@@ -222,10 +224,14 @@ impl Checker<'_> {
         }
     }
 
-    /// A type behind the family's parameters, which it must begin with.
-    fn past_params(&mut self, plan: &Plan, mut ty: ExprId) -> Result<ExprId, Error> {
-        for param in &plan.params {
-            let (domain, body) = self.function(ty)?;
+    /// Instantiates the parameters that a type must begin with by the family's parameters, and returns the rest of the type.
+    fn instantiate_params(
+        &mut self,
+        opened: &OpenedFamily,
+        mut ty: ExprId,
+    ) -> Result<ExprId, Error> {
+        for param in &opened.params {
+            let (domain, body) = self.next_param(ty)?;
             let own = self.type_of(*param)?;
             if !self.equal(domain, own)? {
                 return Err(self.reject(format_args!("the parameters of an inductive type differ")));
@@ -235,21 +241,27 @@ impl Checker<'_> {
         Ok(ty)
     }
 
-    /// Opens a constructor, and checks that it may be one.
-    fn opened(&mut self, plan: &Plan, at: usize, name: NameId, ty: ExprId) -> Result<Made, Error> {
-        let mut rest = self.past_params(plan, ty)?;
-        let (mut fields, mut inner) = (Vec::new(), Vec::new());
-        while let Expr::Pi(domain, body) = self.store.of(rest) {
-            let level = self.sort_of(domain, How::Checking)?;
-            if !self.store.is_zero(plan.sort) && !self.store.at_most(level, plan.sort) {
+    /// Opens the binders of a constructor, and checks that it is valid.
+    fn open_constructor(
+        &mut self,
+        opened: &OpenedFamily,
+        at: usize,
+        name: NameId,
+        ty: ExprId,
+    ) -> Result<OpenedConstructor, Error> {
+        let mut rest = self.instantiate_params(opened, ty)?;
+        let (mut fields, mut recursive_fields) = (Vec::new(), Vec::new());
+        while let Expr::Pi(domain, body) = self.store.expr_of(rest) {
+            let level = self.sort_of(domain, InferMode::Checking)?;
+            if !self.store.is_zero(opened.sort) && !self.store.at_most(level, opened.sort) {
                 return Err(self.reject(format_args!(
                     "a field of `{}` lives in a larger universe than its type",
                     self.store.show(name)
                 )));
             }
-            let field = self.local(domain);
-            if let Some((arguments, of, indices)) = self.positive(plan, domain)? {
-                inner.push(Inner {
+            let field = self.fresh_local(domain);
+            if let Some((arguments, of, indices)) = self.recursive_occurrence(opened, domain)? {
+                recursive_fields.push(RecursiveField {
                     field,
                     arguments,
                     of,
@@ -259,103 +271,108 @@ impl Checker<'_> {
             fields.push(field);
             rest = self.store.instantiate(body, &[field]);
         }
-        match self.member(plan, rest)? {
-            Some((of, indices)) if of == at => Ok(Made {
+        match self.as_member(opened, rest)? {
+            Some((of, indices)) if of == at => Ok(OpenedConstructor {
                 name,
                 fields,
-                inner,
+                recursive_fields,
                 indices,
             }),
             _ => Err(self.reject(format_args!(
-                "`{}` makes no value of its type",
+                "the constructor `{}` does not return a value of its type",
                 self.store.show(name)
             ))),
         }
     }
 
-    /// Whether a type names one of the family.
-    fn mentions(&mut self, plan: &Plan, ty: ExprId) -> Result<bool, Error> {
+    /// Whether a type mentions a type of the family.
+    fn mentions(&mut self, opened: &OpenedFamily, ty: ExprId) -> Result<bool, Error> {
         let named = self.store.constants_of(&[ty])?;
-        self.store.works(named.len() * plan.names.len() / LINKS);
-        Ok(named.iter().any(|name| plan.names.contains(name)))
+        self.store.charge(named.len() * opened.names.len() / LINKS);
+        Ok(named.iter().any(|name| opened.names.contains(name)))
     }
 
-    /// Whether a type is one of the family at its own parameters: which one, at which indices.
-    fn member(&mut self, plan: &Plan, ty: ExprId) -> Result<Option<(usize, Vec<ExprId>)>, Error> {
+    /// The number and the indices of the family's type that `ty` is; `None` if `ty` is not a type of the family with the family's own parameters.
+    fn as_member(
+        &mut self,
+        opened: &OpenedFamily,
+        ty: ExprId,
+    ) -> Result<Option<(usize, Vec<ExprId>)>, Error> {
         let (head, arguments) = self.store.spine(ty);
-        let Expr::Const(name, levels) = self.store.of(head) else {
+        let Expr::Const(name, levels) = self.store.expr_of(head) else {
             return Ok(None);
         };
-        let Some(of) = plan.names.iter().position(|known| *known == name) else {
+        let Some(of) = opened.names.iter().position(|known| *known == name) else {
             return Ok(None);
         };
-        let params = plan.params.len();
-        if levels != plan.levels || arguments.len() != params + plan.indices[of].len() {
+        let params = opened.params.len();
+        if levels != opened.levels || arguments.len() != params + opened.indices[of].len() {
             return Ok(None);
         }
-        for (argument, param) in arguments.iter().zip(&plan.params) {
+        for (argument, param) in arguments.iter().zip(&opened.params) {
             if !self.equal(*argument, *param)? {
                 return Ok(None);
             }
         }
         let indices = arguments[params..].to_vec();
         for index in &indices {
-            if self.mentions(plan, *index)? {
+            if self.mentions(opened, *index)? {
                 return Ok(None);
             }
         }
         Ok(Some((of, indices)))
     }
 
-    /// Whether the family stands in a field's type, and only where it may.
+    /// The occurrence of the family in a field's type: its arguments, the number of the type, and its indices; `None` if there is none. An error if it is not strictly
+    /// positive.
     #[allow(clippy::type_complexity)]
-    fn positive(
+    fn recursive_occurrence(
         &mut self,
-        plan: &Plan,
+        opened: &OpenedFamily,
         ty: ExprId,
     ) -> Result<Option<(Vec<ExprId>, usize, Vec<ExprId>)>, Error> {
         let mut arguments = Vec::new();
         let mut rest = self.whnf(ty)?;
-        while self.mentions(plan, rest)? {
-            if let Expr::Pi(domain, body) = self.store.of(rest) {
-                if self.mentions(plan, domain)? {
+        while self.mentions(opened, rest)? {
+            if let Expr::Pi(domain, body) = self.store.expr_of(rest) {
+                if self.mentions(opened, domain)? {
                     return Err(self.reject(format_args!(
-                        "an inductive type stands left of an arrow in a field of its own"
+                        "an inductive type occurs left of an arrow in a field of its own constructor"
                     )));
                 }
-                let argument = self.local(domain);
+                let argument = self.fresh_local(domain);
                 arguments.push(argument);
                 let body = self.store.instantiate(body, &[argument]);
                 rest = self.whnf(body)?;
                 continue;
             }
-            return match self.member(plan, rest)? {
+            return match self.as_member(opened, rest)? {
                 Some((of, indices)) => Ok(Some((arguments, of, indices))),
                 None => Err(self.reject(format_args!(
-                    "a field holds an inductive type within another one, which this kernel does not read"
+                    "a field holds an inductive type within another one, which this kernel does not support"
                 ))),
             };
         }
         Ok(None)
     }
 
-    /// Whether values of the family may be taken apart to make propositions only.
-    fn only_propositions(&mut self, plan: &Plan) -> Result<bool, Error> {
-        if self.store.is_never_zero(plan.sort) {
+    /// Whether the family may be eliminated only into propositions.
+    fn eliminates_only_into_prop(&mut self, opened: &OpenedFamily) -> Result<bool, Error> {
+        if self.store.is_never_zero(opened.sort) {
             return Ok(false);
         }
-        let [made] = plan.made.as_slice() else {
+        let [constructors] = opened.constructors.as_slice() else {
             return Ok(true);
         };
-        let made = match made.as_slice() {
+        let constructor = match constructors.as_slice() {
             [] => return Ok(false),
-            [made] => made,
+            [constructor] => constructor,
             _ => return Ok(true),
         };
-        for field in &made.fields {
+        for field in &constructor.fields {
             let ty = self.type_of(*field)?;
-            self.store.works(made.indices.len() / LINKS);
-            if !self.is_proposition(ty)? && !made.indices.contains(field) {
+            self.store.charge(constructor.indices.len() / LINKS);
+            if !self.is_proposition(ty)? && !constructor.indices.contains(field) {
                 return Ok(true);
             }
         }
@@ -363,34 +380,38 @@ impl Checker<'_> {
     }
 
     /// `∀ locals, body`.
-    fn all(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
-        self.bound(locals, body, Expr::Pi)
+    fn bind_pi(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
+        self.bind(locals, body, Expr::Pi)
     }
 
     /// `fun locals => body`.
-    fn fun(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
-        self.bound(locals, body, Expr::Lam)
+    fn bind_lambda(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
+        self.bind(locals, body, Expr::Lam)
     }
 
-    fn bound(
+    fn bind(
         &mut self,
         locals: &[ExprId],
         mut body: ExprId,
         make: fn(ExprId, ExprId) -> Expr,
     ) -> ExprId {
         for local in locals.iter().rev() {
-            if let Expr::Free(_, ty) = self.store.of(*local) {
-                body = self.store.close(body, &[*local]);
+            if let Expr::Free(_, ty) = self.store.expr_of(*local) {
+                body = self.store.abstract_locals(body, &[*local]);
                 body = self.store.expr(make(ty, body));
             }
         }
         body
     }
 
-    fn recursors_of(&mut self, family: &Family, plan: &mut Plan) -> Result<Vec<Constant>, Error> {
+    fn recursors_of(
+        &mut self,
+        family: &Family,
+        opened: &mut OpenedFamily,
+    ) -> Result<Vec<Constant>, Error> {
         let mut params = family.levels.clone();
-        let mut levels: Vec<LevelId> = self.store.levels_of(plan.levels).to_vec();
-        let into = if self.only_propositions(plan)? {
+        let mut levels: Vec<LevelId> = self.store.levels_of(opened.levels).to_vec();
+        let elim_level = if self.eliminates_only_into_prop(opened)? {
             ZERO
         } else {
             let name = self.fresh_level(&family.levels);
@@ -399,37 +420,37 @@ impl Checker<'_> {
             levels.insert(0, level);
             level
         };
-        let sort = self.store.expr(Expr::Sort(into));
-        for (at, name) in plan.names.clone().into_iter().enumerate() {
+        let sort = self.store.expr(Expr::Sort(elim_level));
+        for (at, name) in opened.names.clone().into_iter().enumerate() {
             self.step()?;
-            let head = self.store.constant(name, plan.levels);
-            let ty = self.store.apps(head, &plan.params);
-            let ty = self.store.apps(ty, &plan.indices[at]);
-            let major = self.local(ty);
-            plan.majors.push(major);
-            let body = self.all(&[major], sort);
-            let motive = self.all(&plan.indices[at], body);
-            let motive = self.local(motive);
-            plan.motives.push(motive);
+            let head = self.store.constant(name, opened.levels);
+            let ty = self.store.apps(head, &opened.params);
+            let ty = self.store.apps(ty, &opened.indices[at]);
+            let major = self.fresh_local(ty);
+            opened.majors.push(major);
+            let body = self.bind_pi(&[major], sort);
+            let motive = self.bind_pi(&opened.indices[at], body);
+            let motive = self.fresh_local(motive);
+            opened.motives.push(motive);
         }
         let mut minors: Vec<Vec<ExprId>> = Vec::new();
-        for at in 0..plan.made.len() {
+        for at in 0..opened.constructors.len() {
             let mut own = Vec::new();
-            for made in 0..plan.made[at].len() {
+            for constructor in 0..opened.constructors[at].len() {
                 self.step()?;
-                let ty = self.minor(plan, at, made);
-                own.push(self.local(ty));
+                let ty = self.minor_premise(opened, at, constructor);
+                own.push(self.fresh_local(ty));
             }
             minors.push(own);
         }
         let every: Vec<ExprId> = minors.iter().flatten().copied().collect();
-        let own: Vec<ExprId> = [&plan.params, &plan.motives, &every]
+        let own: Vec<ExprId> = [&opened.params, &opened.motives, &every]
             .into_iter()
             .flatten()
             .copied()
             .collect();
         let levels = self.store.levels(&levels);
-        let heads: Vec<ExprId> = plan
+        let heads: Vec<ExprId> = opened
             .names
             .iter()
             .map(|name| {
@@ -437,43 +458,43 @@ impl Checker<'_> {
                 self.store.constant(name, levels)
             })
             .collect();
-        let k = plan.made.len() == 1
-            && self.store.is_zero(plan.sort)
-            && matches!(plan.made[0].as_slice(), [made] if made.fields.is_empty());
+        let k = opened.constructors.len() == 1
+            && self.store.is_zero(opened.sort)
+            && matches!(opened.constructors[0].as_slice(), [constructor] if constructor.fields.is_empty());
         let mut constants = Vec::new();
         for (at, minors) in minors.iter().enumerate() {
             let mut rules = Vec::new();
-            for (made, minor) in plan.made[at].iter().zip(minors) {
+            for (constructor, minor) in opened.constructors[at].iter().zip(minors) {
                 self.step()?;
-                let mut value = self.store.apps(*minor, &made.fields);
-                for inner in &made.inner {
-                    let inside = self.store.apps(inner.field, &inner.arguments);
-                    let call = self.store.apps(heads[inner.of], &own);
-                    let call = self.store.apps(call, &inner.indices);
-                    let call = self.store.app(call, inside);
-                    let call = self.fun(&inner.arguments, call);
+                let mut value = self.store.apps(*minor, &constructor.fields);
+                for recursive in &constructor.recursive_fields {
+                    let applied = self.store.apps(recursive.field, &recursive.arguments);
+                    let call = self.store.apps(heads[recursive.of], &own);
+                    let call = self.store.apps(call, &recursive.indices);
+                    let call = self.store.app(call, applied);
+                    let call = self.bind_lambda(&recursive.arguments, call);
                     value = self.store.app(value, call);
                 }
-                let value = self.fun(&made.fields, value);
+                let value = self.bind_lambda(&constructor.fields, value);
                 rules.push(Rule {
-                    constructor: made.name,
-                    fields: count(&made.fields),
-                    value: self.fun(&own, value),
+                    constructor: constructor.name,
+                    fields: count(&constructor.fields),
+                    value: self.bind_lambda(&own, value),
                 });
             }
-            let result = self.store.apps(plan.motives[at], &plan.indices[at]);
-            let result = self.store.app(result, plan.majors[at]);
-            let ty = self.all(&[plan.majors[at]], result);
-            let ty = self.all(&plan.indices[at], ty);
-            let ty = self.all(&own, ty);
+            let result = self.store.apps(opened.motives[at], &opened.indices[at]);
+            let result = self.store.app(result, opened.majors[at]);
+            let ty = self.bind_pi(&[opened.majors[at]], result);
+            let ty = self.bind_pi(&opened.indices[at], ty);
+            let ty = self.bind_pi(&own, ty);
             constants.push(Constant {
-                name: self.store.str_name(plan.names[at], "rec"),
+                name: self.store.str_name(opened.names[at], "rec"),
                 params: params.clone(),
                 ty,
                 kind: Kind::Recursor(Recursor {
                     params: family.params,
-                    indices: count(&plan.indices[at]),
-                    motives: count(&plan.motives),
+                    indices: count(&opened.indices[at]),
+                    motives: count(&opened.motives),
                     minors: count(&every),
                     rules,
                     k,
@@ -483,29 +504,31 @@ impl Checker<'_> {
         Ok(constants)
     }
 
-    /// What is to be shown of a constructor: for all fields, and what is known of those that are values of the family, the motive of what it makes.
-    fn minor(&mut self, plan: &Plan, at: usize, made: usize) -> ExprId {
-        let made = &plan.made[at][made];
-        let value = self.store.constant(made.name, plan.levels);
-        let value = self.store.apps(value, &plan.params);
-        let value = self.store.apps(value, &made.fields);
-        let body = self.store.apps(plan.motives[at], &made.indices);
+    /// The type of the minor premise of a constructor: for all fields, and for induction hypotheses about the recursive fields, the motive of its result.
+    fn minor_premise(&mut self, opened: &OpenedFamily, at: usize, constructor: usize) -> ExprId {
+        let constructor = &opened.constructors[at][constructor];
+        let value = self.store.constant(constructor.name, opened.levels);
+        let value = self.store.apps(value, &opened.params);
+        let value = self.store.apps(value, &constructor.fields);
+        let body = self.store.apps(opened.motives[at], &constructor.indices);
         let body = self.store.app(body, value);
         let before = self.open;
-        let mut known = Vec::new();
-        for inner in &made.inner {
-            let inside = self.store.apps(inner.field, &inner.arguments);
-            let motive = self.store.apps(plan.motives[inner.of], &inner.indices);
-            let motive = self.store.app(motive, inside);
-            let motive = self.all(&inner.arguments, motive);
-            known.push(self.local(motive));
+        let mut hypotheses = Vec::new();
+        for recursive in &constructor.recursive_fields {
+            let applied = self.store.apps(recursive.field, &recursive.arguments);
+            let motive = self
+                .store
+                .apps(opened.motives[recursive.of], &recursive.indices);
+            let motive = self.store.app(motive, applied);
+            let motive = self.bind_pi(&recursive.arguments, motive);
+            hypotheses.push(self.fresh_local(motive));
         }
-        let body = self.all(&known, body);
+        let body = self.bind_pi(&hypotheses, body);
         self.open = before;
-        self.all(&made.fields, body)
+        self.bind_pi(&constructor.fields, body)
     }
 
-    /// A name for a universe level that is none of `names`.
+    /// A name for a universe parameter that is not in `names`.
     fn fresh_level(&mut self, names: &[NameId]) -> NameId {
         let mut name = self.store.name("u");
         let mut at = 1;

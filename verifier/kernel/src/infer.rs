@@ -1,68 +1,68 @@
-//! The type of an expression.
+//! Infers the type of an expression.
 
 use crate::Error;
 use crate::checker::Checker;
 use crate::decode::Kind;
 use crate::store::{Expr, ExprId, Level, LevelId, NO_LEVELS, NameId, ZERO};
 
-/// How much is checked on the way.
+/// InferMode much type inference checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
-    /// Nothing: the expression is known to have a type.
+pub(crate) enum InferMode {
+    /// Nothing: the expression is known to be type-correct. Lean's kernel calls this `infer_only`.
     Trusting,
-    /// Everything.
+    /// That the expression is type-correct.
     Checking,
 }
 
 impl Checker<'_> {
-    /// The type of an expression that is known to have one.
+    /// The type of an expression that is known to be type-correct.
     pub(crate) fn type_of(&mut self, id: ExprId) -> Result<ExprId, Error> {
-        self.infer(id, How::Trusting)
+        self.infer(id, InferMode::Trusting)
     }
 
     /// The type of an expression.
-    pub(crate) fn infer(&mut self, id: ExprId, how: How) -> Result<ExprId, Error> {
-        if let Expr::Free(_, ty) = self.store.of(id) {
+    pub(crate) fn infer(&mut self, id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
+        if let Expr::Free(_, ty) = self.store.expr_of(id) {
             return Ok(ty);
         }
-        // What was checked need not be inferred again.
-        if let Some(known) = self.inferred[How::Checking as usize].get(&id) {
+        // An expression that was checked need not be inferred again.
+        if let Some(known) = self.inferred[InferMode::Checking as usize].get(&id) {
             return Ok(*known);
         }
-        if how == How::Trusting
-            && let Some(known) = self.inferred[How::Trusting as usize].get(&id)
+        if mode == InferMode::Trusting
+            && let Some(known) = self.inferred[InferMode::Trusting as usize].get(&id)
         {
             return Ok(*known);
         }
-        let ty = self.deeper(|checker| checker.infer_new(id, how))?;
-        self.inferred[how as usize].insert(id, ty);
+        let ty = self.deeper(|checker| checker.infer_new(id, mode))?;
+        self.inferred[mode as usize].insert(id, ty);
         Ok(ty)
     }
 
-    fn infer_new(&mut self, id: ExprId, how: How) -> Result<ExprId, Error> {
-        match self.store.of(id) {
-            Expr::Bound(_) => Err(self.reject(format_args!("a variable is bound by nothing"))),
+    fn infer_new(&mut self, id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
+        match self.store.expr_of(id) {
+            Expr::Bound(_) => Err(self.reject(format_args!("a variable is not bound"))),
             Expr::Free(_, ty) => Ok(ty),
             Expr::Sort(level) => {
                 let next = self.store.level(Level::Succ(level));
                 Ok(self.store.expr(Expr::Sort(next)))
             }
             Expr::Const(name, levels) => self.type_at(name, levels),
-            Expr::App(..) => self.infer_app(id, how),
-            Expr::Lam(..) => self.infer_lam(id, how),
-            Expr::Pi(..) => self.infer_pi(id, how),
+            Expr::App(..) => self.infer_app(id, mode),
+            Expr::Lam(..) => self.infer_lam(id, mode),
+            Expr::Pi(..) => self.infer_pi(id, mode),
             Expr::Let(ty, value, body) => {
-                if how == How::Checking {
-                    self.sort_of(ty, how)?;
-                    let found = self.infer(value, how)?;
+                if mode == InferMode::Checking {
+                    self.sort_of(ty, mode)?;
+                    let found = self.infer(value, mode)?;
                     self.must_equal(found, ty, "the value of a `let`")?;
                 }
                 let body = self.store.instantiate(body, &[value]);
-                self.infer(body, how)
+                self.infer(body, mode)
             }
             Expr::Nat(_) => Ok(self.store.constant(self.known.nat, NO_LEVELS)),
             Expr::Str(_) => Ok(self.store.constant(self.known.string, NO_LEVELS)),
-            Expr::Proj(name, at, of) => self.infer_proj(name, at, of, how),
+            Expr::Proj(name, at, of) => self.infer_proj(name, at, of, mode),
         }
     }
 
@@ -73,49 +73,50 @@ impl Checker<'_> {
         Err(self.reject(format_args!("{what} has another type than it should")))
     }
 
-    /// The level of the sort that an expression's type is.
-    pub(crate) fn sort_of(&mut self, id: ExprId, how: How) -> Result<LevelId, Error> {
-        let ty = self.infer(id, how)?;
+    /// The universe level of an expression whose type is a sort.
+    pub(crate) fn sort_of(&mut self, id: ExprId, mode: InferMode) -> Result<LevelId, Error> {
+        let ty = self.infer(id, mode)?;
         self.as_sort(ty)
     }
 
     fn as_sort(&mut self, ty: ExprId) -> Result<LevelId, Error> {
-        if let Expr::Sort(level) = self.store.of(ty) {
+        if let Expr::Sort(level) = self.store.expr_of(ty) {
             return Ok(level);
         }
         let reduced = self.whnf(ty)?;
-        match self.store.of(reduced) {
+        match self.store.expr_of(reduced) {
             Expr::Sort(level) => Ok(level),
             _ => Err(self.reject(format_args!(
-                "a type was expected, and something else stands there"
+                "an expression that should be a type is not a type"
             ))),
         }
     }
 
-    fn infer_app(&mut self, id: ExprId, how: How) -> Result<ExprId, Error> {
+    fn infer_app(&mut self, id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
         let (function, arguments) = self.store.spine(id);
-        self.store.works(arguments.len());
-        let mut ty = self.infer(function, how)?;
-        // Arguments from here on stand for the loose variables of `ty`.
+        self.store.charge(arguments.len());
+        let mut ty = self.infer(function, mode)?;
+        // The arguments from here on are the values of the loose bound variables of `ty`.
         let mut from = 0;
         for at in 0..arguments.len() {
-            let (domain, body) = match self.store.of(ty) {
+            let (domain, body) = match self.store.expr_of(ty) {
                 Expr::Pi(domain, body) => (domain, body),
                 _ => {
                     let whole = self.store.instantiate(ty, &arguments[from..at]);
                     let reduced = self.whnf(whole)?;
                     from = at;
-                    match self.store.of(reduced) {
+                    match self.store.expr_of(reduced) {
                         Expr::Pi(domain, body) => (domain, body),
                         _ => {
-                            return Err(self
-                                .reject(format_args!("something is applied that is no function")));
+                            return Err(self.reject(format_args!(
+                                "an expression is applied that is not a function"
+                            )));
                         }
                     }
                 }
             };
-            if how == How::Checking {
-                let found = self.infer(arguments[at], how)?;
+            if mode == InferMode::Checking {
+                let found = self.infer(arguments[at], mode)?;
                 let wanted = self.store.instantiate(domain, &arguments[from..at]);
                 self.must_equal(found, wanted, "an argument")?;
             }
@@ -124,41 +125,41 @@ impl Checker<'_> {
         Ok(self.store.instantiate(ty, &arguments[from..]))
     }
 
-    fn infer_lam(&mut self, mut id: ExprId, how: How) -> Result<ExprId, Error> {
+    fn infer_lam(&mut self, mut id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
         let before = self.open;
         let mut locals = Vec::new();
-        while let Expr::Lam(ty, body) = self.store.of(id) {
+        while let Expr::Lam(ty, body) = self.store.expr_of(id) {
             let ty = self.store.instantiate(ty, &locals);
-            if how == How::Checking {
-                self.sort_of(ty, how)?;
+            if mode == InferMode::Checking {
+                self.sort_of(ty, mode)?;
             }
-            locals.push(self.local(ty));
+            locals.push(self.fresh_local(ty));
             id = body;
         }
         let body = self.store.instantiate(id, &locals);
-        let mut ty = self.infer(body, how)?;
+        let mut ty = self.infer(body, mode)?;
         self.open = before;
         for at in (0..locals.len()).rev() {
-            let Expr::Free(_, domain) = self.store.of(locals[at]) else {
+            let Expr::Free(_, domain) = self.store.expr_of(locals[at]) else {
                 continue;
             };
-            ty = self.store.close(ty, &locals[at..=at]);
+            ty = self.store.abstract_locals(ty, &locals[at..=at]);
             ty = self.store.expr(Expr::Pi(domain, ty));
         }
         Ok(ty)
     }
 
-    fn infer_pi(&mut self, mut id: ExprId, how: How) -> Result<ExprId, Error> {
+    fn infer_pi(&mut self, mut id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
         let before = self.open;
         let (mut locals, mut levels) = (Vec::new(), Vec::new());
-        while let Expr::Pi(ty, body) = self.store.of(id) {
+        while let Expr::Pi(ty, body) = self.store.expr_of(id) {
             let ty = self.store.instantiate(ty, &locals);
-            levels.push(self.sort_of(ty, how)?);
-            locals.push(self.local(ty));
+            levels.push(self.sort_of(ty, mode)?);
+            locals.push(self.fresh_local(ty));
             id = body;
         }
         let body = self.store.instantiate(id, &locals);
-        let mut level = self.sort_of(body, how)?;
+        let mut level = self.sort_of(body, mode)?;
         self.open = before;
         for domain in levels.into_iter().rev() {
             level = self.store.level(Level::IMax(domain, level));
@@ -166,13 +167,22 @@ impl Checker<'_> {
         Ok(self.store.expr(Expr::Sort(level)))
     }
 
-    fn infer_proj(&mut self, name: NameId, at: u32, of: ExprId, how: How) -> Result<ExprId, Error> {
-        let bad =
-            |checker: &Self| checker.reject(format_args!("a field is taken of what has none such"));
-        let ty = self.infer(of, how)?;
+    fn infer_proj(
+        &mut self,
+        name: NameId,
+        at: u32,
+        of: ExprId,
+        mode: InferMode,
+    ) -> Result<ExprId, Error> {
+        let bad = |checker: &Self| {
+            checker.reject(format_args!(
+                "a projection takes a field that does not exist"
+            ))
+        };
+        let ty = self.infer(of, mode)?;
         let ty = self.whnf(ty)?;
         let (head, arguments) = self.store.spine(ty);
-        let Expr::Const(found, levels) = self.store.of(head) else {
+        let Expr::Const(found, levels) = self.store.expr_of(head) else {
             return Err(bad(self));
         };
         let constant = self.find(name)?;
@@ -189,7 +199,7 @@ impl Checker<'_> {
         let mut rest = self.type_at(*constructor, levels)?;
         for argument in &arguments {
             rest = self.whnf(rest)?;
-            let Expr::Pi(_, body) = self.store.of(rest) else {
+            let Expr::Pi(_, body) = self.store.expr_of(rest) else {
                 return Err(bad(self));
             };
             rest = self.store.instantiate(body, &[*argument]);
@@ -198,7 +208,7 @@ impl Checker<'_> {
         for before in 0..at {
             self.step()?;
             rest = self.whnf(rest)?;
-            let Expr::Pi(domain, body) = self.store.of(rest) else {
+            let Expr::Pi(domain, body) = self.store.expr_of(rest) else {
                 return Err(bad(self));
             };
             if self.store.loose(body) == 0 {
@@ -212,7 +222,7 @@ impl Checker<'_> {
             rest = self.store.instantiate(body, &[field]);
         }
         rest = self.whnf(rest)?;
-        let Expr::Pi(domain, _) = self.store.of(rest) else {
+        let Expr::Pi(domain, _) = self.store.expr_of(rest) else {
             return Err(bad(self));
         };
         if proposition && !self.is_proposition(domain)? {
@@ -225,7 +235,7 @@ impl Checker<'_> {
     pub(crate) fn is_proposition(&mut self, ty: ExprId) -> Result<bool, Error> {
         let sort = self.type_of(ty)?;
         let sort = self.whnf(sort)?;
-        Ok(match self.store.of(sort) {
+        Ok(match self.store.expr_of(sort) {
             Expr::Sort(level) => level == ZERO || self.store.is_zero(level),
             _ => false,
         })

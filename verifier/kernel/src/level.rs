@@ -3,9 +3,9 @@
 use crate::store::{LEVEL, Level, LevelId, LevelsId, NameId, Store, ZERO};
 
 impl Store {
-    /// The level in fewer words: what `imax` and `max` come to where it can be seen.
+    /// Simplifies a level: evaluates `imax` and `max` where that is possible.
     pub(crate) fn simplify(&mut self, id: LevelId) -> LevelId {
-        if !self.works(LEVEL) {
+        if !self.charge(LEVEL) {
             return id;
         }
         match self.level_of(id) {
@@ -16,7 +16,7 @@ impl Store {
             }
             Level::Max(one, other) => {
                 let (one, other) = (self.simplify(one), self.simplify(other));
-                self.greater(one, other)
+                self.max_of(one, other)
             }
             Level::IMax(one, other) => {
                 let other = self.simplify(other);
@@ -24,7 +24,7 @@ impl Store {
                     Level::Zero => other,
                     Level::Succ(_) => {
                         let one = self.simplify(one);
-                        self.greater(one, other)
+                        self.max_of(one, other)
                     }
                     _ => {
                         let one = self.simplify(one);
@@ -35,12 +35,12 @@ impl Store {
         }
     }
 
-    fn greater(&mut self, one: LevelId, other: LevelId) -> LevelId {
+    fn max_of(&mut self, one: LevelId, other: LevelId) -> LevelId {
         match (self.level_of(one), self.level_of(other)) {
             (Level::Zero, _) => other,
             (_, Level::Zero) => one,
             (Level::Succ(one), Level::Succ(other)) => {
-                let of = self.greater(one, other);
+                let of = self.max_of(one, other);
                 self.level(Level::Succ(of))
             }
             _ if one == other => one,
@@ -48,13 +48,13 @@ impl Store {
         }
     }
 
-    /// Whether two levels are equal whatever their parameters are.
+    /// Whether two levels are equal for all values of their parameters.
     pub(crate) fn levels_equal(&mut self, one: LevelId, other: LevelId) -> bool {
         one == other || (self.at_most(one, other) && self.at_most(other, one))
     }
 
     /// Whether two lists of levels are equal.
-    pub(crate) fn lists_equal(&mut self, one: LevelsId, other: LevelsId) -> bool {
+    pub(crate) fn level_lists_equal(&mut self, one: LevelsId, other: LevelsId) -> bool {
         if one == other {
             return true;
         }
@@ -66,7 +66,7 @@ impl Store {
                 .all(|(one, other)| self.levels_equal(one, other))
     }
 
-    /// Whether a level is zero whatever its parameters are.
+    /// Whether a level is zero for all values of its parameters.
     pub(crate) fn is_zero(&mut self, id: LevelId) -> bool {
         self.at_most(id, ZERO)
     }
@@ -77,15 +77,15 @@ impl Store {
         self.at_most(one, id)
     }
 
-    /// Whether `one` ≤ `other` whatever their parameters are.
+    /// Whether `one` ≤ `other` for all values of their parameters.
     pub(crate) fn at_most(&mut self, one: LevelId, other: LevelId) -> bool {
         let (one, other) = (self.simplify(one), self.simplify(other));
-        self.below(one, other, 0)
+        self.at_most_plus(one, other, 0)
     }
 
     /// Whether `one` ≤ `other` + `by`.
-    fn below(&mut self, one: LevelId, other: LevelId, by: i64) -> bool {
-        if !self.works(LEVEL) {
+    fn at_most_plus(&mut self, one: LevelId, other: LevelId, by: i64) -> bool {
+        if !self.charge(LEVEL) {
             return false;
         }
         if one == other && by >= 0 {
@@ -94,25 +94,27 @@ impl Store {
         match (self.level_of(one), self.level_of(other)) {
             (Level::Zero, _) if by >= 0 => true,
             (_, Level::Zero) if by < 0 => false,
-            (Level::Succ(one), _) => self.below(one, other, by - 1),
-            (_, Level::Succ(other)) => self.below(one, other, by + 1),
-            (Level::Max(a, b), _) => self.below(a, other, by) && self.below(b, other, by),
+            (Level::Succ(one), _) => self.at_most_plus(one, other, by - 1),
+            (_, Level::Succ(other)) => self.at_most_plus(one, other, by + 1),
+            (Level::Max(a, b), _) => {
+                self.at_most_plus(a, other, by) && self.at_most_plus(b, other, by)
+            }
             (Level::Param(_) | Level::Zero, Level::Max(a, b)) => {
-                self.below(one, a, by) || self.below(one, b, by)
+                self.at_most_plus(one, a, by) || self.at_most_plus(one, b, by)
             }
             (Level::Param(a), Level::Param(b)) => a == b && by >= 0,
             (Level::Param(_), Level::Zero) => false,
             (Level::Zero, Level::Param(_)) => by >= 0,
             (Level::IMax(_, last), _) | (_, Level::IMax(_, last)) if self.is_param(last) => {
-                self.below_either_way(last, one, other, by)
+                self.at_most_plus_by_cases(last, one, other, by)
             }
             (Level::IMax(first, last), _) => {
-                let one = self.spread(first, last);
-                self.below(one, other, by)
+                let one = self.distribute_imax(first, last);
+                self.at_most_plus(one, other, by)
             }
             (_, Level::IMax(first, last)) => {
-                let other = self.spread(first, last);
-                self.below(one, other, by)
+                let other = self.distribute_imax(first, last);
+                self.at_most_plus(one, other, by)
             }
             (Level::Zero, Level::Zero) => by >= 0,
         }
@@ -122,27 +124,33 @@ impl Store {
         matches!(self.level_of(id), Level::Param(_))
     }
 
-    /// Tries a parameter as zero, and as one more than another.
-    fn below_either_way(&mut self, param: LevelId, one: LevelId, other: LevelId, by: i64) -> bool {
+    /// Distinguishes two cases of a parameter: that it is zero, and that it is the successor of a level.
+    fn at_most_plus_by_cases(
+        &mut self,
+        param: LevelId,
+        one: LevelId,
+        other: LevelId,
+        by: i64,
+    ) -> bool {
         let Level::Param(name) = self.level_of(param) else {
             return false;
         };
         let next = self.level(Level::Succ(param));
         [ZERO, next].into_iter().all(|value| {
-            let one = self.set(one, name, value);
-            let other = self.set(other, name, value);
-            self.below(one, other, by)
+            let one = self.substitute(one, name, value);
+            let other = self.substitute(other, name, value);
+            self.at_most_plus(one, other, by)
         })
     }
 
-    fn set(&mut self, id: LevelId, name: NameId, value: LevelId) -> LevelId {
-        let set = self.level_at(id, &[name], &[value]);
-        self.simplify(set)
+    fn substitute(&mut self, id: LevelId, name: NameId, value: LevelId) -> LevelId {
+        let substituted = self.instantiate_level(id, &[name], &[value]);
+        self.simplify(substituted)
     }
 
-    /// `imax first last` where `last` is itself of two levels.
-    fn spread(&mut self, first: LevelId, last: LevelId) -> LevelId {
-        let spread = match self.level_of(last) {
+    /// Distributes `imax first last` over `last`, which is a `max` or an `imax`.
+    fn distribute_imax(&mut self, first: LevelId, last: LevelId) -> LevelId {
+        let distributed = match self.level_of(last) {
             Level::IMax(a, b) => {
                 let one = self.level(Level::IMax(first, b));
                 let other = self.level(Level::IMax(a, b));
@@ -155,6 +163,6 @@ impl Store {
             }
             _ => last,
         };
-        self.simplify(spread)
+        self.simplify(distributed)
     }
 }

@@ -1,16 +1,16 @@
-//! An independent kernel for Lean 4: it reads what Lean compiled, and checks the declarations in it again.
+//! An independent kernel for Lean 4: it reads the modules that Lean compiled, and checks their declarations again.
 //!
 //! ```text
-//! store, walk  names, levels and expressions, each kept once
+//! store, walk  names, universe levels and expressions, each stored once
 //! olean        the objects of a compiled module        (hostile bytes)
 //! decode       … as names, expressions, declarations
 //! library      the modules that a header imports       (trusted: the operator's)
-//! checker      what is declared so far; infer, reduce, equal: the judgements of Lean's type theory
-//! declare      a declaration is checked and added; inductive types in `inductive`
-//! proof        whether a compiled module proves what was asked
+//! checker      the environment of declarations; infer, reduce, equal: the judgements of Lean's type theory
+//! declare      checks a declaration and adds it; inductive types in `inductive`
+//! proof        whether a compiled module proves the requested statement
 //! ```
 //!
-//! Nothing here runs a proof, and nothing but the bytes of a file reaches it from the process that did. The rules are those of Lean's own kernel (M. Carneiro, "The Type
+//! This crate runs no proof, and only the bytes of a file reach it from the process that did. The rules are those of Lean's own kernel (M. Carneiro, "The Type
 //! Theory of Lean", 2019; and the Lean reference's chapter on its kernel): dependent functions, universes, inductive types with their recursors, quotients, proof
 //! irrelevance, eta for functions and structures, and literals of numbers and strings.
 
@@ -42,20 +42,20 @@ pub enum Error {
     /// It is wrong.
     #[error("{0}")]
     Rejected(String),
-    /// What it would take is more than is allowed. Counted in steps, so it is always the same.
+    /// The check would take more than is allowed. The cost is counted in steps, so the outcome is always the same.
     #[error("it takes more steps or terms than are allowed")]
     Budget,
-    /// A file is not what a compiled module is.
+    /// A file is not a valid compiled module.
     #[error("{0}")]
     Unreadable(String),
 }
 
-/// What a check may cost.
+/// The limits of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Calls of a judgement.
     pub steps: u64,
-    /// Expressions that are kept.
+    /// Expressions that are stored.
     pub terms: usize,
 }
 
@@ -68,5 +68,5 @@ impl Default for Budget {
     }
 }
 
-/// Bytes of stack that a check may need: judgements call each other as deep as terms are.
+/// Bytes of stack that a check may need. Judgements call each other as deeply as terms are nested.
 pub const STACK_BYTES: usize = 1 << 30;

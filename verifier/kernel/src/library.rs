@@ -1,29 +1,29 @@
-//! What a header imports: the compiled modules that Lean reads for it, opened once, each declaration read when it is asked for.
+//! The compiled modules that a header imports. They are opened once, and each declaration is read when it is needed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Error;
-use crate::decode::{self, Constant, Decoder, Kind, Memory};
+use crate::decode::{self, Constant, DecodeCache, Decoder, Kind};
 use crate::olean::{Image, Object};
 use crate::store::{Map, NameId, Store};
 
 /// The declarations of a set of modules and of all that these import.
 pub struct Library {
     modules: Vec<Module>,
-    /// Where the declaration of a name is, by the name's digest.
+    /// The place of each declaration, by the digest of its name.
     places: HashMap<u64, (u32, Object)>,
-    /// What declarations rest on, of those that were asked for.
-    rests: Mutex<HashMap<u64, Arc<Rests>>>,
+    /// The direct dependencies of declarations, computed when they are needed, by the digest of the name.
+    dependencies: Mutex<HashMap<u64, Arc<Dependencies>>>,
 }
 
-/// What a declaration rests on.
-struct Rests {
-    /// Its name, where it is an axiom itself.
+/// The direct dependencies of a declaration.
+struct Dependencies {
+    /// Its name, if it is an axiom itself.
     axiom: Option<String>,
-    /// What its terms name.
-    on: Vec<u64>,
+    /// The digests of the names in its terms.
+    names: Vec<u64>,
 }
 
 struct Module {
@@ -31,15 +31,15 @@ struct Module {
 }
 
 impl Library {
-    /// Opens the modules `imports` and all that they import, from the first of `folders` that has each.
+    /// Opens the modules `imports` and everything that they import. Each module comes from the first of `folders` that has it.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] where a module is missing, or is not compiled as it should be.
+    /// [`Error::Unreadable`] if a module is missing, or is not a valid compiled module.
     pub fn open(folders: &[PathBuf], imports: &[String]) -> Result<Self, Error> {
         let mut library = Self {
             modules: Vec::new(),
             places: HashMap::new(),
-            rests: Mutex::default(),
+            dependencies: Mutex::default(),
         };
         let mut seen: HashMap<String, ()> = HashMap::new();
         let mut open: Vec<String> = imports.to_vec();
@@ -60,12 +60,12 @@ impl Library {
         let at = u32::try_from(self.modules.len()).unwrap_or(u32::MAX);
         // Names are read into a store of their own, since a check needs few of them.
         let mut store = Store::default();
-        let mut memory = Memory::default();
+        let mut cache = DecodeCache::default();
         for (name, constant) in decode::contents(&image)? {
             let mut decoder = Decoder {
                 image: &image,
                 store: &mut store,
-                memory: &mut memory,
+                cache: &mut cache,
             };
             let name = decoder.name(name)?;
             self.places.insert(store.digest(name), (at, constant));
@@ -74,18 +74,18 @@ impl Library {
         Ok(())
     }
 
-    /// How many declarations there are.
+    /// The number of declarations.
     #[must_use]
     pub fn size(&self) -> usize {
         self.places.len()
     }
 
-    /// Where the declaration of a name is.
+    /// The place of the declaration of a name.
     pub(crate) fn place(&self, store: &Store, name: NameId) -> Option<(u32, Object)> {
         self.places.get(&store.digest(name)).copied()
     }
 
-    /// The axioms that declarations rest on, by everything that they name.
+    /// The axioms that declarations depend on, directly or through other declarations.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
@@ -94,43 +94,54 @@ impl Library {
         let mut open: Vec<u64> = names.iter().map(|name| store.digest(*name)).collect();
         let mut seen: HashSet<u64> = HashSet::new();
         let mut own = Store::default();
-        let mut memory = Memories::default();
+        let mut cache = DecodeCaches::default();
         while let Some(digest) = open.pop() {
             if !seen.insert(digest) {
                 continue;
             }
-            let rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = rests.get(&digest).cloned();
-            drop(rests);
-            let rests = match known {
+            let all = self
+                .dependencies
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let known = all.get(&digest).cloned();
+            drop(all);
+            let dependencies = match known {
                 Some(known) => known,
                 None => {
                     let Some(place) = self.places.get(&digest) else {
                         continue;
                     };
-                    // A store that has grown is of no more use to the next declarations than an empty one.
+                    // A large store is no more useful to the next declarations than an empty one.
                     if own.size() > 1 << 20 {
                         own = Store::default();
-                        memory = Memories::default();
+                        cache = DecodeCaches::default();
                     }
-                    let constant = self.read(*place, &mut own, &mut memory)?;
+                    let constant = self.read(*place, &mut own, &mut cache)?;
                     let names = own.constants_of(&constant.terms())?;
-                    let rests = Arc::new(Rests {
+                    let dependencies = Arc::new(Dependencies {
                         axiom: (constant.kind == Kind::Axiom).then(|| own.whole(constant.name)),
-                        on: names.iter().map(|name| own.digest(*name)).collect(),
+                        names: names.iter().map(|name| own.digest(*name)).collect(),
                     });
-                    let mut known = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
-                    known.insert(digest, Arc::clone(&rests));
-                    rests
+                    let mut known = self
+                        .dependencies
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner);
+                    known.insert(digest, Arc::clone(&dependencies));
+                    dependencies
                 }
             };
-            found.extend(rests.axiom.clone());
-            open.extend(rests.on.iter().filter(|digest| !seen.contains(digest)));
+            found.extend(dependencies.axiom.clone());
+            open.extend(
+                dependencies
+                    .names
+                    .iter()
+                    .filter(|digest| !seen.contains(digest)),
+            );
         }
         Ok(found.into_iter().collect())
     }
 
-    /// Every declaration's place.
+    /// The places of all declarations.
     pub fn places(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.places.values().copied()
     }
@@ -140,7 +151,7 @@ impl Library {
         &self,
         (module, object): (u32, Object),
         store: &mut Store,
-        memory: &mut Memories,
+        cache: &mut DecodeCaches,
     ) -> Result<Constant, Error> {
         let Some(Module { image }) = self.modules.get(module as usize) else {
             return Err(Error::Unreadable("there is no such module".to_owned()));
@@ -148,17 +159,17 @@ impl Library {
         let mut decoder = Decoder {
             image,
             store,
-            memory: memory.0.entry(module).or_default(),
+            cache: cache.0.entry(module).or_default(),
         };
         decoder.constant(object)
     }
 }
 
-/// What was read of each module of a library into one store.
+/// The decoded objects of each module of a library, in one store.
 #[derive(Default)]
-pub(crate) struct Memories(Map<u32, Memory>);
+pub(crate) struct DecodeCaches(Map<u32, DecodeCache>);
 
-/// The compiled form of a module.
+/// Finds and opens a compiled module.
 fn find(folders: &[PathBuf], module: &str) -> Result<Image, Error> {
     let relative: PathBuf = module.split('.').collect();
     let file = folders
@@ -191,7 +202,7 @@ pub fn imports(files: Vec<Vec<u8>>) -> Result<Vec<String>, Error> {
     decode::imports(&Image::read(files)?)
 }
 
-/// What a module of Lean's module system keeps beside its public part, in the order in which one refers to the other.
+/// The files of a module of Lean's module system in addition to its public part, in the order in which one refers to the other.
 #[must_use]
 pub fn parts(file: &Path) -> [PathBuf; 2] {
     [

@@ -1,7 +1,7 @@
 //! Compiled modules (`.olean`): the heap of Lean objects that the compiler wrote, read without trusting a byte of it.
 //!
-//! A file is a header, then objects as `lean.h` lays them out, which point at each other by the address at which the file would be mapped. Files of 32-bit and
-//! 64-bit Leans are read, with big numbers of GMP or Lean's own. A module of Lean's module system has up to three files, which share one space of addresses.
+//! A file is a header, then objects in the layout of `lean.h`, which point at each other by the address at which the file would be mapped. Files of 32-bit and 64-bit
+//! Leans are read, with big numbers of GMP or of Lean's own. A module of Lean's module system has up to three files, which share one address space.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use memmap2::Mmap;
 
 use crate::Error;
 
-/// Tags of objects that are no constructor's.
+/// Tags of objects that are not constructors.
 const ARRAY: u8 = 246;
 const STRING: u8 = 249;
 const BIG: u8 = 250;
@@ -21,9 +21,9 @@ const MAX_CONSTRUCTOR: u8 = 244;
 
 /// The bytes of one file.
 enum Bytes {
-    /// A library's, which nobody writes while it is used.
+    /// A file of a library, which nobody writes while it is used.
     Mapped(Mmap),
-    /// A proof's own.
+    /// A file of a statement or a proof.
     Owned(Vec<u8>),
 }
 
@@ -49,20 +49,20 @@ pub(crate) struct Image {
     /// Bytes of a pointer.
     word: u64,
     gmp: bool,
-    /// The object that holds all others: that of the last file.
+    /// The object that contains all others: the root of the last file.
     root: u64,
 }
 
-/// A pointer, or a small number in its place.
+/// A pointer, or a boxed small number.
 pub(crate) type Object = u64;
 
-/// What an object is, as far as Lean's core language needs it.
+/// The kind of an object, as far as Lean's core language needs it.
 pub(crate) enum Shape {
-    /// A constructor without fields in place of a pointer, or a small number.
+    /// A boxed constructor without fields, or a boxed small number.
     Small(u64),
     /// A constructor: its tag and its number of fields.
     Constructor(u8, u64),
-    /// Something else.
+    /// Any other object.
     Other,
 }
 
@@ -112,7 +112,7 @@ impl Image {
             Some(u64::from_le_bytes(word))
         };
         if !bytes.starts_with(b"olean") {
-            return Err(broken("it is no compiled module of Lean"));
+            return Err(broken("it is not a compiled module of Lean"));
         }
         let (data, flags) = match bytes.get(5) {
             Some(1) => (48, 1),
@@ -203,7 +203,7 @@ impl Image {
         }
     }
 
-    /// A field of a constructor that holds an object.
+    /// An object field of a constructor.
     pub(crate) fn field(&self, object: Object, at: u64) -> Result<Object, Error> {
         match self.shape(object)? {
             Shape::Constructor(_, fields) if at < fields => {
@@ -213,7 +213,7 @@ impl Image {
         }
     }
 
-    /// A byte of those that follow a constructor's objects.
+    /// A byte of the scalar data after a constructor's object fields.
     pub(crate) fn byte(&self, object: Object, at: u64) -> Result<u8, Error> {
         let from = 8 + self.fields(object)? * self.word + at;
         if from >= self.number(object + 4, 2)? {
@@ -222,7 +222,7 @@ impl Image {
         Ok(self.bytes(object + from, 1)?[0])
     }
 
-    /// The 32-bit number that follows a constructor's objects.
+    /// The 32-bit number at the start of the scalar data after a constructor's object fields.
     pub(crate) fn number32(&self, object: Object) -> Result<u32, Error> {
         let from = object + 8 + self.fields(object)? * self.word;
         Ok(self.number(from, 4)? as u32)
@@ -254,13 +254,13 @@ impl Image {
             .collect())
     }
 
-    /// The elements of a list that has no more than `most`; one that leads back into itself has.
-    pub(crate) fn list(&self, mut object: Object, most: usize) -> Result<Vec<Object>, Error> {
+    /// The elements of a list with at most `max` elements. A cyclic list is refused, since it exceeds any maximum.
+    pub(crate) fn list(&self, mut object: Object, max: usize) -> Result<Vec<Object>, Error> {
         let mut all = Vec::new();
         while object & 1 == 0 {
             all.push(self.field(object, 0)?);
             object = self.field(object, 1)?;
-            if all.len() > most {
+            if all.len() > max {
                 return Err(broken("a list is longer than it may be"));
             }
         }

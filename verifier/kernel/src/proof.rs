@@ -1,4 +1,4 @@
-//! Whether a compiled module proves what was asked.
+//! Whether a compiled module proves the requested statement.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -11,9 +11,9 @@ use crate::library::Library;
 use crate::store::{LINKS, Level, LevelId, Map, NameId, Store};
 use crate::{Budget, Error};
 
-/// Axioms that Lean's own library rests on.
+/// Axioms that Lean's own library depends on.
 pub const AXIOMS: [&str; 3] = ["propext", "Classical.choice", "Quot.sound"];
-/// Axioms that nothing is proved by: what is left open, and what the compiler says.
+/// Axioms that prove nothing: `sorryAx`, which leaves a goal unproved, and those that trust the compiler.
 const NO_PROOF: [&str; 5] = [
     "sorryAx",
     "Lean.ofReduceBool",
@@ -22,69 +22,70 @@ const NO_PROOF: [&str; 5] = [
     "Lean.reduceBool",
 ];
 
-/// How far it is followed what a proof rests on.
+/// How far the axioms that a proof depends on are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axioms {
-    /// Through everything that is imported: nothing but [`AXIOMS`] may be found.
+    /// Through all imports: the proof may depend only on [`AXIOMS`].
     Followed,
-    /// Through the proof's own declarations: of what is imported, these may name no axiom that proves nothing. For libraries whose modules do not hold their proofs.
+    /// Through the proof's own declarations: these may name no imported axiom that proves nothing. For libraries whose modules do not contain their proofs.
     Named,
 }
 
-/// What is asked of a compiled module.
+/// The question whether a compiled module proves a statement.
 pub struct Question<'a> {
-    /// What the header imports.
+    /// The modules that the header imports.
     pub library: &'a Library,
-    /// The module in which the statement stands, with `sorry` for its proof.
-    pub asked: &'a [Vec<u8>],
+    /// The files of the compiled statement, whose proof is `sorry`.
+    pub statement: &'a [Vec<u8>],
     /// The theorem's name.
     pub theorem: &'a str,
-    /// How far it is followed what the proof rests on.
+    /// How far the axioms that the proof depends on are followed.
     pub axioms: Axioms,
-    /// What the check may cost.
+    /// The limits of the check.
     pub budget: Budget,
 }
 
-/// Why there is no answer, or a bad one.
+/// Why a statement is not proved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The statement's own module, or the library, is at fault.
     Task(String),
-    /// The proof is.
+    /// The proof is at fault.
     Proof(Error),
 }
 
 impl Question<'_> {
-    /// Whether the statement's module can be read, declares the theorem, and defines as it should what that is about: all that a judgement looks at before the proof.
+    /// Checks that the statement's module can be read, declares the theorem, and defines the constants of its type correctly. A judgement looks at all of this before the
+    /// proof.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn check_asked(&self) -> Result<(), String> {
+    pub fn check_statement(&self) -> Result<(), String> {
         let mut checker = Checker::new(self.library, self.budget);
-        self.meant(&mut checker).map(drop)
+        self.add_statement(&mut checker).map(drop)
     }
 
-    /// The theorem and what it is about, which is checked and added.
-    fn meant(&self, checker: &mut Checker<'_>) -> Result<Meant, String> {
-        let (asked, wanted) = self.read_asked(checker)?;
-        let asked = own(asked);
-        let mut meant = Adding::new(&asked);
+    /// Reads the statement, and checks and adds the declarations that the theorem's type needs.
+    fn add_statement(&self, checker: &mut Checker<'_>) -> Result<Statement, String> {
+        let (module, theorem) = self.read_statement(checker)?;
+        let constants = by_name(module);
+        let mut adding = Adding::new(&constants);
         let task = |error: Error| error.to_string();
-        for name in checker.store.constants_of(&[wanted.ty]).map_err(task)? {
-            meant.add(checker, name).map_err(task)?;
+        for name in checker.store.constants_of(&[theorem.ty]).map_err(task)? {
+            adding.add(checker, name).map_err(task)?;
         }
-        let about = meant.added;
-        Ok(Meant {
-            wanted,
-            asked,
-            about,
+        let needed = adding.added;
+        Ok(Statement {
+            theorem,
+            constants,
+            needed,
         })
     }
 
-    fn read_asked(&self, checker: &mut Checker<'_>) -> Result<(Module, Constant), String> {
+    fn read_statement(&self, checker: &mut Checker<'_>) -> Result<(Module, Constant), String> {
         let unreadable = |error: Error| format!("what Lean compiled of the statement: {error}");
-        let asked = Module::read(checker, self.asked.to_vec()).map_err(unreadable)?;
-        let found = asked
+        let module = Module::read(checker, self.statement.to_vec()).map_err(unreadable)?;
+        let found = module
             .constants
             .iter()
             .find(|constant| {
@@ -94,48 +95,48 @@ impl Question<'_> {
             .cloned();
         let found =
             found.ok_or_else(|| format!("the statement declares no theorem `{}`", self.theorem))?;
-        Ok((asked, found))
+        Ok((module, found))
     }
 
-    /// The axioms that the proof in the module `files` rests on; [`None`] for [`Axioms::Named`].
+    /// The axioms that the proof in the module `files` depends on; [`None`] for [`Axioms::Named`].
     ///
     /// # Errors
     /// [`Fault`].
     pub fn proved_by(&self, files: Vec<Vec<u8>>) -> Result<Option<Vec<String>>, Fault> {
         let mut checker = Checker::new(self.library, self.budget);
-        // What the statement's own words define is the statement's, whatever the proof says of it. It is checked before a byte of the proof is read.
-        let Meant {
-            wanted,
-            asked,
-            about,
-        } = self.meant(&mut checker).map_err(Fault::Task)?;
-        let proof = own(Module::read(&mut checker, files).map_err(Fault::Proof)?);
-        for name in about {
-            if let (Some(one), Some(other)) = (asked.get(&name), proof.get(&name))
+        // The statement's own definitions hold, whatever the proof declares under their names. They are checked before a byte of the proof is read.
+        let Statement {
+            theorem,
+            constants,
+            needed,
+        } = self.add_statement(&mut checker).map_err(Fault::Task)?;
+        let proof = by_name(Module::read(&mut checker, files).map_err(Fault::Proof)?);
+        for name in needed {
+            if let (Some(one), Some(other)) = (constants.get(&name), proof.get(&name))
                 && one != other
             {
                 let shown = checker.store.show(name);
-                let why = format!("it defines `{shown}` otherwise than the statement does");
+                let why = format!("it defines `{shown}` differently than the statement does");
                 return Err(Fault::Proof(Error::Rejected(why)));
             }
         }
 
         let mut proving = Adding::new(&proof);
         proving
-            .add(&mut checker, wanted.name)
+            .add(&mut checker, theorem.name)
             .map_err(Fault::Proof)?;
-        if checker.find(wanted.name).ok().flatten().is_none() {
+        if checker.find(theorem.name).ok().flatten().is_none() {
             let why = format!("it declares no theorem `{}`", self.theorem);
             return Err(Fault::Proof(Error::Rejected(why)));
         }
-        self.compare(&mut checker, &wanted).map_err(Fault::Proof)?;
-        let axioms = self.rests_on(&mut checker, &proving.added);
-        // Where it took more than it may, nothing that was found means anything.
+        self.compare(&mut checker, &theorem).map_err(Fault::Proof)?;
+        let axioms = self.dependencies(&mut checker, &proving.added);
+        // If the check exceeded the budget, its results mean nothing.
         checker.step().map_err(Fault::Proof)?;
         axioms.map_err(Fault::Proof)
     }
 
-    /// Declares a theorem of the type that was asked for, proved by the theorem that was declared.
+    /// Declares a theorem of the requested type, which the declared theorem proves.
     fn compare(&self, checker: &mut Checker<'_>, wanted: &Constant) -> Result<(), Error> {
         let levels: Vec<LevelId> = wanted
             .params
@@ -150,17 +151,17 @@ impl Question<'_> {
             ty: wanted.ty,
             kind: Kind::Theorem(value),
         };
-        let unlike = |error| match error {
+        let mismatch = |error| match error {
             Error::Rejected(_) => {
                 Error::Rejected("what is proved is not what was asked for".to_owned())
             }
             other => other,
         };
-        checker.declare(compared).map_err(unlike)
+        checker.declare(compared).map_err(mismatch)
     }
 
-    /// What the added declarations rest on beyond themselves.
-    fn rests_on(
+    /// The axioms that the added declarations depend on; `None` for [`Axioms::Named`].
+    fn dependencies(
         &self,
         checker: &mut Checker<'_>,
         added: &[NameId],
@@ -201,15 +202,15 @@ impl Question<'_> {
     }
 }
 
-/// A statement's theorem, the declarations of its module, and which of them the theorem is about.
-struct Meant {
-    wanted: Constant,
-    asked: Map<NameId, Rc<Constant>>,
-    about: Vec<NameId>,
+/// A statement: its theorem, the declarations of its module, and those of them that the theorem's type needs.
+struct Statement {
+    theorem: Constant,
+    constants: Map<NameId, Rc<Constant>>,
+    needed: Vec<NameId>,
 }
 
 /// A module's declarations, by name.
-fn own(module: Module) -> Map<NameId, Rc<Constant>> {
+fn by_name(module: Module) -> Map<NameId, Rc<Constant>> {
     let constants = module.constants.into_iter();
     constants
         .map(|constant| (constant.name, Rc::new(constant)))
@@ -219,7 +220,7 @@ fn own(module: Module) -> Map<NameId, Rc<Constant>> {
 /// Adds declarations of a module, each after those that it names.
 struct Adding<'a> {
     module: &'a Map<NameId, Rc<Constant>>,
-    /// In the order in which they were added.
+    /// The names that were added, in order.
     added: Vec<NameId>,
     done: HashSet<NameId>,
 }
@@ -233,9 +234,9 @@ impl<'a> Adding<'a> {
         }
     }
 
-    /// Adds the declaration of a name with all that it needs; nothing where the module does not have it.
+    /// Adds the declaration of a name with all declarations that it needs. Does nothing if the module does not declare the name.
     fn add(&mut self, checker: &mut Checker<'_>, name: NameId) -> Result<(), Error> {
-        // A name, and whether what it needs was added before.
+        // A name, and whether the declarations that it needs were added before.
         let mut open = vec![(name, false)];
         while let Some((name, ready)) = open.pop() {
             let Some(constant) = self.module.get(&name).cloned() else {
@@ -276,15 +277,17 @@ impl<'a> Adding<'a> {
                 for member in members {
                     terms.push(member.ty);
                     if let Kind::Inductive(own) = &member.kind {
-                        if !store.works(4 * own.constructors.len()) {
+                        if !store.charge(4 * own.constructors.len()) {
                             return Err(Error::Budget);
                         }
-                        let made = own.constructors.iter();
-                        terms.extend(made.filter_map(|name| Some(self.module.get(name)?.ty)));
+                        let constructors = own.constructors.iter();
+                        terms.extend(
+                            constructors.filter_map(|name| Some(self.module.get(name)?.ty)),
+                        );
                     }
                 }
                 let mut names = store.constants_of(&terms)?;
-                store.works(names.len() * inductive.all.len() / LINKS);
+                store.charge(names.len() * inductive.all.len() / LINKS);
                 names.retain(|name| !inductive.all.contains(name));
                 names
             }
@@ -293,7 +296,7 @@ impl<'a> Adding<'a> {
     }
 
     fn declare(&mut self, checker: &mut Checker<'_>, constant: &Rc<Constant>) -> Result<(), Error> {
-        // Types that are declared together come with the first of them, and bring their constructors and recursors.
+        // Types that are declared together are added with the first of them, with their constructors and recursors.
         if checker.find(constant.name)?.is_some() {
             return Ok(());
         }
@@ -301,7 +304,7 @@ impl<'a> Adding<'a> {
             Kind::Inductive(inductive) => {
                 let missing = |store: &Store, name: NameId| {
                     let shown = store.show(name);
-                    Error::Rejected(format!("`{shown}` is no part of what it is declared with"))
+                    Error::Rejected(format!("`{shown}` is not part of its inductive family"))
                 };
                 let mut types = Vec::new();
                 for name in &inductive.all {
@@ -343,7 +346,7 @@ impl<'a> Adding<'a> {
                 checker.declare((**constant).clone())?;
                 self.added.push(constant.name);
             }
-            // Made with the type, or not for proofs: what names it finds nothing.
+            // Constructors and recursors are added with their type. The others are not for proofs: a declaration that names one finds nothing.
             Kind::Constructor(_) | Kind::Recursor(_) | Kind::Quotient | Kind::Unsafe => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Weak head normal forms: what an expression comes to on the outside.
+//! Reduces expressions to weak head normal form.
 
 use dashu_int::UBig;
 use dashu_int::ops::{BitTest as _, Gcd as _};
@@ -8,22 +8,22 @@ use crate::checker::Checker;
 use crate::decode::{Hint, Kind};
 use crate::store::{Expr, ExprId, LINKS, LevelsId, NO_LEVELS, NameId, ZERO};
 
-/// Greatest exponent of a power, and of two in a shift, that is computed.
+/// Greatest exponent of a power that is computed, and greatest left shift.
 const MAX_EXPONENT: u32 = 1 << 24;
 
-/// How far a projection's structure is reduced.
+/// How far the structure under a projection is reduced. Lean's kernel calls this `cheap_proj`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fields {
+pub(crate) enum ProjReduction {
     /// Without unfolding definitions.
     Cheap,
-    /// Whatever it takes.
+    /// To weak head normal form.
     Full,
 }
 
 impl Checker<'_> {
-    /// Reduces until the head is no definition's any more.
+    /// Weak head normal form: also unfolds definitions at the head.
     pub(crate) fn whnf(&mut self, id: ExprId) -> Result<ExprId, Error> {
-        match self.store.of(id) {
+        match self.store.expr_of(id) {
             Expr::Bound(_)
             | Expr::Free(..)
             | Expr::Sort(_)
@@ -40,11 +40,11 @@ impl Checker<'_> {
             let mut at = id;
             loop {
                 checker.step()?;
-                at = checker.whnf_core(at, Fields::Full)?;
-                if let Some(number) = checker.computed(at)? {
+                at = checker.whnf_core(at, ProjReduction::Full)?;
+                if let Some(number) = checker.reduce_nat(at)? {
                     return Ok(number);
                 }
-                match checker.unfolded(at)? {
+                match checker.unfold_definition(at)? {
                     Some(unfolded) => at = unfolded,
                     None => return Ok(at),
                 }
@@ -54,57 +54,57 @@ impl Checker<'_> {
         Ok(reduced)
     }
 
-    /// Reduces without unfolding definitions at the head.
-    pub(crate) fn whnf_core(&mut self, id: ExprId, fields: Fields) -> Result<ExprId, Error> {
-        match self.store.of(id) {
+    /// Weak head normal form without unfolding definitions at the head.
+    pub(crate) fn whnf_core(&mut self, id: ExprId, proj: ProjReduction) -> Result<ExprId, Error> {
+        match self.store.expr_of(id) {
             Expr::App(..) | Expr::Let(..) | Expr::Proj(..) => {}
             _ => return Ok(id),
         }
         if let Some(known) = self.reduced_core.get(&id) {
             return Ok(*known);
         }
-        let reduced = self.deeper(|checker| checker.whnf_core_new(id, fields))?;
-        if fields == Fields::Full {
+        let reduced = self.deeper(|checker| checker.whnf_core_new(id, proj))?;
+        if proj == ProjReduction::Full {
             self.reduced_core.insert(id, reduced);
         }
         Ok(reduced)
     }
 
-    fn whnf_core_new(&mut self, id: ExprId, fields: Fields) -> Result<ExprId, Error> {
-        match self.store.of(id) {
+    fn whnf_core_new(&mut self, id: ExprId, proj: ProjReduction) -> Result<ExprId, Error> {
+        match self.store.expr_of(id) {
             Expr::App(..) => {
                 let (head, arguments) = self.store.spine(id);
-                let reduced = self.whnf_core(head, fields)?;
-                if let Expr::Lam(..) = self.store.of(reduced) {
+                let reduced = self.whnf_core(head, proj)?;
+                if let Expr::Lam(..) = self.store.expr_of(reduced) {
                     let applied = self.beta(reduced, &arguments);
-                    return self.whnf_core(applied, fields);
+                    return self.whnf_core(applied, proj);
                 }
                 if reduced != head {
                     let applied = self.store.apps(reduced, &arguments);
-                    return self.whnf_core(applied, fields);
+                    return self.whnf_core(applied, proj);
                 }
-                match self.recursed(head, &arguments)? {
-                    Some(next) => self.whnf_core(next, fields),
+                match self.reduce_eliminator(head, &arguments)? {
+                    Some(next) => self.whnf_core(next, proj),
                     None => Ok(id),
                 }
             }
             Expr::Let(_, value, body) => {
                 let body = self.store.instantiate(body, &[value]);
-                self.whnf_core(body, fields)
+                self.whnf_core(body, proj)
             }
-            Expr::Proj(_, at, of) => match self.projected(at, of, fields)? {
-                Some(field) => self.whnf_core(field, fields),
+            Expr::Proj(_, at, of) => match self.reduce_proj(at, of, proj)? {
+                Some(field) => self.whnf_core(field, proj),
                 None => Ok(id),
             },
             _ => Ok(id),
         }
     }
 
-    /// A function applied to arguments, without the `fun`s that these fill.
+    /// Beta reduction: a function applied to arguments, with the arguments substituted into its `fun`s.
     pub(crate) fn beta(&mut self, function: ExprId, arguments: &[ExprId]) -> ExprId {
         let (mut body, mut taken) = (function, 0);
         while taken < arguments.len()
-            && let Expr::Lam(_, inner) = self.store.of(body)
+            && let Expr::Lam(_, inner) = self.store.expr_of(body)
         {
             body = inner;
             taken += 1;
@@ -113,23 +113,23 @@ impl Checker<'_> {
         self.store.apps(body, &arguments[taken..])
     }
 
-    /// The field of a structure whose constructor can be seen.
-    pub(crate) fn projected(
+    /// The field `at` of `of`, if that reduces to an application of a constructor.
+    pub(crate) fn reduce_proj(
         &mut self,
         at: u32,
         of: ExprId,
-        fields: Fields,
+        proj: ProjReduction,
     ) -> Result<Option<ExprId>, Error> {
-        let mut of = match fields {
-            Fields::Cheap => self.whnf_core(of, fields)?,
-            Fields::Full => self.whnf(of)?,
+        let mut of = match proj {
+            ProjReduction::Cheap => self.whnf_core(of, proj)?,
+            ProjReduction::Full => self.whnf(of)?,
         };
-        if let Expr::Str(_) = self.store.of(of) {
-            let spelled = self.spelled(of)?;
-            of = self.whnf(spelled)?;
+        if let Expr::Str(_) = self.store.expr_of(of) {
+            let expanded = self.string_to_constructor(of)?;
+            of = self.whnf(expanded)?;
         }
         let (head, arguments) = self.store.spine(of);
-        let Expr::Const(name, _) = self.store.of(head) else {
+        let Expr::Const(name, _) = self.store.expr_of(head) else {
             return Ok(None);
         };
         let Some(constructor) = self.constructor(name)? else {
@@ -138,10 +138,10 @@ impl Checker<'_> {
         Ok(arguments.get((constructor.params + at) as usize).copied())
     }
 
-    /// A definition at the head, unfolded.
-    pub(crate) fn unfolded(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
+    /// Delta reduction: the expression with the definition at its head unfolded.
+    pub(crate) fn unfold_definition(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
         let (head, arguments) = self.store.spine(id);
-        let Expr::Const(name, levels) = self.store.of(head) else {
+        let Expr::Const(name, levels) = self.store.expr_of(head) else {
             return Ok(None);
         };
         let Some(value) = self.value_at(name, levels)? else {
@@ -150,7 +150,7 @@ impl Checker<'_> {
         Ok(Some(self.beta(value, &arguments)))
     }
 
-    /// The definition at the head, and how soon it is unfolded.
+    /// The definition at the head, with its reducibility hint.
     pub(crate) fn definition(&mut self, id: ExprId) -> Result<Option<(NameId, Hint)>, Error> {
         let Some((name, levels)) = self.store.head_name(id) else {
             return Ok(None);
@@ -164,9 +164,13 @@ impl Checker<'_> {
         }))
     }
 
-    /// What a recursor or a quotient's function makes of its arguments.
-    fn recursed(&mut self, head: ExprId, arguments: &[ExprId]) -> Result<Option<ExprId>, Error> {
-        let Expr::Const(name, levels) = self.store.of(head) else {
+    /// Reduces an application of a recursor, or of `Quot.lift` or `Quot.ind`.
+    fn reduce_eliminator(
+        &mut self,
+        head: ExprId,
+        arguments: &[ExprId],
+    ) -> Result<Option<ExprId>, Error> {
+        let Expr::Const(name, levels) = self.store.expr_of(head) else {
             return Ok(None);
         };
         let quotient = if name == self.known.quot_lift {
@@ -177,12 +181,12 @@ impl Checker<'_> {
             None
         };
         match quotient {
-            Some((major, function)) => self.lifted(arguments, major, function),
-            None => self.eliminated(name, levels, arguments),
+            Some((major, function)) => self.reduce_quotient(arguments, major, function),
+            None => self.reduce_recursor(name, levels, arguments),
         }
     }
 
-    fn lifted(
+    fn reduce_quotient(
         &mut self,
         arguments: &[ExprId],
         major: usize,
@@ -193,7 +197,7 @@ impl Checker<'_> {
         };
         let value = self.whnf(*value)?;
         let (head, parts) = self.store.spine(value);
-        let Expr::Const(name, _) = self.store.of(head) else {
+        let Expr::Const(name, _) = self.store.expr_of(head) else {
             return Ok(None);
         };
         if name != self.known.quot_mk || parts.len() != 3 {
@@ -203,7 +207,7 @@ impl Checker<'_> {
         Ok(Some(self.store.apps(applied, &arguments[major + 1..])))
     }
 
-    fn eliminated(
+    fn reduce_recursor(
         &mut self,
         name: NameId,
         levels: LevelsId,
@@ -222,21 +226,21 @@ impl Checker<'_> {
         };
         let mut value = value;
         if recursor.k
-            && let Some(made) = self.only_value(&recursor.rules, recursor.params, value)?
+            && let Some(proof) = self.reduce_k(&recursor.rules, recursor.params, value)?
         {
-            value = made;
+            value = proof;
         }
         value = self.whnf(value)?;
-        value = match self.store.of(value) {
-            Expr::Nat(_) => self.counted(value),
+        value = match self.store.expr_of(value) {
+            Expr::Nat(_) => self.nat_to_constructor(value),
             Expr::Str(_) => {
-                let spelled = self.spelled(value)?;
-                self.whnf(spelled)?
+                let expanded = self.string_to_constructor(value)?;
+                self.whnf(expanded)?
             }
-            _ => self.as_constructed(value)?,
+            _ => self.eta_expand_structure(value)?,
         };
         let (head, fields) = self.store.spine(value);
-        let Expr::Const(constructor, _) = self.store.of(head) else {
+        let Expr::Const(constructor, _) = self.store.expr_of(head) else {
             return Ok(None);
         };
         let Some(rule) = recursor
@@ -251,15 +255,17 @@ impl Checker<'_> {
         if fields.len() < count || list.len() != constant.params.len() {
             return Ok(None);
         }
-        let rule = self.store.at_levels(rule.value, &constant.params, &list);
+        let rule = self
+            .store
+            .instantiate_levels(rule.value, &constant.params, &list);
         let mut all = arguments[..own].to_vec();
         all.extend_from_slice(&fields[fields.len() - count..]);
         all.extend_from_slice(&arguments[major + 1..]);
         Ok(Some(self.beta(rule, &all)))
     }
 
-    /// The one value of a proposition with one constructor without fields, where the type of `value` is that constructor's.
-    fn only_value(
+    /// K-like reduction: the constructor of a proposition with a single constructor without fields, if its type equals the type of `value`.
+    fn reduce_k(
         &mut self,
         rules: &[crate::decode::Rule],
         params: u32,
@@ -271,7 +277,7 @@ impl Checker<'_> {
         let ty = self.type_of(value)?;
         let ty = self.whnf(ty)?;
         let (head, arguments) = self.store.spine(ty);
-        let Expr::Const(name, levels) = self.store.of(head) else {
+        let Expr::Const(name, levels) = self.store.expr_of(head) else {
             return Ok(None);
         };
         let of = self.constructor(rule.constructor)?;
@@ -279,14 +285,14 @@ impl Checker<'_> {
         {
             return Ok(None);
         }
-        let made = self.store.constant(rule.constructor, levels);
-        let made = self.store.apps(made, &arguments[..params as usize]);
-        let found = self.type_of(made)?;
-        Ok(self.equal(ty, found)?.then_some(made))
+        let proof = self.store.constant(rule.constructor, levels);
+        let proof = self.store.apps(proof, &arguments[..params as usize]);
+        let found = self.type_of(proof)?;
+        Ok(self.equal(ty, found)?.then_some(proof))
     }
 
-    /// A value of a structure as its constructor of its fields.
-    fn as_constructed(&mut self, value: ExprId) -> Result<ExprId, Error> {
+    /// Eta for structures: a value of a structure as its constructor applied to its projections. Other values are returned as they are.
+    fn eta_expand_structure(&mut self, value: ExprId) -> Result<ExprId, Error> {
         if let Some((name, _)) = self.store.head_name(value)
             && self.constructor(name)?.is_some()
         {
@@ -295,10 +301,10 @@ impl Checker<'_> {
         let ty = self.type_of(value)?;
         let ty = self.whnf(ty)?;
         let (head, arguments) = self.store.spine(ty);
-        let Expr::Const(name, levels) = self.store.of(head) else {
+        let Expr::Const(name, levels) = self.store.expr_of(head) else {
             return Ok(value);
         };
-        let Some(constructor) = self.structure(name)? else {
+        let Some(constructor) = self.structure_constructor(name)? else {
             return Ok(value);
         };
         if self.is_proposition(ty)? {
@@ -310,17 +316,19 @@ impl Checker<'_> {
         if arguments.len() < known.params as usize {
             return Ok(value);
         }
-        let made = self.store.constant(constructor, levels);
-        let mut made = self.store.apps(made, &arguments[..known.params as usize]);
+        let applied = self.store.constant(constructor, levels);
+        let mut applied = self
+            .store
+            .apps(applied, &arguments[..known.params as usize]);
         for at in 0..known.fields {
             let field = self.store.expr(Expr::Proj(name, at, value));
-            made = self.store.app(made, field);
+            applied = self.store.app(applied, field);
         }
-        Ok(made)
+        Ok(applied)
     }
 
-    /// The constructor of a type with one constructor, no indices and no values of itself.
-    pub(crate) fn structure(&mut self, name: NameId) -> Result<Option<NameId>, Error> {
+    /// The constructor of a structure: an inductive type with one constructor, no indices and no recursive fields.
+    pub(crate) fn structure_constructor(&mut self, name: NameId) -> Result<Option<NameId>, Error> {
         let constant = self.find(name)?;
         Ok(match constant.as_deref().map(|constant| &constant.kind) {
             Some(Kind::Inductive(inductive)) => match inductive.constructors.as_slice() {
@@ -331,9 +339,9 @@ impl Checker<'_> {
         })
     }
 
-    /// A literal number as a constructor.
-    pub(crate) fn counted(&mut self, id: ExprId) -> ExprId {
-        let Expr::Nat(literal) = self.store.of(id) else {
+    /// A literal number as an application of `Nat.zero` or `Nat.succ`.
+    pub(crate) fn nat_to_constructor(&mut self, id: ExprId) -> ExprId {
+        let Expr::Nat(literal) = self.store.expr_of(id) else {
             return id;
         };
         let value = self.store.nat_of(literal).clone();
@@ -345,13 +353,13 @@ impl Checker<'_> {
         self.store.app(succ, before)
     }
 
-    /// A literal string as a list of its characters.
-    pub(crate) fn spelled(&mut self, id: ExprId) -> Result<ExprId, Error> {
-        let Expr::Str(literal) = self.store.of(id) else {
+    /// A literal string as the constructor or function of strings, applied to the list of its characters.
+    pub(crate) fn string_to_constructor(&mut self, id: ExprId) -> Result<ExprId, Error> {
+        let Expr::Str(literal) = self.store.expr_of(id) else {
             return Ok(id);
         };
         let text: Vec<char> = self.store.text_of(literal).chars().collect();
-        self.store.works(text.len());
+        self.store.charge(text.len());
         let zero = self.store.levels(&[ZERO]);
         let char = self.store.constant(self.known.char, NO_LEVELS);
         let of_nat = self.store.constant(self.known.char_of_nat, NO_LEVELS);
@@ -364,7 +372,7 @@ impl Checker<'_> {
             let char = self.store.app(of_nat, code);
             list = self.store.apps(cons, &[char, list]);
         }
-        // Before Lean made strings of bytes, they were made of characters.
+        // In older versions of Lean, a string is a list of characters; in newer ones, it consists of bytes.
         let old = self.constructor(self.known.string_mk)?.is_some();
         let name = if old {
             self.known.string_mk
@@ -375,17 +383,17 @@ impl Checker<'_> {
         Ok(self.store.app(make, list))
     }
 
-    /// A number that an expression can be computed to.
-    pub(crate) fn computed(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
+    /// The literal that a closed application of an operation on natural numbers evaluates to.
+    pub(crate) fn reduce_nat(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
         if self.store.has_free(id) || self.store.loose(id) > 0 {
             return Ok(None);
         }
-        let Expr::App(function, last) = self.store.of(id) else {
+        let Expr::App(function, last) = self.store.expr_of(id) else {
             return Ok(None);
         };
-        match self.store.of(function) {
+        match self.store.expr_of(function) {
             Expr::Const(name, _) if name == self.known.succ || name == self.known.log2 => {
-                let Some(value) = self.number(last)? else {
+                let Some(value) = self.nat_value(last)? else {
                     return Ok(None);
                 };
                 let value = if name == self.known.succ {
@@ -396,7 +404,7 @@ impl Checker<'_> {
                 Ok(Some(self.store.nat(value)))
             }
             Expr::App(head, first) => {
-                let Expr::Const(name, _) = self.store.of(head) else {
+                let Expr::Const(name, _) = self.store.expr_of(head) else {
                     return Ok(None);
                 };
                 let pow = self.known.pow == name;
@@ -404,10 +412,10 @@ impl Checker<'_> {
                 if at.is_none() && !pow {
                     return Ok(None);
                 }
-                let Some(one) = self.number(first)? else {
+                let Some(one) = self.nat_value(first)? else {
                     return Ok(None);
                 };
-                let Some(other) = self.number(last)? else {
+                let Some(other) = self.nat_value(last)? else {
                     return Ok(None);
                 };
                 Ok(match at {
@@ -419,13 +427,13 @@ impl Checker<'_> {
         }
     }
 
-    /// The value of an expression that comes to a literal.
-    fn number(&mut self, id: ExprId) -> Result<Option<UBig>, Error> {
+    /// The value of an expression that reduces to a literal number or to `Nat.zero`.
+    fn nat_value(&mut self, id: ExprId) -> Result<Option<UBig>, Error> {
         let reduced = self.whnf(id)?;
-        Ok(match self.store.of(reduced) {
+        Ok(match self.store.expr_of(reduced) {
             Expr::Nat(literal) => {
                 let value = self.store.nat_of(literal).clone();
-                self.store.works(words(&value));
+                self.store.charge(words(&value));
                 Some(value)
             }
             Expr::Const(name, _) if name == self.known.zero => Some(UBig::ZERO),
@@ -433,21 +441,21 @@ impl Checker<'_> {
         })
     }
 
-    /// A power, unless it is too large to be computed.
+    /// A power; `None` if it is too large to be computed.
     fn power(&mut self, base: &UBig, exponent: &UBig) -> Option<ExprId> {
         let exponent = u32::try_from(exponent)
             .ok()
             .filter(|exponent| *exponent <= MAX_EXPONENT)?;
         let exponent = exponent as usize;
         let words = base.bit_len().checked_mul(exponent)? / 64 + 1;
-        if !self.store.works(words.checked_mul(words.isqrt())? / LINKS) {
+        if !self.store.charge(words.checked_mul(words.isqrt())? / LINKS) {
             return None;
         }
         let value = base.pow(exponent);
         Some(self.store.nat(value))
     }
 
-    /// One of [`crate::checker::BINARY`]; nothing where it would take more than is allowed.
+    /// The operation `at` of [`crate::checker::BINARY`]; `None` if it would cost more than is allowed.
     fn binary(&mut self, at: usize, one: UBig, other: UBig) -> Option<ExprId> {
         let work = match at {
             2 => product(&one, &other),
@@ -455,14 +463,14 @@ impl Checker<'_> {
             5 => words(&one) * words(&other) / LINKS,
             _ => 0,
         };
-        if !self.store.works(work) {
+        if !self.store.charge(work) {
             return None;
         }
         let truth = |checker: &mut Self, yes: bool| {
             let name = if yes {
-                checker.known.yes
+                checker.known.bool_true
             } else {
-                checker.known.no
+                checker.known.bool_false
             };
             checker.store.constant(name, NO_LEVELS)
         };
@@ -498,12 +506,12 @@ impl Checker<'_> {
     }
 }
 
-/// 64 bits each, and one for the number itself.
+/// Size of a number in words of 64 bits, plus one.
 fn words(number: &UBig) -> usize {
     number.bit_len() / 64 + 1
 }
 
-/// What it takes to multiply, in parts of a walk: long multiplication costs the product of both lengths, faster ways about the length to the power of 3/2.
+/// The cost of a multiplication, in parts of a traversal. Long multiplication costs the product of both lengths; faster algorithms cost about the length to the power of 3/2.
 fn product(one: &UBig, other: &UBig) -> usize {
     let (one, other) = (words(one), words(other));
     one.max(other) * one.min(other).isqrt() / LINKS

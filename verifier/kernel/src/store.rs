@@ -1,6 +1,6 @@
-//! Names, universe levels and expressions, each kept once: equal terms have equal ids.
+//! Names, universe levels and expressions, each stored once (hash-consed): equal terms have equal ids.
 //!
-//! Names of bound variables and their annotations are dropped, since no judgement rests on them.
+//! Names of bound variables and their annotations are dropped, since no judgement depends on them.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use dashu_int::UBig;
 use dashu_int::ops::BitTest as _;
 
-/// A map whose hashes nobody can foresee: keys come from hostile files.
+/// A map with unpredictable hashes, since keys come from hostile files.
 pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 macro_rules! ids {
@@ -25,7 +25,7 @@ ids! {
     NameId,
     /// A [`Level`].
     LevelId,
-    /// A list of levels.
+    /// A list of universe levels.
     LevelsId,
     /// An [`Expr`].
     ExprId,
@@ -35,42 +35,42 @@ ids! {
     StrId,
 }
 
-/// A name: its last part and what stands before it.
+/// A name: its last part and its prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Name {
     /// The empty name.
     Anonymous,
-    /// A word behind another name.
+    /// A word after a prefix.
     Str(NameId, Box<str>),
-    /// A number behind another name.
+    /// A number after a prefix.
     Num(NameId, u64),
 }
 
 /// A universe level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// That of propositions.
+    /// The level of `Prop`.
     Zero,
-    /// The next one.
+    /// The successor of a level.
     Succ(LevelId),
-    /// The greater of two.
+    /// The greater of two levels.
     Max(LevelId, LevelId),
-    /// Zero where the second is zero, else the greater of both.
+    /// Zero if the second level is zero, otherwise the greater of both.
     IMax(LevelId, LevelId),
-    /// A parameter of the declaration.
+    /// A universe parameter of the declaration.
     Param(NameId),
 }
 
 /// An expression of Lean's core language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Expr {
-    /// A bound variable: how many binders stand between it and its own.
+    /// A bound variable: its de Bruijn index, the number of binders between it and its own.
     Bound(u32),
-    /// A variable whose binder was opened: how many were open before it, and its type.
+    /// A free variable, whose binder was opened: the number of binders that were open before, and its type.
     Free(u32, ExprId),
     /// `Sort`.
     Sort(LevelId),
-    /// A constant at levels.
+    /// A constant with universe levels.
     Const(NameId, LevelsId),
     /// A function applied to an argument.
     App(ExprId, ExprId),
@@ -84,39 +84,41 @@ pub enum Expr {
     Nat(NatId),
     /// A literal string.
     Str(StrId),
-    /// A field, from 0, of a value of the structure.
+    /// A projection: the structure's name, the number of the field from 0, and the value.
     Proj(NameId, u32, ExprId),
 }
 
-/// What is known of an expression without looking into it.
+/// Properties of an expression that are stored with it.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
-    /// One more than the greatest bound variable that no binder of its own binds.
+    /// One more than the greatest loose bound variable; 0 if there is none.
     loose: u32,
-    /// How deep it is.
+    /// Nesting depth.
     depth: u32,
+    /// Whether it contains a free variable.
     free: bool,
+    /// Whether it contains a universe parameter.
     param: bool,
 }
 
-/// How deep an expression may be: what walks through it calls itself as often.
+/// Greatest depth of an expression. A traversal recurses as deeply.
 pub(crate) const MAX_DEPTH: u32 = 50_000;
 
-/// The same of a level.
+/// Greatest depth of a universe level.
 const MAX_LEVEL_DEPTH: u32 = 1_000;
 /// Parts of a name.
 const MAX_NAME_DEPTH: u32 = 1_000;
 
-/// Links of a chain that are followed in the time of one part that is made.
+/// Links of a chain that can be followed in the time that it takes to build one part.
 pub(crate) const LINKS: usize = 16;
 
-/// Parts in whose time a level is looked at: nothing of it is remembered.
+/// Cost of visiting a universe level, in parts. Levels have no cache.
 pub(crate) const LEVEL: usize = 4;
 
-/// Parts in whose time, and half of whose memory, 64 bits of a number are kept.
+/// Cost of storing 64 bits of a number, in parts. It takes the time of so many parts, and half their memory.
 const NUMBER: usize = 4;
 
-/// Everything that one check has met.
+/// All names, universe levels and expressions of one check.
 pub struct Store {
     names: Interned<Name>,
     levels: Interned<Level>,
@@ -129,12 +131,13 @@ pub struct Store {
     facts: Vec<Facts>,
     nats: Interned<UBig>,
     texts: Interned<Box<str>>,
-    /// Whether an expression, a level or a name was made that is deeper than it may be.
+    /// Whether an expression, a level or a name was added that is deeper than allowed.
     too_deep: bool,
-    /// How many expressions there may be.
+    /// Greatest number of expressions.
     max_terms: usize,
-    /// Parts that were walked through, and how many may be.
+    /// Number of parts that were traversed.
     work: Cell<u64>,
+    /// Greatest number of parts that may be traversed.
     max_work: u64,
 }
 
@@ -151,7 +154,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         }
     }
 
-    /// The id, and whether it is new.
+    /// Adds a value, and returns its id and whether it is new.
     fn add(&mut self, value: T) -> (u32, bool) {
         if let Some(id) = self.ids.get(&value) {
             return (*id, false);
@@ -208,35 +211,35 @@ pub(crate) const ZERO: LevelId = LevelId(0);
 pub(crate) const NO_LEVELS: LevelsId = LevelsId(0);
 
 impl Store {
-    /// How many expressions there are.
+    /// The number of expressions.
     #[must_use]
     pub fn size(&self) -> usize {
         self.exprs.all.len()
     }
 
-    /// Whether something was made that is too deep to be walked through, or more was made or walked through than may be: then nothing that was made since means
+    /// Whether the budget is exceeded: a term was added that is too deep to be traversed, or more was added or traversed than allowed. Then no later result means
     /// anything.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.too_deep || self.work.get() > self.max_work || self.exprs.all.len() > self.max_terms
     }
 
-    /// Bounds the parts that may be walked through, and the expressions that may be kept.
-    pub(crate) fn bound(&mut self, max_work: u64, max_terms: usize) {
+    /// Limits the parts that may be traversed, and the expressions that may be stored.
+    pub(crate) fn set_limits(&mut self, max_work: u64, max_terms: usize) {
         self.max_work = max_work;
         self.max_terms = max_terms;
     }
 
-    /// Counts parts that are walked through; whether there may be more.
-    pub(crate) fn works(&self, parts: usize) -> bool {
+    /// Counts traversed parts. Returns whether the budget is not exceeded.
+    pub(crate) fn charge(&self, parts: usize) -> bool {
         self.work.set(self.work.get().saturating_add(parts as u64));
         !self.is_spent()
     }
 
     /// `prefix.word`.
     pub fn str_name(&mut self, prefix: NameId, word: &str) -> NameId {
-        // Each word is kept twice.
-        self.works(word.len());
+        // Each word is stored twice.
+        self.charge(word.len());
         self.deeper_name(prefix, Name::Str(prefix, word.into()))
     }
 
@@ -258,7 +261,7 @@ impl Store {
         NameId(id)
     }
 
-    /// The name whose parts are the words of `dotted`, between its full stops.
+    /// The name whose parts are the words of `dotted`, which full stops separate.
     pub fn name(&mut self, dotted: &str) -> NameId {
         let mut name = ANONYMOUS;
         for word in dotted.split('.') {
@@ -267,18 +270,18 @@ impl Store {
         name
     }
 
-    /// What a name is.
+    /// The name with this id.
     #[must_use]
     pub fn name_of(&self, id: NameId) -> &Name {
         &self.names.all[id.0 as usize]
     }
 
-    /// A digest of all its parts, the same in every store. Few names have that of another, but who wants two that share one can find them.
+    /// A digest of all parts of a name, the same in every store. It rarely collides by chance, but an attacker can find names with equal digests.
     pub(crate) fn digest(&self, id: NameId) -> u64 {
         self.name_digests[id.0 as usize]
     }
 
-    /// As people write it. Lean writes `_private.MODULE.0.` before what is private, as everything is in a file of its module system.
+    /// The name as people write it. Lean puts `_private.MODULE.0.` before private names, and all names in a file of its module system are private.
     #[must_use]
     pub fn show(&self, id: NameId) -> String {
         let whole = self.whole(id);
@@ -287,7 +290,7 @@ impl Store {
         inside.unwrap_or(whole)
     }
 
-    /// All its parts.
+    /// The name with all its parts.
     #[must_use]
     pub fn whole(&self, mut id: NameId) -> String {
         let mut parts = Vec::new();
@@ -334,7 +337,7 @@ impl Store {
         LevelId(id)
     }
 
-    /// What a level is.
+    /// The level with this id.
     #[must_use]
     pub fn level_of(&self, id: LevelId) -> Level {
         self.levels.all[id.0 as usize]
@@ -357,7 +360,7 @@ impl Store {
 
     /// Adds a literal number.
     pub fn nat(&mut self, value: UBig) -> ExprId {
-        self.works(NUMBER * (value.bit_len() / 64));
+        self.charge(NUMBER * (value.bit_len() / 64));
         let id = NatId(self.nats.add(value).0);
         self.expr(Expr::Nat(id))
     }
@@ -380,9 +383,9 @@ impl Store {
         &self.texts.all[id.0 as usize]
     }
 
-    /// What an expression is.
+    /// The expression with this id.
     #[must_use]
-    pub fn of(&self, id: ExprId) -> Expr {
+    pub fn expr_of(&self, id: ExprId) -> Expr {
         self.exprs.all[id.0 as usize]
     }
 
@@ -390,19 +393,19 @@ impl Store {
         self.facts[id.0 as usize]
     }
 
-    /// One more than the greatest bound variable that nothing in the expression binds; 0 where it is closed.
+    /// One more than the greatest loose bound variable, which no binder in the expression binds; 0 if there is none.
     #[must_use]
     pub fn loose(&self, id: ExprId) -> u32 {
         self.facts(id).loose
     }
 
-    /// Whether the expression holds a variable whose binder was opened.
+    /// Whether the expression contains a free variable.
     #[must_use]
     pub fn has_free(&self, id: ExprId) -> bool {
         self.facts(id).free
     }
 
-    /// Whether the expression holds a level's parameter.
+    /// Whether the expression contains a universe parameter.
     #[must_use]
     pub fn has_param(&self, id: ExprId) -> bool {
         self.facts(id).param
@@ -412,14 +415,14 @@ impl Store {
     pub fn expr(&mut self, expr: Expr) -> ExprId {
         let (id, new) = self.exprs.add(expr);
         if new {
-            let facts = self.look(expr);
+            let facts = self.facts_of(expr);
             self.too_deep |= facts.depth > MAX_DEPTH;
             self.facts.push(facts);
         }
         ExprId(id)
     }
 
-    fn look(&self, expr: Expr) -> Facts {
+    fn facts_of(&self, expr: Expr) -> Facts {
         let leaf = Facts {
             loose: 0,
             depth: 0,
@@ -466,7 +469,7 @@ impl Store {
         }
     }
 
-    /// A constant at levels.
+    /// A constant with universe levels.
     pub fn constant(&mut self, name: NameId, levels: LevelsId) -> ExprId {
         self.expr(Expr::Const(name, levels))
     }
@@ -478,7 +481,7 @@ impl Store {
 
     /// `function a b …`.
     pub fn apps(&mut self, function: ExprId, arguments: &[ExprId]) -> ExprId {
-        self.works(arguments.len());
+        self.charge(arguments.len());
         arguments
             .iter()
             .fold(function, |function, argument| self.app(function, *argument))
@@ -488,12 +491,12 @@ impl Store {
     #[must_use]
     pub fn spine(&self, mut id: ExprId) -> (ExprId, Vec<ExprId>) {
         let mut arguments = Vec::new();
-        while let Expr::App(function, argument) = self.of(id) {
+        while let Expr::App(function, argument) = self.expr_of(id) {
             arguments.push(argument);
             id = function;
         }
         arguments.reverse();
-        self.works(arguments.len() / LINKS);
+        self.charge(arguments.len() / LINKS);
         (id, arguments)
     }
 
@@ -501,18 +504,18 @@ impl Store {
     #[must_use]
     pub fn head(&self, mut id: ExprId) -> ExprId {
         let mut links = 0;
-        while let Expr::App(function, _) = self.of(id) {
+        while let Expr::App(function, _) = self.expr_of(id) {
             id = function;
             links += 1;
         }
-        self.works(links / LINKS);
+        self.charge(links / LINKS);
         id
     }
 
     /// The name of the constant that an application applies.
     #[must_use]
     pub fn head_name(&self, id: ExprId) -> Option<(NameId, LevelsId)> {
-        match self.of(self.head(id)) {
+        match self.expr_of(self.head(id)) {
             Expr::Const(name, levels) => Some((name, levels)),
             _ => None,
         }

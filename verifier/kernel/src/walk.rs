@@ -1,10 +1,10 @@
-//! Walks through expressions: variables and levels are replaced, constants found.
+//! Traverses expressions: replaces variables and universe levels, and collects constants.
 
 use crate::Error;
 use crate::store::{Expr, ExprId, LEVEL, LINKS, Level, LevelId, Map, NameId, Store};
 
 impl Store {
-    /// `body` with `values` in place of its outermost loose variables, the last for variable 0.
+    /// `body` with `values` in place of its loose bound variables; the last value replaces variable 0.
     pub fn instantiate(&mut self, body: ExprId, values: &[ExprId]) -> ExprId {
         if self.loose(body) == 0 || values.is_empty() {
             return body;
@@ -14,7 +14,7 @@ impl Store {
             if store.loose(id) <= offset {
                 return Some(id);
             }
-            let Expr::Bound(at) = store.of(id) else {
+            let Expr::Bound(at) = store.expr_of(id) else {
                 return None;
             };
             let at = at - offset;
@@ -27,7 +27,7 @@ impl Store {
         })
     }
 
-    /// The expression with its loose variables moved beyond `by` more binders.
+    /// The expression with its loose bound variables lifted over `by` more binders.
     pub fn lift(&mut self, id: ExprId, by: u32) -> ExprId {
         if by == 0 || self.loose(id) == 0 {
             return id;
@@ -36,24 +36,24 @@ impl Store {
             if store.loose(id) <= offset {
                 return Some(id);
             }
-            match store.of(id) {
+            match store.expr_of(id) {
                 Expr::Bound(at) => Some(store.expr(Expr::Bound(at.saturating_add(by)))),
                 _ => None,
             }
         })
     }
 
-    /// `body` with variables for `locals`, the last of them variable 0.
-    pub fn close(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
+    /// Abstracts `locals`: `body` with bound variables in place of these free variables; the last becomes variable 0.
+    pub fn abstract_locals(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
         let count = u32::try_from(locals.len()).unwrap_or(u32::MAX);
         self.walk(body, &mut |store, id, offset| {
             if !store.has_free(id) {
                 return Some(id);
             }
-            if !matches!(store.of(id), Expr::Free(..)) {
+            if !matches!(store.expr_of(id), Expr::Free(..)) {
                 return None;
             }
-            store.works(locals.len() / LINKS);
+            store.charge(locals.len() / LINKS);
             let at = locals.iter().rposition(|local| *local == id);
             Some(match at.and_then(|at| u32::try_from(at).ok()) {
                 Some(at) => store.expr(Expr::Bound(offset + count - 1 - at)),
@@ -62,8 +62,13 @@ impl Store {
         })
     }
 
-    /// The expression with `levels` for the parameters `params`.
-    pub fn at_levels(&mut self, id: ExprId, params: &[NameId], levels: &[LevelId]) -> ExprId {
+    /// The expression with `levels` in place of the universe parameters `params`.
+    pub fn instantiate_levels(
+        &mut self,
+        id: ExprId,
+        params: &[NameId],
+        levels: &[LevelId],
+    ) -> ExprId {
         if params.is_empty() || !self.has_param(id) {
             return id;
         }
@@ -71,17 +76,17 @@ impl Store {
             if !store.has_param(id) {
                 return Some(id);
             }
-            match store.of(id) {
+            match store.expr_of(id) {
                 Expr::Sort(level) => {
-                    let level = store.level_at(level, params, levels);
+                    let level = store.instantiate_level(level, params, levels);
                     Some(store.expr(Expr::Sort(level)))
                 }
                 Expr::Const(name, list) => {
                     let list: Vec<LevelId> = store.levels_of(list).to_vec();
-                    store.works(LEVEL * list.len());
+                    store.charge(LEVEL * list.len());
                     let list: Vec<LevelId> = list
                         .into_iter()
-                        .map(|level| store.level_at(level, params, levels))
+                        .map(|level| store.instantiate_level(level, params, levels))
                         .collect();
                     let list = store.levels(&list);
                     Some(store.constant(name, list))
@@ -91,25 +96,30 @@ impl Store {
         })
     }
 
-    /// The level with `levels` for the parameters `params`.
-    pub fn level_at(&mut self, id: LevelId, params: &[NameId], levels: &[LevelId]) -> LevelId {
-        if !self.level_has_param(id) || !self.works(LEVEL) {
+    /// The level with `levels` in place of the universe parameters `params`.
+    pub fn instantiate_level(
+        &mut self,
+        id: LevelId,
+        params: &[NameId],
+        levels: &[LevelId],
+    ) -> LevelId {
+        if !self.level_has_param(id) || !self.charge(LEVEL) {
             return id;
         }
         match self.level_of(id) {
             Level::Zero => id,
             Level::Succ(of) => {
-                let of = self.level_at(of, params, levels);
+                let of = self.instantiate_level(of, params, levels);
                 self.level(Level::Succ(of))
             }
             Level::Max(one, other) => {
-                let one = self.level_at(one, params, levels);
-                let other = self.level_at(other, params, levels);
+                let one = self.instantiate_level(one, params, levels);
+                let other = self.instantiate_level(other, params, levels);
                 self.level(Level::Max(one, other))
             }
             Level::IMax(one, other) => {
-                let one = self.level_at(one, params, levels);
-                let other = self.level_at(other, params, levels);
+                let one = self.instantiate_level(one, params, levels);
+                let other = self.instantiate_level(other, params, levels);
                 self.level(Level::IMax(one, other))
             }
             Level::Param(name) => {
@@ -119,7 +129,7 @@ impl Store {
         }
     }
 
-    /// Rebuilds an expression from the bottom where `replace` says nothing of a part; it is told under how many binders the part stands.
+    /// Rebuilds an expression bottom-up. `replace` gets each part and the number of binders above it, and returns its replacement, or `None` to descend into the part.
     fn walk(
         &mut self,
         id: ExprId,
@@ -136,7 +146,7 @@ impl Store {
         replace: &mut dyn FnMut(&mut Self, ExprId, u32) -> Option<ExprId>,
         done: &mut Map<(ExprId, u32), ExprId>,
     ) -> ExprId {
-        if !self.works(1) {
+        if !self.charge(1) {
             return id;
         }
         if let Some(new) = replace(self, id, offset) {
@@ -145,7 +155,7 @@ impl Store {
         if let Some(new) = done.get(&(id, offset)) {
             return *new;
         }
-        let new = match self.of(id) {
+        let new = match self.expr_of(id) {
             Expr::App(function, argument) => {
                 let function = self.walk_at(function, offset, replace, done);
                 let argument = self.walk_at(argument, offset, replace, done);
@@ -172,7 +182,7 @@ impl Store {
                 self.expr(Expr::Proj(name, at, of))
             }
             Expr::Free(depth, ty) => {
-                // Only levels are replaced in the type of an open variable.
+                // Only levels are replaced in the type of a free variable.
                 let ty = self.walk_at(ty, offset, replace, done);
                 self.expr(Expr::Free(depth, ty))
             }
@@ -182,7 +192,7 @@ impl Store {
         new
     }
 
-    /// The constants that expressions name, each once: all of them, or [`Error::Budget`].
+    /// All constants that expressions name, each once; [`Error::Budget`] if the budget does not suffice.
     pub(crate) fn constants_of(&mut self, roots: &[ExprId]) -> Result<Vec<NameId>, Error> {
         let mut names = Vec::new();
         let mut seen: Map<ExprId, ()> = Map::default();
@@ -192,10 +202,10 @@ impl Store {
             if seen.insert(id, ()).is_some() {
                 continue;
             }
-            if !self.works(1) {
+            if !self.charge(1) {
                 return Err(Error::Budget);
             }
-            match self.of(id) {
+            match self.expr_of(id) {
                 Expr::Const(name, _) => {
                     if known.insert(name, ()).is_none() {
                         names.push(name);

@@ -1,4 +1,4 @@
-//! What costs too much is found out by counting: proofs that would take hours or all of the memory are given up, always at the same step.
+//! The kernel counts the cost of a check: proofs that would take hours or all of the memory are given up, always at the same step.
 //!
 //! `RAPID_TEST_LEAN` names the folder with Lean's library (`bash scripts/lean.sh` prints it).
 
@@ -49,7 +49,7 @@ impl Terms<'_> {
         self.0.expr(Expr::Pi(from, to))
     }
 
-    /// `one = other`, numbers, and what would prove it if both came to the same.
+    /// `one = other` for two numbers, and the term that proves it if both reduce to the same number.
     fn equation(&mut self, one: ExprId, other: ExprId) -> (ExprId, ExprId) {
         let nat = self.at("Nat", &[]);
         let eq = self.at("Eq", &[1]);
@@ -61,7 +61,7 @@ impl Terms<'_> {
     }
 }
 
-/// What a fresh checker says of `one = other`, proved by computing.
+/// The result of a fresh checker for `one = other`, proved by computing.
 fn computed(
     equation: impl FnOnce(&mut Terms<'_>) -> (ExprId, ExprId) + Send + 'static,
 ) -> Option<Result<(), Error>> {
@@ -92,7 +92,7 @@ fn computed(
 }
 
 #[test]
-fn what_is_easy_is_computed() {
+fn cheap_numbers_are_computed() {
     let judged = computed(|terms| {
         let (base, exponent) = (terms.number(3), terms.number(1_000));
         let power = terms.call("Nat.pow", &[base, exponent]);
@@ -118,7 +118,7 @@ fn numbers_that_fill_the_memory_are_not_computed() {
 }
 
 #[test]
-fn large_numbers_are_not_counted_down() {
+fn recursion_over_a_large_number_is_given_up() {
     let judged = computed(|terms| {
         let (base, exponent) = (terms.number(2), terms.number(1 << 20));
         let power = terms.call("Nat.pow", &[base, exponent]);
@@ -136,7 +136,7 @@ fn large_numbers_are_not_counted_down() {
 
 /// `rec id (fun _ f x => f (f (succ x))) n 0`, which is 2ⁿ − 1 but takes as many steps.
 #[test]
-fn what_takes_exponentially_many_steps_is_given_up() {
+fn a_proof_of_exponentially_many_steps_is_given_up() {
     let judged = computed(|terms| {
         let nat = terms.at("Nat", &[]);
         let functions = terms.arrow(nat, nat);
@@ -159,7 +159,7 @@ fn what_takes_exponentially_many_steps_is_given_up() {
 
 /// A function of 20,000 arguments, applied to all of them at each step.
 #[test]
-fn what_has_thousands_of_arguments_is_given_up() {
+fn steps_with_thousands_of_arguments_are_given_up() {
     let judged = computed(|terms| {
         let nat = terms.at("Nat", &[]);
         let mut functions = nat;

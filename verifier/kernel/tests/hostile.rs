@@ -1,4 +1,4 @@
-//! Compiled modules that no Lean would write: each once made the kernel accept what is false, blame the statement, or end the process.
+//! Compiled modules that Lean would never write. Each once made the kernel accept a false statement, blame the statement, or end the process.
 //!
 //! `RAPID_TEST_LEAN` names the folder with Lean's library (`bash scripts/lean.sh` prints it).
 
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use kernel::{Axioms, Budget, Error, Fault, Library, Question};
 
-/// Where a file says that it is mapped.
+/// The address at which a file claims to be mapped.
 const BASE: u64 = 0x10_0000;
 const ARRAY: u8 = 246;
 const STRING: u8 = 249;
-/// Nothing, zero, the empty list: a constructor without fields.
+/// A boxed constructor without fields: the anonymous name, level zero, the empty list.
 const NONE: u64 = 1;
 
-/// Writes a module, an object after the other. What is made is where it lies.
+/// Writes a module, one object after the other. The methods return an object's address.
 struct Module(Vec<u8>);
 
 impl Module {
@@ -41,7 +41,7 @@ impl Module {
         at
     }
 
-    fn of(&mut self, tag: u8, fields: &[u64]) -> u64 {
+    fn constructor(&mut self, tag: u8, fields: &[u64]) -> u64 {
         self.object(tag, fields, &[])
     }
 
@@ -55,7 +55,7 @@ impl Module {
             let length = word.len() as u64 + 1;
             let bytes = [word.as_bytes(), b"\0"].concat();
             let word = self.object(STRING, &[length, length, word.len() as u64], &bytes);
-            self.of(1, &[prefix, word])
+            self.constructor(1, &[prefix, word])
         })
     }
 
@@ -63,47 +63,47 @@ impl Module {
         items
             .iter()
             .rev()
-            .fold(NONE, |rest, item| self.of(1, &[*item, rest]))
+            .fold(NONE, |rest, item| self.constructor(1, &[*item, rest]))
     }
 
     fn constant(&mut self, name: &str, levels: &[u64]) -> u64 {
         let (name, levels) = (self.name(name), self.list(levels));
-        self.of(4, &[name, levels])
+        self.constructor(4, &[name, levels])
     }
 
     fn apps(&mut self, function: u64, arguments: &[u64]) -> u64 {
         arguments.iter().fold(function, |function, argument| {
-            self.of(5, &[function, *argument])
+            self.constructor(5, &[function, *argument])
         })
     }
 
     /// `(fun _ : ty => body) value`.
     fn given(&mut self, ty: u64, value: u64, body: u64) -> u64 {
-        let function = self.of(6, &[NONE, ty, body]);
+        let function = self.constructor(6, &[NONE, ty, body]);
         self.apps(function, &[value])
     }
 
     fn number(&mut self, value: u64) -> u64 {
-        let literal = self.of(0, &[value << 1 | 1]);
-        self.of(9, &[literal])
+        let literal = self.constructor(0, &[value << 1 | 1]);
+        self.constructor(9, &[literal])
     }
 
     fn head(&mut self, name: &str, params: &[&str], ty: u64) -> u64 {
         let params: Vec<u64> = params.iter().map(|name| self.name(name)).collect();
         let (name, params) = (self.name(name), self.list(&params));
-        self.of(0, &[name, params, ty])
+        self.constructor(0, &[name, params, ty])
     }
 
     fn theorem(&mut self, name: &str, ty: u64, value: u64) -> u64 {
         let head = self.head(name, &[], ty);
-        let theorem = self.of(0, &[head, value, NONE]);
-        self.of(2, &[theorem])
+        let theorem = self.constructor(0, &[head, value, NONE]);
+        self.constructor(2, &[theorem])
     }
 
     fn definition(&mut self, name: &str, params: &[&str], ty: u64, value: u64) -> u64 {
         let head = self.head(name, params, ty);
         let definition = self.object(0, &[head, value, 3, NONE], &[1, 0, 0, 0, 0, 0, 0, 0]);
-        self.of(1, &[definition])
+        self.constructor(1, &[definition])
     }
 
     /// `sorryAx proposition true`.
@@ -115,14 +115,14 @@ impl Module {
         self.apps(sorry, &[proposition, yes])
     }
 
-    /// `(2 ^ 2 ^ 18 == 0) = false`, which takes much work and few steps, and its proof.
+    /// `(2 ^ 2 ^ 18 == 0) = false`, which takes much work and few steps, with its proof.
     fn large(&mut self) -> (u64, u64) {
         let (two, many, zero) = (self.number(2), self.number(1 << 18), self.number(0));
         let (pow, beq) = (self.constant("Nat.pow", &[]), self.constant("Nat.beq", &[]));
         let power = self.apps(pow, &[two, many]);
         let equal = self.apps(beq, &[power, zero]);
         let (truth, no) = (self.constant("Bool", &[]), self.constant("Bool.false", &[]));
-        let one = self.of(1, &[NONE]);
+        let one = self.constructor(1, &[NONE]);
         let (eq, refl) = (
             self.constant("Eq", &[one]),
             self.constant("Eq.refl", &[one]),
@@ -134,7 +134,7 @@ impl Module {
     fn file(mut self, constants: &[u64]) -> Vec<Vec<u8>> {
         let names = self.array(&vec![NONE; constants.len()]);
         let (imports, constants) = (self.array(&[]), self.array(constants));
-        let root = self.of(0, &[imports, names, constants]);
+        let root = self.constructor(0, &[imports, names, constants]);
         self.0[80..88].copy_from_slice(&BASE.to_le_bytes());
         self.0[88..96].copy_from_slice(&root.to_le_bytes());
         vec![self.0]
@@ -153,13 +153,13 @@ fn library() -> Option<Library> {
 
 fn judged(
     library: &Library,
-    asked: &[Vec<u8>],
+    statement: &[Vec<u8>],
     proof: &[Vec<u8>],
     budget: Budget,
 ) -> Result<Option<Vec<String>>, Fault> {
     let question = Question {
         library,
-        asked,
+        statement,
         theorem: "t",
         axioms: Axioms::Followed,
         budget,
@@ -171,8 +171,8 @@ fn judged(
     })
 }
 
-/// `theorem t : False := sorry`, between other declarations.
-fn left_open(
+/// `theorem t : False := sorry`, after other declarations.
+fn unproved(
     before: impl FnOnce(&mut Module) -> Vec<u64>,
     bind: impl FnOnce(&mut Module, u64) -> u64,
 ) -> Vec<Vec<u8>> {
@@ -185,12 +185,12 @@ fn left_open(
     module.file(&constants)
 }
 
-/// Where the work that is allowed ends while axioms are looked for, those that were not found yet were missed.
+/// When the budget ended during the search for axioms, the axioms that were not found yet were missed.
 #[test]
-fn no_budget_makes_a_proof_of_what_is_left_open() {
+fn an_unproved_statement_is_refused_under_every_budget() {
     let Some(library) = library() else { return };
-    let asked = left_open(|_| Vec::new(), |_, sorry| sorry);
-    let proof = left_open(
+    let statement = unproved(|_| Vec::new(), |_, sorry| sorry);
+    let proof = unproved(
         |module| {
             let nat = module.constant("Nat", &[]);
             let add = module.constant("Nat.add", &[]);
@@ -217,10 +217,10 @@ fn no_budget_makes_a_proof_of_what_is_left_open() {
             steps,
             ..Budget::default()
         };
-        match judged(&library, &asked, &proof, budget) {
+        match judged(&library, &statement, &proof, budget) {
             Err(Fault::Proof(Error::Budget)) => spent += 1,
             Err(Fault::Proof(Error::Rejected(why))) if why.contains("sorryAx") => refused += 1,
-            // So little that the statement cannot be read.
+            // The budget is too small to read the statement.
             Err(Fault::Task(_)) => {}
             other => panic!("{steps} steps: {other:?}"),
         }
@@ -229,11 +229,14 @@ fn no_budget_makes_a_proof_of_what_is_left_open() {
 }
 
 #[test]
-fn what_is_too_deep_in_a_proof_is_not_the_statements_fault() {
+fn a_proof_that_is_too_deep_is_not_the_statements_fault() {
     let Some(library) = library() else { return };
     let file = |deep: bool| {
         let mut module = Module::new();
-        let (proposition, falsity) = (module.of(3, &[NONE]), module.constant("False", &[]));
+        let (proposition, falsity) = (
+            module.constructor(3, &[NONE]),
+            module.constant("False", &[]),
+        );
         let mut constants = vec![module.definition("own", &[], proposition, falsity)];
         let own = module.constant("own", &[]);
         let sorry = module.sorry(own);
@@ -248,19 +251,19 @@ fn what_is_too_deep_in_a_proof_is_not_the_statements_fault() {
     assert!(matches!(found, Err(Fault::Proof(_))), "{found:?}");
 }
 
-/// Each definition is the one before at a level that is greater by thousands.
+/// Each definition is the previous one with a universe level that is greater by 900.
 #[test]
 fn levels_do_not_grow_until_the_stack_overflows() {
     let Some(library) = library() else { return };
-    let asked = left_open(|_| Vec::new(), |_, sorry| sorry);
-    let proof = left_open(
+    let statement = unproved(|_| Vec::new(), |_, sorry| sorry);
+    let proof = unproved(
         |module| {
-            let proposition = module.of(3, &[NONE]);
+            let proposition = module.constructor(3, &[NONE]);
             let u = module.name("u");
-            let u = module.of(4, &[u]);
-            let next = module.of(1, &[u]);
-            let large = (0..900).fold(u, |level, _| module.of(1, &[level]));
-            let sort = module.of(3, &[u]);
+            let u = module.constructor(4, &[u]);
+            let next = module.constructor(1, &[u]);
+            let large = (0..900).fold(u, |level, _| module.constructor(1, &[level]));
+            let sort = module.constructor(3, &[u]);
             let (unit, eq) = (
                 module.constant("PUnit", &[u]),
                 module.constant("Eq", &[next]),
@@ -276,47 +279,51 @@ fn levels_do_not_grow_until_the_stack_overflows() {
         |module, sorry| {
             let last = module.constant("f600", &[NONE]);
             let truth = module.constant("True", &[]);
-            let one = module.of(1, &[NONE]);
-            let (eq, sort) = (module.constant("Eq", &[one]), module.of(3, &[NONE]));
+            let one = module.constructor(1, &[NONE]);
+            let (eq, sort) = (
+                module.constant("Eq", &[one]),
+                module.constructor(3, &[NONE]),
+            );
             let goal = module.apps(eq, &[sort, truth, truth]);
-            let variable = module.of(0, &[1]);
+            let variable = module.constructor(0, &[1]);
             let inner = module.given(goal, variable, sorry);
-            module.of(6, &[NONE, last, inner])
+            module.constructor(6, &[NONE, last, inner])
         },
     );
-    let found = judged(&library, &asked, &proof, Budget::default());
+    let found = judged(&library, &statement, &proof, Budget::default());
     assert_eq!(found, Err(Fault::Proof(Error::Budget)));
 }
 
-/// A thousand definitions in a namespace of four million letters: each step that wrote or read a whole name took seconds together, and none was counted.
+/// A thousand definitions in a namespace of four million letters. The steps that wrote or read a whole name took seconds in total, and were not counted.
 #[test]
-fn long_names_cost_what_is_counted() {
+fn work_on_long_names_is_counted() {
     let Some(library) = library() else { return };
-    let asked = left_open(|_| Vec::new(), |_, sorry| sorry);
-    let proof = left_open(
+    let statement = unproved(|_| Vec::new(), |_, sorry| sorry);
+    let proof = unproved(
         |module| {
             let space = module.name(&"n".repeat(4 << 20));
-            let (proposition, truth) = (module.of(3, &[NONE]), module.constant("True", &[]));
+            let (proposition, truth) =
+                (module.constructor(3, &[NONE]), module.constant("True", &[]));
             let mut all = truth;
             let mut constants = Vec::new();
             for number in 0..1_000 {
-                let name = module.of(2, &[space, number << 1 | 1]);
-                let head = module.of(0, &[name, NONE, proposition]);
+                let name = module.constructor(2, &[space, number << 1 | 1]);
+                let head = module.constructor(0, &[name, NONE, proposition]);
                 let value = module.object(0, &[head, truth, 3, NONE], &[1, 0, 0, 0, 0, 0, 0, 0]);
-                constants.push(module.of(1, &[value]));
-                let one = module.of(4, &[name, NONE]);
-                all = module.of(7, &[NONE, one, all]);
+                constants.push(module.constructor(1, &[value]));
+                let one = module.constructor(4, &[name, NONE]);
+                all = module.constructor(7, &[NONE, one, all]);
             }
             constants.push(module.definition("all", &[], proposition, all));
             constants
         },
         |module, sorry| {
-            let (proposition, all) = (module.of(3, &[NONE]), module.constant("all", &[]));
+            let (proposition, all) = (module.constructor(3, &[NONE]), module.constant("all", &[]));
             module.given(proposition, all, sorry)
         },
     );
     let started = Instant::now();
-    let found = judged(&library, &asked, &proof, Budget::default());
+    let found = judged(&library, &statement, &proof, Budget::default());
     assert!(
         matches!(&found, Err(Fault::Proof(Error::Rejected(why))) if why.contains("sorryAx")),
         "{found:?}"

@@ -1,7 +1,7 @@
 //! The kernel on Lean's own library: 140,000 declarations that Lean 4.28 compiled, of `Init`, `Std` and `Lean`.
 //!
-//! `RAPID_TEST_LEAN` names the folder with the library (`bash scripts/lean.sh` prints it). Its modules hold what is public: most theorems come without their proofs, and
-//! some definitions without their values, so that lemmas about their equations cannot be checked.
+//! `RAPID_TEST_LEAN` names the folder with the library (`bash scripts/lean.sh` prints it). Its modules contain only the public part: most theorems have no proofs, and some
+//! definitions have no values, so that lemmas about their equations cannot be checked.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use kernel::{Budget, Checker, Constant, Error, Family, Inductive, Kind, Library, Member};
 
-/// Little enough that nothing which takes long is found out by waiting.
+/// Small enough that a check which takes long fails instead of making the test wait.
 const BUDGET: Budget = Budget {
     steps: 20_000_000,
     terms: 20_000_000,
@@ -44,7 +44,7 @@ fn value(constant: &Constant) -> Option<&'static str> {
 }
 
 #[test]
-fn what_lean_has_compiled_is_accepted_but_for_what_hangs_on_hidden_values() {
+fn leans_own_library_is_accepted_except_declarations_that_need_hidden_values() {
     deep(|| {
         let Some(library) = library() else { return };
         let mut places: Vec<(u32, u64)> = library.places().collect();
@@ -75,7 +75,7 @@ fn what_lean_has_compiled_is_accepted_but_for_what_hangs_on_hidden_values() {
         println!("{counts:?}, {} not accepted, {nested} nested", wrong.len());
         assert!(counts["definition"] > 40_000 && counts["theorem"] > 7_000);
         assert!(counts["inductive"] > 2_000 && nested < 40);
-        // Lemmas that Lean makes of a definition's equations.
+        // Lemmas that Lean generates from a definition's equations.
         let lemmas = [
             "eq_",
             "congr_eq_",
@@ -95,7 +95,7 @@ fn what_lean_has_compiled_is_accepted_but_for_what_hangs_on_hidden_values() {
 }
 
 #[test]
-fn a_value_of_another_type_is_not_accepted() {
+fn a_value_of_another_type_is_rejected() {
     deep(|| {
         let Some(library) = library() else { return };
         let mut places: Vec<(u32, u64)> = library.places().collect();
@@ -131,7 +131,7 @@ fn a_value_of_another_type_is_not_accepted() {
     });
 }
 
-/// Whether the recursors that the kernel makes are those that Lean has made.
+/// Checks that the recursors that the kernel derives are those that Lean generated.
 fn recursors(
     checker: &mut Checker<'_>,
     constant: &Constant,
@@ -141,7 +141,7 @@ fn recursors(
     for name in &inductive.all {
         let member = checker.find(*name)?.unwrap();
         let Kind::Inductive(own) = &member.kind else {
-            panic!("a member is no inductive type")
+            panic!("a member is not an inductive type")
         };
         let mut constructors = Vec::new();
         for name in &own.constructors {
@@ -163,8 +163,8 @@ fn recursors(
         let name = checker.store().str_name(*name, "rec");
         known.push(checker.find(name)?.unwrap());
     }
-    for (made, known) in checker.recursors(&family)?.into_iter().zip(known) {
-        if !checker.same(&made, &known)? {
+    for (derived, known) in checker.recursors(&family)?.into_iter().zip(known) {
+        if !checker.same(&derived, &known)? {
             return Err(Error::Rejected("the recursor differs".to_owned()));
         }
     }

@@ -1,4 +1,4 @@
-//! What was asked, and compiled modules that answer: each file in `modules/` was compiled by Lean 4.28 (`lean -R NAME -o NAME/Proof.olean NAME/Proof.lean`), begins with
+//! Statements and compiled modules that answer them. Each file in `modules/` was compiled by Lean 4.28 (`lean -R NAME -o NAME/Proof.olean NAME/Proof.lean`). It begins with
 //! `prelude`, and so needs no library.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
@@ -17,14 +17,14 @@ fn files(name: &str) -> Vec<Vec<u8>> {
 }
 
 fn judged(
-    asked: &[Vec<u8>],
+    statement: &[Vec<u8>],
     theorem: &str,
     proof: Vec<Vec<u8>>,
 ) -> Result<Option<Vec<String>>, Fault> {
     let library = Library::open(&[], &[]).unwrap();
     let question = Question {
         library: &library,
-        asked,
+        statement,
         theorem,
         axioms: Axioms::Followed,
         budget: Budget {
@@ -35,21 +35,21 @@ fn judged(
     question.proved_by(proof)
 }
 
-fn rejected(asked: &str, proof: &str) -> String {
-    match judged(&files(asked), "swap", files(proof)) {
+fn rejected(statement: &str, proof: &str) -> String {
+    match judged(&files(statement), "swap", files(proof)) {
         Err(Fault::Proof(Error::Rejected(why))) => why,
         other => panic!("{proof}: {other:?}"),
     }
 }
 
 #[test]
-fn a_proof_of_what_was_asked_is_accepted() {
+fn a_proof_of_the_requested_statement_is_accepted() {
     let axioms = judged(&files("asked"), "swap", files("proved"));
     assert_eq!(axioms, Ok(Some(Vec::new())));
 }
 
 #[test]
-fn what_proves_nothing_or_something_else_is_not() {
+fn a_module_that_proves_nothing_or_another_statement_is_rejected() {
     for (proof, why) in [
         ("assumed", "`cheat`: it is assumed, not proved"),
         ("asked", "`cheat`: it is assumed, not proved"),
@@ -57,12 +57,12 @@ fn what_proves_nothing_or_something_else_is_not() {
         ("missing", "it declares no theorem `swap`"),
         (
             "redefined",
-            "it defines `And.intro` otherwise than the statement does",
+            "it defines `And.intro` differently than the statement does",
         ),
     ] {
         assert_eq!(rejected("asked", proof), why, "{proof}");
     }
-    // A module of many kinds of declarations is accepted, each of them, up to its last theorem.
+    // All declarations of a module with many kinds of them are accepted, except its last theorem.
     let why = "what is proved is not what was asked for";
     assert_eq!(rejected("false", "rich"), why);
 }
@@ -76,15 +76,15 @@ fn a_statement_without_the_theorem_is_the_tasks_own_fault() {
     assert!(matches!(fault, Err(Fault::Task(_))), "{fault:?}");
 }
 
-/// Numbers that look like chance and are always the same.
+/// Pseudo-random numbers.
 fn next(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     (*seed >> 33) as usize
 }
 
 #[test]
-fn no_file_makes_it_panic_and_none_that_was_changed_proves_what_is_wrong() {
-    for (asked, name) in [
+fn changed_files_neither_cause_a_panic_nor_prove_a_false_statement() {
+    for (statement, name) in [
         ("asked", "proved"),
         ("asked", "another"),
         ("asked", "assumed"),
@@ -92,8 +92,8 @@ fn no_file_makes_it_panic_and_none_that_was_changed_proves_what_is_wrong() {
         ("false", "proved"),
         ("false", "rich"),
     ] {
-        let proved = (asked, name) == ("asked", "proved");
-        let (asked, whole) = (files(asked), files(name));
+        let proved = (statement, name) == ("asked", "proved");
+        let (statement, whole) = (files(statement), files(name));
         let mut seed = 1;
         for _ in 0..3_000 {
             let mut changed = whole.clone();
@@ -110,7 +110,7 @@ fn no_file_makes_it_panic_and_none_that_was_changed_proves_what_is_wrong() {
                 let end = next(&mut seed) % changed[part].len();
                 changed[part].truncate(end);
             }
-            let judged = judged(&asked, "swap", changed);
+            let judged = judged(&statement, "swap", changed);
             assert!(proved || judged.is_err(), "{name}: {judged:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Numbers that the kernel computes instead of unfolding what defines them: right, and nothing else.
+//! The kernel computes operations on numbers directly instead of unfolding their definitions. The results are right, and no wrong result is accepted.
 //!
 //! `RAPID_TEST_LEAN` names the folder with Lean's library (`bash scripts/lean.sh` prints it).
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use dashu_int::UBig;
 use kernel::{Budget, Checker, Constant, Error, ExprId, Kind, Level, Library, Store};
 
-/// What an operation makes of two numbers, by Rust's arithmetic; `None` where that overflows.
+/// The result of an operation on two numbers by Rust's arithmetic; `None` if that overflows.
 type Wanted = fn(u128, u128) -> Option<u128>;
 
 const NUMBERS: [(&str, Wanted); 12] = [
@@ -45,7 +45,7 @@ fn constant(store: &mut Store, name: &str, levels: u32) -> ExprId {
     store.constant(name, levels)
 }
 
-/// Whether `left = right`, both of type `ty`, is proved by computing.
+/// Checks a proof of `left = right`, both of type `ty`, by computing.
 fn equal(
     library: &Library,
     ty: &str,
@@ -71,7 +71,7 @@ fn equal(
 }
 
 #[test]
-fn what_is_computed_is_right() {
+fn computed_numbers_are_right() {
     let Some(lean) = std::env::var_os("RAPID_TEST_LEAN") else {
         println!(
             "SKIPPED: Lean's library: RAPID_TEST_LEAN does not name it (scripts/lean.sh fetches it)"
@@ -101,14 +101,14 @@ fn what_is_computed_is_right() {
         store.apps(function, &arguments)
     };
     let check = |name: &str, arguments: &[u128], value: u128| {
-        for (said, right) in [(value, true), (value ^ 1, false)] {
+        for (claimed, right) in [(value, true), (value ^ 1, false)] {
             let judged = equal(&library, "Nat", |store| {
-                (call(store, name, arguments), number(store, said))
+                (call(store, name, arguments), number(store, claimed))
             });
             assert_eq!(
                 judged.is_ok(),
                 right,
-                "{name} {arguments:?} = {said}: {judged:?}"
+                "{name} {arguments:?} = {claimed}: {judged:?}"
             );
         }
     };
@@ -122,12 +122,16 @@ fn what_is_computed_is_right() {
                 }
             }
             for (name, wanted) in [("beq", a == b), ("ble", a <= b)] {
-                for said in [true, false] {
+                for claimed in [true, false] {
                     let judged = equal(&library, "Bool", |store| {
-                        let truth = constant(store, &format!("Bool.{said}"), 0);
+                        let truth = constant(store, &format!("Bool.{claimed}"), 0);
                         (call(store, name, &[a, b]), truth)
                     });
-                    assert_eq!(judged.is_ok(), said == wanted, "{name} {a} {b}: {judged:?}");
+                    assert_eq!(
+                        judged.is_ok(),
+                        claimed == wanted,
+                        "{name} {a} {b}: {judged:?}"
+                    );
                 }
             }
         }

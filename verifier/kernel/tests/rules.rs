@@ -1,4 +1,4 @@
-//! The rules of Lean's type theory, one by one: what may be declared, and what follows from it. Terms are built here, as no Lean would write them.
+//! The rules of Lean's type theory, one by one: what may be declared, and what follows from it. The tests build terms that Lean itself would never write.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -7,7 +7,7 @@ use kernel::{
     NameId,
 };
 
-/// A checker that knows nothing but what a test declares.
+/// A checker whose environment contains only the declarations of a test.
 struct World<'a>(Checker<'a>);
 
 impl World<'_> {
@@ -53,7 +53,7 @@ impl World<'_> {
         self.0.store().expr(Expr::Bound(at))
     }
 
-    /// `f a b …`, where `f` has no levels.
+    /// `f a b …`, where `f` has no universe levels.
     fn call(&mut self, name: &str, arguments: &[ExprId]) -> ExprId {
         let head = self.at(name, &[]);
         self.0.store().apps(head, arguments)
@@ -91,7 +91,7 @@ impl World<'_> {
         self.0.declare(constant)
     }
 
-    /// One inductive type.
+    /// Declares one inductive type.
     fn inductive(
         &mut self,
         levels: &[&str],
@@ -120,7 +120,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether values of a type can be taken apart to make anything, and whether its recursor reduces at any value.
+    /// Whether a type can be eliminated into any sort, and whether its recursor has K-like reduction.
     fn eliminates(&mut self, name: &str) -> (bool, bool) {
         let own = self.name(name);
         let levels = self.0.find(own).unwrap().unwrap().params.len();
@@ -155,13 +155,13 @@ fn basics(world: &mut World<'_>) {
     world.inductive(&[], 0, "T", prop, &[("T.i", t)]).unwrap();
 }
 
-/// Numbers that look like chance and are always the same.
+/// Pseudo-random numbers.
 fn next(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     (*seed >> 33) as usize
 }
 
-/// A level, and its value where the parameters have these.
+/// A random level, and its value in each of the [`CASES`].
 fn level(world: &mut World<'_>, seed: &mut u64, depth: u32) -> (LevelId, [u32; CASES]) {
     let leaf = depth == 0 || next(seed).is_multiple_of(4);
     match (leaf, next(seed) % 4) {
@@ -191,7 +191,7 @@ fn level(world: &mut World<'_>, seed: &mut u64, depth: u32) -> (LevelId, [u32; C
     }
 }
 
-/// Each of three parameters from 0 to 7.
+/// Number of assignments of values from 0 to 7 to three parameters.
 const CASES: usize = 512;
 
 fn digit(case: usize, param: usize) -> u32 {
@@ -214,7 +214,7 @@ fn levels_are_compared_for_all_values_of_their_parameters() {
                 kind: Kind::Axiom,
             });
             let equal = world.0.same_type(&constants[0], &constants[1]).unwrap();
-            // `I (A : Sort one) : Sort other`, made of an `A`.
+            // `I (A : Sort one) : Sort other`, with a constructor that takes an `A`.
             let levels = ["u", "v", "w"].map(|name| world.param(name));
             let own = world.at("I", &levels);
             let (near, far) = (world.var(0), world.var(1));
@@ -242,7 +242,7 @@ fn levels_are_compared_for_all_values_of_their_parameters() {
 type Declare = fn(&mut World<'_>) -> Result<(), Error>;
 
 #[test]
-fn what_no_inductive_type_may_be_is_refused() {
+fn invalid_inductive_types_are_rejected() {
     let bad: &[(&str, Declare)] = &[
         ("left of an arrow", |world| {
             let (ty, b, f) = (world.ty(), world.at("B", &[]), world.at("F", &[]));
@@ -325,12 +325,12 @@ fn what_no_inductive_type_may_be_is_refused() {
             let made = world.pi(&[field], made);
             world.inductive(&["u"], 0, "B", ty, &[("B.i", made)])
         }),
-        ("a level of nobody's", |world| {
+        ("an undeclared universe level", |world| {
             let u = world.param("u");
             let ty = world.sort(u);
             world.inductive(&[], 0, "B", ty, &[])
         }),
-        ("one level twice", |world| {
+        ("a universe level twice", |world| {
             let u = world.param("u");
             let ty = world.sort(u);
             world.inductive(&["u", "u"], 0, "B", ty, &[])
@@ -348,7 +348,7 @@ fn what_no_inductive_type_may_be_is_refused() {
             let (ty, b) = (world.ty(), world.at("B", &[]));
             world.inductive(&[], 0, "B", ty, &[("B.i", b), ("B.i", b)])
         }),
-        ("a constructor of its recursor's name", |world| {
+        ("a constructor with its recursor's name", |world| {
             let (ty, b) = (world.ty(), world.at("B", &[]));
             world.inductive(&[], 0, "B", ty, &[("B.rec", b)])
         }),
@@ -356,11 +356,11 @@ fn what_no_inductive_type_may_be_is_refused() {
             let (ty, b) = (world.ty(), world.at("B", &[]));
             world.inductive(&[], 0, "B", ty, &[("N.z", b)])
         }),
-        ("a name of the language's", |world| {
+        ("a name that the kernel treats specially", |world| {
             let (ty, b) = (world.ty(), world.at("B", &[]));
             world.inductive(&[], 0, "B", ty, &[("Bool.true", b)])
         }),
-        ("itself in the type of itself", |world| {
+        ("itself in its own type", |world| {
             let (ty, b) = (world.ty(), world.at("B", &[]));
             let own = world.pi(&[b], ty);
             world.inductive(&[], 0, "B", own, &[])
@@ -402,9 +402,9 @@ fn what_no_inductive_type_may_be_is_refused() {
     }
 }
 
-/// A proof can be taken apart to make data only where the proposition says all that there is to know.
+/// A proof can be eliminated into data only if the proposition determines the proof's content.
 #[test]
-fn what_a_recursor_makes_follows_from_its_type() {
+fn a_proposition_eliminates_into_data_only_if_it_determines_its_proof() {
     with(|world| {
         basics(world);
         let prop = world.prop();
@@ -413,7 +413,7 @@ fn what_a_recursor_makes_follows_from_its_type() {
         assert_eq!(world.eliminates("N"), (true, false));
         assert_eq!(world.eliminates("F"), (true, false));
         assert_eq!(world.eliminates("T"), (true, true));
-        // Two proofs of one proposition, and one that holds a number.
+        // A proposition with two constructors, and one whose proof contains a number.
         let or = world.at("Or", &[]);
         world
             .inductive(&[], 0, "Or", prop, &[("Or.l", or), ("Or.r", or)])
@@ -425,7 +425,7 @@ fn what_a_recursor_makes_follows_from_its_type() {
             .unwrap();
         assert_eq!(world.eliminates("Or"), (false, false));
         assert_eq!(world.eliminates("Some"), (false, false));
-        // A number that the type says, and one that it says in other words.
+        // A number that is an index of the type, and one that is only part of an index.
         let index = world.pi(&[n], prop);
         let is = world.call("Is", &[near]);
         let is = world.pi(&[n], is);
@@ -445,14 +445,14 @@ fn what_a_recursor_makes_follows_from_its_type() {
             .inductive(&[], 0, "Zero", index, &[("Zero.i", zero)])
             .unwrap();
         assert_eq!(world.eliminates("Zero"), (true, true));
-        // Proofs only.
+        // A proposition whose fields are proofs.
         let both = world.at("Both", &[]);
         let both = world.pi(&[t, t], both);
         world
             .inductive(&[], 0, "Both", prop, &[("Both.i", both)])
             .unwrap();
         assert_eq!(world.eliminates("Both"), (true, false));
-        // What is a proposition at one level is one at each.
+        // A type that is a proposition at one universe level is eliminated only into propositions at every level.
         let u = world.param("u");
         let (sort, own) = (world.sort(u), world.at("Any", &[u]));
         let ty_of = world.pi(&[sort], sort);
@@ -462,7 +462,7 @@ fn what_a_recursor_makes_follows_from_its_type() {
             .inductive(&["u"], 1, "Any", ty_of, &[("Any.i", made)])
             .unwrap();
         assert_eq!(world.eliminates("Any"), (false, false));
-        // Propositions that are declared together.
+        // Two propositions that are declared together.
         let types = vec![
             world.member("One", prop, &[]),
             world.member("Two", prop, &[]),
@@ -478,9 +478,9 @@ fn what_a_recursor_makes_follows_from_its_type() {
     });
 }
 
-/// A value of a structure is what its constructor makes of its fields, unless it is made of such values: however that is written.
+/// A value of a structure equals its constructor applied to its projections, unless the type is recursive, even if the recursion is hidden.
 #[test]
-fn what_is_made_of_itself_is_no_structure() {
+fn a_recursive_type_is_not_a_structure() {
     let judged = |hidden: bool, recursive: bool| {
         with(|world| {
             basics(world);
@@ -513,8 +513,8 @@ fn what_is_made_of_itself_is_no_structure() {
             let field = world.proj("S", 0, far);
             let rebuilt = world.call("S.i", &[t, field]);
             let outer = world.var(2);
-            let said = world.0.store().app(outer, rebuilt);
-            let ty = world.pi(&[to_prop, at_t, holds], said);
+            let conclusion = world.0.store().app(outer, rebuilt);
+            let ty = world.pi(&[to_prop, at_t, holds], conclusion);
             let value = world.fun(&[to_prop, at_t, holds], near);
             world.define("eta", ty, value)
         })
@@ -526,9 +526,9 @@ fn what_is_made_of_itself_is_no_structure() {
     }
 }
 
-/// The field of a proof is a proof, and what has no fields has none.
+/// A projection of a proof must be a proof, and a value without fields has no projections.
 #[test]
-fn fields_are_taken_only_of_what_has_them() {
+fn projections_of_missing_fields_are_rejected() {
     with(|world| {
         basics(world);
         let (ty, prop) = (world.ty(), world.prop());

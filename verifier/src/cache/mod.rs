@@ -1,22 +1,22 @@
 //! Verdicts, and what tasks' own solutions return, that need not be made twice, in memory and on disk.
 
+mod bounded;
 mod disk;
-mod lru;
 mod shelf;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+pub(crate) use bounded::Bounded;
 /// A key is the digest of everything that a verdict, or an expected value, depends on.
 pub use datasets::digest::{Digest as Key, DigestWriter as KeyWriter};
 pub use disk::{BYTES as DISK_BYTES, Disk};
-pub(crate) use lru::Lru;
 pub use shelf::{Claim, Shelf};
 
 use crate::grading::Grading;
 
 /// Verdicts by key. A verdict of `unavailable` is never kept.
 pub struct VerdictCache {
-    memory: Mutex<Lru<Grading>>,
+    memory: Bounded<Grading>,
     disk: Option<Arc<Disk>>,
 }
 
@@ -25,7 +25,7 @@ impl VerdictCache {
     #[must_use]
     pub fn new(bytes: usize, disk: Option<Arc<Disk>>) -> VerdictCache {
         VerdictCache {
-            memory: Mutex::new(Lru::new(bytes)),
+            memory: Bounded::new(bytes),
             disk,
         }
     }
@@ -40,11 +40,7 @@ impl VerdictCache {
     /// The verdict under `key`, if it is in memory. Never blocks on the disk.
     #[must_use]
     pub fn in_memory(&self, key: &Key) -> Option<Grading> {
-        self.memory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(key)
-            .cloned()
+        self.memory.get(key)
     }
 
     /// The verdict under `key`, wherever it is.
@@ -73,12 +69,9 @@ impl VerdictCache {
     }
 
     fn remember(&self, key: Key, grading: &Grading) {
-        // The detail is nearly all of it; 256 bytes stand for the rest and the map's own.
-        let bytes = 256 + grading.detail.to_string().len();
-        self.memory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .put(key, grading.clone(), bytes);
+        // The detail is nearly all of it.
+        let bytes = grading.detail.to_string().len();
+        self.memory.put(key, grading.clone(), bytes);
     }
 }
 

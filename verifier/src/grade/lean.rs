@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use datasets::LeanTask;
 use kernel::Axioms;
-use sandboxes::lean::{Compiled, Lean, LeanError, Message, Replay, Said, Severity};
+use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Replay, Severity};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
@@ -113,7 +113,7 @@ impl LeanGrader {
             Ok(asked) => asked,
             Err(grading) => return *grading,
         };
-        let (compiled, once) = self.lean.compile_patiently(header, &bodies.proof);
+        let (compiled, once) = self.lean.compile_with_retry(header, &bodies.proof);
         let grading = match compiled {
             Ok(compiled) => self.judged(&asked, header, &bodies, &compiled),
             Err(error) => self.ended(&error, header, &bodies.asked),
@@ -161,12 +161,12 @@ impl LeanGrader {
         compiled: &Compiled,
     ) -> Grading {
         if compiled.files.is_empty() {
-            let (reason, line) = messages::fault(&compiled.said).unwrap_or_else(|| {
+            let (reason, line) = messages::fault(&compiled.messages).unwrap_or_else(|| {
                 let nothing = "Lean compiled nothing of the proof, and said nothing of it";
                 (nothing.to_owned(), None)
             });
             let mut detail =
-                json!({ "reason": excerpt(&reason), "messages": shown(&compiled.said) });
+                json!({ "reason": excerpt(&reason), "messages": shown(&compiled.messages) });
             if let Some(line) = line {
                 detail["line"] = json!(line);
             }
@@ -318,7 +318,7 @@ fn objected(objection: Objection, compiled: &Compiled) -> Grading {
         Objection::Proof(error) => {
             let mut detail =
                 json!({ "reason": excerpt(&error.to_string()), "assurance": "rechecked" });
-            let messages = shown(&compiled.said);
+            let messages = shown(&compiled.messages);
             if !messages.is_empty() {
                 detail["messages"] = json!(messages);
             }
@@ -342,10 +342,10 @@ fn no_answer(error: &LeanError) -> Grading {
 }
 
 /// Errors and warnings, with their lines in the proof.
-fn shown(said: &Said) -> Vec<Json> {
+fn shown(messages: &Messages) -> Vec<Json> {
     let grave =
         |message: &&Message| matches!(message.severity, Severity::Error | Severity::Warning);
-    let messages = said.body.iter().filter(grave);
+    let messages = messages.body.iter().filter(grave);
     messages
         .take(MESSAGES)
         .map(|message| {

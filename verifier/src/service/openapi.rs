@@ -1,6 +1,10 @@
 //! `/openapi.json`: the routes and bodies for people's own clients.
 
 use serde_json::{Value as Json, json};
+use utoipa::OpenApi;
+use verifier_api::{
+    Datasets, Problem, Readiness, ServiceInfo, StoredVerdict, VerifyRequest, VerifyResponse,
+};
 
 /// An OpenAPI 3.1 document.
 pub(super) fn document() -> Json {
@@ -52,81 +56,36 @@ fn schema(name: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "every caller makes it on the spot"
-)]
-fn object(required: &[&str], properties: Json) -> Json {
-    json!({ "type": "object", "required": required, "properties": properties })
-}
-
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "every caller makes it on the spot"
-)]
-fn list(of: Json) -> Json {
-    json!({ "type": "array", "items": of })
-}
+/// The schemas of bodies, each with all that it refers to.
+#[derive(OpenApi)]
+#[openapi(components(schemas(
+    VerifyRequest,
+    VerifyResponse,
+    StoredVerdict,
+    Datasets,
+    ServiceInfo,
+    Readiness,
+    Problem
+)))]
+struct Bodies;
 
 fn schemas() -> Json {
-    let (string, integer, boolean, number) = (
-        json!({ "type": "string" }),
-        json!({ "type": "integer", "minimum": 0 }),
-        json!({ "type": "boolean" }),
-        json!({ "type": "number" }),
-    );
-    let text = json!({ "type": "string", "minLength": 1 });
-    let id = json!({ "type": ["string", "number"], "description": "The client's own name for the item; the same in the answer." });
-    let value = json!({ "description": "A Python value. What JSON lacks is tagged: {\"$tuple\":[…]}, {\"$set\":[…]}, {\"$frozenset\":[…]}, {\"$bytes\":\"base64\"}, {\"$complex\":[re,im]}, {\"$float\":\"nan\"|\"inf\"|\"-inf\"}, {\"$int\":\"digits\"}, {\"$dict\":[[k,v],…]}, {\"$opaque\":\"type\"} (an object that has no encoding; it equals nothing)." });
-    let reward = json!({ "type": ["number", "null"], "description": "1 or 0; null where the verdict is unavailable." });
-    json!({
-        "VerifyRequest": object(&["items"], json!({ "items": list(schema("Item")) })),
-        "Item": object(&["id", "task", "completion"], json!({
-            "id": id,
-            "task": { "oneOf": [ { "type": "string", "examples": ["mbppplus/2"] }, schema("MathTask"), schema("CodeTask"), schema("LeanTask") ] },
-            "task_digest": { "type": "string", "description": "The digest of what decides on a named task, as the client has it (64 hexadecimal digits): where the server's task is another, the item is refused." },
-            "prompt": { "type": "string", "default": "", "description": "The prompt as the model saw it. The verdict's key holds it. Mathematics takes from it what is counted and in which unit; no other grader looks at it." },
-            "completion": string,
-            "all_tests": { "type": "boolean", "default": false, "description": "Whether all tests of a code task are run, so that `passed` of `total` is the share of those that are passed. Otherwise judging ends with the first that is not, and `passed` counts those before it." }
-        })),
-        "MathTask": object(&["kind", "answer"], json!({
-            "kind": { "const": "math" },
-            "answer": { "oneOf": [ text.clone(), { "type": "number" } ], "description": "LaTeX or plain text. A number counts as the text that it is written as." }
-        })),
-        "CodeTask": object(&["kind", "entry_point"], json!({
-            "kind": { "const": "code" },
-            "entry_point": { "type": "string", "description": "The function that the completion must define: a name, and no keyword of Python." },
-            "tests": list(object(&["args"], json!({ "args": list(value.clone()), "expected": value }))),
-            "asserts": list(text),
-            "prefix": { "type": "string", "description": "What a completion goes on with, where it is the rest of a program: HumanEval's prompt." },
-            "canonical": { "type": "string", "description": "A right program. Run in the same sandbox, it tells the values that are expected, and a test may lack `expected`." },
-            "imports": { "type": "array", "items": { "type": "string" }, "description": "Python that runs before `asserts`." },
-            "atol": { "type": "number", "minimum": 0, "default": 0, "description": "Absolute tolerance of results that are floats, or hold some." },
-            "compare": { "enum": ["equal", "set", "not-none", "pyramid-surface", "digit-distance", "root"], "default": "equal", "description": "How a result is compared with the value that is expected." }
-        })),
-        "LeanTask": object(&["kind", "header", "statement"], json!({ "kind": { "const": "lean" }, "header": string, "statement": string })),
-        "VerifyResponse": object(&["results"], json!({ "results": list(schema("Judgement")) })),
-        "Verdict": { "enum": ["correct", "incorrect", "timeout", "memory", "malformed", "unavailable"] },
-        "Judgement": object(&["id", "reward", "verdict", "detail", "retryable", "key", "cached", "deterministic", "elapsed_ms"], json!({
-            "id": id, "reward": reward, "verdict": schema("Verdict"), "detail": { "type": "object" }, "passed": integer, "total": integer,
-            "retryable": boolean, "key": string, "cached": boolean, "deterministic": boolean, "elapsed_ms": number
-        })),
-        "StoredVerdict": object(&["key", "reward", "verdict", "detail", "deterministic"], json!({
-            "key": string, "reward": reward, "verdict": schema("Verdict"), "detail": { "type": "object" }, "passed": integer, "total": integer, "deterministic": boolean
-        })),
-        "Datasets": object(&["datasets"], json!({ "datasets": list(schema("DatasetInfo")) })),
-        "DatasetInfo": object(&["name", "graders", "train", "eval", "digest"], json!({ "name": string, "graders": list(string.clone()), "train": integer, "eval": integer, "digest": string })),
-        "GraderInfo": object(&["name", "version", "state", "required"], json!({
-            "name": string, "version": string, "state": { "enum": ["preparing", "ready", "unavailable"] }, "reason": string, "required": boolean,
-            "backend": string, "interpreter": string, "digest": string, "policy": string
-        })),
-        "RequestLimits": object(&["body_bytes", "items", "queue"], json!({ "body_bytes": integer, "items": integer, "queue": integer })),
-        "ServiceInfo": object(&["service", "version", "api", "graders", "datasets", "limits"], json!({
-            "service": string, "version": string, "api": string, "graders": list(schema("GraderInfo")), "datasets": list(schema("DatasetInfo")), "limits": schema("RequestLimits")
-        })),
-        "Readiness": object(&["ready", "graders"], json!({ "ready": boolean, "graders": list(schema("GraderInfo")) })),
-        "Problem": object(&["type", "title", "status", "detail"], json!({ "type": string, "title": string, "status": integer, "detail": string, "item": integer, "field": string }))
-    })
+    let mut schemas = json!(Bodies::openapi().components.unwrap_or_default().schemas);
+    name_variants(&mut schemas, "InlineTask");
+    schemas
+}
+
+/// Turns the variants of a schema into schemas with their titles as names, so that generated clients have types for them.
+fn name_variants(schemas: &mut Json, of: &str) {
+    let mut named = Vec::new();
+    for variant in schemas[of]["oneOf"].as_array_mut().into_iter().flatten() {
+        if let Some(title) = variant["title"].as_str().map(str::to_owned) {
+            named.push((std::mem::replace(variant, schema(&title)), title));
+        }
+    }
+    for (variant, title) in named {
+        schemas[title] = variant;
+    }
 }
 
 #[cfg(test)]

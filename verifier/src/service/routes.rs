@@ -18,6 +18,7 @@ use super::id::{Answers, Id};
 use super::judge::{Batch, Refusal, judge};
 use super::{ProblemResponse, Service, gzip, openapi, request};
 use crate::cache::Key;
+use crate::metrics;
 
 type Shared = State<Arc<Service>>;
 
@@ -152,14 +153,7 @@ pub(super) async fn readyz(State(service): Shared) -> Response {
 
 pub(super) async fn metrics(State(service): Shared) -> Response {
     let text = service.metrics.render(service.gauges());
-    (
-        [(
-            header::CONTENT_TYPE,
-            "text/plain; version=0.0.4; charset=utf-8",
-        )],
-        text,
-    )
-        .into_response()
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
 pub(super) async fn openapi() -> Json<serde_json::Value> {

@@ -58,8 +58,8 @@ fn a_request_out_of_turn_stops_the_guest() {
     }
 }
 
-/// What becomes of one call's requests, up to the first that breaks the conversation.
-fn said(limits: &Limits, requests: &[&[u8]]) -> Result<Vec<Call>, Broken> {
+/// The results of one call's requests, or the error of the first request that breaks the conversation.
+fn results_of(limits: &Limits, requests: &[&[u8]]) -> Result<Vec<Call>, Broken> {
     let calls = ["[]".to_owned()];
     let mut talk = Candidate::calling(PROGRAM, &calls, None, limits);
     for request in [&b"J"[..], b"L", b"N"].iter().chain(requests) {
@@ -73,43 +73,49 @@ fn a_value_begun_as_text_cannot_continue_in_binary_form() {
     let limits = Limits::default();
     for pieces in [&b"P\xff"[..], b"P[[[nonsense", b"P["] {
         for binary in [&b"MN"[..], b"B[\x01\0\0\0N"] {
-            let mixed = said(&limits, &[pieces, binary]);
+            let mixed = results_of(&limits, &[pieces, binary]);
             assert_eq!(mixed, Err(Broken::Protocol("a value in two forms")));
         }
     }
     let null = Ok(vec![Call::Returned("null".to_owned())]);
-    assert_eq!(said(&limits, &[b"P", b"MN"]), null);
-    // The other way round, what was begun no longer counts; and what was asked for again is a new beginning.
-    assert_eq!(said(&limits, &[b"B[\x01\0\0\0N", b"P", b"Vnull"]), null);
-    assert_eq!(said(&limits, &[b"M?", b"N", b"Vnull"]), null);
+    assert_eq!(results_of(&limits, &[b"P", b"MN"]), null);
+    // Text may follow a binary form, which then no longer counts. A value that is requested again starts from scratch.
+    assert_eq!(
+        results_of(&limits, &[b"B[\x01\0\0\0N", b"P", b"Vnull"]),
+        null
+    );
+    assert_eq!(results_of(&limits, &[b"M?", b"N", b"Vnull"]), null);
 }
 
 #[test]
-fn the_program_pays_for_the_text_that_the_host_makes_even_of_a_refused_value() {
+fn the_program_pays_for_the_text_that_the_host_writes_even_for_a_refused_value() {
     let text = [
         &b"[\x0b\0\0\0\xda\xff"[..],
         &[b'x'; 255],
         &b"r\0\0\0\0".repeat(9)[..],
     ]
     .concat();
-    let (right, wrong) = ([&text[..], b"N"].concat(), [&text[..], b"?"].concat());
+    let (valid, refused) = ([&text[..], b"N"].concat(), [&text[..], b"?"].concat());
     let limits = |fuel| Limits {
         fuel,
         ..Limits::default()
     };
-    // Ten times a text of 255 characters and its quotes, and the commas and brackets about them.
+    // Ten times a text of 255 characters and its quotes, and the commas and brackets around them.
     let price = TEXT_PRICE * (10 * 257 + 11);
-    for form in [&right, &wrong] {
+    for form in [&valid, &refused] {
         let request = [b"M", &form[..]].concat();
-        assert_eq!(said(&limits(price - 1), &[&request]), Err(Broken::Fuel));
-        assert!(said(&limits(2 * price), &[&request]).is_ok());
+        assert_eq!(
+            results_of(&limits(price - 1), &[&request]),
+            Err(Broken::Fuel)
+        );
+        assert!(results_of(&limits(2 * price), &[&request]).is_ok());
         let again = [&request[..], b"N", &request[..], b"N", &request[..]];
-        assert!(said(&limits(2 * price), &again).is_err());
+        assert!(results_of(&limits(2 * price), &again).is_err());
     }
 }
 
 #[test]
-fn a_value_is_json_of_bounded_depth() {
+fn a_value_that_is_not_json_of_bounded_depth_is_refused() {
     assert!(value(b"[1,{\"a\":\"[[[\\\"\"}]").is_ok());
     for bad in ["", "[1", "nul", "1 2", &"[".repeat(200)] {
         assert!(value(bad.as_bytes()).is_err(), "{bad}");
@@ -128,7 +134,7 @@ fn a_value_is_json_of_bounded_depth() {
 }
 
 #[test]
-fn a_long_value_becomes_the_same_digest_however_it_is_cut() {
+fn a_long_value_has_the_same_digest_however_it_is_cut_into_pieces() {
     let long = format!("\"{}\"", "x".repeat(40));
     let digest = |pieces: &[&str]| {
         let mut talk = conversation(&["[]"]);
@@ -158,7 +164,7 @@ fn a_long_value_becomes_the_same_digest_however_it_is_cut() {
 }
 
 #[test]
-fn values_beyond_the_bound_of_all_together_become_digests() {
+fn values_beyond_the_limit_for_the_whole_run_become_digests() {
     let mut talk = conversation(&["[]"; 200]);
     talk.answer(b"J").unwrap();
     talk.answer(b"L").unwrap();
@@ -167,11 +173,11 @@ fn values_beyond_the_bound_of_all_together_become_digests() {
         talk.answer(b"V\"xxxxxx\"").unwrap();
     }
     let results = talk.take_results();
-    let kept = results
+    let whole = results
         .iter()
         .take_while(|call| **call == Call::Returned("\"xxxxxx\"".to_owned()))
         .count();
-    assert_eq!(kept, 20);
+    assert_eq!(whole, 20);
     assert!(
         results[20..]
             .iter()

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 
-/// As [`super::value`], for those who do not ask what it took.
+/// As [`super::value`], without the count of bytes written.
 fn value(marshalled: &[u8]) -> Result<Vec<u8>, Refused> {
     super::value(marshalled, &mut 0)
 }
@@ -72,7 +72,7 @@ fn floats_are_written_as_python_writes_them() {
 }
 
 #[test]
-fn bytes_that_are_no_value_or_a_value_without_a_form_here_are_refused() {
+fn bytes_that_are_not_a_value_and_values_without_a_form_are_refused() {
     for wrong in [
         &b""[..],
         b"\x80",
@@ -83,7 +83,7 @@ fn bytes_that_are_no_value_or_a_value_without_a_form_here_are_refused() {
         b"[\xff\xff\xff\x7fN",
         b"[\xff\xff\xff\xff",
         b"z\x02a",
-        // A reference to nothing, a list in itself, and a reference that references may name.
+        // A reference to nothing, a list that contains itself, and a reference that references may name.
         b"r\0\0\0\0",
         b"\xdb\x01\0\0\0r\0\0\0\0",
         b"\xa9\x02N\xf2\0\0\0\0",
@@ -92,7 +92,7 @@ fn bytes_that_are_no_value_or_a_value_without_a_form_here_are_refused() {
         b"<\0\0\0\0",
         b"u\x03\0\0\0\xed\xa0\x80",
         b"l\x05\0\0\0\0\0\0\0\0\0\0\0\x10\0",
-        // Keys that are no plain text.
+        // Keys that are not plain text.
         b"{i\x01\0\0\0N0",
         b"{z\x04$intN0",
         b"{u\x02\0\0\0\xc3\xa9N0",
@@ -106,7 +106,7 @@ fn nesting_is_bounded_even_through_references() {
     let nested = |levels: usize| [b"[\x01\0\0\0".repeat(levels), b"N".to_vec()].concat();
     assert!(value(&nested(MAX_DEPTH)).is_ok());
     assert_eq!(value(&nested(MAX_DEPTH + 1)), Err(Refused));
-    // A pair of a list of almost as many levels and, once more, that list.
+    // A pair of a list of almost as many levels and a reference to that list.
     let pair = [&b")\x02\xdb\x01\0\0\0"[..], &nested(MAX_DEPTH - 2)].concat();
     assert!(value(&[&pair[..], b"r\0\0\0\0"].concat()).is_ok());
     assert_eq!(
@@ -117,7 +117,7 @@ fn nesting_is_bounded_even_through_references() {
 
 #[test]
 fn few_bytes_never_become_a_long_text() {
-    // Each pair holds the next one, and then that again.
+    // Each pair holds the next pair twice, the second time as a reference.
     let levels = 30;
     let mut bytes = [b"\xa9\x02".repeat(levels), b"\xa9\0".to_vec()].concat();
     for index in (1..=u32::try_from(levels).unwrap()).rev() {
@@ -128,8 +128,8 @@ fn few_bytes_never_become_a_long_text() {
 }
 
 #[test]
-fn the_text_made_of_a_refused_value_is_counted_and_bounded() {
-    // A long text, and then as often the same as there are references.
+fn the_text_written_for_a_refused_value_is_counted_and_bounded() {
+    // A long text, and then `references` references to it.
     let shared = |length: usize, references: usize, last: u8| {
         let count = u32::try_from(length).unwrap().to_le_bytes();
         let items = u32::try_from(references + 2).unwrap().to_le_bytes();
@@ -137,15 +137,15 @@ fn the_text_made_of_a_refused_value_is_counted_and_bounded() {
         let again = b"r\0\0\0\0".repeat(references);
         [&b"["[..], &items, &text[..], &again[..], &[last]].concat()
     };
-    let mut made = 0;
-    let right = super::value(&shared(1 << 10, 60, b'N'), &mut made).unwrap();
-    assert_eq!(made, right.len() as u64);
-    let (mut wrong, all_but_null) = (0, made - 5);
+    let mut written = 0;
+    let text = super::value(&shared(1 << 10, 60, b'N'), &mut written).unwrap();
+    assert_eq!(written, text.len() as u64);
+    let (mut refused, all_but_null) = (0, written - 5);
     assert_eq!(
-        super::value(&shared(1 << 10, 60, b'?'), &mut wrong),
+        super::value(&shared(1 << 10, 60, b'?'), &mut refused),
         Err(Refused)
     );
-    assert_eq!(wrong, all_but_null);
+    assert_eq!(refused, all_but_null);
     let mut long = 0;
     assert_eq!(
         super::value(&shared(4 << 20, 60, b'N'), &mut long),
@@ -158,7 +158,7 @@ fn the_text_made_of_a_refused_value_is_counted_and_bounded() {
 }
 
 #[test]
-fn the_elements_of_a_list_are_read_by_themselves() {
+fn the_elements_of_a_list_are_read_without_its_brackets() {
     assert_eq!(elements(b"[\x02\0\0\0NT").unwrap(), b"null,true");
     assert_eq!(
         elements(b"\xdb\x02\0\0\0\xe9\x01\0\0\0r\x01\0\0\0").unwrap(),
@@ -168,13 +168,13 @@ fn the_elements_of_a_list_are_read_by_themselves() {
     assert_eq!(elements(b")\0"), Err(Refused));
 }
 
-/// A Python value that has a form here.
+/// A Python value that has a binary form that is not refused.
 #[derive(Debug, Clone, PartialEq)]
 enum Python {
     None,
     Bool(bool),
     Int(i64),
-    /// This many halves: a number that every JSON parser reads exactly.
+    /// A float that is this many halves, which every JSON parser reads exactly.
     Halves(i32),
     Text(String),
     Tuple(Vec<Python>),
@@ -183,7 +183,7 @@ enum Python {
 }
 
 impl Python {
-    /// What the tagged encoding says of it.
+    /// Its tagged encoding.
     fn json(&self) -> Json {
         let all = |items: &[Python]| items.iter().map(Python::json).collect::<Json>();
         match self {
@@ -206,9 +206,9 @@ impl Python {
 #[derive(Default)]
 struct Writer {
     bytes: Vec<u8>,
-    /// Whether each object may be named by references, and is where it comes again.
+    /// Whether references may name each object. An object that comes again is then written as a reference.
     sharing: bool,
-    /// The objects that references may name; `None` while one is still being written.
+    /// The objects that references may name; `None` while the object is still being written.
     shared: Vec<Option<Python>>,
 }
 
@@ -303,7 +303,7 @@ fn values() -> impl Strategy<Value = Python> {
     })
 }
 
-/// Bytes that come near to a value: letters of types, with and without the flag, small counts, and references.
+/// Bytes that resemble a value: letters of types, with and without the flag, small counts, and references.
 fn almost_values() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop::sample::select(&b"NTFilgyzZaAut)([{r0s<?"[..]);
     let typed = (kind, any::<bool>())
@@ -317,22 +317,22 @@ fn almost_values() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// Checks what holds for any bytes: text is JSON, and neither it nor what was made on the way to a refusal is long.
+/// Checks what holds for any bytes: the text is JSON, and both it and the text written before a refusal are bounded.
 fn check_bounds(bytes: &[u8]) {
     let limit = bytes.len() * MAX_EXPANSION + MIN_TEXT_LIMIT;
     for (read, brackets) in [
         (super::value as fn(&[u8], &mut u64) -> _, ["", ""]),
         (super::elements, ["[", "]"]),
     ] {
-        let mut made = 0;
-        if let Ok(text) = read(bytes, &mut made) {
-            assert_eq!(made, text.len() as u64);
+        let mut written = 0;
+        if let Ok(text) = read(bytes, &mut written) {
+            assert_eq!(written, text.len() as u64);
             assert!(text.len() <= limit);
             let text = String::from_utf8(text).unwrap();
             let json = format!("{}{text}{}", brackets[0], brackets[1]);
             serde_json::from_str::<serde::de::IgnoredAny>(&json).unwrap();
         }
-        assert!(made <= (limit + 16 * bytes.len()) as u64, "{made}");
+        assert!(written <= (limit + 16 * bytes.len()) as u64, "{written}");
     }
 }
 
@@ -346,7 +346,7 @@ proptest! {
     }
 
     #[test]
-    fn the_text_of_a_float_names_that_float(float: f64) {
+    fn the_text_of_a_float_parses_to_the_same_float(float: f64) {
         let bytes = [b"g", &f64::to_le_bytes(float)[..]].concat();
         let text = json(&bytes).unwrap();
         if float.is_finite() {
@@ -363,7 +363,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_come_near_to_a_value_become_bounded_json_or_are_refused(bytes in almost_values()) {
+    fn bytes_that_resemble_a_value_become_bounded_json_or_are_refused(bytes in almost_values()) {
         check_bounds(&bytes);
     }
 

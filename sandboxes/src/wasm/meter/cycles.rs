@@ -1,26 +1,26 @@
-//! Which functions are charged on entry: enough that no recursion goes without.
+//! Chooses the functions that are charged on entry, so that all recursion is charged.
 
 use std::collections::BTreeSet;
 
 use super::ModuleSummary;
 
-/// Every cycle of calls enters one of these.
+/// The functions that are charged on entry: every cycle of calls enters one of them.
 ///
-/// A cycle with an indirect call in it enters a function that is called indirectly and from which an indirect call can be reached: all of those
-/// are charged. What cycles are left are of calls by name alone, and of each of them a depth-first search finds an entry.
+/// A cycle that contains an indirect call enters a function that is called indirectly and from which an indirect call can be reached. All such functions are
+/// charged. The other cycles consist of calls by name only, and a depth-first search finds a function in each.
 pub(super) fn entries(summary: &ModuleSummary) -> BTreeSet<u32> {
     let reaching = reaching(summary);
     let mut charged: BTreeSet<u32> = summary
-        .taken
+        .called_indirectly
         .iter()
         .copied()
         .filter(|function| reaching.contains(function))
         .collect();
-    charged.extend(called_again(summary, &charged));
+    charged.extend(recursive(summary, &charged));
     charged
 }
 
-/// The functions from which an indirect call can be reached: by themselves or through what they call by name. An imported one may call back.
+/// The functions from which an indirect call can be reached, directly or through functions that they call by name. An imported function may call back.
 fn reaching(summary: &ModuleSummary) -> BTreeSet<u32> {
     let mut callers = vec![Vec::new(); summary.imported as usize + summary.calls.len()];
     for (caller, calls) in (summary.imported..).zip(&summary.calls) {
@@ -30,7 +30,7 @@ fn reaching(summary: &ModuleSummary) -> BTreeSet<u32> {
     }
     let mut reaching = BTreeSet::new();
     let mut open: Vec<u32> = (0..summary.imported)
-        .chain(summary.indirect.iter().copied())
+        .chain(summary.calling_indirectly.iter().copied())
         .collect();
     while let Some(function) = open.pop() {
         if reaching.insert(function) {
@@ -40,8 +40,8 @@ fn reaching(summary: &ModuleSummary) -> BTreeSet<u32> {
     reaching
 }
 
-/// The functions that a depth-first search over calls by name, those of `charged` ones left out, meets again while it is still in them.
-fn called_again(summary: &ModuleSummary, charged: &BTreeSet<u32>) -> BTreeSet<u32> {
+/// The functions that a depth-first search over calls by name reaches again while they are on its path. It leaves the `charged` functions out.
+fn recursive(summary: &ModuleSummary, charged: &BTreeSet<u32>) -> BTreeSet<u32> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {
         Unseen,
@@ -49,7 +49,7 @@ fn called_again(summary: &ModuleSummary, charged: &BTreeSet<u32>) -> BTreeSet<u3
         Done,
     }
     let mut states = vec![State::Unseen; summary.calls.len()];
-    let mut again = BTreeSet::new();
+    let mut recursive = BTreeSet::new();
     let mut path = Vec::new();
     for root in 0..summary.calls.len() {
         if states[root] != State::Unseen {
@@ -73,11 +73,11 @@ fn called_again(summary: &ModuleSummary, charged: &BTreeSet<u32>) -> BTreeSet<u3
                     path.push((index, summary.calls[index].iter()));
                 }
                 State::Open => {
-                    again.insert(callee);
+                    recursive.insert(callee);
                 }
                 State::Done => {}
             }
         }
     }
-    again
+    recursive
 }

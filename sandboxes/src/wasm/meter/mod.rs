@@ -1,20 +1,19 @@
-//! Metering: a module is rewritten so that it counts its own work down and stops when none is left.
+//! Metering: a module is rewritten so that it counts its own work down and stops when no fuel is left.
 //!
-//! Every cycle in the module's control flow gets a charge, and nothing else does: each loop's head, and the entries of as many functions
-//! as it takes to cut all recursion (`cycles`). Straight code between two charges is as long as the program was written, so that work is bounded
-//! by what was charged. The price of a loop's round is the number of its operators, that of an entry the number of the function's, without those in inner
-//! loops, at most [`MAX_PRICE`]; bulk operations on memory cost a unit a byte besides.
+//! Every cycle in the module's control flow gets a charge, and nothing else does: each loop's head, and the entries of as many functions as it takes to cut all
+//! recursion (`cycles`). Straight-line code between two charges is no longer than the module itself, so that the charges bound the work. The price of a loop's
+//! iteration is the number of its operators, and that of an entry is the number of the function's operators, both without those in inner loops, at most
+//! [`MAX_PRICE`]. Bulk operations on memory also cost a unit for each byte.
 //!
-//! What the rewritten module needs of its host:
+//! What the rewritten module needs from its host:
 //!
-//! - the global [`FUEL`], units that are left;
-//! - the global [`MARK`], never negative. Where less than that is left, a function that is charged on entry and a loop of the highest price call
-//!   [`REFUEL`], in which the host looks around and lowers the mark, or stops the guest. Programs pass there all the time, since an interpreter's
-//!   main loop has that price.
+//! - the global [`FUEL`], the units that are left;
+//! - the global [`MARK`], which is never negative. If less than that is left, a function that is charged on entry and a loop of the highest price call [`REFUEL`],
+//!   in which the host checks the clock and lowers the mark, or stops the guest. Programs reach such a place all the time, since an interpreter's main loop has
+//!   that price.
 //!
-//! Cheaper loops and bulk operations do not call, since calls take registers: they trap (`unreachable`) where they make [`FUEL`] negative. A guest stops at the
-//! same place in every run, whatever the marks were. Over the compiler's own metering, which counts every instruction and calls out, this one saves three
-//! quarters of the cost.
+//! Cheaper loops and bulk operations do not call the host, since calls take registers. They trap (`unreachable`) if they make [`FUEL`] negative. A guest stops at
+//! the same place in every run, whatever the marks were. The compiler's own metering counts every instruction and calls the host; this one costs a quarter of it.
 
 mod cycles;
 mod rewrite;
@@ -23,19 +22,19 @@ use std::collections::BTreeSet;
 
 use wasmparser::{ElementItems, ExternalKind, Operator, Parser, Payload, TypeRef};
 
-/// The exported global (i64) of the units that are left.
+/// The exported global (i64) with the units that are left.
 pub(super) const FUEL: &str = "fuel";
-/// The exported global (i64) below which the host is asked.
+/// The exported global (i64) with the fuel below which the module calls the host.
 pub(super) const MARK: &str = "mark";
-/// The imported function, without parameters and results, that asks the host.
+/// The imported function, without parameters and results, that calls the host.
 pub(super) const REFUEL: (&str, &str) = ("host", "refuel");
-/// The most that a round of a loop or an entry costs: where more operators stand there, they are mostly alternatives.
+/// The most that an iteration of a loop or an entry costs. If there are more operators, they are mostly alternatives.
 const MAX_PRICE: u64 = 100;
 
-/// Rewrites a module that has imports, globals and exports, to which it adds, and no start function, which nobody could give fuel.
+/// Rewrites a module. It must have imports, globals and exports, to which this adds, and no start function, since that could not get fuel.
 pub(super) fn metered(module: &[u8]) -> wasmtime::Result<Vec<u8>> {
     let summary = ModuleSummary::of(module)?;
-    if summary.extended != 3 || summary.starts {
+    if summary.extended_sections != 3 || summary.has_start {
         return Err(wasmtime::Error::msg(
             "only a module with imports, globals and exports, and without a start function, can be metered",
         ));
@@ -44,26 +43,26 @@ pub(super) fn metered(module: &[u8]) -> wasmtime::Result<Vec<u8>> {
     rewrite::module(&summary, &charged, module)
 }
 
-/// What the rewriting has to know of the module. Functions are numbered as in the module: imports first.
+/// What the rewriting needs to know about the module. Functions are numbered as in the module: imports first.
 #[derive(Default)]
 struct ModuleSummary {
-    /// How many there are of the three sections that are added to.
-    extended: u32,
+    /// Number of import, global and export sections, to which the rewriting adds.
+    extended_sections: u32,
     /// Whether it has a start function.
-    starts: bool,
-    /// How many parameters a function of each type has.
+    has_start: bool,
+    /// Number of parameters of each function type; 0 for other types.
     parameters: Vec<u32>,
-    /// How many functions are imported.
+    /// Number of imported functions.
     imported: u32,
-    /// How many globals there are.
+    /// Number of globals.
     globals: u32,
     /// The type of each function that is not imported.
     types: Vec<u32>,
-    /// Functions that can be called by other ways than by their name: through tables, and by the host.
-    taken: BTreeSet<u32>,
-    /// Functions that call others by such a way.
-    indirect: BTreeSet<u32>,
-    /// The functions that each function that is not imported calls by name.
+    /// Functions that can be called other than by name: through tables, through references, and by the host.
+    called_indirectly: BTreeSet<u32>,
+    /// Functions with an indirect call.
+    calling_indirectly: BTreeSet<u32>,
+    /// For each function that is not imported, the functions that it calls by name.
     calls: Vec<BTreeSet<u32>>,
 }
 
@@ -92,7 +91,7 @@ impl ModuleSummary {
                 }
             }
             Payload::ImportSection(section) => {
-                self.extended += 1;
+                self.extended_sections += 1;
                 for import in section.into_imports() {
                     match import?.ty {
                         TypeRef::Func(_) | TypeRef::FuncExact(_) => self.imported += 1,
@@ -105,32 +104,32 @@ impl ModuleSummary {
                 self.types = section.into_iter().collect::<Result<_, _>>()?;
             }
             Payload::GlobalSection(section) => {
-                self.extended += 1;
+                self.extended_sections += 1;
                 self.globals += section.count();
             }
             Payload::ExportSection(section) => {
-                self.extended += 1;
+                self.extended_sections += 1;
                 for export in section {
                     let export = export?;
                     if export.kind == ExternalKind::Func {
-                        self.taken.insert(export.index);
+                        self.called_indirectly.insert(export.index);
                     }
                 }
             }
-            Payload::StartSection { .. } => self.starts = true,
+            Payload::StartSection { .. } => self.has_start = true,
             Payload::ElementSection(section) => {
                 for element in section {
                     match element?.items {
                         ElementItems::Functions(functions) => {
                             for function in functions {
-                                self.taken.insert(function?);
+                                self.called_indirectly.insert(function?);
                             }
                         }
                         ElementItems::Expressions(_, expressions) => {
                             for expression in expressions {
                                 for operator in expression?.get_operators_reader() {
                                     if let Operator::RefFunc { function_index } = operator? {
-                                        self.taken.insert(function_index);
+                                        self.called_indirectly.insert(function_index);
                                     }
                                 }
                             }
@@ -151,10 +150,10 @@ impl ModuleSummary {
                         | Operator::ReturnCallIndirect { .. }
                         | Operator::CallRef { .. }
                         | Operator::ReturnCallRef { .. } => {
-                            self.indirect.insert(caller);
+                            self.calling_indirectly.insert(caller);
                         }
                         Operator::RefFunc { function_index } => {
-                            self.taken.insert(function_index);
+                            self.called_indirectly.insert(function_index);
                         }
                         _ => {}
                     }

@@ -1,4 +1,4 @@
-//! Writing the charges into the module.
+//! Writes the charges into the module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -13,9 +13,9 @@ use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
 use super::{FUEL, MARK, MAX_PRICE, ModuleSummary, REFUEL};
 
-type Coded<T> = Result<T, Error<Infallible>>;
+type ReencodeResult<T> = Result<T, Error<Infallible>>;
 
-/// The module again, with its charges.
+/// Returns the module with its charges.
 pub(super) fn module(
     summary: &ModuleSummary,
     charged: &BTreeSet<u32>,
@@ -49,7 +49,7 @@ pub(super) fn module(
     Ok(metered.finish())
 }
 
-/// How the numbers of functions change: the import of [`REFUEL`] follows the others.
+/// Renumbers functions: the import of [`REFUEL`] comes after the other imports.
 #[derive(Clone, Copy)]
 struct Indices {
     imported: u32,
@@ -58,16 +58,16 @@ struct Indices {
 impl Reencode for Indices {
     type Error = Infallible;
 
-    fn function_index(&mut self, function: u32) -> Coded<u32> {
+    fn function_index(&mut self, function: u32) -> ReencodeResult<u32> {
         Ok(function + u32::from(function >= self.imported))
     }
 }
 
-/// One function's body.
+/// Writes one function's body.
 struct Writer {
     indices: Indices,
     function: Function,
-    /// A local of its own: the length of a bulk operation.
+    /// Index of the additional local for the length of a bulk operation.
     length: u32,
     fuel: u32,
     mark: u32,
@@ -115,41 +115,41 @@ impl Writer {
             }
             self.function
                 .instruction(&self.indices.instruction(operator)?);
-            if let Some(&price) = prices.rounds.get(&at) {
-                self.charge_round(price);
+            if let Some(&price) = prices.iterations.get(&at) {
+                self.charge_iteration(price);
             }
         }
         Ok(())
     }
 
     fn charge_entry(&mut self, price: u64) {
-        self.take(&[Instruction::I64Const(price as i64)]);
-        self.ask_below_the_mark();
+        self.subtract(&[Instruction::I64Const(price as i64)]);
+        self.call_refuel_below_mark();
     }
 
-    fn charge_round(&mut self, price: u64) {
-        self.take(&[Instruction::I64Const(price as i64)]);
+    fn charge_iteration(&mut self, price: u64) {
+        self.subtract(&[Instruction::I64Const(price as i64)]);
         if price < MAX_PRICE {
-            self.trap_where_none_is_left();
+            self.trap_if_negative();
         } else {
-            self.ask_below_the_mark();
+            self.call_refuel_below_mark();
         }
     }
 
     fn charge_bulk(&mut self) {
         self.function
             .instruction(&Instruction::LocalSet(self.length));
-        self.take(&[
+        self.subtract(&[
             Instruction::LocalGet(self.length),
             Instruction::I64ExtendI32U,
         ]);
-        self.trap_where_none_is_left();
+        self.trap_if_negative();
         self.function
             .instruction(&Instruction::LocalGet(self.length));
     }
 
-    /// Takes the units that `price` puts on the stack.
-    fn take(&mut self, price: &[Instruction<'_>]) {
+    /// Subtracts the units that `price` puts on the stack.
+    fn subtract(&mut self, price: &[Instruction<'_>]) {
         self.function
             .instruction(&Instruction::GlobalGet(self.fuel));
         for instruction in price {
@@ -160,22 +160,22 @@ impl Writer {
             .instruction(&Instruction::GlobalSet(self.fuel));
     }
 
-    fn ask_below_the_mark(&mut self) {
+    fn call_refuel_below_mark(&mut self) {
         self.function
             .instruction(&Instruction::GlobalGet(self.fuel))
             .instruction(&Instruction::GlobalGet(self.mark));
-        self.where_less(&Instruction::Call(self.refuel));
+        self.if_less(&Instruction::Call(self.refuel));
     }
 
-    fn trap_where_none_is_left(&mut self) {
+    fn trap_if_negative(&mut self) {
         self.function
             .instruction(&Instruction::GlobalGet(self.fuel))
             .instruction(&Instruction::I64Const(0));
-        self.where_less(&Instruction::Unreachable);
+        self.if_less(&Instruction::Unreachable);
     }
 
-    /// `instruction`, where of the two numbers on the stack the first is less; a hint for the compiler says that this is rare.
-    fn where_less(&mut self, instruction: &Instruction<'_>) {
+    /// Runs `instruction` if the first of the two numbers on the stack is less than the second. A hint for the compiler says that this is rare.
+    fn if_less(&mut self, instruction: &Instruction<'_>) {
         self.function.instruction(&Instruction::I64LtS);
         self.hints.push(BranchHint {
             branch_func_offset: self.function.byte_len() as u32,
@@ -188,17 +188,17 @@ impl Writer {
     }
 }
 
-/// What a function costs.
+/// The prices of a function.
 struct Prices {
     entry: u64,
-    /// Of a round of each loop, by the number of the operator that begins it.
-    rounds: BTreeMap<usize, u64>,
+    /// The price of an iteration of each loop, by the number of the operator that begins the loop.
+    iterations: BTreeMap<usize, u64>,
 }
 
 impl Prices {
     fn of(body: &FunctionBody<'_>) -> wasmtime::Result<Prices> {
-        let mut rounds = BTreeMap::new();
-        // The blocks that are open, loops with the operator that begins them; and the operators counted in each open loop, outermost the function.
+        let mut iterations = BTreeMap::new();
+        // `blocks` has the open blocks, and for loops the operator that begins them. `counts` has the number of operators in the function and in each open loop.
         let mut blocks = Vec::new();
         let mut counts = vec![0_u64];
         for (at, operator) in body.get_operators_reader()?.into_iter().enumerate() {
@@ -218,7 +218,7 @@ impl Prices {
                 // A `try` that ends with `delegate` has no `end`.
                 Operator::End | Operator::Delegate { .. } => {
                     if let Some(Some(begin)) = blocks.pop() {
-                        rounds.insert(begin, counts.pop().unwrap_or(0).min(MAX_PRICE));
+                        iterations.insert(begin, counts.pop().unwrap_or(0).min(MAX_PRICE));
                     }
                 }
                 _ => {}
@@ -226,7 +226,7 @@ impl Prices {
         }
         Ok(Prices {
             entry: counts[0].min(MAX_PRICE),
-            rounds,
+            iterations,
         })
     }
 }
@@ -240,7 +240,7 @@ fn has_bulk(body: &FunctionBody<'_>) -> wasmtime::Result<bool> {
     Ok(false)
 }
 
-/// Whether an operator works through as many bytes as the number on top of the stack says.
+/// Whether an operator works on as many bytes as the number on top of the stack.
 fn is_bulk(operator: &Operator<'_>) -> bool {
     matches!(
         operator,
@@ -248,7 +248,7 @@ fn is_bulk(operator: &Operator<'_>) -> bool {
     )
 }
 
-/// All that is not code.
+/// Rewrites everything except code.
 struct Rewriter<'a> {
     summary: &'a ModuleSummary,
     indices: Indices,
@@ -259,7 +259,7 @@ struct Rewriter<'a> {
 impl Reencode for Rewriter<'_> {
     type Error = Infallible;
 
-    fn function_index(&mut self, function: u32) -> Coded<u32> {
+    fn function_index(&mut self, function: u32) -> ReencodeResult<u32> {
         self.indices.function_index(function)
     }
 
@@ -267,7 +267,7 @@ impl Reencode for Rewriter<'_> {
         &mut self,
         types: &mut TypeSection,
         section: wasmparser::TypeSectionReader<'_>,
-    ) -> Coded<()> {
+    ) -> ReencodeResult<()> {
         utils::parse_type_section(self, types, section)?;
         types.ty().function([], []);
         Ok(())
@@ -277,7 +277,7 @@ impl Reencode for Rewriter<'_> {
         &mut self,
         imports: &mut ImportSection,
         section: wasmparser::ImportSectionReader<'_>,
-    ) -> Coded<()> {
+    ) -> ReencodeResult<()> {
         utils::parse_import_section(self, imports, section)?;
         let ty = self.summary.parameters.len() as u32;
         imports.import(REFUEL.0, REFUEL.1, EntityType::Function(ty));
@@ -288,7 +288,7 @@ impl Reencode for Rewriter<'_> {
         &mut self,
         globals: &mut GlobalSection,
         section: wasmparser::GlobalSectionReader<'_>,
-    ) -> Coded<()> {
+    ) -> ReencodeResult<()> {
         utils::parse_global_section(self, globals, section)?;
         let counter = GlobalType {
             val_type: ValType::I64,
@@ -304,7 +304,7 @@ impl Reencode for Rewriter<'_> {
         &mut self,
         exports: &mut ExportSection,
         section: wasmparser::ExportSectionReader<'_>,
-    ) -> Coded<()> {
+    ) -> ReencodeResult<()> {
         utils::parse_export_section(self, exports, section)?;
         exports.export(FUEL, ExportKind::Global, self.summary.globals);
         exports.export(MARK, ExportKind::Global, self.summary.globals + 1);
@@ -316,7 +316,7 @@ impl Reencode for Rewriter<'_> {
         module: &mut Module,
         _after: Option<SectionId>,
         before: Option<SectionId>,
-    ) -> Coded<()> {
+    ) -> ReencodeResult<()> {
         if before == Some(SectionId::Code) {
             module.section(&self.hints);
         }
@@ -327,7 +327,7 @@ impl Reencode for Rewriter<'_> {
         &mut self,
         code: &mut CodeSection,
         _body: FunctionBody<'_>,
-    ) -> Coded<()> {
+    ) -> ReencodeResult<()> {
         let body = self
             .bodies
             .next()

@@ -2,7 +2,7 @@ use wasmtime::{Config, Engine, Instance, Linker, Module, Store, Val};
 
 use super::*;
 
-/// A metered instance of a module in text form, which imports nothing but `host.add` and has this much fuel.
+/// A metered instance of a module in text form. It imports only `host.add`, and has a given amount of fuel.
 struct Metered {
     store: Store<()>,
     instance: Instance,
@@ -48,7 +48,7 @@ impl Metered {
             .call(&mut self.store, argument)
     }
 
-    /// Calls with as much fuel as can be; gives the result and what it used.
+    /// Calls a function with the most possible fuel, and returns its result and the fuel that it used.
     fn measured(text: &str, name: &str, argument: i32) -> (i32, i64) {
         let mut metered = Metered::new(text, i64::MAX);
         let result = metered.call(name, argument).unwrap();
@@ -56,7 +56,7 @@ impl Metered {
     }
 }
 
-/// What every module has, so that there is something whose numbers change.
+/// Part of every module, so that the rewriting has function indices to change.
 const COMMON: &str = r#"
   (import "host" "add" (func $add (param i32 i32) (result i32)))
   (global $common (mut i32) (i32.const 9))
@@ -70,7 +70,7 @@ const SUM: &str = r#"  (func (export "f") (param $n i32) (result i32) (local $su
     (local.get $sum))"#;
 
 #[test]
-fn a_round_costs_its_operators() {
+fn an_iteration_costs_one_unit_per_operator() {
     // Ten operators and the loop's end.
     assert_eq!(Metered::measured(SUM, "f", 1), (1, 11));
     assert_eq!(Metered::measured(SUM, "f", 1000), (500_500, 11_000));
@@ -91,7 +91,7 @@ fn a_loop_traps_once_its_fuel_is_used_up_and_not_before() {
 }
 
 #[test]
-fn inner_loops_are_charged_by_themselves() {
+fn inner_loops_are_charged_separately() {
     let text = r#"      (func (export "f") (param $n i32) (result i32) (local $m i32) (local $rounds i32)
         (loop $outer
           (local.set $m (i32.const 3))
@@ -100,12 +100,12 @@ fn inner_loops_are_charged_by_themselves() {
             (br_if $inner (local.tee $m (i32.sub (local.get $m) (i32.const 1)))))
           (br_if $outer (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
         (local.get $rounds))"#;
-    // Outside: two to set, `loop`, five to decide, `end`. Inside: four to count, five to decide, `end`.
+    // Outer loop: two operators that set, `loop`, five that decide, `end`. Inner loop: four that count, five that decide, `end`.
     assert_eq!(Metered::measured(text, "f", 7), (21, 7 * 9 + 21 * 10));
 }
 
 #[test]
-fn a_long_body_has_a_highest_price() {
+fn the_price_of_a_long_body_is_capped() {
     let work = "(local.set $n (i32.mul (local.get $n) (i32.const 3)))".repeat(100);
     let text = format!(
         r#"(func (export "f") (param $n i32) (result i32) (local $i i32)
@@ -134,7 +134,7 @@ fn recursion_is_charged_and_other_calls_are_not() {
       (func (export "leaf") (param i32) (result i32) (call $leaf (local.get 0)))"#;
     let (result, used) = Metered::measured(text, "f", 1000);
     assert_eq!(result, 1);
-    // One of the two: nine operators, entered by every second call and the first.
+    // One of the two functions is charged: it has nine operators, and is entered by the first call and by every second one.
     assert_eq!(used, 9 * 501);
     assert_eq!(Metered::measured(text, "leaf", 5), (4, 0));
 }
@@ -159,7 +159,7 @@ fn indirect_recursion_is_charged_at_every_entry() {
 }
 
 #[test]
-fn an_entry_asks_the_host_below_the_mark() {
+fn an_entry_calls_the_host_below_the_mark() {
     let (_, used) = Metered::measured(INDIRECT, "f", 100);
     let mut above = Metered::new(INDIRECT, used + 500);
     above.set(MARK, 500);
@@ -171,7 +171,7 @@ fn an_entry_asks_the_host_below_the_mark() {
 }
 
 #[test]
-fn a_bulk_operation_costs_its_bytes() {
+fn a_bulk_operation_costs_one_unit_per_byte() {
     let text = r#"      (memory 16)
       (func (export "f") (param $n i32) (result i32)
         (memory.fill (i32.const 0) (i32.const 7) (local.get $n))

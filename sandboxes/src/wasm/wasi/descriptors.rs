@@ -145,7 +145,7 @@ fn streams(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Bytes that `count` buffers hold together; 0 where the array is not in memory, which the call itself then reports.
+/// Total bytes of `count` buffers. Entries from the first that is outside the memory are not counted; the call itself then reports them.
 fn total(caller: &mut Caller<'_, StoreData>, buffers: i32, count: i32) -> wasmtime::Result<u64> {
     let view = View::of(caller)?;
     Ok((0..count.min(BUFFERS))
@@ -210,7 +210,7 @@ fn paths(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
          at: i32| {
             with(caller, |view| {
                 let name = view.slice(path, length)?.to_vec();
-                // Creating, truncating and writing (the right `fd_write`) are refused where the file exists, as on a read-only mount.
+                // Creating and truncating are refused, and so is writing (the right `fd_write`) to the existing file, as on a read-only mount.
                 let node = view.data.files.lookup(fd, &name);
                 if open & 0b1001 != 0 || (rights & (1 << 6) != 0 && node == Ok(Node::Library)) {
                     return Err(errno::ROFS);

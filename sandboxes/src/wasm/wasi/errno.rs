@@ -1,4 +1,4 @@
-//! Error numbers of WASI preview 1, as far as this host gives them.
+//! The error numbers of WASI preview 1 that this host returns.
 
 /// An error number; 0 is success.
 pub(super) type Errno = u16;
@@ -14,7 +14,7 @@ pub(super) const NOTSUP: Errno = 58;
 pub(super) const ROFS: Errno = 69;
 pub(super) const SPIPE: Errno = 70;
 
-/// What a host function hands to the guest.
+/// The number that a host function returns to the guest.
 pub(super) fn code(result: Result<(), Errno>) -> i32 {
     result.err().map_or(0, i32::from)
 }

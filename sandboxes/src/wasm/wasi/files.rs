@@ -10,7 +10,7 @@ pub(super) const FOLDER: i32 = 3;
 pub(super) const MOUNT: &[u8] = b"/usr/local/lib";
 /// The file in it.
 const LIBRARY: &[u8] = b"python315.zip";
-/// Open descriptors a guest may hold.
+/// Descriptors that a guest may have open.
 const OPEN: usize = 64;
 
 /// What a descriptor or a path names.
@@ -24,10 +24,10 @@ pub(super) enum Node {
     Library,
 }
 
-/// Open files of one guest.
+/// The open files of one guest.
 pub(in crate::wasm) struct Files {
     library: Arc<[u8]>,
-    /// Position of each open handle on the zip; the descriptor is the index plus 4.
+    /// Position of each open handle of the zip; the descriptor is the index plus 4.
     open: Vec<Option<u64>>,
 }
 
@@ -43,7 +43,7 @@ impl Files {
         self.library.len() as u64
     }
 
-    /// What `fd` is open on.
+    /// What `fd` refers to.
     pub(super) fn node(&self, fd: i32) -> Result<Node, Errno> {
         match fd {
             0..=2 => Ok(Node::Stream),
@@ -89,7 +89,7 @@ impl Files {
 
     pub(super) fn close(&mut self, fd: i32) -> Result<(), Errno> {
         match fd {
-            // Python closes none of them; a program may, and must not find the descriptor reused for something else.
+            // Python closes none of these. A program may, and the descriptor must not then be reused for something else.
             0..=FOLDER => Ok(()),
             fd => {
                 self.position(fd)?;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_reads_where_it_was_set_and_is_gone_when_closed() {
+    fn a_descriptor_reads_at_its_position_and_is_invalid_after_close() {
         let mut files = files();
         let fd = files.open(FOLDER, LIBRARY).unwrap();
         assert_eq!(files.seek(fd, -3, 2), Ok(7));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn no_path_leads_anywhere_else() {
+    fn no_path_leads_out_of_the_folder() {
         let mut files = files();
         for path in [
             &b"../../etc/passwd"[..],

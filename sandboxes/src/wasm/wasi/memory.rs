@@ -1,4 +1,4 @@
-//! Reading and writing a guest's linear memory by its own addresses, none of which is trusted.
+//! Reads and writes a guest's linear memory at addresses that the guest gives. None of them is trusted.
 
 use wasmtime::Caller;
 
@@ -14,7 +14,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     /// # Errors
-    /// A trap, where the module has not exported a memory.
+    /// A trap, if the module has not exported a memory.
     pub(super) fn of(caller: &'a mut Caller<'_, StoreData>) -> wasmtime::Result<View<'a>> {
         let memory = caller
             .data()
@@ -31,7 +31,7 @@ impl<'a> View<'a> {
             .ok_or(errno::FAULT)
     }
 
-    /// The memory and the store's data, apart.
+    /// The given bytes of the memory, and the store's data, as two separate borrows.
     pub(super) fn target(
         &mut self,
         at: i32,

@@ -1,5 +1,5 @@
-//! The part of WASI preview 1 that the interpreter imports. Its clock, randomness and files are the same in every run.
-//! Nothing here touches the machine: no file, clock, entropy or network of the host.
+//! The part of WASI preview 1 that the interpreter imports. Its clock, randomness and files are the same in every run. It uses no file, clock, entropy or network
+//! of the host.
 
 mod descriptors;
 mod errno;
@@ -18,11 +18,11 @@ pub(super) use self::files::Files;
 pub(super) use self::sources::{Clock, Output, Random};
 
 const MODULE: &str = "wasi_snapshot_preview1";
-/// `PYTHONHASHSEED` is said for the interpreter's children and for people; the snapshot's own seed was fixed when it was made.
 const ARGUMENTS: [&[u8]; 1] = [b"python\0"];
+/// `PYTHONHASHSEED` is set for the interpreter's children and for people. The snapshot's own seed was fixed when it was taken.
 const ENVIRONMENT: [&[u8]; 3] = [b"PYTHONHASHSEED=0\0", b"PYTHONTZPATH=\0", b"HOME=/\0"];
 
-/// Runs `body` on the caller's memory and its store's data; an [`Errno`] goes to the guest, a trap to the host.
+/// Runs `body` on the caller's memory and its store's data. An [`Errno`] goes to the guest, and a trap to the host.
 fn with(
     mut caller: Caller<'_, StoreData>,
     body: impl FnOnce(&mut View<'_>) -> Result<(), Errno>,
@@ -30,7 +30,7 @@ fn with(
     Ok(code(body(&mut View::of(&mut caller)?)))
 }
 
-/// Defines every import but `host.call`.
+/// Defines all imports of WASI.
 pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     arguments(linker)?;
     time::define(linker)?;
@@ -73,7 +73,7 @@ fn arguments(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// The answers to everything else, where all is read-only: no writing, no listing, no links, no sockets.
+/// Defines the other imports, which refuse: everything is read-only, and there is no listing, no links and no sockets.
 fn refused(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     let read_only = i32::from(errno::ROFS);
     let none = i32::from(errno::NOTSUP);

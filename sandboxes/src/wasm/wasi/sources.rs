@@ -1,10 +1,10 @@
-//! Time, randomness and standard output: what a program elsewhere would get from the machine.
+//! Time, randomness and standard output, which a program elsewhere would get from the machine.
 
 /// Seconds from 1970 to 2025-01-01T00:00:00Z, where every run's clock begins.
 const EPOCH: u64 = 1_735_689_600;
 
-/// A clock that measures work: it advances one nanosecond with each unit of fuel, a microsecond with each reading, and
-/// by as much as the program sleeps (which takes no time).
+/// A clock that measures work. It advances by a nanosecond for each unit of fuel, by a microsecond for each reading, and by the time that the program sleeps.
+/// Sleeping takes no real time.
 pub(in crate::wasm) struct Clock {
     skipped: u64,
 }
@@ -20,12 +20,12 @@ impl Clock {
         self.skipped.saturating_add(work)
     }
 
-    /// Lets `nanoseconds` pass.
+    /// Advances the clock by `nanoseconds`.
     pub(super) fn skip(&mut self, nanoseconds: u64) {
         self.skipped = self.skipped.saturating_add(nanoseconds);
     }
 
-    /// The calendar's time at `elapsed`, in nanoseconds since 1970.
+    /// The calendar time at `elapsed`, in nanoseconds since 1970.
     pub(super) fn calendar(elapsed: u64) -> u64 {
         (EPOCH * 1_000_000_000).saturating_add(elapsed)
     }
@@ -48,7 +48,7 @@ impl Random {
     }
 }
 
-/// Keeps the first bytes written; drops the rest.
+/// Stores the first bytes written, and drops the rest.
 pub(in crate::wasm) struct Output {
     bytes: Vec<u8>,
     limit: usize,
@@ -68,7 +68,7 @@ impl Output {
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// The start of what was written, as text.
+    /// The stored bytes, as text.
     pub(in crate::wasm) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }

@@ -1,4 +1,4 @@
-//! The imports that ask for time or randomness, and the one that leaves.
+//! The imports for time and randomness, and the one that exits.
 
 use wasmtime::{Caller, Linker};
 
@@ -74,7 +74,7 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Sleeping takes no time: the virtual clock jumps to the earliest event and every subscription is reported as ready.
+/// Sleeping takes no real time: the virtual clock jumps to the earliest event, and every subscription is reported as ready.
 fn poll(
     view: &mut View<'_>,
     work: u64,

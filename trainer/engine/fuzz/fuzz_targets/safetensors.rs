@@ -1,4 +1,4 @@
-//! A checkpoint's folder whose `model.safetensors` is anything: a header's JSON with the length that belongs before it, or, where the first byte is odd, raw bytes.
+//! Loads a checkpoint's folder with an arbitrary `model.safetensors`: a header's JSON, preceded by its length, or, if the first byte is odd, raw bytes.
 //!
 //! ```sh
 //! cargo install cargo-fuzz
@@ -18,7 +18,7 @@ const CONFIG: &str = r#"{
 
 const TOKENIZER: &str = r#"{"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}"#;
 
-/// In memory, where the system has such a place.
+/// The folder is in memory, if the system has such a place.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let shared = PathBuf::from("/dev/shm");
     let folder = if shared.is_dir() { shared } else { std::env::temp_dir() };
@@ -37,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
     let file = if first % 2 == 1 {
         rest.to_vec()
     } else {
-        // The header ends where its JSON does; what follows is the tensors' part.
+        // The header ends where its JSON does; the remaining bytes are the tensors' data.
         let end = rest.iter().rposition(|byte| *byte == b'}').map_or(rest.len(), |last| last + 1);
         let mut file = (end as u64).to_le_bytes().to_vec();
         file.extend(rest);
@@ -50,7 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(tensor.shape, shape);
             assert_eq!(tensor.data.len(), shape.iter().product::<usize>());
         }
-        // No tensor lies where another does, and a value has 2 bytes at least.
+        // No two tensors overlap, and a value has at least 2 bytes.
         let values: usize = loaded.weights.tensors.values().map(|tensor| tensor.data.len()).sum();
         assert!(values * 2 <= file.len());
     }

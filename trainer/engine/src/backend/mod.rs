@@ -1,11 +1,11 @@
-//! The seam between the model and the device: about thirty operations on buffers.
+//! The interface between the model and the device: about thirty operations on buffers.
 //!
-//! A backend owns an arena. Buffers are planned and allocated before work starts; afterwards operations take handles, offsets and sizes, and no tensor's memory of their
-//! own: what they need besides is lists of their parts, and working memory that grows to the largest operation's and is then kept. They may be asynchronous: they run in
-//! the order they are called in, and those that hand numbers to the host (they return a `Result`) wait for the ones before them. Nothing above this module asks which
-//! backend it has.
+//! A backend owns an arena. Buffers are planned and allocated before work starts. After that, operations take handles, offsets and sizes, and allocate no
+//! memory for tensors: only for lists of their parts, and for working memory that grows to the needs of the largest operation and is then retained. Operations
+//! may be asynchronous. They run in the order of the calls, and those that return numbers to the host (as a `Result`) wait for all earlier ones. No code above
+//! this module asks which backend it has.
 //!
-//! Matrices are row-major. Weights are as in Hugging Face files: `(out, in)`, so `y = x · Wᵀ`. Sizes are in elements.
+//! Matrices are row-major. Weights have the orientation of Hugging Face files, `(out, in)`, so `y = x · Wᵀ`. Sizes are in elements.
 
 pub mod cpu;
 pub mod cuda;
@@ -17,10 +17,10 @@ use crate::config::Activation;
 use crate::error::EngineError;
 use crate::sample::{Draw, Sampled};
 
-/// A range of elements of the backend's arena; a handle, not memory.
+/// A range of elements of the backend's arena: a handle that owns no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buf {
-    /// Which allocation.
+    /// Index of the allocation.
     pub(crate) block: u32,
     /// First element in the allocation.
     pub(crate) offset: usize,
@@ -38,7 +38,7 @@ impl Buf {
     /// `len` elements from `offset` on.
     ///
     /// # Panics
-    /// Where the range does not lie in the buffer: a mistake in a plan, found before it becomes a wrong number.
+    /// If the range does not lie in the buffer. This is an error in a plan, which is caught before it leads to a wrong number.
     pub fn at(self, offset: usize, len: usize) -> Self {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
         assert!(
@@ -62,44 +62,44 @@ impl Buf {
     }
 }
 
-/// Rows that begin `stride` elements apart; what of a row an operation touches is said by the operation's sizes.
+/// Rows that begin `stride` elements apart. The sizes of an operation determine how much of each row it accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
-    /// Begins with the first element of row 0.
+    /// The buffer from the first element of row 0 on.
     pub buf: Buf,
-    /// Elements from a row's beginning to the next one's.
+    /// Distance between the beginnings of consecutive rows, in elements.
     pub stride: usize,
 }
 
-/// What a buffer is for; a backend may choose its number format and its place by it.
+/// The use of a buffer. It determines the backend's number format, and possibly its position in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Model weights. A backend that computes with 16-bit weights keeps the f32 ones beside them: upload, download and [`Backend::adamw`] are about the latter.
+    /// Model weights. A backend that computes with 16-bit weights also stores them in f32; upload, download and [`Backend::adamw`] refer to the f32 weights.
     Weights,
-    /// Gradients and moments: f32.
+    /// Gradients and moments, in f32.
     Optimiser,
     /// Keys and values of generated sequences.
     Cache,
-    /// What lives for one pass and goes into matrix products or attention.
+    /// Activations that live for one pass and are operands of matrix products or attention.
     Activations,
-    /// What lives for one pass and sums are made in: residual streams, their gradients, statistics, logits. f32.
+    /// Buffers that live for one pass and in which sums are computed: residual streams, their gradients, statistics, logits. In f32.
     Sums,
 }
 
-/// The numbers that a model's matrix products multiply. Weights, gradients and moments are f32 whatever it is, and so are sums and log-probabilities.
+/// The number format of the operands of a model's matrix products. Weights, gradients, moments, sums and log-probabilities are f32 in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dtype {
-    /// As they are.
+    /// f32, without rounding.
     #[default]
     F32,
-    /// Rounded to bf16, weights and activations alike.
+    /// Weights and activations rounded to bf16.
     Bf16,
 }
 
-/// Bytes that a backend holds for an element, by its [`Purpose`]. Gradients and moments are f32 on each.
+/// Bytes that a backend stores for an element of each [`Purpose`]. Gradients and moments are always f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementBytes {
-    /// A weight: its f32, and the copy of it that products use.
+    /// A weight: its f32 value, and its copy for matrix products if there is one.
     pub weight: usize,
     /// A key or value.
     pub cache: usize,
@@ -110,7 +110,7 @@ pub struct ElementBytes {
 }
 
 impl ElementBytes {
-    /// With products of `dtype`, and activations, keys and values of `activation` bytes.
+    /// Sizes for products in `dtype`, with `activation` bytes for activations, keys and values.
     pub(crate) fn new(dtype: Dtype, activation: usize) -> Self {
         let copy = match dtype {
             Dtype::F32 => 0,
@@ -136,27 +136,27 @@ pub struct Linear {
     pub inputs: usize,
 }
 
-/// Sizes and constants of RMS norms: `y = x / √(mean(x²) + eps) · (offset + weight)`, vector by vector. A vector is as wide as its weight.
+/// Sizes and constants of RMS norms: `y = x / √(mean(x²) + eps) · (offset + weight)`, for each vector. A vector is as wide as its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Norm {
     /// Rows of `x` and `y`.
     pub rows: usize,
-    /// Vectors of a row, side by side from its beginning; each is normed by itself.
+    /// Number of vectors in a row, side by side from its beginning; each is normalised separately.
     pub heads: usize,
     /// Added to the mean square.
     pub eps: f32,
-    /// Added to the weights: 0, or 1 where they are stored so.
+    /// Added to the weights: 1 if they are stored minus 1, else 0.
     pub offset: f32,
 }
 
-/// Operands that attention's forward and backward passes share. Queries are the current batch's tokens, keys and values rows of a store.
+/// Operands of attention's forward and backward passes. Queries are the current batch's tokens; keys and values are rows of a store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
-    /// Row = token of the batch; `heads` heads side by side.
+    /// One row for each token of the batch, with `heads` heads side by side.
     pub q: Rows,
-    /// Row = row of the store; `kv_heads` heads side by side. Head `h` of the queries reads head `h / (heads / kv_heads)`.
+    /// One row for each row of the store, with `kv_heads` heads side by side. Head `h` of the queries reads head `h / (heads / kv_heads)`.
     pub k: Rows,
-    /// As `k`.
+    /// Values, laid out like `k`.
     pub v: Rows,
     /// Heads of queries.
     pub heads: usize,
@@ -164,15 +164,15 @@ pub struct Attention {
     pub kv_heads: usize,
     /// Width of a head.
     pub head_dim: usize,
-    /// Factor of the scores.
+    /// Factor by which scores are multiplied.
     pub scale: f32,
-    /// Scaled scores become `cap · tanh(score / cap)`.
+    /// If set, scaled scores become `cap · tanh(score / cap)`.
     pub soft_cap: Option<f32>,
-    /// Most keys that a query sees: the nearest, its own included.
+    /// If set, the maximum number of keys that a query attends to: the nearest ones, its own included.
     pub window: Option<usize>,
 }
 
-/// A token whose log-probability is wanted, and the row of logits that predicts it. Several targets may share a row.
+/// A token whose log-probability is computed, and the row of logits that predicts it. Several targets may share a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// Row of logits.
@@ -198,30 +198,31 @@ pub struct AdamWStep {
     pub bias1: f32,
     /// 1 − β₂ᵗ.
     pub bias2: f32,
-    /// Clipping's factor.
+    /// The factor of gradient clipping.
     pub grad_scale: f32,
 }
 
-/// A device that computes.
+/// A device that computes the model's operations.
 ///
-/// Results are a function of the inputs and the sizes alone (on one machine with one setting of the backend), and a row's result never depends on other rows' values.
+/// Results are a function of the inputs and the sizes alone (on one machine with fixed settings of the backend), and a row's result never depends on other
+/// rows' values.
 pub trait Backend: Send {
-    /// The device in words.
+    /// Description of the device.
     fn name(&self) -> String;
-    /// Bytes of the device's memory, where it is known.
+    /// Bytes of the device's memory, if known.
     fn memory(&self) -> Option<u64>;
-    /// Whether it has to be dropped before the process ends, since the libraries that it calls are torn down with the process.
-    fn ends_first(&self) -> bool {
+    /// Whether the backend has to be dropped before the process exits, since the libraries that it calls are torn down with the process.
+    fn must_drop_before_exit(&self) -> bool {
         false
     }
-    /// Bytes that elements take.
+    /// Sizes of elements in bytes.
     fn element_bytes(&self) -> ElementBytes;
-    /// Waits until the device has done all that was asked of it. An error is that of the first operation that failed.
+    /// Waits until the device has finished all operations. An error is that of the first operation that failed.
     fn synchronise(&mut self) -> Result<(), EngineError>;
 
-    /// A zeroed buffer. An error says how much was asked for and what to lower.
+    /// Allocates a zeroed buffer. An error states the requested size and which setting to lower.
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError>;
-    /// Gives an allocation back; `buf` is what [`Backend::allocate`] returned.
+    /// Releases an allocation; `buf` is the one that [`Backend::allocate`] returned.
     fn release(&mut self, buf: Buf);
     /// Copies from the host; the lengths are equal.
     fn upload(&mut self, dst: Buf, values: &[f32]);
@@ -232,21 +233,24 @@ pub trait Backend: Send {
     /// Copies between buffers that do not overlap; the lengths are equal.
     fn copy(&mut self, dst: Buf, src: Buf);
 
-    /// Tokens for which a pass that only decodes is best computed: the batch's own, or more, where passes of a few sizes are kept ([`Backend::replay`]).
+    /// The number of tokens for which a decoding pass is best computed: the batch's own, or more if passes of only a few sizes are recorded
+    /// ([`Backend::replay`]).
     fn padded(&self, batch: &Batch) -> usize {
         batch.tokens.len()
     }
-    /// Makes a batch the current one: its tokens, positions, rows and spans are what the operations up to the next call refer to. Operations over its tokens compute
-    /// `tokens` rows: as many as the batch has, or [`Backend::padded`]; what those beyond it hold is not said.
-    /// An error where the batch contradicts itself. `store_rows` is the number of rows in the key/value store.
+    /// Makes a batch the current one: operations up to the next call refer to its tokens, positions, rows and spans. Operations over its tokens compute
+    /// `tokens` rows: the batch's own number, or [`Backend::padded`]. Rows past the batch are unspecified. An inconsistent batch is an error. `store_rows` is
+    /// the number of rows in the key/value store.
     fn begin(&mut self, batch: &Batch, tokens: usize, store_rows: usize)
     -> Result<(), EngineError>;
-    /// Makes the pass over the current batch of `tokens` rows that was recorded before in these buffers. `false` where there is none: the pass is then to be made, and
-    /// [`Backend::recorded`] called at its end. A pass is recorded between [`Backend::begin`] and [`Backend::sampled`], and hands nothing else to or from the host.
+    /// Replays the recorded pass over `tokens` rows in these buffers, with the current batch. Returns `false` if there is none: the caller must then run the
+    /// pass and call [`Backend::recorded`] at its end. A recorded pass lies between [`Backend::begin`] and [`Backend::sampled`], and transfers nothing else to
+    /// or from the host.
     fn replay(&mut self, _buffers: &[Buf], _tokens: usize) -> bool {
         false
     }
-    /// Ends the pass that began with [`Backend::replay`]. `false` where it could not be recorded and so has not been made: it is to be made again, from [`Backend::replay`] on.
+    /// Ends the pass that began with [`Backend::replay`]. Returns `false` if the pass could not be recorded and was therefore not computed: the caller must run
+    /// it again, from [`Backend::replay`] on.
     fn recorded(&mut self) -> bool {
         true
     }
@@ -257,12 +261,12 @@ pub trait Backend: Send {
     fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize, scale: f32);
     /// `y[i] = x[rows[i]]`.
     fn gather(&mut self, y: Buf, x: Buf, rows: &[usize], width: usize);
-    /// `x[rows[i]] += y[i]`; no row is named twice.
+    /// `x[rows[i]] += y[i]`; the rows are distinct.
     fn scatter_add(&mut self, x: Buf, y: Buf, rows: &[usize], width: usize);
 
-    /// As [`Norm`] says, added to what `y` holds if `accumulate`.
+    /// The norm of [`Norm`]; added to `y` if `accumulate`.
     fn rms_norm(&mut self, y: Rows, x: Rows, weight: Buf, norm: Norm, accumulate: bool);
-    /// Adds to `dx` and `dweight` what `dy` gives; `x` is the forward's input.
+    /// Adds the gradients that follow from `dy` to `dx` and `dweight`. `x` is the input of the forward pass.
     fn rms_norm_backward(
         &mut self,
         dx: Rows,
@@ -273,9 +277,9 @@ pub trait Backend: Send {
         norm: Norm,
     );
 
-    /// `y = x · Wᵀ`, added to what `y` holds if `accumulate`.
+    /// `y = x · Wᵀ`; added to `y` if `accumulate`.
     fn linear(&mut self, y: Buf, x: Buf, weight: Buf, size: Linear, accumulate: bool);
-    /// `dx = dy · W`, added to what `dx` holds if `accumulate`.
+    /// `dx = dy · W`; added to `dx` if `accumulate`.
     fn linear_backward_input(
         &mut self,
         dx: Buf,
@@ -291,15 +295,15 @@ pub trait Backend: Send {
     /// `dbias += Σᵢ dy[i]`.
     fn bias_backward(&mut self, dbias: Buf, dy: Buf, rows: usize);
 
-    /// Fills `table` (tokens × `2 · frequencies`) with cosines, then sines, of position × frequency for each token of the batch.
+    /// Fills `table` (tokens × `2 · frequencies`) with the cosines, then the sines, of position × frequency for each token of the batch.
     fn rope_table(&mut self, table: Buf, frequencies: Buf);
-    /// Rotates the first `heads` heads of each token's row in place: pairs `(j, j + head_dim / 2)`. `inverse` turns back, which is also the backward pass.
+    /// Rotates the first `heads` heads of each token's row in place, in pairs `(j, j + head_dim / 2)`. `inverse` rotates back, which is also the backward pass.
     fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool);
-    /// Copies the first `width` elements of each token's row of `src` into the row of the store that the batch names for it.
+    /// Copies the first `width` elements of each token's row of `src` into the token's row of the store, as given by the batch.
     fn store(&mut self, store: Rows, src: Rows, width: usize);
-    /// `y` = attention over the batch's spans; rows as `q`'s. `lse` (tokens × heads) gets the log-sum-exp of each query's scaled scores.
+    /// `y` = attention over the batch's spans, with rows like those of `q`. `lse` (tokens × heads) receives the log-sum-exp of each query's scaled scores.
     fn attention(&mut self, y: Rows, lse: Buf, attention: &Attention);
-    /// Writes `dq`, adds to `dk` and `dv`. `y` and `lse` are the forward's.
+    /// Writes `dq`, and adds to `dk` and `dv`. `y` and `lse` are results of the forward pass.
     fn attention_backward(
         &mut self,
         dq: Rows,
@@ -310,16 +314,16 @@ pub trait Backend: Send {
         lse: Buf,
         attention: &Attention,
     );
-    /// `y[i] = activation(x[i, ..width]) · x[i, width..]` for rows `x` of `2 · width`.
+    /// `y[i] = activation(x[i, ..width]) · x[i, width..]`, for rows of `x` of width `2 · width`.
     fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize, activation: Activation);
-    /// Replaces `x` by the gradient with respect to it, given `dy` of [`Backend::gate`]'s result.
+    /// Replaces `x` by its gradient, given the gradient `dy` of [`Backend::gate`]'s result.
     fn gate_backward(&mut self, x: Buf, dy: Buf, rows: usize, width: usize, activation: Activation);
 
     /// `x = factor · x`.
     fn scale(&mut self, x: Buf, factor: f32);
     /// `x = cap · tanh(x / cap)`.
     fn soft_cap(&mut self, x: Buf, cap: f32);
-    /// For each target, its log-probability in `logp` and its row's entropy in `entropy`, both of softmax(logits / temperature). The temperature is at least
+    /// Writes each target's log-probability to `logp` and its row's entropy to `entropy`, both of softmax(logits / temperature). The temperature is at least
     /// [`crate::sample::MIN_TEMPERATURE`], here and in the backward pass.
     fn log_probs(
         &mut self,
@@ -330,8 +334,8 @@ pub trait Backend: Send {
         targets: &[Target],
         temperature: f32,
     );
-    /// Replaces the logits by dL/dlogits, given dL/dlogp of each target; where the logits are [`Backend::soft_cap`]'s result, with respect to what it was
-    /// given.
+    /// Replaces the logits by dL/dlogits, given dL/dlogp of each target. With `soft_cap`, the logits are results of [`Backend::soft_cap`], and the gradient is
+    /// with respect to its input.
     fn log_probs_backward(
         &mut self,
         logits: Buf,
@@ -341,15 +345,16 @@ pub trait Backend: Send {
         temperature: f32,
         soft_cap: Option<f32>,
     );
-    /// Makes these the current draws.
+    /// Sets the current draws.
     fn draws(&mut self, draws: &[Draw]);
-    /// Makes some of the current draws, one from each row of logits, which may be overwritten. The reference is [`crate::sample`]'s function on one row.
+    /// Samples a token for some of the current draws, from one row of logits each. The logits may be overwritten. The reference is [`crate::sample`]'s function
+    /// on one row.
     fn sample(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>);
-    /// What the current draws drew.
+    /// The tokens sampled for the current draws.
     fn sampled(&mut self) -> Result<Vec<Sampled>, EngineError>;
 
     /// Σ x², in f64.
     fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError>;
-    /// One update of `weights` and both moments; all four are of one length.
+    /// One update of `weights` and both moments; all four buffers have the same length.
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep);
 }

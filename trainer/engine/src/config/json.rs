@@ -1,14 +1,14 @@
-//! `config.json` ↔ [`ModelConfig`].
+//! Conversion between `config.json` and [`ModelConfig`].
 
 use serde_json::{Map, Value, json};
 
 use super::{Family, Llama3Rope, MAX_LAYERS, ModelConfig, RopeScaling, Sliding, padding, within};
 
-/// `model_type` of Gemma 3's text part, alone or inside a model that also sees.
+/// `model_type` of Gemma 3's text part, alone or inside a multimodal model.
 const GEMMA3_TEXT: &str = "gemma3_text";
 
 impl ModelConfig {
-    /// Reads a Hugging Face `config.json`; of a model that also sees, its text part. The error names the field and what is accepted.
+    /// Reads a Hugging Face `config.json`; for a multimodal model, its text part. Errors name the field and the accepted values.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let value: Value =
             serde_json::from_str(text).map_err(|e| format!("not valid JSON: {e}"))?;
@@ -20,14 +20,14 @@ impl ModelConfig {
             Some(name) => Family::parse(name)?,
             None => return Err("the field `model_type` is missing".into()),
         };
-        refuse_quantised(&object)?;
+        reject_quantised(&object)?;
         if family == Family::Gemma3 {
             object = gemma3_text(object);
         }
         read(&object, family)
     }
 
-    /// Takes up what `generation_config.json` says of the tokens that end a text; chat models list more of them there.
+    /// Adds the end-of-text tokens of `generation_config.json`; chat models list more of them there.
     pub(crate) fn add_generation_config(&mut self, text: &str) -> Result<(), String> {
         let value: Value =
             serde_json::from_str(text).map_err(|e| format!("not valid JSON: {e}"))?;
@@ -41,7 +41,7 @@ impl ModelConfig {
         self.check()
     }
 
-    /// The configuration as `config.json`; `dtype` is the weights' type by its `torch` name.
+    /// The configuration as `config.json`. `dtype` is the `torch` name of the weights' type.
     pub fn to_json(&self, dtype: &str) -> Value {
         let (architecture, model_type) = match self.family {
             Family::Llama => ("LlamaForCausalLM", "llama"),
@@ -94,7 +94,7 @@ impl ModelConfig {
     fn add_qwen(&self, config: &mut Value) {
         config["use_sliding_window"] = json!(self.sliding.is_some());
         config["sliding_window"] = json!(self.sliding.as_ref().map(|sliding| sliding.window));
-        // For readers that know no `layer_types`: the first layer that slides.
+        // The first sliding-window layer, for readers that do not know `layer_types`.
         let full = self.sliding.as_ref().map_or(self.num_hidden_layers, |s| {
             let first = s.layers.iter().position(|slides| *slides);
             first.unwrap_or(self.num_hidden_layers)
@@ -110,7 +110,7 @@ impl ModelConfig {
             sliding.and_then(|s| s.rope_theta).unwrap_or(10_000.0)
         ));
         config["layer_types"] = self.layer_types();
-        config["query_pre_attn_scalar"] = whole(self.query_pre_attn_scalar);
+        config["query_pre_attn_scalar"] = integer_if_whole(self.query_pre_attn_scalar);
         config["attn_logit_softcapping"] = json!(self.attn_logit_softcapping.map(shortest));
         config["final_logit_softcapping"] = json!(self.final_logit_softcapping.map(shortest));
         config["use_bidirectional_attention"] = json!(false);
@@ -127,7 +127,8 @@ impl ModelConfig {
     }
 }
 
-/// The text part of a Gemma 3 configuration, with what `transformers` takes where it is silent: those of 4 B parameters and more mostly are.
+/// The text part of a Gemma 3 configuration, with the defaults of `transformers`. The configurations of models with 4 B parameters and more rely on most of
+/// these defaults.
 fn gemma3_text(mut object: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Object(mut text)) = object.remove("text_config") {
         for name in ["bos_token_id", "eos_token_id", "pad_token_id"] {
@@ -137,7 +138,7 @@ fn gemma3_text(mut object: Map<String, Value>) -> Map<String, Value> {
         }
         object = text;
     }
-    let silent = json!({
+    let defaults = json!({
         "vocab_size": 262_208,
         "hidden_size": 2304,
         "intermediate_size": 9216,
@@ -157,8 +158,8 @@ fn gemma3_text(mut object: Map<String, Value>) -> Map<String, Value> {
         "eos_token_id": 1,
         "pad_token_id": 0,
     });
-    if let Value::Object(silent) = silent {
-        for (name, value) in silent {
+    if let Value::Object(defaults) = defaults {
+        for (name, value) in defaults {
             object.entry(name).or_insert(value);
         }
     }
@@ -166,7 +167,7 @@ fn gemma3_text(mut object: Map<String, Value>) -> Map<String, Value> {
 }
 
 fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, String> {
-    refuse_variants(object, family)?;
+    reject_variants(object, family)?;
     let vocab_size = size(object, "vocab_size")?;
     let hidden_size = size(object, "hidden_size")?;
     let num_attention_heads = size(object, "num_attention_heads")?;
@@ -215,15 +216,15 @@ fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, Stri
     Ok(config)
 }
 
-fn refuse_quantised(object: &Map<String, Value>) -> Result<(), String> {
+fn reject_quantised(object: &Map<String, Value>) -> Result<(), String> {
     if object.contains_key("quantization_config") {
         return Err("the checkpoint is quantised (`quantization_config`); take the full-precision safetensors, or a GGUF file".into());
     }
     Ok(())
 }
 
-/// What a `config.json` of a supported type may still ask for that the decoder does not do.
-fn refuse_variants(object: &Map<String, Value>, family: Family) -> Result<(), String> {
+/// Rejects options of a supported model type that the decoder does not implement.
+fn reject_variants(object: &Map<String, Value>, family: Family) -> Result<(), String> {
     for flag in ["attention_bias", "mlp_bias", "use_bidirectional_attention"] {
         if object.get(flag).and_then(Value::as_bool) == Some(true) {
             return Err(format!(
@@ -244,10 +245,10 @@ fn refuse_variants(object: &Map<String, Value>, family: Family) -> Result<(), St
             _ => {}
         }
     }
-    refuse_quantised(object)
+    reject_quantised(object)
 }
 
-/// Soft-caps are Gemma's; elsewhere they are not read.
+/// Reads a soft cap. Only Gemma's is read; other families have none.
 fn cap(object: &Map<String, Value>, family: Family, name: &str) -> Result<Option<f32>, String> {
     match family {
         Family::Gemma3 => number(object.get(name), name),
@@ -255,7 +256,7 @@ fn cap(object: &Map<String, Value>, family: Family, name: &str) -> Result<Option
     }
 }
 
-/// Which layers see a window only, and how far.
+/// The layers with a sliding window, and its size.
 fn sliding(
     object: &Map<String, Value>,
     family: Family,
@@ -302,11 +303,11 @@ fn sliding(
     }))
 }
 
-/// Rotary settings, which lie in one of three places.
+/// Rotary settings, which are in one of three places in the file.
 struct Rope {
     theta: f32,
     scaling: Option<RopeScaling>,
-    /// Of layers that see a window only.
+    /// Base of the sliding-window layers.
     sliding_theta: Option<f32>,
 }
 
@@ -314,7 +315,7 @@ impl Rope {
     fn read(object: &Map<String, Value>) -> Result<Self, String> {
         let theta = number(object.get("rope_theta"), "rope_theta")?.unwrap_or(10_000.0);
         let local = number(object.get("rope_local_base_freq"), "rope_local_base_freq")?;
-        // transformers 5 keeps the settings together under `rope_parameters`, by kind of layer where there are kinds.
+        // transformers 5 stores these settings under `rope_parameters`, separately for each kind of layer if there are several.
         let Some(Value::Object(parameters)) = object.get("rope_parameters") else {
             return Ok(Self {
                 theta,
@@ -326,9 +327,9 @@ impl Rope {
                 sliding_theta: local,
             });
         };
-        let of_kind = |kind: &str| parameters.get(kind).and_then(Value::as_object);
-        let full = of_kind("full_attention").unwrap_or(parameters);
-        let sliding_theta = match of_kind("sliding_attention") {
+        let for_kind = |kind: &str| parameters.get(kind).and_then(Value::as_object);
+        let full = for_kind("full_attention").unwrap_or(parameters);
+        let sliding_theta = match for_kind("sliding_attention") {
             Some(sliding) if rope_scaling(sliding)?.is_some() => {
                 return Err("`rope_parameters` scales the rotary embedding of layers with a sliding window, which is not supported".into());
             }
@@ -405,16 +406,17 @@ fn number(value: Option<&Value>, name: &str) -> Result<Option<f32>, String> {
     }
 }
 
-/// No model ends its texts with more tokens.
-const MAX_ENDS: usize = 1 << 10;
+/// Maximum number of end-of-text tokens; no model has more.
+const MAX_END_TOKENS: usize = 1 << 10;
 
-/// Tokens that end a text, besides those known. Without any no text would end itself, so where there is nothing but negative ones, it takes a null to say so.
+/// End-of-text tokens, in addition to those in `known`. Without any, no text would ever end, so a list of only negative ids is an error; null states explicitly
+/// that there are none.
 fn end_ids(object: &Map<String, Value>, known: &[u32]) -> Result<Vec<u32>, String> {
     let name = "eos_token_id";
     let named = named_ids(object, name)?;
-    if named.len() > MAX_ENDS {
+    if named.len() > MAX_END_TOKENS {
         return Err(format!(
-            "`{name}` lists {} tokens; it lists {MAX_ENDS} at most",
+            "`{name}` lists {} tokens; at most {MAX_END_TOKENS} are supported",
             named.len()
         ));
     }
@@ -427,7 +429,7 @@ fn end_ids(object: &Map<String, Value>, known: &[u32]) -> Result<Vec<u32>, Strin
     }
 }
 
-/// The token ids under a name. A negative one is how early conversions say that there is none.
+/// The token ids in a field. Early conversions write a negative id if there is none.
 fn token_ids(object: &Map<String, Value>, name: &str) -> Result<Vec<u32>, String> {
     let named = named_ids(object, name)?.into_iter();
     named
@@ -436,10 +438,10 @@ fn token_ids(object: &Map<String, Value>, name: &str) -> Result<Vec<u32>, String
         .collect()
 }
 
-/// The whole numbers under a name of token ids: several, one or none.
+/// The integers in a field of token ids: a list, one, or none.
 fn named_ids(object: &Map<String, Value>, name: &str) -> Result<Vec<i64>, String> {
     let id = |value: &Value| {
-        // What is beyond i64 is beyond every vocabulary.
+        // Numbers beyond i64 are beyond every vocabulary.
         let beyond = value.as_u64().map(|_| i64::MAX);
         value
             .as_i64()
@@ -453,13 +455,13 @@ fn named_ids(object: &Map<String, Value>, name: &str) -> Result<Vec<i64>, String
     }
 }
 
-/// The f64 that prints as the f32 does (1e-5, not 9.999999747378752e-6), and reads back as the same f32.
+/// The f64 that prints like the f32 (1e-5, not 9.999999747378752e-6) and converts back to the same f32.
 fn shortest(x: f32) -> f64 {
     x.to_string().parse().unwrap_or(f64::from(x))
 }
 
-/// As a whole number where it is one: readers with strict types want that.
-fn whole(x: f32) -> Value {
+/// As an integer if it is one, since readers with strict types require that.
+fn integer_if_whole(x: f32) -> Value {
     if x.fract() == 0.0 && x.abs() < 1e9 {
         json!(x as i64)
     } else {

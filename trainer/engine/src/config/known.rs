@@ -1,8 +1,8 @@
-//! Configurations of published models, for benchmarks that need a model's shape and none of its weights.
+//! Configurations of published models, for benchmarks, which need only a model's shape.
 
 use super::ModelConfig;
 
-/// Name → `config.json`, as far as it says something about sizes.
+/// Name → the parts of its `config.json` that determine sizes.
 const KNOWN: &[(&str, &str)] = &[
     (
         "smollm2-135m",
@@ -40,12 +40,12 @@ const KNOWN: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names that [`known`] knows.
+/// Names of the models in [`known`].
 pub fn known_names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, _)| *name)
 }
 
-/// The configuration of a published model; `None` for another name than [`known_names`] has.
+/// The configuration of a published model; `None` if the name is not one of [`known_names`].
 pub fn known(name: &str) -> Option<ModelConfig> {
     let (_, json) = KNOWN.iter().find(|(known, _)| *known == name)?;
     ModelConfig::from_json(json).ok()
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_have_the_published_numbers_of_weights() {
+    fn known_models_have_the_published_numbers_of_weights() {
         let millions = |name| known(name).unwrap().parameters() as f64 / 1e6;
         let expected = [134.5, 494.0, 1543.7, 1235.8, 268.1, 999.9];
         assert_eq!(known_names().count(), expected.len());

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 
-/// A configuration of the family as its `config.json` is in the wild.
+/// A configuration of the family in the form in which its models are published.
 fn published(family: Family) -> Value {
     let mut config = json!({
         "vocab_size": 300,
@@ -16,7 +16,7 @@ fn published(family: Family) -> Value {
         "rms_norm_eps": 1e-6,
         "eos_token_id": [1, 106],
     });
-    let own = match family {
+    let family_fields = match family {
         Family::Llama => json!({
             "model_type": "llama",
             "hidden_act": "silu",
@@ -55,7 +55,7 @@ fn published(family: Family) -> Value {
             "final_logit_softcapping": 30.5,
         }),
     };
-    for (name, value) in own.as_object().into_iter().flatten() {
+    for (name, value) in family_fields.as_object().into_iter().flatten() {
         config[name] = value.clone();
     }
     config
@@ -66,7 +66,7 @@ fn read(value: &Value) -> ModelConfig {
 }
 
 #[test]
-fn every_familys_configuration_comes_back_from_its_json() {
+fn every_familys_configuration_survives_a_round_trip_through_json() {
     for family in Family::ALL {
         let config = read(&published(family));
         assert_eq!((config.family, config.flags), (family, family.flags()));
@@ -78,7 +78,7 @@ fn every_familys_configuration_comes_back_from_its_json() {
 }
 
 #[test]
-fn gemmas_layers_are_told_apart_by_pattern_or_by_name() {
+fn gemmas_sliding_layers_are_given_by_a_pattern_or_by_name() {
     let mut json = published(Family::Gemma3);
     let config = read(&json);
     let expected = Sliding {
@@ -92,8 +92,8 @@ fn gemmas_layers_are_told_apart_by_pattern_or_by_name() {
     assert_eq!(config.final_logit_softcapping, Some(30.5));
 
     json["sliding_window_pattern"] = json!(2);
-    let even = read(&json).sliding.unwrap().layers;
-    assert_eq!(even, [true, false, true, false, true, false, true]);
+    let alternating = read(&json).sliding.unwrap().layers;
+    assert_eq!(alternating, [true, false, true, false, true, false, true]);
     let mut names = vec!["sliding_attention"; 7];
     names[0] = "full_attention";
     json["layer_types"] = json!(names);
@@ -110,7 +110,7 @@ fn gemmas_layers_are_told_apart_by_pattern_or_by_name() {
 }
 
 #[test]
-fn rotary_settings_are_found_where_transformers_5_keeps_them() {
+fn rotary_settings_are_read_from_the_fields_of_transformers_5() {
     let mut json = published(Family::Gemma3);
     let expected = read(&json);
     for name in ["rope_theta", "rope_local_base_freq", "rope_scaling"] {
@@ -126,8 +126,8 @@ fn rotary_settings_are_found_where_transformers_5_keeps_them() {
 }
 
 #[test]
-fn a_model_that_also_sees_is_read_as_its_text_part() {
-    // As Gemma 3 4B's: silent on what transformers takes for granted.
+fn a_multimodal_model_is_read_as_its_text_part() {
+    // Like Gemma 3 4B's configuration, which omits the fields that have defaults in transformers.
     let json = json!({
         "model_type": "gemma3",
         "eos_token_id": [1, 106],
@@ -152,12 +152,12 @@ fn a_model_that_also_sees_is_read_as_its_text_part() {
     assert!(config.tie_word_embeddings);
     assert_eq!(config.eos_token_ids, [1, 106]);
     assert_eq!(config.sliding.as_ref().unwrap().window, 1024);
-    // 3.88 B weights of the published 4.3 B are text.
+    // The text part has 3.88 B of the published 4.3 B weights.
     assert_eq!(config.parameters(), 3_880_263_168);
 }
 
 #[test]
-fn what_a_family_does_not_do_is_refused_by_name() {
+fn unsupported_settings_are_rejected_by_name() {
     for (family, name, value) in [
         (Family::Llama, "attention_bias", json!(true)),
         (Family::Gemma3, "use_bidirectional_attention", json!(true)),
@@ -184,7 +184,7 @@ fn what_a_family_does_not_do_is_refused_by_name() {
 }
 
 #[test]
-fn a_negative_token_is_none() {
+fn a_negative_token_id_means_no_token() {
     let mut json = published(Family::Llama);
     for (pad, expected) in [
         (json!(-1), None),
@@ -205,7 +205,7 @@ fn a_negative_token_is_none() {
 }
 
 #[test]
-fn texts_end_unless_null_says_that_they_do_not() {
+fn a_text_has_an_end_token_unless_the_field_is_null() {
     let mut json = published(Family::Llama);
     json["eos_token_id"] = json!([-1, 106]);
     let mut config = read(&json);
@@ -233,13 +233,13 @@ fn texts_end_unless_null_says_that_they_do_not() {
 }
 
 #[test]
-fn frequencies_are_those_of_transformers() {
-    // transformers 5.23, ROPE_INIT_FUNCTIONS: the first, middle and last of 32 pairs.
+fn frequencies_match_those_of_transformers() {
+    // From transformers 5.23, ROPE_INIT_FUNCTIONS: the first, middle and last of 32 pairs.
     let mut config = read(&published(Family::Gemma3));
     config.head_dim = 64;
-    let picked = |all: Vec<f32>| [all[0], all[16], all[31]];
-    let linear = picked(config.rope_frequencies());
-    let sliding = picked(config.sliding_rope_frequencies().unwrap());
+    let samples = |all: Vec<f32>| [all[0], all[16], all[31]];
+    let linear = samples(config.rope_frequencies());
+    let sliding = samples(config.sliding_rope_frequencies().unwrap());
     config.rope_theta = 500_000.0;
     config.rope_scaling = Some(RopeScaling::Llama3(Llama3Rope {
         factor: 32.0,
@@ -247,10 +247,13 @@ fn frequencies_are_those_of_transformers() {
         high_freq_factor: 4.0,
         original_max_position_embeddings: 8192,
     }));
-    let llama3 = picked(config.rope_frequencies());
-    for (found, expected) in [(linear, LINEAR), (sliding, SLIDING), (llama3, LLAMA3)] {
-        for (found, expected) in found.into_iter().zip(expected) {
-            assert!((found / expected - 1.0).abs() < 1e-6, "{found} {expected}");
+    let llama3 = samples(config.rope_frequencies());
+    for (actual, expected) in [(linear, LINEAR), (sliding, SLIDING), (llama3, LLAMA3)] {
+        for (actual, expected) in actual.into_iter().zip(expected) {
+            assert!(
+                (actual / expected - 1.0).abs() < 1e-6,
+                "{actual} {expected}"
+            );
         }
     }
 }
@@ -261,7 +264,7 @@ const LLAMA3: [f32; 3] = [1.0, 4.295_567e-4, 9.418_306_5e-8];
 
 proptest! {
     #[test]
-    fn any_value_anywhere_is_accepted_or_refused(
+    fn any_value_in_any_field_is_accepted_or_rejected(
         family in prop::sample::select(Family::ALL.to_vec()),
         field in any::<prop::sample::Index>(),
         value in prop::sample::select(vec![

@@ -1,8 +1,8 @@
 //! The GGUF container: its metadata, and its tensors in f32.
 //!
-//! The header is read here rather than by candle, so that every length in it is held against the file's size before anything is allocated by it;
-//! candle expands the quantised blocks. As no two tensors lie in the same bytes, all of them in f32 take some seven times the file's size at most: the densest
-//! blocks hold 32 values in 18 bytes.
+//! The header is parsed here rather than by candle, so that every length in it is checked against the file's size before memory is allocated for it. candle
+//! expands the quantised blocks. As no two tensors overlap, all of them in f32 take at most about seven times the file's size: the densest blocks store 32
+//! values in 18 bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,12 +12,12 @@ use std::path::Path;
 
 use candle_core::quantized::{GgmlDType, ggml_file::qtensor_from_ggml};
 
-/// Arrays of arrays deeper than this are refused.
+/// Metadata arrays that are nested deeper than this are rejected.
 const MAX_DEPTH: usize = 4;
-/// `GGML_MAX_DIMS`.
+/// GGML's own limit, `GGML_MAX_DIMS`.
 const MAX_DIMS: u32 = 4;
 
-/// A metadata value. Arrays of what no model needs are read over and kept as [`Value::Other`].
+/// A metadata value. Arrays that no model needs are skipped and represented by [`Value::Other`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Int(i64),
@@ -30,14 +30,14 @@ pub(crate) enum Value {
     Other,
 }
 
-/// Where a tensor lies and what it is.
+/// A tensor's shape, format and position.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// Outermost first.
+    /// Outermost size first.
     shape: Vec<usize>,
     kind: Kind,
-    /// Its bytes, from the beginning of the tensors' part.
-    place: Range<u64>,
+    /// Range of its bytes, counted from the beginning of the tensors' data.
+    range: Range<u64>,
 }
 
 /// Number formats of tensors.
@@ -78,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of a tensor of this shape.
+    /// Number of bytes of a tensor of this shape.
     fn length(self, shape: &[usize], tensor: &str) -> Result<usize, String> {
         let (elements, bytes) = self.block();
         let row = shape.last().copied().unwrap_or(1);
@@ -101,14 +101,15 @@ pub(crate) struct Gguf {
     size: u64,
     metadata: BTreeMap<String, Value>,
     entries: BTreeMap<String, Entry>,
-    /// Byte at which the tensors' part begins.
+    /// Offset of the tensors' data in the file, in bytes.
     data: u64,
 }
 
 impl Gguf {
-    /// Reads the header and checks that no two tensors lie in the same bytes. Errors say what is wrong with the file, without naming it.
+    /// Reads the header and checks that no two tensors overlap. Errors state what is wrong with the file, without naming it.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let (file, size) = super::opened(path).map_err(|e| format!("cannot be opened: {e}"))?;
+        let (file, size) =
+            super::open_regular(path).map_err(|e| format!("cannot be opened: {e}"))?;
         let mut header = Header {
             file: BufReader::with_capacity(1 << 20, file),
             at: 0,
@@ -147,10 +148,10 @@ impl Gguf {
                 ));
             }
         }
-        let places = entries
+        let ranges = entries
             .iter()
-            .map(|(name, entry)| (name.as_str(), entry.place.clone()));
-        if let Some((one, other)) = super::overlapping(places) {
+            .map(|(name, entry)| (name.as_str(), entry.range.clone()));
+        if let Some((one, other)) = super::overlapping(ranges) {
             return Err(format!(
                 "is damaged: the tensors `{one}` and `{other}` lie in the same bytes; fetch or convert it again"
             ));
@@ -173,7 +174,7 @@ impl Gguf {
         self.metadata.get(key)
     }
 
-    /// Of all its tensors.
+    /// Names of all tensors.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
@@ -182,17 +183,17 @@ impl Gguf {
         self.entries.get(tensor).map(|entry| entry.shape.as_slice())
     }
 
-    /// Whether a tensor is there in exactly this shape, inside the file.
+    /// Checks that a tensor exists in exactly this shape, inside the file.
     pub(crate) fn check(&self, name: &str, shape: &[usize]) -> Result<(), String> {
-        self.place(name, shape).map(|_| ())
+        self.locate(name, shape).map(|_| ())
     }
 
     /// A tensor's elements in f32, row-major, if it has exactly this shape.
     pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
-        let (kind, place) = self.place(name, shape)?;
-        let mut raw = vec![0; (place.end - place.start) as usize];
+        let (kind, range) = self.locate(name, shape)?;
+        let mut raw = vec![0; (range.end - range.start) as usize];
         self.file
-            .seek(SeekFrom::Start(place.start))
+            .seek(SeekFrom::Start(range.start))
             .and_then(|_| self.file.read_exact(&mut raw))
             .map_err(|e| format!("cannot be read at the tensor `{name}`: {e}"))?;
         match kind {
@@ -208,21 +209,21 @@ impl Gguf {
         }
     }
 
-    /// Type of a tensor and its bytes in the file.
-    fn place(&self, name: &str, shape: &[usize]) -> Result<(Kind, Range<u64>), String> {
+    /// A tensor's type and the range of its bytes in the file.
+    fn locate(&self, name: &str, shape: &[usize]) -> Result<(Kind, Range<u64>), String> {
         let entry = self.entries.get(name).ok_or_else(|| {
             format!("lacks the tensor `{name}`; it is incomplete, or not of the architecture that it names")
         })?;
         if entry.shape != shape {
             return Err(format!(
-                "the tensor `{name}` has shape {:?}, where the metadata calls for {shape:?}; the file is inconsistent, so fetch or convert it again",
+                "the tensor `{name}` has shape {:?}, but the metadata requires {shape:?}; the file is inconsistent, so fetch or convert it again",
                 entry.shape
             ));
         }
-        let start = self.data.checked_add(entry.place.start);
-        let end = self.data.checked_add(entry.place.end);
+        let start = self.data.checked_add(entry.range.start);
+        let end = self.data.checked_add(entry.range.end);
         let (Some(start), Some(end)) = (start, end) else {
-            return Err(impossible_place(name));
+            return Err(impossible_offset(name));
         };
         if end > self.size {
             return Err(format!(
@@ -234,11 +235,11 @@ impl Gguf {
     }
 }
 
-fn impossible_place(tensor: &str) -> String {
-    format!("the tensor `{tensor}` lies at an impossible place")
+fn impossible_offset(tensor: &str) -> String {
+    format!("the tensor `{tensor}` has an impossible offset")
 }
 
-/// The header's bytes, counted.
+/// The header, with the number of bytes read.
 struct Header {
     file: BufReader<File>,
     at: u64,
@@ -247,14 +248,14 @@ struct Header {
 
 impl Header {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), String> {
-        let wanted = bytes.len() as u64;
-        if wanted > self.size - self.at {
+        let count = bytes.len() as u64;
+        if count > self.size - self.at {
             return Err(self.cut_short());
         }
         self.file
             .read_exact(bytes)
             .map_err(|e| format!("cannot be read: {e}"))?;
-        self.at += wanted;
+        self.at += count;
         Ok(())
     }
 
@@ -313,8 +314,8 @@ impl Header {
         })
     }
 
-    /// An array, read value by value: it takes memory as the file provides bytes, not as its length claims. Of whole numbers those of 32 bits are kept, which
-    /// llama.cpp's tables are in; bytes would take eight times their place.
+    /// Reads an array value by value. It takes memory for the bytes that the file has, not for the length that it claims. Only integers of 32 bits are stored,
+    /// the format of llama.cpp's tables; bytes would take eight times their size.
     fn values(&mut self, depth: usize) -> Result<Value, String> {
         let kind = self.u32()?;
         let length = self.u64()?;
@@ -350,18 +351,18 @@ impl Header {
                 .map_err(|_| format!("the tensor `{name}` has an impossible size"))?;
             shape.push(size);
         }
-        // GGML writes the innermost size first.
+        // GGML stores the innermost size first.
         shape.reverse();
         let kind = Kind::parse(self.u32()?, &name)?;
         let length = kind.length(&shape, &name)?;
         let start = self.u64()?;
         let end = start
             .checked_add(length as u64)
-            .ok_or_else(|| impossible_place(&name))?;
+            .ok_or_else(|| impossible_offset(&name))?;
         let entry = Entry {
             shape,
             kind,
-            place: start..end,
+            range: start..end,
         };
         Ok((name, entry))
     }

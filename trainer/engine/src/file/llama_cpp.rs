@@ -1,4 +1,4 @@
-//! llama.cpp's names and orders → Hugging Face's.
+//! Conversion of llama.cpp's names and orders to Hugging Face's.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,12 +8,12 @@ use crate::config::{
     Family, Flags, Llama3Rope, ModelConfig, RopeScaling, Sliding, padding, within,
 };
 
-/// Rotary factors of Llama 3.1 and later, which stand in the file as numbers.
+/// The tensor with the rotary factors of Llama 3.1 and later.
 const ROPE_FACTORS: &str = "rope_freqs.weight";
-/// What the names of a model's eyes begin with, which some files hold beside the text part.
-const EYES: [&str; 2] = ["v.", "mm."];
-/// Names of tokens that end a text or a turn, in the families that are read here.
-const ENDS: [&str; 6] = [
+/// Prefixes of the tensors of a model's vision part, which some files contain beside the text part.
+const VISION_PREFIXES: [&str; 2] = ["v.", "mm."];
+/// Names of the tokens that end a text or a turn, in the supported families.
+const END_TOKENS: [&str; 6] = [
     "<|endoftext|>",
     "<|end_of_text|>",
     "<|im_end|>",
@@ -21,19 +21,19 @@ const ENDS: [&str; 6] = [
     "<|eom_id|>",
     "<end_of_turn>",
 ];
-/// The type of a control token.
+/// llama.cpp's type of a control token.
 const CONTROL: i64 = 3;
-/// What llama.cpp takes for Gemma 3 where the metadata is silent: each sixth layer sees everything, the others' rotations have this base.
+/// llama.cpp's defaults for Gemma 3: each sixth layer has full attention, and the other layers' rotary embedding has this base.
 const GEMMA3_PATTERN: usize = 6;
 const GEMMA3_SLIDING_THETA: f32 = 10_000.0;
-/// Layers of Gemma 3 27B, whose scores are scaled by the width of the residual stream over the heads; the metadata does not say so.
+/// Layers of Gemma 3 27B. Its scores are scaled by the width of the residual stream divided by the number of heads, which the metadata does not record.
 const GEMMA3_27B_LAYERS: usize = 62;
 
-/// The configuration that a file's metadata describes. The file has no weights besides those that it calls for.
+/// Reads the configuration from a file's metadata, and checks that the file has no weights beyond those of the configuration.
 pub(crate) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
     let architecture = match gguf.value("general.architecture") {
         Some(Value::Text(name)) => name.as_str(),
-        _ => return Err("does not say its `general.architecture`".into()),
+        _ => return Err("has no `general.architecture`".into()),
     };
     let family = Family::parse(architecture)?;
     let metadata = Metadata {
@@ -64,7 +64,7 @@ pub(crate) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
     for key in ["eos_token_id", "eot_token_id", "eom_token_id"] {
         eos_token_ids.extend(token(gguf, key)?.filter(|id| !eos_token_ids.contains(id)));
     }
-    for id in ends(gguf) {
+    for id in end_tokens(gguf) {
         if !eos_token_ids.contains(&id) {
             eos_token_ids.push(id);
         }
@@ -115,12 +115,12 @@ pub(crate) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
         config.rope_scaling = Some(RopeScaling::Llama3(llama3_rope(gguf, &config)?));
         config.check()?;
     }
-    refuse_others(gguf, &config)?;
+    reject_unused_tensors(gguf, &config)?;
     Ok(config)
 }
 
-/// Control tokens that end a text or a turn by their name. Files name one or two of them; llama.cpp ends at each.
-fn ends(gguf: &Gguf) -> Vec<u32> {
+/// Control tokens that end a text or a turn, by their names. The metadata lists one or two of them; llama.cpp stops at each.
+fn end_tokens(gguf: &Gguf) -> Vec<u32> {
     let (Some(Value::Texts(tokens)), Some(Value::Ints(types))) = (
         gguf.value("tokenizer.ggml.tokens"),
         gguf.value("tokenizer.ggml.token_type"),
@@ -129,25 +129,27 @@ fn ends(gguf: &Gguf) -> Vec<u32> {
     };
     let tokens = (0..).zip(tokens.iter().zip(types));
     tokens
-        .filter(|(_, (token, kind))| **kind == CONTROL && ENDS.contains(&token.as_str()))
+        .filter(|(_, (token, kind))| **kind == CONTROL && END_TOKENS.contains(&token.as_str()))
         .map(|(id, _)| id)
         .collect()
 }
 
-/// Refuses a file with weights that nothing here asks for, as llama.cpp does: biases in a Llama, experts, layers beyond the last.
-fn refuse_others(gguf: &Gguf, config: &ModelConfig) -> Result<(), String> {
+/// Rejects a file with weights that the decoder does not use, as llama.cpp does: biases in a Llama, experts, layers beyond the last.
+fn reject_unused_tensors(gguf: &Gguf, config: &ModelConfig) -> Result<(), String> {
     let ours = config.tensor_shapes().into_iter();
     let known: BTreeSet<String> = ours
-        .map(|(name, _)| their_name(&name, config.flags))
+        .map(|(name, _)| llama_cpp_name(&name, config.flags))
         .collect();
     let other = gguf.names().find(|name| {
-        let of_eyes = EYES.into_iter().any(|start| name.starts_with(start));
-        !known.contains(*name) && *name != ROPE_FACTORS && !of_eyes
+        let is_vision = VISION_PREFIXES
+            .into_iter()
+            .any(|start| name.starts_with(start));
+        !known.contains(*name) && *name != ROPE_FACTORS && !is_vision
     });
     match other {
         None => Ok(()),
         Some(name) => Err(format!(
-            "has the tensor `{name}`, which this version does not know in a `{}` model of {} layers: it would compute without it, and wrongly; take another conversion, or the model as safetensors if its config.json is supported",
+            "has the tensor `{name}`, which this version does not support in a `{}` model of {} layers, and computing without it would be wrong; use another conversion, or the model as safetensors if its config.json is supported",
             config.family.name(),
             config.num_hidden_layers
         )),
@@ -162,7 +164,7 @@ fn linear_rope(metadata: &Metadata<'_>) -> Result<Option<RopeScaling>, String> {
             .number("rope.scaling.factor")?
             .map(|factor| Some(RopeScaling::Linear { factor }))
             .ok_or_else(|| metadata.lacks("rope.scaling.factor")),
-        Some(_) => Err(other_rope()),
+        Some(_) => Err(unsupported_rope()),
     }
 }
 
@@ -189,7 +191,8 @@ fn gemma3_sliding(metadata: &Metadata<'_>, layers: usize) -> Result<Sliding, Str
     })
 }
 
-/// Llama 3's scaling, found again from the factors that llama.cpp's converter computes by it. The range is that of all of these models.
+/// Llama 3's scaling, recovered from the factors that llama.cpp's converter computes from it. `low_freq_factor`, `high_freq_factor` and the original context
+/// are those of all of these models.
 fn llama3_rope(gguf: &mut Gguf, config: &ModelConfig) -> Result<Llama3Rope, String> {
     let factors = gguf.tensor(ROPE_FACTORS, &[config.head_dim / 2])?;
     let scaling = Llama3Rope {
@@ -211,15 +214,15 @@ fn llama3_rope(gguf: &mut Gguf, config: &ModelConfig) -> Result<Llama3Rope, Stri
     if all.all(|((plain, scaled), factor)| (plain / scaled / factor - 1.0).abs() < 1e-3) {
         Ok(scaling)
     } else {
-        Err(other_rope())
+        Err(unsupported_rope())
     }
 }
 
-fn other_rope() -> String {
-    "scales its rotary embedding in a way that is not known; `linear` and Llama 3's are, others may be read from safetensors checkpoints".into()
+fn unsupported_rope() -> String {
+    "scales its rotary embedding in a way that is not supported; `linear` and Llama 3's scaling are, and others may be readable from a safetensors checkpoint".into()
 }
 
-/// A special token's id by the end of its key.
+/// A special token's id, by the end of its metadata key.
 pub(crate) fn token(gguf: &Gguf, key: &str) -> Result<Option<u32>, String> {
     let key = format!("tokenizer.ggml.{key}");
     match gguf.value(&key) {
@@ -267,16 +270,16 @@ impl Metadata<'_> {
     }
 }
 
-/// A weight by its Hugging Face name, in Hugging Face's order of rows.
+/// Reads a weight by its Hugging Face name, in Hugging Face's order of rows.
 pub(crate) fn tensor(
     gguf: &mut Gguf,
     config: &ModelConfig,
     name: &str,
     shape: &[usize],
 ) -> Result<Vec<f32>, String> {
-    let mut data = gguf.tensor(&their_name(name, config.flags), shape)?;
+    let mut data = gguf.tensor(&llama_cpp_name(name, config.flags), shape)?;
     if config.flags.unit_offset_norms && name.ends_with("norm.weight") {
-        // Converting to GGUF has added the 1 already.
+        // The conversion to GGUF has added the 1.
         data.iter_mut().for_each(|w| *w -= 1.0);
     }
     if config.family == Family::Llama && (name.contains(".q_proj.") || name.contains(".k_proj.")) {
@@ -286,14 +289,14 @@ pub(crate) fn tensor(
 }
 
 /// llama.cpp's name of a weight.
-pub(crate) fn their_name(name: &str, flags: Flags) -> String {
+pub(crate) fn llama_cpp_name(name: &str, flags: Flags) -> String {
     match name {
         "model.embed_tokens.weight" => return "token_embd.weight".into(),
         "model.norm.weight" => return "output_norm.weight".into(),
         "lm_head.weight" => return "output.weight".into(),
         _ => {}
     }
-    let behind_attention = if flags.sandwich_norms {
+    let after_attention = if flags.sandwich_norms {
         "post_attention_norm"
     } else {
         "ffn_norm"
@@ -301,7 +304,7 @@ pub(crate) fn their_name(name: &str, flags: Flags) -> String {
     let renamed = [
         ("model.layers.", "blk."),
         ("input_layernorm", "attn_norm"),
-        ("post_attention_layernorm", behind_attention),
+        ("post_attention_layernorm", after_attention),
         ("pre_feedforward_layernorm", "ffn_norm"),
         ("post_feedforward_layernorm", "post_ffw_norm"),
         ("self_attn.q_norm", "attn_q_norm"),
@@ -321,8 +324,8 @@ pub(crate) fn their_name(name: &str, flags: Flags) -> String {
         })
 }
 
-/// llama.cpp rotates neighbouring rows of queries and keys, Hugging Face a head's first half with its second; converting to GGUF interleaves the halves, and
-/// this takes it back.
+/// Reorders rows from llama.cpp's order to Hugging Face's. llama.cpp rotates neighbouring rows of queries and keys, Hugging Face a head's first half with its
+/// second, so the conversion to GGUF interleaves the halves, and this reverses it.
 fn pairs_to_halves(data: &[f32], head_dim: usize, columns: usize) -> Vec<f32> {
     let mut rows = Vec::with_capacity(data.len());
     for head in data.chunks_exact(head_dim * columns) {
@@ -336,7 +339,7 @@ fn pairs_to_halves(data: &[f32], head_dim: usize, columns: usize) -> Vec<f32> {
     rows
 }
 
-/// Whether a path names a GGUF file.
+/// Whether a path has the extension of a GGUF file.
 pub(crate) fn is_gguf(path: &Path) -> bool {
     path.extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("gguf"))

@@ -1,6 +1,6 @@
-//! The file formats of models: GGUF, with llama.cpp's names, and safetensors.
+//! The file formats of models: GGUF with llama.cpp's names, and safetensors.
 //!
-//! The files may be anyone's: lengths are held against the files' sizes before memory is taken for them.
+//! The files may be untrusted. Lengths are checked against the files' sizes before memory is allocated for them.
 
 pub(crate) mod gguf;
 pub(crate) mod llama_cpp;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 use crate::error::EngineError;
 
-/// An error about a file of a model.
+/// An error about a model's file.
 pub(crate) fn wrong(path: &Path, reason: String) -> EngineError {
     EngineError::Model {
         path: path.to_owned(),
@@ -21,17 +21,17 @@ pub(crate) fn wrong(path: &Path, reason: String) -> EngineError {
     }
 }
 
-/// The largest of a model's text files are tokenizers of some tens of megabytes.
+/// Limit in bytes. The largest of a model's text files are tokenizers of some tens of megabytes.
 const MAX_TEXT_FILE: u64 = 1 << 28;
 
-/// A text file of a model's folder.
+/// Reads a text file of a model's folder.
 pub(crate) fn read_text(path: &Path) -> Result<String, EngineError> {
     let unreadable = |e: std::io::Error| wrong(path, format!("cannot be read: {e}"));
-    let (mut file, size) = opened(path).map_err(unreadable)?;
+    let (mut file, size) = open_regular(path).map_err(unreadable)?;
     if size > MAX_TEXT_FILE {
         return Err(wrong(
             path,
-            format!("is {size} bytes long, which is not a file of a model's text side"),
+            format!("is {size} bytes long, which is too long for a text file of a model"),
         ));
     }
     let mut text = String::new();
@@ -39,8 +39,8 @@ pub(crate) fn read_text(path: &Path) -> Result<String, EngineError> {
     Ok(text)
 }
 
-/// A file and its size. A folder may name a pipe or a device, which has no end or keeps one waiting; these are refused.
-fn opened(path: &Path) -> std::io::Result<(File, u64)> {
+/// Opens a regular file and returns its size. Pipes and devices are rejected, since they may have no end or block the reader.
+fn open_regular(path: &Path) -> std::io::Result<(File, u64)> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("it is not a file"));
     }
@@ -49,14 +49,13 @@ fn opened(path: &Path) -> std::io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// Two of a file's tensors that lie in the same bytes, if there are any. Where there are none, all of them together are stored in no more bytes than the file
-/// has.
+/// Two of a file's tensors that overlap, if there are any. If there are none, all tensors together have at most as many bytes as the file.
 fn overlapping<'a>(
     tensors: impl Iterator<Item = (&'a str, Range<u64>)>,
 ) -> Option<(&'a str, &'a str)> {
-    // A tensor without elements lies nowhere.
-    let mut tensors: Vec<_> = tensors.filter(|(_, place)| !place.is_empty()).collect();
-    tensors.sort_unstable_by_key(|(name, place)| (place.start, *name));
+    // A tensor without elements overlaps nothing.
+    let mut tensors: Vec<_> = tensors.filter(|(_, range)| !range.is_empty()).collect();
+    tensors.sort_unstable_by_key(|(name, range)| (range.start, *name));
     let mut neighbours = tensors.iter().zip(tensors.iter().skip(1));
     neighbours
         .find(|((_, one), (_, other))| other.start < one.end)

@@ -1,6 +1,6 @@
 //! The safetensors container, read tensor by tensor.
 //!
-//! Its header is read here, so that only one tensor at a time is in memory beside the weights, and every length is held against the file's size first.
+//! The header is parsed here, so that only one tensor at a time is in memory beside the weights, and every length is checked against the file's size first.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,20 +13,20 @@ use serde::{Deserialize, Deserializer};
 
 use crate::error::EngineError;
 
-/// The format's own limit on its header.
+/// The format's own limit on its header, in bytes.
 const MAX_HEADER: u64 = 100_000_000;
-/// The header's one entry that is no tensor.
+/// The header's one entry that is not a tensor.
 const METADATA: &str = "__metadata__";
 
 #[derive(Debug, Deserialize)]
 struct Entry {
     dtype: String,
     shape: Vec<usize>,
-    /// From the end of the header.
+    /// First byte and end, counted from the end of the header.
     data_offsets: [u64; 2],
 }
 
-/// A file's header. An entry that stands there twice is refused; serde's own maps keep the last one.
+/// A file's header. Duplicate entries are rejected; serde's own maps would use the last one.
 #[derive(Default)]
 struct Header {
     entries: BTreeMap<String, Entry>,
@@ -51,11 +51,11 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
         let mut header = Header::default();
         while let Some(name) = map.next_key::<String>()? {
-            let twice = match name.as_str() {
+            let duplicate = match name.as_str() {
                 METADATA => header.metadata.is_some(),
                 tensor => header.entries.contains_key(tensor),
             };
-            if twice {
+            if duplicate {
                 return Err(A::Error::custom(format_args!("it lists `{name}` twice")));
             }
             if name == METADATA {
@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     }
 }
 
-/// Number formats that are read.
+/// Supported number formats.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     F32,
@@ -82,12 +82,12 @@ pub(crate) struct SafetensorsFile {
     file: File,
     entries: BTreeMap<String, Entry>,
     metadata: BTreeMap<String, String>,
-    /// Byte at which the tensors' part begins.
+    /// Offset of the tensors' data in the file, in bytes.
     data: u64,
 }
 
 impl SafetensorsFile {
-    /// Reads the header and checks that every tensor lies inside the file, and no two of them in the same bytes.
+    /// Reads the header, and checks that every tensor lies inside the file and that no two overlap.
     pub(crate) fn open(path: &Path) -> Result<Self, EngineError> {
         let wrong = |reason: String| EngineError::Model {
             path: path.to_owned(),
@@ -99,7 +99,7 @@ impl SafetensorsFile {
                 "is cut short or damaged: its header asks for more than the file's {size} bytes; fetch or save it again"
             ))
         };
-        let (mut file, size) = super::opened(path).map_err(io)?;
+        let (mut file, size) = super::open_regular(path).map_err(io)?;
         let mut length = [0; 8];
         if size < 8 {
             return Err(cut(size));
@@ -117,13 +117,13 @@ impl SafetensorsFile {
             ))
         };
         let header: Header = serde_json::from_slice(&header).map_err(damaged)?;
-        let room = size - 8 - length;
+        let data_bytes = size - 8 - length;
         for (name, entry) in &header.entries {
             let [start, end] = entry.data_offsets;
-            if end > room {
+            if end > data_bytes {
                 return Err(wrong(format!(
                     "is cut short: the tensor `{name}` ends {} bytes beyond the file's end; fetch or save it again",
-                    end - room
+                    end - data_bytes
                 )));
             }
             if start > end {
@@ -132,11 +132,11 @@ impl SafetensorsFile {
                 )));
             }
         }
-        let places = header.entries.iter().map(|(name, entry)| {
+        let ranges = header.entries.iter().map(|(name, entry)| {
             let [start, end] = entry.data_offsets;
             (name.as_str(), start..end)
         });
-        if let Some((one, other)) = super::overlapping(places) {
+        if let Some((one, other)) = super::overlapping(ranges) {
             return Err(wrong(format!(
                 "is damaged: the tensors `{one}` and `{other}` lie in the same bytes; fetch or save it again"
             )));
@@ -158,14 +158,14 @@ impl SafetensorsFile {
         self.metadata.get(key).map(String::as_str)
     }
 
-    /// Whether a tensor is there in exactly this shape, in a type that can be read.
+    /// Checks that a tensor exists in exactly this shape and in a supported type.
     pub(crate) fn check(&self, name: &str, shape: &[usize]) -> Result<(), EngineError> {
-        self.place(name, shape).map(|_| ())
+        self.locate(name, shape).map(|_| ())
     }
 
     /// A tensor's elements in f32, row-major, if it has exactly this shape.
     pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
-        let (kind, start, length) = self.place(name, shape)?;
+        let (kind, start, length) = self.locate(name, shape)?;
         let mut raw = vec![0; length];
         self.file
             .seek(SeekFrom::Start(start))
@@ -185,15 +185,15 @@ impl SafetensorsFile {
         }
     }
 
-    /// Type, first byte in the file and number of bytes of a tensor.
-    fn place(&self, name: &str, shape: &[usize]) -> Result<(Kind, u64, usize), EngineError> {
+    /// A tensor's type, first byte in the file and number of bytes.
+    fn locate(&self, name: &str, shape: &[usize]) -> Result<(Kind, u64, usize), EngineError> {
         let entry = self
             .entries
             .get(name)
             .ok_or_else(|| self.wrong(format!("lacks the tensor `{name}`")))?;
         if entry.shape != shape {
             return Err(self.wrong(format!(
-                "the tensor `{name}` has shape {:?}, where {shape:?} is called for; the files are not of one model, so fetch or save them again",
+                "the tensor `{name}` has shape {:?}, but {shape:?} is expected; the files are not from one model, so fetch or save them again",
                 entry.shape
             )));
         }
@@ -214,7 +214,7 @@ impl SafetensorsFile {
             .filter(|n| *n as u64 == end - start)
             .ok_or_else(|| {
                 self.wrong(format!(
-                    "is damaged: the tensor `{name}` of shape {shape:?} takes up {} bytes; fetch or save it again",
+                    "is damaged: the tensor `{name}` of shape {shape:?} has {} bytes; fetch or save it again",
                     end - start
                 ))
             })?;

@@ -1,17 +1,17 @@
-//! Blocks of the key/value store: who has which rows.
+//! Blocks of the key/value store, and which prompt or sample owns which rows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Rows of a block, one token each.
+/// Rows of a block, one for each token.
 pub(crate) const BLOCK: usize = 16;
 
-/// Blocks that hold `rows` rows.
+/// Number of blocks for `rows` rows.
 pub(crate) fn blocks_for(rows: usize) -> usize {
     rows.div_ceil(BLOCK)
 }
 
-/// The store's free blocks. The lowest goes first, so that a sequence's blocks tend to lie side by side.
+/// The store's free blocks. The lowest is given out first, so that a sequence's blocks tend to be adjacent.
 #[derive(Debug)]
 pub(crate) struct Pool {
     free: BinaryHeap<Reverse<usize>>,
@@ -35,16 +35,16 @@ impl Pool {
     }
 }
 
-/// Rows of one prompt or sample, by position from its beginning.
+/// Rows of one prompt or sample, indexed by position from its beginning.
 ///
-/// Blocks are taken from and given back to the one pool they came from; dropping them leaks them, so owners call [`Rows::release`].
+/// Blocks must be returned to the pool that they came from. Dropping `Rows` leaks its blocks, so owners call [`Rows::release`].
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     blocks: Vec<usize>,
 }
 
 impl Rows {
-    /// Takes blocks until there are rows for `count` tokens; takes none and answers `false` where the pool has too few.
+    /// Takes blocks until there are rows for `count` tokens. If the pool has too few, takes none and returns `false`.
     pub(crate) fn grow(&mut self, pool: &mut Pool, count: usize) -> bool {
         let missing = blocks_for(count).saturating_sub(self.blocks.len());
         if missing > pool.free.len() {
@@ -61,8 +61,8 @@ impl Rows {
         pool.free.extend(self.blocks.drain(..).map(Reverse));
     }
 
-    /// Number of blocks that it has.
-    pub(crate) fn held(&self) -> usize {
+    /// Number of blocks that it owns.
+    pub(crate) fn block_count(&self) -> usize {
         self.blocks.len()
     }
 
@@ -75,21 +75,22 @@ impl Rows {
         self.blocks[position / BLOCK] * BLOCK + position % BLOCK
     }
 
-    /// Appends the ranges of rows, `(first row, number of rows)`, of the first `count` tokens; neighbours are joined, but not with what `ranges` held before.
+    /// Appends the ranges of rows, `(first row, number of rows)`, of the first `count` tokens. Adjacent ranges are joined, except with ranges that were in
+    /// `ranges` before.
     pub(crate) fn ranges(&self, count: usize, ranges: &mut Vec<(usize, usize)>) {
-        let begun = ranges.len();
-        let mut left = count;
+        let start_len = ranges.len();
+        let mut remaining = count;
         for block in &self.blocks {
-            if left == 0 {
+            if remaining == 0 {
                 break;
             }
-            let rows = left.min(BLOCK);
+            let rows = remaining.min(BLOCK);
             let first = block * BLOCK;
-            match ranges[begun..].last_mut() {
+            match ranges[start_len..].last_mut() {
                 Some((start, length)) if *start + *length == first => *length += rows,
                 _ => ranges.push((first, rows)),
             }
-            left -= rows;
+            remaining -= rows;
         }
     }
 
@@ -108,11 +109,11 @@ mod tests {
     use super::*;
 
     proptest! {
-        // Some 100,000 operations in all.
+        // About 100,000 operations in total.
         #![proptest_config(ProptestConfig { cases: 2600, ..ProptestConfig::default() })]
 
         #[test]
-        fn blocks_are_never_shared_and_all_come_back(
+        fn blocks_are_never_shared_and_all_are_returned(
             total in 1usize..40,
             operations in prop::collection::vec((0usize..6, 0usize..300, any::<bool>()), 0..80),
         ) {

@@ -1,4 +1,4 @@
-//! Runs requests on a model: plan → batch → forward pass and draws → tokens → completions.
+//! Runs requests on a model: plan → batch → forward pass and sampling → tokens → completions.
 
 use super::blocks::{BLOCK, blocks_for};
 use super::scheduler::{ScheduledChunk, Scheduler};
@@ -10,21 +10,21 @@ use crate::model::Model;
 use crate::sample::Draw;
 use crate::text::Tokenizer;
 
-/// Tokens of prompts that are computed in one step beside the running samples' own.
+/// Maximum number of prompt tokens that a step computes in addition to the running samples' tokens.
 pub(crate) const CHUNK: usize = 1024;
-/// Sequences generated at once unless set otherwise.
+/// Default maximum number of sequences generated at once.
 pub(crate) const MAX_SEQUENCES: usize = 256;
 
-/// Limits of a generation.
+/// Limits of a generation run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Tokens of the key/value cache; `None` takes what the requests can use, up to a quarter of the memory.
+    /// Capacity of the key/value cache in tokens; `None` takes what the requests can use, up to a quarter of the memory.
     pub(crate) kv_tokens: Option<usize>,
-    /// Most sequences generated at once.
+    /// Maximum number of sequences generated at once.
     pub(crate) max_sequences: usize,
 }
 
-/// Refuses what cannot be generated; the error names the request and the remedy.
+/// Rejects requests that cannot be served; the error names the request and the remedy.
 pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), EngineError> {
     let config = model.config();
     for (number, request) in requests.iter().enumerate() {
@@ -61,7 +61,7 @@ pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), E
     Ok(())
 }
 
-/// Generates all samples; each is given to `emit` when it is finished. `emit` answers whether to go on.
+/// Generates all samples and passes each to `emit` when it is finished. `emit` returns whether to continue.
 pub(crate) fn run(
     model: &mut Model,
     tokenizer: &Tokenizer,
@@ -85,7 +85,7 @@ pub(crate) fn run(
         let batch = batch(&scheduler.sequences, &chunks);
         let mut rows = Vec::new();
         let mut draws = Vec::new();
-        let mut drawn_for = Vec::new();
+        let mut origins = Vec::new();
         for (chunk, span) in chunks.iter().zip(&batch.spans) {
             for sample in scheduler.computed(chunk) {
                 let sequence = &scheduler.sequences[chunk.request];
@@ -95,14 +95,14 @@ pub(crate) fn run(
                     seed: sequence.samples[sample].seed,
                     index: sequence.samples[sample].tokens.len() as u64,
                 });
-                drawn_for.push((chunk.request, sample));
+                origins.push((chunk.request, sample));
             }
         }
-        let drawn = model.infer(&batch, &rows, &draws)?;
-        for ((request, sample), drawn) in drawn_for.into_iter().zip(drawn) {
+        let sampled = model.infer(&batch, &rows, &draws)?;
+        for ((request, sample), token) in origins.into_iter().zip(sampled) {
             let sequence = &mut scheduler.sequences[request];
             let finish = sequence
-                .push(sample, drawn, tokenizer)
+                .push(sample, token, tokenizer)
                 .map_err(EngineError::Request)?;
             let Some(finish) = finish else { continue };
             let text = sequence
@@ -125,7 +125,7 @@ pub(crate) fn run(
     }
 }
 
-/// The chunks as one batch, a span each.
+/// The chunks as one batch, with one span for each.
 pub(super) fn batch(sequences: &[Sequence], chunks: &[ScheduledChunk]) -> Batch {
     let mut batch = Batch::default();
     for chunk in chunks {
@@ -155,64 +155,66 @@ pub(super) fn batch(sequences: &[Sequence], chunks: &[ScheduledChunk]) -> Batch 
     batch
 }
 
-/// Makes room for keys and values; returns the number of blocks.
+/// Reserves memory for keys and values; returns the number of blocks.
 fn reserve(
     model: &mut Model,
     sequences: &[Sequence],
     limits: Limits,
 ) -> Result<usize, EngineError> {
-    let least = sequences
+    let required = sequences
         .iter()
         .map(Scheduler::blocks_needed)
         .max()
         .unwrap_or(0);
-    let wanted = match limits.kv_tokens {
+    let blocks = match limits.kv_tokens {
         Some(tokens) => tokens / BLOCK,
         None => {
-            let most = most_cached_rows(model.memory(), model.kv_row_bytes()) as usize / BLOCK;
-            useful(sequences, limits.max_sequences).min(most).max(least)
+            let max_blocks = max_cached_rows(model.memory(), model.kv_row_bytes()) as usize / BLOCK;
+            usable_blocks(sequences, limits.max_sequences)
+                .min(max_blocks)
+                .max(required)
         }
     };
-    if wanted < least {
+    if blocks < required {
         return Err(EngineError::Request(format!(
             "a key/value cache of {} tokens does not hold the largest request, which needs {}; raise the cache's size, or lower max_tokens",
-            wanted * BLOCK,
-            least * BLOCK
+            blocks * BLOCK,
+            required * BLOCK
         )));
     }
-    // A larger store from the call before serves as well, unless its size was asked for.
-    if limits.kv_tokens.is_none() && model.kv_rows() >= wanted * BLOCK {
-        return Ok(wanted);
+    // A larger store from an earlier call also serves, unless its size is set by the limits.
+    if limits.kv_tokens.is_none() && model.kv_rows() >= blocks * BLOCK {
+        return Ok(blocks);
     }
-    model.reserve_kv(wanted * BLOCK)?;
-    Ok(wanted)
+    model.reserve_kv(blocks * BLOCK)?;
+    Ok(blocks)
 }
 
-/// Rows of a key/value cache of a quarter of the device's memory.
-pub(crate) fn most_cached_rows(memory: Option<u64>, row_bytes: u64) -> u64 {
+/// Number of rows of a key/value cache in a quarter of the device's memory.
+pub(crate) fn max_cached_rows(memory: Option<u64>, row_bytes: u64) -> u64 {
     memory.unwrap_or(8 << 30) / 4 / row_bytes.max(1)
 }
 
-/// Blocks beyond which the requests have no use: the longest prompts and samples that can be there at once.
-fn useful(sequences: &[Sequence], max_sequences: usize) -> usize {
+/// The largest number of blocks that the requests can use: the longest prompts and samples that can be in the store at once.
+fn usable_blocks(sequences: &[Sequence], max_sequences: usize) -> usize {
     let mut prompts: Vec<usize> = sequences
         .iter()
         .map(|s| blocks_for(s.prompt.len()))
         .collect();
     prompts.sort_unstable_by(|a, b| b.cmp(a));
-    // One running sample each, and a few that are being computed.
+    // One prompt for each running sample, and a few whose computation is in progress.
     let prompts: usize = prompts.iter().take(max_sequences.saturating_add(16)).sum();
     let mut samples: Vec<(usize, usize)> = sequences
         .iter()
-        .map(|s| (blocks_for(s.most.saturating_sub(1)), s.live))
+        .map(|s| (blocks_for(s.max_tokens.saturating_sub(1)), s.live))
         .collect();
     samples.sort_unstable_by(|a, b| b.cmp(a));
-    let mut left = max_sequences;
+    let mut remaining = max_sequences;
     let mut blocks = prompts;
     for (size, count) in samples {
-        let running = count.min(left);
+        let running = count.min(remaining);
         blocks += size * running;
-        left -= running;
+        remaining -= running;
     }
     blocks
 }

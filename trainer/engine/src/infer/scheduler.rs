@@ -1,13 +1,13 @@
-//! Which tokens to compute next.
+//! Decides which tokens to compute next.
 //!
-//! Requests, and samples within them, are served in order. Each step computes one token of every running sample, and besides a bounded number of tokens of
-//! prompts and of samples that were preempted. A sample is let in while there are blocks for it; when they run out, the youngest one gives its blocks up
-//! and is recomputed later, from the tokens it already has. So the oldest always goes on, and everything ends.
+//! Requests, and samples within them, are served in order. Each step computes one token of every running sample, and a bounded number of tokens of prompts and
+//! of preempted samples. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed from
+//! the tokens it already has. The oldest sample therefore always makes progress, and all samples finish.
 
 use super::blocks::{Pool, blocks_for};
 use super::sequence::{Phase, Sequence};
 
-/// Tokens of a prompt (`sample` is `None`) or of a sample that are computed next.
+/// Tokens of a prompt (`sample` is `None`) or of a sample that the next step computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScheduledChunk {
     pub(crate) request: usize,
@@ -23,14 +23,14 @@ pub(crate) struct Scheduler {
     pub(crate) sequences: Vec<Sequence>,
     pool: Pool,
     max_sequences: usize,
-    /// Tokens of a step beside one of each running sample.
+    /// Maximum number of tokens of a step besides one for each running sample.
     chunk: usize,
-    /// Requests before this one are done.
+    /// Requests before this index are done.
     first: usize,
 }
 
 impl Scheduler {
-    /// A store of `blocks` blocks must hold the largest request's prompt and one sample of it ([`Scheduler::blocks_needed`]).
+    /// `blocks` must be enough for the largest request's prompt and one sample of it ([`Scheduler::blocks_needed`]).
     pub(crate) fn new(
         sequences: Vec<Sequence>,
         blocks: usize,
@@ -46,12 +46,12 @@ impl Scheduler {
         }
     }
 
-    /// Blocks without which a request cannot be served. The last token's keys are never needed.
+    /// Blocks that a request needs. The keys of a sample's last token are never needed.
     pub(crate) fn blocks_needed(sequence: &Sequence) -> usize {
-        blocks_for(sequence.prompt.len()) + blocks_for(sequence.most.saturating_sub(1))
+        blocks_for(sequence.prompt.len()) + blocks_for(sequence.max_tokens.saturating_sub(1))
     }
 
-    /// What to compute next; empty when every sample is done.
+    /// The next chunks to compute; empty when every sample is done.
     pub(crate) fn plan(&mut self) -> Vec<ScheduledChunk> {
         while self.first < self.sequences.len() && self.sequences[self.first].live == 0 {
             self.first += 1;
@@ -59,19 +59,19 @@ impl Scheduler {
         self.make_room();
         loop {
             let chunks = self.chunks();
-            // Nothing can be computed only where prompts without running samples sit on the blocks.
+            // There are no chunks only if prompts without running samples occupy the blocks.
             if !chunks.is_empty() || !self.evict_idle_prompt(self.first) {
                 return chunks;
             }
         }
     }
 
-    /// Gives every running sample the rows for the tokens that it has, oldest first, interrupting the youngest where blocks run out.
+    /// Gives every running sample rows for its tokens, oldest first, preempting the youngest when blocks run out.
     fn make_room(&mut self) {
         for request in self.first..self.sequences.len() {
             for sample in 0..self.sequences[request].samples.len() {
-                while !self.grows(request, sample) {
-                    if !self.interrupt_after(request, sample) {
+                while !self.ensure_rows(request, sample) {
+                    if !self.preempt_younger(request, sample) {
                         self.preempt(request, sample);
                         break;
                     }
@@ -80,14 +80,14 @@ impl Scheduler {
         }
     }
 
-    /// Whether a sample has its rows, now or because it does not run.
-    fn grows(&mut self, request: usize, sample: usize) -> bool {
+    /// Allocates the rows of a running sample's tokens; `false` if blocks run out. Samples that do not run need none.
+    fn ensure_rows(&mut self, request: usize, sample: usize) -> bool {
         let sample = &mut self.sequences[request].samples[sample];
         sample.phase != Phase::Running || sample.rows.grow(&mut self.pool, sample.tokens.len())
     }
 
-    /// Frees blocks of something younger than this sample; `false` where nothing younger has any.
-    fn interrupt_after(&mut self, request: usize, sample: usize) -> bool {
+    /// Frees the blocks of something younger than this sample; `false` if nothing younger has any.
+    fn preempt_younger(&mut self, request: usize, sample: usize) -> bool {
         for other in (request..self.sequences.len()).rev() {
             let oldest = if other == request { sample + 1 } else { 0 };
             let samples = &self.sequences[other].samples[oldest..];
@@ -113,7 +113,7 @@ impl Scheduler {
     fn evict_idle_prompt(&mut self, first: usize) -> bool {
         (first + 1..self.sequences.len())
             .rev()
-            .any(|request| !self.sequences[request].runs() && self.drop_prompt(request))
+            .any(|request| !self.sequences[request].is_running() && self.drop_prompt(request))
     }
 
     /// Frees a prompt's blocks; `false` if it has none.
@@ -131,13 +131,13 @@ impl Scheduler {
         let mut chunks = Vec::new();
         let mut chunk = self.chunk;
         let running = |s: &Sequence| s.running().count();
-        let growing = |s: &Sequence| s.running().filter(|sample| s.grows(sample)).count();
+        let growing = |s: &Sequence| s.running().filter(|sample| s.may_grow(sample)).count();
         let all = &self.sequences[self.first..];
         let mut sequences: usize = all.iter().map(running).sum();
-        // Running samples that may ask for another block.
+        // Running samples that may still need another block.
         let mut growing: usize = all.iter().map(growing).sum();
-        // Once someone has to wait, nobody younger is let in.
-        let mut open = true;
+        // Once one has to wait, nothing younger is admitted.
+        let mut admitting = true;
         for (request, sequence) in self.sequences.iter_mut().enumerate().skip(self.first) {
             if sequence.live == 0 {
                 continue;
@@ -147,7 +147,8 @@ impl Scheduler {
                     let rows = sequence.prompt.len();
                     let fits = blocks_for(rows) + sequence.live <= self.pool.free()
                         || self.pool.free() == self.pool.total();
-                    open = open && chunk > 0 && fits && sequence.rows.grow(&mut self.pool, rows);
+                    admitting =
+                        admitting && chunk > 0 && fits && sequence.rows.grow(&mut self.pool, rows);
                 }
                 if !sequence.rows.is_empty() && chunk > 0 {
                     let count = chunk.min(sequence.prompt.len() - sequence.computed);
@@ -161,24 +162,24 @@ impl Scheduler {
                 }
                 continue;
             }
-            let last = blocks_for(sequence.most.saturating_sub(1));
+            let max_blocks = blocks_for(sequence.max_tokens.saturating_sub(1));
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
                 if sample.phase == Phase::Waiting {
-                    // A block is left for each that may still ask for one, so that what is let in is not preempted at the next step.
+                    // A block is reserved for each sample that may still need one, so that a newly admitted sample is not preempted at the next step.
                     let need = blocks_for(sample.tokens.len());
-                    let room = sequences == 0 || need + growing <= self.pool.free();
-                    open = open
+                    let has_blocks = sequences == 0 || need + growing <= self.pool.free();
+                    admitting = admitting
                         && sequences < self.max_sequences
-                        && room
+                        && has_blocks
                         && sample.rows.grow(&mut self.pool, sample.tokens.len());
-                    if open {
+                    if admitting {
                         sample.phase = Phase::Running;
                         sequences += 1;
-                        growing += usize::from(need < last);
+                        growing += usize::from(need < max_blocks);
                     }
                 }
                 if sample.phase == Phase::Running {
-                    // One token is every running sample's right; more of them come out of the common budget.
+                    // Every running sample may compute one token; further tokens come out of the shared budget.
                     let pending = sample.tokens.len() - sample.computed;
                     let count = pending.min(chunk + 1);
                     chunk -= count - 1;
@@ -194,7 +195,7 @@ impl Scheduler {
         chunks
     }
 
-    /// Notes that a chunk has been computed; returns the samples for which a token can now be drawn from the chunk's last token.
+    /// Records that a chunk has been computed; returns the samples whose next token can now be sampled from the chunk's last token.
     pub(crate) fn computed(&mut self, chunk: &ScheduledChunk) -> Vec<usize> {
         let sequence = &mut self.sequences[chunk.request];
         match chunk.sample {
@@ -217,7 +218,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives a finished sample's blocks back, and those of its prompt with the last of its samples.
+    /// Returns a finished sample's blocks to the pool, and its prompt's blocks after the last of its samples.
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
         self.preempt(request, sample);
         let sequence = &mut self.sequences[request];

@@ -1,4 +1,4 @@
-//! A prompt and its samples on their way from a request to completions.
+//! A prompt and its samples, from the request to the completions.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use crate::sample::Sampled;
 use crate::sample::Sampling;
 use crate::text::{StopStrings, Tokenizer};
 
-/// Where a sample stands.
+/// A sample's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Has no rows: not begun, or preempted. Its tokens, if any, are recomputed when it goes on.
+    /// It has no rows: it has not started, or was preempted. Its tokens, if any, are recomputed when it runs again.
     Waiting,
-    /// Has rows for the tokens that it has computed.
+    /// It has rows for the tokens that it has computed.
     Running,
-    /// Its completion has been handed out.
+    /// Its completion has been returned.
     Done,
 }
 
-/// One completion in the making.
+/// One completion in progress.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) seed: u64,
     pub(crate) tokens: Vec<u32>,
     pub(crate) logp: Vec<f32>,
     pub(crate) phase: Phase,
-    /// Rows of its own tokens; the prompt's are the request's.
+    /// Rows of its own tokens; the prompt's rows belong to the request.
     pub(crate) rows: Rows,
-    /// Tokens whose keys and values are in the store.
+    /// Number of tokens whose keys and values are in the store.
     pub(crate) computed: usize,
     stop: StopStrings,
 }
@@ -38,19 +38,19 @@ pub(crate) struct Sample {
 pub(crate) struct Sequence {
     pub(crate) prompt: Arc<[u32]>,
     pub(crate) rows: Rows,
-    /// Tokens of the prompt whose keys and values are in the store.
+    /// Number of prompt tokens whose keys and values are in the store.
     pub(crate) computed: usize,
     pub(crate) samples: Vec<Sample>,
-    /// Samples that are not done.
+    /// Number of samples that are not done.
     pub(crate) live: usize,
     pub(crate) sampling: Sampling,
-    /// Most tokens of a completion, by the request and by the model's context.
-    pub(crate) most: usize,
+    /// Maximum number of tokens of a completion, limited by the request and by the model's context.
+    pub(crate) max_tokens: usize,
     stop_tokens: Vec<u32>,
 }
 
 impl Sequence {
-    /// `context` is the model's; the request has been checked against it.
+    /// `context` is the model's. The request must have been checked against it.
     pub(crate) fn new(request: &GenerateRequest, context: usize) -> Self {
         let stop = StopStrings::new(&request.stop_strings);
         let samples: Vec<Sample> = request
@@ -72,7 +72,7 @@ impl Sequence {
             live: samples.len(),
             samples,
             sampling: request.sampling,
-            most: request
+            max_tokens: request
                 .max_tokens
                 .min(context.saturating_sub(request.prompt.len())),
             stop_tokens: request.stop_tokens.clone(),
@@ -92,35 +92,37 @@ impl Sequence {
     }
 
     /// Whether any sample has rows.
-    pub(crate) fn runs(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.running().next().is_some()
     }
 
-    /// Whether a sample may need more blocks than it has. Its last token is drawn, and never computed.
-    pub(crate) fn grows(&self, sample: &Sample) -> bool {
-        sample.rows.held() < blocks_for(self.most.saturating_sub(1))
+    /// Whether a sample may need more blocks than it has. Its last token is sampled but never computed.
+    pub(crate) fn may_grow(&self, sample: &Sample) -> bool {
+        sample.rows.block_count() < blocks_for(self.max_tokens.saturating_sub(1))
     }
 
-    /// Adds a drawn token; says why the sample ends with it, if it does.
+    /// Adds a sampled token; returns why the sample ends with it, if it does.
     pub(crate) fn push(
         &mut self,
         sample: usize,
-        drawn: Sampled,
+        sampled: Sampled,
         tokenizer: &Tokenizer,
     ) -> Result<Option<Finish>, String> {
         let sample = &mut self.samples[sample];
-        sample.tokens.push(drawn.token);
-        sample.logp.push(drawn.logp);
-        if self.stop_tokens.contains(&drawn.token) || sample.stop.met(tokenizer, &sample.tokens)? {
+        sample.tokens.push(sampled.token);
+        sample.logp.push(sampled.logp);
+        if self.stop_tokens.contains(&sampled.token)
+            || sample.stop.reached(tokenizer, &sample.tokens)?
+        {
             Ok(Some(Finish::Stop))
-        } else if sample.tokens.len() >= self.most {
+        } else if sample.tokens.len() >= self.max_tokens {
             Ok(Some(Finish::Length))
         } else {
             Ok(None)
         }
     }
 
-    /// The text of a sample: special tokens left out, cut before a stop string.
+    /// The text of a sample, without special tokens and cut before a stop string.
     pub(crate) fn text(&self, sample: usize, tokenizer: &Tokenizer) -> Result<String, String> {
         let sample = &self.samples[sample];
         let text = tokenizer.decode_after(&sample.tokens)?;

@@ -1,4 +1,4 @@
-//! Scheduling against a simple model: a store of labels instead of keys and values.
+//! Scheduling against a simple model: the store contains labels instead of keys and values.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::sample::Sampled;
 use crate::sample::Sampling;
 use crate::text::bytes;
 
-/// Whose token a row holds: request, sample or prompt, position from its beginning.
+/// Owner of the token in a row: request, sample or prompt, and position from its beginning.
 type Label = (usize, Option<usize>, usize);
 
-/// The `index`-th token of a sample, whatever happened to the sample before.
+/// The `index`-th token of a sample, a function of its seed alone.
 fn token(seed: u64, index: usize) -> u32 {
     (blake3::hash(&[seed.to_le_bytes(), index.to_le_bytes()].concat()).as_bytes()[0]).into()
 }
 
-/// Runs requests of `(prompt tokens, max tokens of each sample)`; returns the number of steps.
+/// Runs requests of `(prompt tokens, tokens of each sample)`; returns the number of steps.
 fn run(
     requests: &[(usize, Vec<usize>)],
     spare_blocks: usize,
@@ -74,47 +74,51 @@ fn run(
                 store.insert(row, (chunk.request, chunk.sample, chunk.from + i));
             }
         }
-        // Every span sees its prompt's rows and then its own, all of them as they were computed.
+        // Every span must see its prompt's rows and then its own, all of them as they were computed.
         for (chunk, span) in chunks.iter().zip(&planned.spans) {
-            let seen: Vec<Option<Label>> = span
+            let attended: Vec<Option<Label>> = span
                 .kv
                 .iter()
                 .flat_map(|&(first, n)| first..first + n)
                 .map(|row| store.get(&row).copied())
                 .collect();
             let end = chunk.from + chunk.count;
-            let own =
-                |n: usize, of: Option<usize>| (0..n).map(move |p| Some((chunk.request, of, p)));
+            let own = |n: usize, owner: Option<usize>| {
+                (0..n).map(move |p| Some((chunk.request, owner, p)))
+            };
             let expected: Vec<Option<Label>> = match chunk.sample {
                 None => own(end, None).collect(),
                 Some(_) => own(requests[chunk.request].0, None)
                     .chain(own(end, chunk.sample))
                     .collect(),
             };
-            prop_assert_eq!(seen, expected);
+            prop_assert_eq!(attended, expected);
         }
         for chunk in &chunks {
             for sample in scheduler.computed(chunk) {
                 let sequence = &mut scheduler.sequences[chunk.request];
                 let index = sequence.samples[sample].tokens.len();
-                let drawn = Sampled {
+                let sampled = Sampled {
                     token: token(seed(chunk.request, sample), index),
                     logp: -1.0,
                 };
-                let ended = sequence.push(sample, drawn, &tokenizer).unwrap();
-                let wanted = requests[chunk.request].1[sample];
-                prop_assert_eq!(ended == Some(Finish::Length), index + 1 == sequence.most);
-                if index + 1 == wanted {
+                let ended = sequence.push(sample, sampled, &tokenizer).unwrap();
+                let length = requests[chunk.request].1[sample];
+                prop_assert_eq!(
+                    ended == Some(Finish::Length),
+                    index + 1 == sequence.max_tokens
+                );
+                if index + 1 == length {
                     scheduler.finish(chunk.request, sample);
                 }
             }
         }
     }
     for (number, (_, samples)) in requests.iter().enumerate() {
-        for (sample, wanted) in samples.iter().enumerate() {
+        for (sample, length) in samples.iter().enumerate() {
             let done = &scheduler.sequences[number].samples[sample];
             prop_assert_eq!(done.phase, Phase::Done);
-            let tokens: Vec<u32> = (0..*wanted)
+            let tokens: Vec<u32> = (0..*length)
                 .map(|i| token(seed(number, sample), i))
                 .collect();
             prop_assert_eq!(&done.tokens, &tokens);
@@ -127,7 +131,7 @@ fn run(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
     #[test]
-    fn every_sample_ends_whole_whatever_room_there_is(
+    fn every_sample_completes_in_any_number_of_blocks(
         requests in prop::collection::vec((1usize..70, prop::collection::vec(1usize..60, 0..5)), 0..7),
         spare_blocks in 0usize..12,
         max_sequences in 1usize..8,
@@ -138,15 +142,15 @@ proptest! {
 }
 
 #[test]
-fn samples_are_computed_side_by_side_where_there_is_room() {
+fn samples_are_computed_in_parallel_if_blocks_suffice() {
     let requests = vec![(20, vec![50; 8]); 4];
-    // A step for the prompts, from whose logits the first tokens come, and 49 for the rest.
+    // One step for the prompts, whose logits give the first tokens, and 49 for the rest.
     assert_eq!(run(&requests, 1000, 64, 1000).unwrap(), 50);
 }
 
 #[test]
-fn a_long_prompt_does_not_hold_up_running_samples() {
-    // The second prompt takes 10 steps, during which the first request's samples go on.
+fn a_long_prompt_does_not_delay_running_samples() {
+    // The second prompt takes 10 steps, during which the first request's samples make progress.
     let requests = vec![(16, vec![40; 2]), (160, vec![1])];
     assert_eq!(run(&requests, 1000, 64, 16).unwrap(), 40);
 }

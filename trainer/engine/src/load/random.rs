@@ -1,4 +1,4 @@
-//! A model of random weights: for benchmarks, which need a model's shape and none of its knowledge.
+//! Models with random weights, for benchmarks, which need only a model's shape.
 
 use super::{Loaded, Tensor, Weights};
 use crate::config::ModelConfig;
@@ -6,17 +6,17 @@ use crate::error::EngineError;
 use crate::random::SplitMix;
 use crate::text::{Text, bytes};
 
-/// The spread of matrices and embeddings, `initializer_range` of most families.
+/// Standard deviation of matrices and embeddings, `initializer_range` of most families.
 const SPREAD: f32 = 0.02;
 
-/// Weights as before a training, a function of the seed; a text is its bytes.
+/// Initial weights as before training, a function of the seed. The tokens are bytes.
 pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineError> {
     let wrong = |reason| EngineError::Request(format!("the configuration: {reason}"));
     config.check().map_err(wrong)?;
     let text = Text::without_template(bytes::tokenizer());
     if config.vocab_size < bytes::SIZE {
         return Err(wrong(format!(
-            "`vocab_size` is {}; a model of random weights reads bytes, of which there are more",
+            "`vocab_size` is {}, which is too small for a model with random weights, whose tokens are the 256 bytes and an end token",
             config.vocab_size
         )));
     }
@@ -46,7 +46,7 @@ pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineErr
     })
 }
 
-/// A number from −1/2 to 1/2.
+/// A random number from −1/2 to 1/2.
 fn centred(random: &mut SplitMix) -> f32 {
     (random.next() >> 40) as f32 / (1u64 << 24) as f32 - 0.5
 }

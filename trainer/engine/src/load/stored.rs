@@ -10,7 +10,7 @@ use crate::file::gguf::Gguf;
 use crate::file::safetensors::SafetensorsFile;
 use crate::file::{llama_cpp, wrong};
 
-/// The weights in a model's files. Each is read when it is taken, so that those taken before and those to come need no memory.
+/// The weights in a model's files. Each is read when it is taken, so only one of them needs memory.
 pub struct Stored {
     config: ModelConfig,
     files: Files,
@@ -23,20 +23,20 @@ enum Files {
     },
     Safetensors {
         files: Vec<SafetensorsFile>,
-        /// Of each weight, the file that holds it and its name there.
-        places: BTreeMap<String, (usize, String)>,
+        /// For each weight, the index of its file and its name there.
+        locations: BTreeMap<String, (usize, String)>,
     },
 }
 
 impl Stored {
-    /// Those in a GGUF file, once each is found there in the shape that the configuration calls for.
+    /// The weights in a GGUF file, after checking that each exists in the configured shape.
     pub(super) fn in_gguf(
         path: &Path,
         file: Gguf,
         config: &ModelConfig,
     ) -> Result<Self, EngineError> {
         for (name, shape) in config.tensor_shapes() {
-            file.check(&llama_cpp::their_name(&name, config.flags), &shape)
+            file.check(&llama_cpp::llama_cpp_name(&name, config.flags), &shape)
                 .map_err(|reason| wrong(path, reason))?;
         }
         Ok(Self {
@@ -48,7 +48,7 @@ impl Stored {
         })
     }
 
-    /// Those in a folder's `*.safetensors`, once each is found there in the shape that the configuration calls for.
+    /// The weights in a folder's `*.safetensors`, after checking that each exists in the configured shape.
     pub(super) fn in_folder(folder: &Path, config: &ModelConfig) -> Result<Self, EngineError> {
         let single = folder.join("model.safetensors");
         let index = folder.join("model.safetensors.index.json");
@@ -63,14 +63,14 @@ impl Stored {
             ));
         };
         let mut shapes: BTreeMap<String, Vec<usize>> = config.tensor_shapes().into_iter().collect();
-        let (mut files, mut places) = (Vec::new(), BTreeMap::new());
+        let (mut files, mut locations) = (Vec::new(), BTreeMap::new());
         for path in &paths {
             let file = SafetensorsFile::open(path)?;
             for stored in file.names() {
                 let name = text_name(stored);
                 if let Some(shape) = shapes.remove(&name) {
                     file.check(stored, &shape)?;
-                    places.insert(name, (files.len(), stored.to_owned()));
+                    locations.insert(name, (files.len(), stored.to_owned()));
                 }
             }
             files.push(file);
@@ -78,7 +78,7 @@ impl Stored {
         match shapes.len() {
             0 => Ok(Self {
                 config: config.clone(),
-                files: Files::Safetensors { files, places },
+                files: Files::Safetensors { files, locations },
             }),
             n => Err(wrong(
                 folder,
@@ -96,8 +96,9 @@ impl TensorSource for Stored {
         match &mut self.files {
             Files::Gguf { path, file } => llama_cpp::tensor(file, &self.config, name, shape)
                 .map_err(|reason| wrong(path, reason)),
-            Files::Safetensors { files, places } => {
-                let (number, stored) = places.remove(name).ok_or_else(|| super::missing(name))?;
+            Files::Safetensors { files, locations } => {
+                let (number, stored) =
+                    locations.remove(name).ok_or_else(|| super::missing(name))?;
                 files[number].tensor(&stored, shape)
             }
         }

@@ -1,4 +1,4 @@
-//! Small models in the forms that are read, whole and damaged.
+//! Small models in the supported formats, intact and damaged.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ fn config() -> ModelConfig {
     ModelConfig::from_json(CONFIG).unwrap()
 }
 
-/// Weights that differ from place to place; multiples of 1/64 up to 2, which f16 and bf16 hold to the bit.
+/// Weights that differ between elements and tensors. They are multiples of 1/64 up to 2, which f16 and bf16 represent exactly.
 fn weights(config: &ModelConfig) -> Weights {
     let tensors = config.tensor_shapes().into_iter().enumerate();
     let tensors = tensors.map(|(number, (name, shape))| {
@@ -42,7 +42,7 @@ fn weights(config: &ModelConfig) -> Weights {
     }
 }
 
-/// Rows of queries and keys as llama.cpp's converter leaves them: `reshape(heads, 2, half, columns).swapaxes(1, 2)`.
+/// Rows of queries and keys in the order of llama.cpp's converter: `reshape(heads, 2, half, columns).swapaxes(1, 2)`.
 fn converted(tensor: &Tensor, heads: usize) -> Vec<f32> {
     let half = tensor.shape[0] / heads / 2;
     let columns = tensor.shape[1];
@@ -86,7 +86,7 @@ fn metadata() -> BTreeMap<&'static str, Value> {
     ])
 }
 
-/// A GGUF file of the model, its matrices in this type.
+/// A GGUF file of the model, with its matrices in the given type.
 fn gguf(metadata: &BTreeMap<&'static str, Value>, kind: GgmlDType) -> Vec<u8> {
     let config = config();
     let tensors: Vec<(String, QTensor)> = weights(&config)
@@ -106,16 +106,16 @@ fn gguf(metadata: &BTreeMap<&'static str, Value>, kind: GgmlDType) -> Vec<u8> {
                 kind
             };
             (
-                llama_cpp::their_name(name, config.flags),
+                llama_cpp::llama_cpp_name(name, config.flags),
                 QTensor::quantize(&values, kind).unwrap(),
             )
         })
         .collect();
-    written(metadata, &tensors)
+    gguf_bytes(metadata, &tensors)
 }
 
-/// A GGUF file's bytes.
-fn written(metadata: &BTreeMap<&'static str, Value>, tensors: &[(String, QTensor)]) -> Vec<u8> {
+/// The bytes of a GGUF file.
+fn gguf_bytes(metadata: &BTreeMap<&'static str, Value>, tensors: &[(String, QTensor)]) -> Vec<u8> {
     let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
     let tensors: Vec<(&str, &QTensor)> =
         tensors.iter().map(|(name, t)| (name.as_str(), t)).collect();
@@ -155,7 +155,7 @@ impl Files {
 }
 
 #[test]
-fn a_gguf_file_gives_hugging_faces_weights() {
+fn a_gguf_file_has_hugging_faces_weights() {
     let files = Files::new();
     for (kind, error) in [
         (GgmlDType::F32, 0.0),
@@ -188,11 +188,11 @@ fn a_gguf_file_gives_hugging_faces_weights() {
 #[test]
 fn a_gguf_file_without_a_head_ties_it_to_the_embedding() {
     let files = Files::new();
-    let whole = gguf(&metadata(), GgmlDType::F32);
-    // Renamed, the head is a tensor of a model's eyes.
+    let intact = gguf(&metadata(), GgmlDType::F32);
+    // Under its new name, the head looks like a tensor of a vision part.
     let name = [&13u64.to_le_bytes()[..], b"output.weight"].concat();
-    let at = 8 + whole.windows(name.len()).position(|w| w == name).unwrap();
-    let mut tied = whole;
+    let at = 8 + intact.windows(name.len()).position(|w| w == name).unwrap();
+    let mut tied = intact;
     tied[at..at + 2].copy_from_slice(b"v.");
     let loaded = open(&files.write("model.gguf", &tied)).unwrap();
     assert!(loaded.config.tie_word_embeddings);
@@ -200,7 +200,7 @@ fn a_gguf_file_without_a_head_ties_it_to_the_embedding() {
 }
 
 #[test]
-fn the_folder_of_one_gguf_file_is_a_model() {
+fn a_folder_with_one_gguf_file_is_a_model() {
     let files = Files::new();
     assert!(
         open(files.folder.path())
@@ -222,21 +222,21 @@ fn the_folder_of_one_gguf_file_is_a_model() {
 }
 
 #[test]
-fn a_gguf_file_that_is_cut_short_anywhere_is_refused() {
+fn a_truncated_gguf_file_is_rejected() {
     let files = Files::new();
-    let whole = gguf(&metadata(), GgmlDType::Q4_1);
-    let tensors = 2000.min(whole.len());
+    let intact = gguf(&metadata(), GgmlDType::Q4_1);
+    let tensors = 2000.min(intact.len());
     let cuts = (0..tensors)
         .step_by(7)
-        .chain((tensors..whole.len() - 32).step_by(997))
-        .chain([whole.len() - 33]);
+        .chain((tensors..intact.len() - 32).step_by(997))
+        .chain([intact.len() - 33]);
     for length in cuts {
-        let error = files.error("model.gguf", &whole[..length]);
+        let error = files.error("model.gguf", &intact[..length]);
         assert!(error.contains("cut short"), "{length}: {error}");
     }
 }
 
-/// Replaces a metadata value, or takes it away.
+/// A GGUF file with one metadata value replaced or removed.
 fn changed(key: &'static str, value: Option<Value>) -> Vec<u8> {
     let mut metadata = metadata();
     match value {
@@ -247,7 +247,7 @@ fn changed(key: &'static str, value: Option<Value>) -> Vec<u8> {
 }
 
 #[test]
-fn metadata_that_makes_no_sense_is_refused_with_its_name() {
+fn invalid_metadata_is_rejected_by_name() {
     let files = Files::new();
     let text = |s: &str| Some(Value::String(s.into()));
     let cases = [
@@ -303,7 +303,7 @@ fn metadata_that_makes_no_sense_is_refused_with_its_name() {
         (
             "tokenizer.ggml.merges",
             Some(Value::Array(vec![Value::String("ab".into())])),
-            "no pair",
+            "not a pair",
         ),
         (
             "tokenizer.ggml.merges",
@@ -334,7 +334,7 @@ fn metadata_that_makes_no_sense_is_refused_with_its_name() {
 }
 
 #[test]
-fn a_padding_token_beyond_the_vocabulary_is_none() {
+fn a_padding_token_outside_the_vocabulary_is_ignored() {
     let files = Files::new();
     for (id, expected) in [
         (Value::U32(257), Some(257)),
@@ -349,7 +349,7 @@ fn a_padding_token_beyond_the_vocabulary_is_none() {
 }
 
 #[test]
-fn pre_tokenizers_are_told_apart_by_name() {
+fn pre_tokenizers_are_selected_by_name() {
     let files = Files::new();
     let mut metadata = metadata();
     let merged = |token: &str| Value::Array(vec![Value::String(token.into())]);
@@ -374,15 +374,15 @@ fn pre_tokenizers_are_told_apart_by_name() {
 }
 
 #[test]
-fn lengths_that_the_file_cannot_hold_take_no_memory() {
+fn lengths_beyond_the_files_size_allocate_no_memory() {
     let files = Files::new();
     let huge = u64::MAX.to_le_bytes();
-    let whole = gguf(&metadata(), GgmlDType::F32);
+    let intact = gguf(&metadata(), GgmlDType::F32);
     let key = b"tokenizer.ggml.tokens";
-    let tokens = whole.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+    let tokens = intact.windows(key.len()).position(|w| w == key).unwrap() + key.len();
     let name = b"token_embd.weight";
-    let embedding = whole.windows(name.len()).position(|w| w == name).unwrap() + name.len();
-    // Numbers of tensors and of metadata entries; a key's length; an array's length; a tensor's sizes; its offset.
+    let embedding = intact.windows(name.len()).position(|w| w == name).unwrap() + name.len();
+    // The numbers of tensors and of metadata entries; a key's length; an array's length; a tensor's sizes; its offset.
     for at in [
         8,
         16,
@@ -392,7 +392,7 @@ fn lengths_that_the_file_cannot_hold_take_no_memory() {
         embedding + 12,
         embedding + 24,
     ] {
-        let mut damaged = whole.clone();
+        let mut damaged = intact.clone();
         damaged[at..at + 8].copy_from_slice(&huge);
         files.error("model.gguf", damaged);
     }
@@ -419,7 +419,7 @@ fn folder(files: &Files) {
 }
 
 #[test]
-fn a_folder_of_safetensors_gives_its_weights_in_any_float_type() {
+fn a_folder_of_safetensors_is_loaded_in_every_float_type() {
     let files = Files::new();
     folder(&files);
     for dtype in [DType::F32, DType::F16, DType::BF16] {
@@ -431,7 +431,7 @@ fn a_folder_of_safetensors_gives_its_weights_in_any_float_type() {
 }
 
 #[test]
-fn shards_are_put_together() {
+fn shards_are_combined() {
     let files = Files::new();
     folder(&files);
     std::fs::remove_file(files.folder.path().join("model.safetensors")).unwrap();
@@ -470,7 +470,7 @@ fn shards_are_put_together() {
 }
 
 #[test]
-fn a_folder_says_what_it_lacks() {
+fn errors_name_what_a_folder_lacks() {
     let files = Files::new();
     folder(&files);
     for (name, words) in [
@@ -484,9 +484,11 @@ fn a_folder_says_what_it_lacks() {
         assert!(error.contains(words), "{error}");
         std::fs::write(&path, content).unwrap();
     }
-    let mut few = weights(&config());
-    few.tensors.remove("model.layers.1.mlp.up_proj.weight");
-    files.write("model.safetensors", safetensors(&few, DType::F32));
+    let mut incomplete = weights(&config());
+    incomplete
+        .tensors
+        .remove("model.layers.1.mlp.up_proj.weight");
+    files.write("model.safetensors", safetensors(&incomplete, DType::F32));
     let error = open(files.folder.path()).err().unwrap().to_string();
     assert!(
         error.contains("model.layers.1.mlp.up_proj.weight"),
@@ -501,7 +503,7 @@ fn a_folder_says_what_it_lacks() {
 }
 
 #[test]
-fn chat_models_end_with_every_token_of_their_generation_config() {
+fn chat_models_stop_at_every_token_of_their_generation_config() {
     let files = Files::new();
     folder(&files);
     files.write("generation_config.json", r#"{"eos_token_id": [255, 256]}"#);
@@ -512,15 +514,15 @@ fn chat_models_end_with_every_token_of_their_generation_config() {
 }
 
 #[test]
-fn a_safetensors_file_that_is_cut_short_anywhere_is_refused() {
+fn a_truncated_safetensors_file_is_rejected() {
     let files = Files::new();
     folder(&files);
-    let whole = safetensors(&weights(&config()), DType::BF16);
-    for length in (0..whole.len())
+    let intact = safetensors(&weights(&config()), DType::BF16);
+    for length in (0..intact.len())
         .step_by(499)
-        .chain([7, 8, 9, whole.len() - 1])
+        .chain([7, 8, 9, intact.len() - 1])
     {
-        files.write("model.safetensors", &whole[..length]);
+        files.write("model.safetensors", &intact[..length]);
         let error = open(files.folder.path()).err().unwrap().to_string();
         assert!(error.contains("cut short"), "{length}: {error}");
     }
@@ -530,7 +532,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_damaged_gguf_file_ends_in_no_panic(flips in prop::collection::vec((0usize..9000, any::<u8>()), 1..6)) {
+    fn a_damaged_gguf_file_causes_no_panic(flips in prop::collection::vec((0usize..9000, any::<u8>()), 1..6)) {
         static WHOLE: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| gguf(&metadata(), GgmlDType::Q4_1));
         let mut damaged = WHOLE.clone();
         for (at, byte) in flips {
@@ -541,7 +543,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_safetensors_file_ends_in_no_panic(flips in prop::collection::vec((0usize..2600, any::<u8>()), 1..6)) {
+    fn a_damaged_safetensors_file_causes_no_panic(flips in prop::collection::vec((0usize..2600, any::<u8>()), 1..6)) {
         static WHOLE: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| safetensors(&weights(&config()), DType::F32));
         let mut damaged = WHOLE.clone();
         for (at, byte) in flips {
@@ -557,7 +559,7 @@ proptest! {
     }
 
     #[test]
-    fn any_configuration_is_accepted_or_refused(
+    fn any_configuration_is_accepted_or_rejected(
         key in prop::sample::select(vec!["vocab_size", "hidden_size", "num_attention_heads", "head_dim", "rope_theta", "rope_scaling", "eos_token_id"]),
         value in prop::sample::select(vec![json!(0), json!(-1), json!(u64::MAX), json!(1e300), json!("x"), json!(null), json!([1, "x"]), json!({"rope_type": "llama3"})]),
     ) {

@@ -1,12 +1,12 @@
-//! Low-rank adapters (LoRA, Hu et al. 2021): beside every matrix `W` of a block stand `A` (rank × inputs) and `B` (outputs × rank), and
-//! `y = x·Wᵀ + (alpha / rank) · x·Aᵀ·Bᵀ`. They alone are trained.
+//! Low-rank adapters (LoRA, Hu et al. 2021). Every matrix `W` of a block has an adapter `A` (rank × inputs) and `B` (outputs × rank), and `y = x·Wᵀ + (alpha /
+//! rank) · x·Aᵀ·Bᵀ`. Only `A` and `B` are trained.
 //!
-//! Matrices that share their input share `A`: queries, keys and values have one, gate and up another.
+//! Matrices that share their input share `A`: queries, keys and values have one `A`, gate and up another.
 
 use crate::backend::{Backend, Buf, Linear, Purpose};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
-use crate::model::layout::{Place, Places, Projection};
+use crate::model::layout::{Projection, Region, TensorLayout};
 use crate::model::workspace::Widths;
 use crate::sample::uniform;
 
@@ -15,21 +15,21 @@ use crate::sample::uniform;
 pub struct Lora {
     /// Rows of `A` and columns of `B`; at least 1.
     pub rank: usize,
-    /// The adapters' part is multiplied by `alpha / rank`.
+    /// The adapters' contribution is multiplied by `alpha / rank`.
     pub alpha: f32,
-    /// Decides what `A` begins with.
+    /// Seed of the initial values of `A`.
     pub seed: u64,
 }
 
 impl Lora {
-    /// Refuses settings out of range.
+    /// Rejects settings out of range.
     pub fn check(&self) -> Result<(), String> {
         if self.rank == 0 {
             return Err("the rank of adapters is 0; give it at least 1".into());
         }
         if !(self.alpha > 0.0 && self.alpha.is_finite()) {
             return Err(format!(
-                "the adapters' alpha is {}; it is a number above 0",
+                "the adapters' alpha is {}; give a number above 0",
                 self.alpha
             ));
         }
@@ -40,35 +40,35 @@ impl Lora {
 /// An adapter's two matrices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Adapter {
-    pub(crate) a: Place,
-    pub(crate) b: Place,
+    pub(crate) a: Region,
+    pub(crate) b: Region,
 }
 
-/// The adapters of a model, in one buffer of their own.
+/// The adapters of a model, in a buffer of their own.
 pub(crate) struct Adapters {
     /// `A` and `B` of all blocks.
     pub(crate) weights: Buf,
     pub(crate) rank: usize,
     /// alpha / rank.
     pub(crate) scale: f32,
-    /// Whether they take part; without them the model is what it was when it was loaded.
+    /// Whether they are applied; without them the model is as it was loaded.
     pub(crate) active: bool,
     blocks: Vec<[Adapter; 4]>,
-    places: Places,
+    layout: TensorLayout,
 }
 
 impl Adapters {
-    /// Adapters that change nothing yet: `B` is 0, `A` uniform between ∓1/√inputs.
+    /// Creates adapters that change nothing yet: `B` is 0, and `A` is uniform between ∓1/√inputs.
     pub(crate) fn new(
         backend: &mut dyn Backend,
         config: &ModelConfig,
         lora: Lora,
     ) -> Result<Self, EngineError> {
         lora.check().map_err(EngineError::Request)?;
-        let (places, blocks) = lay_out(config, lora.rank);
-        let weights = backend.allocate(Purpose::Weights, places.len)?;
+        let (layout, blocks) = lay_out(config, lora.rank);
+        let weights = backend.allocate(Purpose::Weights, layout.len)?;
         for (number, adapter) in blocks.iter().flatten().enumerate() {
-            let a = adapter.a.of(weights);
+            let a = adapter.a.within(weights);
             let bound = 1.0 / ((a.len() / lora.rank) as f64).sqrt();
             let first = (number as u64) << 32;
             let values: Vec<f32> = (0..a.len() as u64)
@@ -82,24 +82,24 @@ impl Adapters {
             scale: lora.alpha / lora.rank as f32,
             active: true,
             blocks,
-            places,
+            layout,
         })
     }
 
     /// Number of elements.
     pub(crate) fn len(&self) -> usize {
-        self.places.len
+        self.layout.len
     }
 
-    pub(crate) fn places(&self) -> &Places {
-        &self.places
+    pub(crate) fn layout(&self) -> &TensorLayout {
+        &self.layout
     }
 
-    pub(crate) fn of(&self, layer: usize, which: Projection) -> Adapter {
+    pub(crate) fn adapter(&self, layer: usize, which: Projection) -> Adapter {
         self.blocks[layer][which as usize]
     }
 
-    /// Sizes of `x·Aᵀ` for a product of `size`.
+    /// Sizes of the product `x·Aᵀ`, given those of the block's product.
     pub(crate) fn down(&self, size: Linear) -> Linear {
         Linear {
             outputs: self.rank,
@@ -107,7 +107,7 @@ impl Adapters {
         }
     }
 
-    /// Sizes of `x·Aᵀ·Bᵀ`.
+    /// Sizes of the product with `Bᵀ`.
     pub(crate) fn up(&self, size: Linear) -> Linear {
         Linear {
             inputs: self.rank,
@@ -116,29 +116,29 @@ impl Adapters {
     }
 }
 
-fn lay_out(config: &ModelConfig, rank: usize) -> (Places, Vec<[Adapter; 4]>) {
+fn lay_out(config: &ModelConfig, rank: usize) -> (TensorLayout, Vec<[Adapter; 4]>) {
     let widths = Widths::new(config);
-    let mut places = Places::default();
+    let mut layout = TensorLayout::default();
     let blocks = (0..config.num_hidden_layers).map(|layer| {
         Projection::ALL.map(|which| {
             let size = widths.projection(which, 0);
             let name = |part| format!("model.layers.{layer}.{}.lora_{part}", which.name());
             Adapter {
-                a: places.put([(name("A"), vec![rank, size.inputs])]),
-                b: places.put([(name("B"), vec![size.outputs, rank])]),
+                a: layout.put([(name("A"), vec![rank, size.inputs])]),
+                b: layout.put([(name("B"), vec![size.outputs, rank])]),
             }
         })
     });
     let blocks = blocks.collect();
-    (places, blocks)
+    (layout, blocks)
 }
 
-/// Elements of the adapters of a model.
+/// Number of elements of a model's adapters.
 pub(crate) fn adapter_elements(config: &ModelConfig, rank: usize) -> usize {
     lay_out(config, rank).0.len
 }
 
-/// Adds `scale · B·A` to rows of a matrix, `b` being those rows of `B`.
+/// Adds `scale · B·A` to rows of a matrix; `b` holds those rows of `B`.
 pub(crate) fn merge(matrix: &mut [f32], a: &[f32], b: &[f32], rank: usize, scale: f32) {
     let inputs = a.len() / rank;
     for (row, b) in matrix.chunks_exact_mut(inputs).zip(b.chunks_exact(rank)) {

@@ -2,14 +2,14 @@
 
 use crate::backend::Buf;
 use crate::model::decoder::Decoder;
-use crate::model::layout::{Place, Projection};
+use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BackwardWorkspace, BlockActivations, Workspace};
 
 impl Decoder {
-    /// Gradients of one block over the current batch, keys being its own.
+    /// Gradients of one block over the current batch, with the batch's own keys.
     ///
-    /// `back.dx` holds the gradient of the block's output and gets that of its input; weights' gradients are added to `gradient`. `acts` is the forward's and is
-    /// used up.
+    /// `back.dx` holds the gradient of the block's output and receives that of its input. Weights' gradients are added to `gradient`. `acts` are the forward
+    /// pass's activations, which are overwritten.
     pub(crate) fn block_backward(
         &mut self,
         layer: usize,
@@ -88,7 +88,7 @@ impl Decoder {
         let (k, v) = (self.keys(acts.rotated), self.values(acts.qkv));
         let (dk, dv) = (self.keys(back.drotated), self.values(back.dqkv));
         let attention = self.attention(layer, acts.rotated, k, v);
-        let turns = self.turns(layer, work);
+        let rotations = self.layer_rotations(layer, work);
         let b = &mut self.backend;
         b.zero(back.dqkv.at(0, tokens * w.qkv()));
         if block.qk_norm.is_some() {
@@ -98,22 +98,22 @@ impl Decoder {
         let dy = back.dattention.rows(0, w.q());
         let y = acts.attention.rows(0, w.q());
         b.attention_backward(dq, dk, dv, dy, y, acts.lse, &attention);
-        b.rope(dq, turns, w.heads + w.kv_heads, w.head_dim, true);
+        b.rope(dq, rotations, w.heads + w.kv_heads, w.head_dim, true);
         if let Some([q_norm, k_norm]) = block.qk_norm {
             let (x, dx) = (acts.qkv.rows(0, w.qkv()), back.dqkv.rows(0, w.qkv()));
             let (keys, dkeys) = (self.keys(x), self.keys(dx));
-            for (dx, dy, x, place, heads) in [
+            for (dx, dy, x, region, heads) in [
                 (dx, dq, x, q_norm, w.heads),
                 (dkeys, dk, keys, k_norm, w.kv_heads),
             ] {
                 let norm = self.head_norm(tokens, heads);
-                let (dweight, weight) = (gradient.norm(place, back), place.of(weights));
+                let (dweight, weight) = (gradient.norm(region, back), region.within(weights));
                 self.backend
                     .rms_norm_backward(dx, dweight, dy, x, weight, norm);
             }
         }
         if let (Some(bias), Gradient::Weights(gradient)) = (block.qkv_bias, gradient) {
-            let dbias = bias.of(gradient);
+            let dbias = bias.within(gradient);
             self.backend.bias_backward(dbias, back.dqkv, tokens);
         }
         self.norm_stream(work.normed, input, block.attention_norm, tokens);
@@ -123,10 +123,10 @@ impl Decoder {
         self.norm_backward(back.dx, back.dnormed, input, norm, tokens, back, gradient);
     }
 
-    /// The gradient of what a part of a block adds to the residual stream before the norm that it may end in; `x` is that norm's input.
+    /// The gradient of the output of a part of a block before the norm that the part may end in. `x` is that norm's input.
     fn branch_backward(
         &mut self,
-        norm: Option<Place>,
+        norm: Option<Region>,
         tokens: usize,
         x: Buf,
         back: &BackwardWorkspace,
@@ -141,25 +141,25 @@ impl Decoder {
         back.dbranch
     }
 
-    /// Adds to `dx`, and to the weight's gradient, what `dy` of a norm's result gives; `x` is its input.
+    /// Backward pass of a norm: adds to `dx` and to the weight's gradient. `dy` is the gradient of its result, and `x` is its input.
     pub(crate) fn norm_backward(
         &mut self,
         dx: Buf,
         dy: Buf,
         x: Buf,
-        weight: Place,
+        weight: Region,
         tokens: usize,
         back: &BackwardWorkspace,
         gradient: Gradient,
     ) {
         let [dx, dy, x] = [dx, dy, x].map(|x| self.stream(x));
         let norm = self.norm(tokens);
-        let (dweight, weight) = (gradient.norm(weight, back), weight.of(self.weights));
+        let (dweight, weight) = (gradient.norm(weight, back), weight.within(self.weights));
         self.backend
             .rms_norm_backward(dx, dweight, dy, x, weight, norm);
     }
 
-    /// `dx` = what `dy` of a block's product with `x` gives; adds to the gradient of the matrix, or of its adapter.
+    /// Backward pass of a block's product with `x`: writes `dx`, and adds to the gradient of the matrix or of its adapter.
     fn project_backward(
         &mut self,
         dx: Buf,
@@ -172,17 +172,17 @@ impl Decoder {
         gradient: Gradient,
     ) {
         let size = self.widths.projection(which, tokens);
-        let place = self.layout.blocks[layer].matrix(which);
-        let weight = place.of(self.weights);
+        let region = self.layout.blocks[layer].matrix(which);
+        let weight = region.within(self.weights);
         let backend = &mut self.backend;
         if let Gradient::Weights(gradient) = gradient {
-            backend.linear_backward_weight(place.of(gradient), dy, x, size);
+            backend.linear_backward_weight(region.within(gradient), dy, x, size);
         }
         backend.linear_backward_input(dx, dy, weight, size, false);
         if let (Gradient::Adapters(gradient), Some(adapters)) = (gradient, &self.adapters) {
-            let adapter = adapters.of(layer, which);
-            let [a, b] = [adapter.a, adapter.b].map(|place| place.of(adapters.weights));
-            let [da, db] = [adapter.a, adapter.b].map(|place| place.of(gradient));
+            let adapter = adapters.adapter(layer, which);
+            let [a, b] = [adapter.a, adapter.b].map(|region| region.within(adapters.weights));
+            let [da, db] = [adapter.a, adapter.b].map(|region| region.within(gradient));
             let [low, dlow] = [work.low, back.dlow].map(|x| x.at(0, tokens * adapters.rank));
             let (down, up) = (adapters.down(size), adapters.up(size));
             backend.linear(low, x, a, down, false);
@@ -196,20 +196,20 @@ impl Decoder {
     }
 }
 
-/// Which gradient is wanted, and where it is added up.
+/// The gradient to compute, and the buffer to which it is added.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Gradient {
-    /// Of all weights, laid out as they are.
+    /// The gradient of all weights, in their layout.
     Weights(Buf),
-    /// Of the adapters alone, laid out as they are.
+    /// The gradient of the adapters alone, in their layout.
     Adapters(Buf),
 }
 
 impl Gradient {
-    /// Where a norm's goes.
-    fn norm(self, weight: Place, back: &BackwardWorkspace) -> Buf {
+    /// The buffer for a norm's gradient.
+    fn norm(self, weight: Region, back: &BackwardWorkspace) -> Buf {
         match self {
-            Self::Weights(gradient) => weight.of(gradient),
+            Self::Weights(gradient) => weight.within(gradient),
             Self::Adapters(_) => back.unread.at(0, weight.len()),
         }
     }

@@ -6,7 +6,7 @@ use crate::model::adapters::Adapters;
 use crate::model::layout::Layout;
 use crate::model::workspace::{Widths, Workspace};
 
-/// What every pass needs and none changes, beside the backend.
+/// State that every pass needs. A pass changes none of it but the backend.
 pub(crate) struct Decoder {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) layout: Layout,
@@ -14,12 +14,12 @@ pub(crate) struct Decoder {
     /// All weights.
     pub(crate) weights: Buf,
     pub(crate) adapters: Option<Adapters>,
-    /// Rotary frequencies, half a head of them; then those of layers that see a window only, where they have their own.
+    /// Rotary frequencies, `head_dim / 2` of them; then those of sliding-window layers, if these have their own.
     pub(crate) frequencies: [Option<Buf>; 2],
     pub(crate) constants: Constants,
 }
 
-/// What a configuration says beside sizes and places.
+/// The configuration's constants and flags, without sizes.
 #[derive(Debug, Clone)]
 pub(crate) struct Constants {
     pub(crate) flags: Flags,
@@ -29,7 +29,7 @@ pub(crate) struct Constants {
     score_cap: Option<f32>,
     logit_cap: Option<f32>,
     window: Option<usize>,
-    /// Whether each layer sees a window only.
+    /// For each layer, whether it has a sliding window.
     slides: Vec<bool>,
 }
 
@@ -57,7 +57,7 @@ impl Constants {
 }
 
 impl Decoder {
-    /// Attention of a layer: queries and keys lie side by side in `rotated`, or keys elsewhere.
+    /// Attention of a layer. Keys lie beside queries in the rotated rows, or elsewhere (in the store).
     pub(crate) fn attention(&self, layer: usize, q: Rows, k: Rows, v: Rows) -> Attention {
         let (w, c) = (self.widths, &self.constants);
         Attention {
@@ -73,12 +73,12 @@ impl Decoder {
         }
     }
 
-    /// A norm of the residual stream's width.
+    /// A norm of rows as wide as the residual stream.
     pub(crate) fn norm(&self, rows: usize) -> Norm {
         self.head_norm(rows, 1)
     }
 
-    /// A norm of so many vectors a row.
+    /// A norm of `heads` vectors in each row.
     pub(crate) fn head_norm(&self, rows: usize, heads: usize) -> Norm {
         let offset = self.constants.flags.unit_offset_norms;
         Norm {
@@ -101,8 +101,8 @@ impl Decoder {
         self.constants.logit_cap
     }
 
-    /// Cosines and sines that turn a layer's heads.
-    pub(crate) fn turns(&self, layer: usize, work: &Workspace) -> Buf {
+    /// Cosines and sines of a layer's rotations.
+    pub(crate) fn layer_rotations(&self, layer: usize, work: &Workspace) -> Buf {
         let own = self.constants.slides[layer] && self.frequencies[1].is_some();
         work.rope[usize::from(own)]
     }
@@ -112,12 +112,12 @@ impl Decoder {
         x.rows(0, self.widths.hidden)
     }
 
-    /// Keys beside queries, wherever these lie.
+    /// The keys, which lie after the queries in the same rows.
     pub(crate) fn keys(&self, queries: Rows) -> Rows {
         queries.buf.rows(self.widths.q(), queries.stride)
     }
 
-    /// Values inside rows of queries, keys and values.
+    /// The values in rows of queries, keys and values.
     pub(crate) fn values(&self, qkv: Buf) -> Rows {
         let w = self.widths;
         qkv.rows(w.q() + w.kv(), w.qkv())

@@ -4,20 +4,20 @@ use crate::backend::Buf;
 use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::model::decoder::Decoder;
-use crate::model::layout::{Place, Projection};
+use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BlockActivations, Workspace};
 
-/// Where a block's keys and values are read from.
+/// Source of a block's keys and values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Keys {
-    /// The batch's own, row i of the store being token i.
+    /// The batch's own keys and values; row i of the store is token i.
     Own,
-    /// One layer's store, rows of keys beside values; the batch's are written there first.
+    /// One layer's store, each row the keys and then the values. The batch's are written there first.
     Store(Buf),
 }
 
 impl Decoder {
-    /// Makes `batch` the current one, for passes of so many tokens ([`Backend::begin`]).
+    /// Makes `batch` the current one, for passes of `tokens` tokens ([`Backend::begin`]).
     ///
     /// [`Backend::begin`]: crate::backend::Backend::begin
     pub(crate) fn begin(
@@ -35,7 +35,7 @@ impl Decoder {
         self.backend.begin(batch, tokens, store_rows)
     }
 
-    /// The rotations of the current batch's positions.
+    /// Computes the rotations of the current batch's positions.
     pub(crate) fn rotations(&mut self, work: &Workspace) {
         for (table, frequencies) in work.rope.into_iter().zip(self.frequencies) {
             if let Some(frequencies) = frequencies {
@@ -44,15 +44,18 @@ impl Decoder {
         }
     }
 
-    /// The current batch's embedded tokens into `x`.
+    /// Writes the embeddings of the current batch's tokens into `x`.
     pub(crate) fn embed(&mut self, x: Buf, tokens: usize) {
-        let (table, width) = (self.layout.embedding.of(self.weights), self.widths.hidden);
+        let (table, width) = (
+            self.layout.embedding.within(self.weights),
+            self.widths.hidden,
+        );
         let scale = self.embedding_scale();
         self.backend
             .embed(x.at(0, tokens * width), table, width, scale);
     }
 
-    /// One block over the current batch: residual stream `input` → `output`, which may be the same buffer as `acts.middle` and as each other.
+    /// One block over the current batch: residual stream `input` → `output`. `output` may be the same buffer as `input` and as `acts.middle`.
     pub(crate) fn block(
         &mut self,
         layer: usize,
@@ -74,7 +77,7 @@ impl Decoder {
         }
     }
 
-    /// Everything of a block that its backward pass needs: up to its gate and up projections, or up to its last norm where it ends in one.
+    /// Computes everything in a block that its backward pass needs: up to its gate and up projections, or up to its last norm if it ends in one.
     pub(crate) fn block_inside(
         &mut self,
         layer: usize,
@@ -91,30 +94,36 @@ impl Decoder {
         let qkv = (layer, Projection::Qkv);
         self.project(acts.qkv, work.normed, qkv, tokens, work, false);
         if let Some(bias) = block.qkv_bias {
-            let bias = bias.of(weights);
+            let bias = bias.within(weights);
             self.backend.add_bias(acts.qkv, bias, tokens);
         }
         if let Some([q_norm, k_norm]) = block.qk_norm {
             let projected = acts.qkv.rows(0, w.qkv());
             let (projected_keys, rotated_keys) = (self.keys(projected), self.keys(acts.rotated));
-            let (of_q, of_k) = (
+            let (q_size, k_size) = (
                 self.head_norm(tokens, w.heads),
                 self.head_norm(tokens, w.kv_heads),
             );
             let b = &mut self.backend;
-            b.rms_norm(acts.rotated, projected, q_norm.of(weights), of_q, false);
+            b.rms_norm(
+                acts.rotated,
+                projected,
+                q_norm.within(weights),
+                q_size,
+                false,
+            );
             b.rms_norm(
                 rotated_keys,
                 projected_keys,
-                k_norm.of(weights),
-                of_k,
+                k_norm.within(weights),
+                k_size,
                 false,
             );
         }
-        let turns = self.turns(layer, work);
+        let rotations = self.layer_rotations(layer, work);
         let heads = w.heads + w.kv_heads;
         self.backend
-            .rope(acts.rotated, turns, heads, w.head_dim, false);
+            .rope(acts.rotated, rotations, heads, w.head_dim, false);
         let (mut k, mut v) = (self.keys(acts.rotated), self.values(acts.qkv));
         if let Keys::Store(store) = keys {
             let stored = [0, w.kv()].map(|column| store.rows(column, 2 * w.kv()));
@@ -145,7 +154,7 @@ impl Decoder {
         }
     }
 
-    /// `y` = `x` through a block's matrix and its adapter, added to what `y` holds if `accumulate`.
+    /// `y` = `x` through a block's matrix and its adapter; added to `y` if `accumulate`.
     fn project(
         &mut self,
         y: Buf,
@@ -156,20 +165,20 @@ impl Decoder {
         accumulate: bool,
     ) {
         let size = self.widths.projection(which, tokens);
-        let weight = self.layout.blocks[layer].matrix(which).of(self.weights);
+        let weight = self.layout.blocks[layer].matrix(which).within(self.weights);
         let b = &mut self.backend;
         b.linear(y, x, weight, size, accumulate);
         if let Some(adapters) = self.adapters.as_ref().filter(|adapters| adapters.active) {
-            let adapter = adapters.of(layer, which);
+            let adapter = adapters.adapter(layer, which);
             let low = work.low.at(0, tokens * adapters.rank);
-            let [a, b_] = [adapter.a, adapter.b].map(|place| place.of(adapters.weights));
+            let [a, b_] = [adapter.a, adapter.b].map(|region| region.within(adapters.weights));
             b.linear(low, x, a, adapters.down(size), false);
             b.scale(low, adapters.scale);
             b.linear(y, low, b_, adapters.up(size), true);
         }
     }
 
-    /// The gated activations into `work.gated`.
+    /// Writes the gated activations into `work.gated`.
     pub(crate) fn gate(&mut self, acts: &BlockActivations, tokens: usize, work: &Workspace) {
         let (inner, activation) = (self.widths.inner, self.activation());
         self.backend
@@ -177,21 +186,21 @@ impl Decoder {
     }
 
     /// `y` = norm of the residual stream `x`.
-    pub(crate) fn norm_stream(&mut self, y: Buf, x: Buf, weight: Place, tokens: usize) {
+    pub(crate) fn norm_stream(&mut self, y: Buf, x: Buf, weight: Region, tokens: usize) {
         let (y, x, norm) = (self.stream(y), self.stream(x), self.norm(tokens));
         self.backend
-            .rms_norm(y, x, weight.of(self.weights), norm, false);
+            .rms_norm(y, x, weight.within(self.weights), norm, false);
     }
 
     /// `y = residual + norm(x)`.
-    fn add_norm(&mut self, y: Buf, residual: Buf, x: Buf, weight: Place, tokens: usize) {
+    fn add_norm(&mut self, y: Buf, residual: Buf, x: Buf, weight: Region, tokens: usize) {
         let len = tokens * self.widths.hidden;
         if y != residual {
             self.backend.copy(y.at(0, len), residual.at(0, len));
         }
         let (y, x, norm) = (self.stream(y), self.stream(x), self.norm(tokens));
         self.backend
-            .rms_norm(y, x, weight.of(self.weights), norm, true);
+            .rms_norm(y, x, weight.within(self.weights), norm, true);
     }
 
     /// `y = residual +` `x` through a block's matrix and its adapter.

@@ -1,4 +1,4 @@
-//! From the residual stream to log-probabilities, a few rows at a time: logits of all tokens never exist at once.
+//! From the residual stream to log-probabilities, a few rows at a time, so that logits of all tokens never exist at once.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use crate::model::backward::Gradient;
 use crate::model::decoder::Decoder;
 use crate::model::workspace::{BackwardWorkspace, Workspace};
 
-/// Targets whose rows lie in a range, with rows numbered from its beginning. Targets are in order of their rows.
-fn targets_of(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Target>) {
+/// The targets whose rows lie in a range, with rows counted from the start of the range. Targets are ordered by row.
+fn targets_in(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Target>) {
     let from = targets.partition_point(|t| t.row < rows.start);
     let to = targets.partition_point(|t| t.row < rows.end);
     let local = targets[from..to].iter().map(|t| Target {
@@ -22,13 +22,13 @@ fn targets_of(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Tar
 impl Decoder {
     /// Ranges of `0..rows` that the head computes at a time.
     fn head_chunks(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-        let most = self.widths.head_rows();
+        let chunk = self.widths.head_rows();
         (0..rows)
-            .step_by(most)
-            .map(move |from| from..rows.min(from + most))
+            .step_by(chunk)
+            .map(move |from| from..rows.min(from + chunk))
     }
 
-    /// Logits of some tokens (rows of `x`) into `work.logits`.
+    /// Computes the logits of some tokens (rows of `x`) into `work.logits`.
     fn head(&mut self, work: &Workspace, x: Buf, rows: &[usize]) {
         let hidden = self.widths.hidden;
         let picked = work.picked.at(0, rows.len() * hidden);
@@ -36,9 +36,9 @@ impl Decoder {
         self.head_of(work, picked, rows.len());
     }
 
-    /// Logits of the first tokens of `x` into `work.logits`.
+    /// Computes the logits of the first `rows` tokens of `x` into `work.logits`.
     fn head_of(&mut self, work: &Workspace, x: Buf, rows: usize) {
-        let head = self.layout.head.of(self.weights);
+        let head = self.layout.head.within(self.weights);
         let size = self.head_size(rows);
         let norm = self.layout.norm;
         self.norm_stream(work.picked_normed, x, norm, rows);
@@ -50,7 +50,7 @@ impl Decoder {
         }
     }
 
-    /// Log-probability and entropy of each target, which are in order of their rows; a target's row is a number of an element of `rows`.
+    /// Log-probability and entropy of each target. Targets are ordered by row; a target's row is an index into `rows`.
     pub(crate) fn log_probs(
         &mut self,
         work: &Workspace,
@@ -61,7 +61,7 @@ impl Decoder {
     ) -> Result<(Vec<f32>, Vec<f32>), EngineError> {
         let vocabulary = self.widths.vocabulary;
         for chunk in self.head_chunks(rows.len()) {
-            let (range, local) = targets_of(targets, &chunk);
+            let (range, local) = targets_in(targets, &chunk);
             self.head(work, x, &rows[chunk.clone()]);
             let b = &mut self.backend;
             b.log_probs(
@@ -80,7 +80,8 @@ impl Decoder {
         Ok((logp, entropy))
     }
 
-    /// Adds to `back.dx` and to the head's and the last norm's gradients what `dlogp` of each target gives. Arguments as in [`Decoder::log_probs`].
+    /// Backward pass of [`Decoder::log_probs`], with the same arguments and the gradient `dlogp` of each target: adds to `back.dx` and to the gradients of the
+    /// head and the last norm.
     pub(crate) fn log_probs_backward(
         &mut self,
         work: &Workspace,
@@ -96,7 +97,7 @@ impl Decoder {
         let (head, norm) = (self.layout.head, self.layout.norm);
         let cap = self.logit_cap();
         for chunk in self.head_chunks(rows.len()) {
-            let (range, local) = targets_of(targets, &chunk);
+            let (range, local) = targets_in(targets, &chunk);
             let rows = &rows[chunk];
             self.head(work, x, rows);
             let logits = work.logits.at(0, rows.len() * w.vocabulary);
@@ -109,9 +110,9 @@ impl Decoder {
                 cap,
             );
             let size = self.head_size(rows.len());
-            let (dpicked_normed, weight) = (back.dpicked_normed, head.of(self.weights));
+            let (dpicked_normed, weight) = (back.dpicked_normed, head.within(self.weights));
             if let Gradient::Weights(gradient) = gradient {
-                let (dhead, x) = (head.of(gradient), work.picked_normed);
+                let (dhead, x) = (head.within(gradient), work.picked_normed);
                 self.backend.linear_backward_weight(dhead, logits, x, size);
             }
             self.backend
@@ -124,8 +125,8 @@ impl Decoder {
         }
     }
 
-    /// Makes the current draws, each of the token after one of some tokens (rows of `x`; without them, of the first `count`). Rows beyond the draws are computed, and
-    /// nobody reads them.
+    /// Samples tokens with the current draws, each after one of some tokens: the rows `rows` of `x`, or the first `count` rows if there are none. Rows beyond
+    /// the draws are computed and ignored.
     pub(crate) fn sample(
         &mut self,
         work: &Workspace,

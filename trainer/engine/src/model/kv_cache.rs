@@ -6,13 +6,13 @@ use crate::backend::{Buf, Purpose};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 
-/// Keys and values of generated sequences: for each layer `rows` rows of keys beside values.
+/// The key/value store of generated sequences: for each layer `rows` rows, each the keys and then the values of a token.
 pub(super) struct Store {
     pub(super) all: Buf,
     pub(super) rows: usize,
 }
 
-/// Elements of one row of the key/value store, over all layers.
+/// Number of elements of one row of the key/value store, over all layers.
 pub(crate) fn kv_row_elements(config: &ModelConfig) -> u64 {
     (config.num_hidden_layers * 2 * Widths::new(config).kv()) as u64
 }
@@ -23,7 +23,7 @@ impl Model {
         kv_row_elements(&self.config) * self.decoder.backend.element_bytes().cache as u64
     }
 
-    /// Makes the key/value store hold `rows` rows (one token each). What it held is lost unless the size stays.
+    /// Resizes the key/value store to `rows` rows (one token each). Its content is lost unless the size stays the same.
     pub fn reserve_kv(&mut self, rows: usize) -> Result<(), EngineError> {
         if self.store.as_ref().is_some_and(|store| store.rows == rows) {
             return Ok(());
@@ -34,10 +34,10 @@ impl Model {
             .checked_mul(layers * 2 * self.decoder.widths.kv())
             .ok_or_else(|| {
                 EngineError::Request(format!(
-                    "a key/value cache of {rows} tokens is beyond any memory; lower it"
+                    "a key/value cache of {rows} tokens is larger than any memory; lower it"
                 ))
             })?;
-        // A device whose phases take turns in its memory finds keys and values the same place in each: the work buffers move behind them.
+        // The work buffers are allocated after the store, so that a device that alternates between phases finds keys and values at the same address each time.
         let work = self.work.take();
         if let Some(work) = work {
             work.release(self.decoder.backend.as_mut());
@@ -50,12 +50,12 @@ impl Model {
         Ok(())
     }
 
-    /// Rows of the key/value store.
+    /// Number of rows of the key/value store.
     pub fn kv_rows(&self) -> usize {
         self.store.as_ref().map_or(0, |store| store.rows)
     }
 
-    /// Gives the key/value store's memory back, for the training phase.
+    /// Releases the key/value store's memory, for the training phase.
     pub fn release_kv(&mut self) {
         if let Some(store) = self.store.take() {
             self.decoder.backend.release(store.all);

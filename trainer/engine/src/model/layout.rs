@@ -1,4 +1,4 @@
-//! Where each weight lies in the one buffer that holds all of them; gradients and moments lie alike in theirs.
+//! The position of each weight in the one buffer that holds all of them. Gradients and moments have buffers of the same layout.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,36 +6,36 @@ use std::ops::Range;
 use crate::backend::Buf;
 use crate::config::ModelConfig;
 
-/// Weights begin at multiples of this, a cache line of f32.
+/// Weights begin at multiples of this many elements, a cache line of f32.
 const ALIGN: usize = 16;
 
-/// A weight's elements in the buffer.
+/// A contiguous range of elements of a buffer, such as those of one weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Region {
     offset: usize,
     len: usize,
 }
 
-impl Place {
+impl Region {
     /// Number of elements.
     pub(crate) fn len(self) -> usize {
         self.len
     }
 
-    /// The place in `buffer`, which is laid out so.
-    pub(crate) fn of(self, buffer: Buf) -> Buf {
+    /// This range of `buffer`, which has the layout that the region belongs to.
+    pub(crate) fn within(self, buffer: Buf) -> Buf {
         buffer.at(self.offset, self.len)
     }
 }
 
-/// A matrix of a block. Those that share their input lie one below the other, as one matrix.
+/// A matrix of a block. Weights that share their input are stacked by rows into one matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Projection {
-    /// Queries, keys, values.
+    /// Queries, keys and values.
     Qkv,
-    /// Attention's result.
+    /// The output projection of attention.
     Out,
-    /// Gate, up.
+    /// Gate and up projections.
     GateUp,
     Down,
 }
@@ -43,7 +43,7 @@ pub(crate) enum Projection {
 impl Projection {
     pub(crate) const ALL: [Self; 4] = [Self::Qkv, Self::Out, Self::GateUp, Self::Down];
 
-    /// The parts that it is made of, as Hugging Face names them.
+    /// Its parts, by their Hugging Face names.
     fn parts(self) -> &'static [&'static str] {
         match self {
             Self::Qkv => &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
@@ -53,7 +53,7 @@ impl Projection {
         }
     }
 
-    /// A name for the whole of it.
+    /// A name for the whole matrix.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Qkv => "self_attn.qkv_proj",
@@ -64,86 +64,89 @@ impl Projection {
     }
 }
 
-/// Weights of one block.
+/// Regions of one block's weights.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BlockPlaces {
-    pub(crate) attention_norm: Place,
-    matrices: [Place; 4],
-    pub(crate) qkv_bias: Option<Place>,
-    /// Of queries' heads and of keys'.
-    pub(crate) qk_norm: Option<[Place; 2]>,
-    /// Behind attention.
-    pub(crate) attention_post_norm: Option<Place>,
-    pub(crate) mlp_norm: Place,
-    /// Behind the feed-forward block.
-    pub(crate) mlp_post_norm: Option<Place>,
+pub(crate) struct BlockLayout {
+    pub(crate) attention_norm: Region,
+    matrices: [Region; 4],
+    pub(crate) qkv_bias: Option<Region>,
+    /// Norms of each head's query and of each head's key.
+    pub(crate) qk_norm: Option<[Region; 2]>,
+    /// The norm after attention.
+    pub(crate) attention_post_norm: Option<Region>,
+    pub(crate) mlp_norm: Region,
+    /// The norm after the feed-forward block.
+    pub(crate) mlp_post_norm: Option<Region>,
 }
 
-impl BlockPlaces {
-    pub(crate) fn matrix(&self, which: Projection) -> Place {
+impl BlockLayout {
+    pub(crate) fn matrix(&self, which: Projection) -> Region {
         self.matrices[which as usize]
     }
 }
 
-/// Named tensors one behind the other, with gaps to [`ALIGN`].
+/// Named tensors stored one after the other, aligned to [`ALIGN`].
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Places {
-    /// Number of elements in all.
+pub(crate) struct TensorLayout {
+    /// Total number of elements.
     pub(crate) len: usize,
-    tensors: BTreeMap<String, (Place, Vec<usize>)>,
+    tensors: BTreeMap<String, (Region, Vec<usize>)>,
 }
 
-impl Places {
-    /// Appends tensors of these shapes without gaps between them; returns the place of all of them.
-    pub(crate) fn put(&mut self, tensors: impl IntoIterator<Item = (String, Vec<usize>)>) -> Place {
+impl TensorLayout {
+    /// Appends tensors of these shapes without gaps between them; returns the region of all of them together.
+    pub(crate) fn put(
+        &mut self,
+        tensors: impl IntoIterator<Item = (String, Vec<usize>)>,
+    ) -> Region {
         let offset = self.len;
         for (name, shape) in tensors {
             let len = shape.iter().product();
-            let place = Place {
+            let region = Region {
                 offset: self.len,
                 len,
             };
-            self.tensors.insert(name, (place, shape));
+            self.tensors.insert(name, (region, shape));
             self.len += len;
         }
-        let place = Place {
+        let region = Region {
             offset,
             len: self.len - offset,
         };
         self.len = self.len.next_multiple_of(ALIGN);
-        place
+        region
     }
 
-    /// Place and shape of a tensor by its name.
-    pub(crate) fn tensor(&self, name: &str) -> Option<(Place, &[usize])> {
-        let (place, shape) = self.tensors.get(name)?;
-        Some((*place, shape))
+    /// A tensor's region and shape, by its name.
+    pub(crate) fn tensor(&self, name: &str) -> Option<(Region, &[usize])> {
+        let (region, shape) = self.tensors.get(name)?;
+        Some((*region, shape))
     }
 
-    /// Every tensor by name, with its place and shape.
-    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, Place, &[usize])> {
+    /// Every tensor by name, with its region and shape.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Region, &[usize])> {
         let all = self.tensors.iter();
-        all.map(|(name, (place, shape))| (name.as_str(), *place, shape.as_slice()))
+        all.map(|(name, (region, shape))| (name.as_str(), *region, shape.as_slice()))
     }
 }
 
-/// Places of all weights.
+/// Regions of all weights.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    pub(crate) places: Places,
-    pub(crate) embedding: Place,
-    pub(crate) blocks: Vec<BlockPlaces>,
-    pub(crate) norm: Place,
-    /// The embedding itself where they are tied.
-    pub(crate) head: Place,
+    pub(crate) tensors: TensorLayout,
+    pub(crate) embedding: Region,
+    pub(crate) blocks: Vec<BlockLayout>,
+    pub(crate) norm: Region,
+    /// The embedding's own region if head and embedding are tied.
+    pub(crate) head: Region,
 }
 
 impl Layout {
     pub(crate) fn new(config: &ModelConfig) -> Self {
         let shapes: BTreeMap<String, Vec<usize>> = config.tensor_shapes().into_iter().collect();
-        let mut places = Places::default();
+        let mut tensors = TensorLayout::default();
         let mut put = |names: &[String]| {
-            places.put(names.iter().map(|name| {
+            tensors.put(names.iter().map(|name| {
                 let shape = shapes
                     .get(name)
                     .expect("the configuration lists every weight of its flags");
@@ -160,21 +163,22 @@ impl Layout {
                 };
                 let norm = |which: &str| [name(&format!("{which}.weight"))];
                 let flags = config.flags;
-                // Hugging Face's name of the norm before the feed-forward block, elsewhere that of the norm behind attention.
-                let (behind_attention, before_mlp) = if flags.sandwich_norms {
-                    let behind = put(&norm("post_attention_layernorm"));
-                    (Some(behind), "pre_feedforward_layernorm")
+                // Hugging Face uses the name `post_attention_layernorm` for the norm after attention where there is one, and otherwise for the norm before the
+                // feed-forward block.
+                let (after_attention, before_mlp) = if flags.sandwich_norms {
+                    let after = put(&norm("post_attention_layernorm"));
+                    (Some(after), "pre_feedforward_layernorm")
                 } else {
                     (None, "post_attention_layernorm")
                 };
-                BlockPlaces {
+                BlockLayout {
                     attention_norm: put(&norm("input_layernorm")),
                     matrices: Projection::ALL.map(|which| put(&parts(which, "weight"))),
                     qkv_bias: flags.qkv_bias.then(|| put(&parts(Projection::Qkv, "bias"))),
                     qk_norm: flags.qk_norm.then(|| {
                         ["q", "k"].map(|which| put(&norm(&format!("self_attn.{which}_norm"))))
                     }),
-                    attention_post_norm: behind_attention,
+                    attention_post_norm: after_attention,
                     mlp_norm: put(&norm(before_mlp)),
                     mlp_post_norm: flags
                         .sandwich_norms
@@ -189,7 +193,7 @@ impl Layout {
             put(&["lm_head.weight".into()])
         };
         Self {
-            places,
+            tensors,
             embedding,
             blocks,
             norm,
@@ -199,12 +203,12 @@ impl Layout {
 
     /// Number of elements of the buffer.
     pub(crate) fn len(&self) -> usize {
-        self.places.len
+        self.tensors.len
     }
 
-    /// The block's matrix that a tensor is rows of, and its elements in it; `None` for tensors that are in no such matrix.
-    pub(crate) fn rows_of(&self, tensor: Place) -> Option<(usize, Projection, Range<usize>)> {
-        let inside = |whole: Place| {
+    /// The block matrix that contains a tensor, and the tensor's range of elements in it; `None` for tensors outside these matrices.
+    pub(crate) fn rows_of(&self, tensor: Region) -> Option<(usize, Projection, Range<usize>)> {
+        let inside = |whole: Region| {
             let (start, end) = (tensor.offset, tensor.offset + tensor.len);
             (whole.offset <= start && end <= whole.offset + whole.len)
                 .then(|| start - whole.offset..end - whole.offset)

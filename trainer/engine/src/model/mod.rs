@@ -1,6 +1,6 @@
-//! A decoder on a backend: weights, forward and backward passes, head.
+//! A decoder on a backend: weights, forward and backward passes, and head.
 //!
-//! [`Model::infer`] serves generation; `train::step` drives the same blocks forward and backward over packed sequences.
+//! [`Model::infer`] is used for generation; `train::step` runs the same blocks forward and backward over packed sequences.
 
 pub(crate) mod adapters;
 pub(crate) mod backward;
@@ -20,7 +20,7 @@ use self::decoder::{Constants, Decoder};
 use self::forward::Keys;
 use self::kv_cache::Store;
 pub(crate) use self::kv_cache::kv_row_elements;
-use self::layout::{Layout, Places};
+use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::Optimiser;
 pub use self::weights::Part;
 use self::workspace::{BackwardWorkspace, BlockActivations, PerDtype, Widths, Workspace};
@@ -31,7 +31,7 @@ use crate::error::EngineError;
 use crate::load::TensorSource;
 use crate::sample::{Draw, Sampled};
 
-/// Tokens of a training pack unless set otherwise.
+/// Default maximum number of tokens of a training pack.
 pub(crate) const PACK_TOKENS: usize = 2048;
 
 /// A model on a device.
@@ -41,7 +41,7 @@ pub struct Model {
     work: Option<Workspace>,
     back: Option<BackwardWorkspace>,
     store: Option<Store>,
-    /// Activations that training keeps from the forward to the backward pass.
+    /// Activations that training saves from the forward to the backward pass.
     saved: Option<PerDtype<Buf>>,
     gradient: Option<Buf>,
     pub(crate) optimiser: Option<Optimiser>,
@@ -51,7 +51,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Moves the weights (named and shaped as [`ModelConfig::tensor_shapes`] says) to the device.
+    /// Copies the weights (with the names and shapes of [`ModelConfig::tensor_shapes`]) to the device.
     pub fn new(
         config: ModelConfig,
         mut weights: impl TensorSource,
@@ -59,19 +59,19 @@ impl Model {
     ) -> Result<Self, EngineError> {
         let layout = Layout::new(&config);
         let all = backend.allocate(Purpose::Weights, layout.len())?;
-        for (name, place, shape) in layout.places.tensors() {
-            backend.upload(place.of(all), &weights.take(name, shape)?);
+        for (name, region, shape) in layout.tensors.iter() {
+            backend.upload(region.within(all), &weights.take(name, shape)?);
         }
         let mut frequencies = [None; 2];
         let values = [
             Some(config.rope_frequencies()),
             config.sliding_rope_frequencies(),
         ];
-        for (place, values) in frequencies.iter_mut().zip(values) {
+        for (buffer, values) in frequencies.iter_mut().zip(values) {
             if let Some(values) = values {
                 let table = backend.allocate(Purpose::Sums, values.len())?;
                 backend.upload(table, &values);
-                *place = Some(table);
+                *buffer = Some(table);
             }
         }
         let decoder = Decoder {
@@ -103,17 +103,17 @@ impl Model {
         &self.config
     }
 
-    /// The device in words.
+    /// Description of the device.
     pub fn device(&self) -> String {
         self.decoder.backend.name()
     }
 
-    /// Whether it has to be dropped before the process ends.
-    pub(crate) fn ends_first(&self) -> bool {
-        self.decoder.backend.ends_first()
+    /// Whether the model has to be dropped before the process exits.
+    pub(crate) fn must_drop_before_exit(&self) -> bool {
+        self.decoder.backend.must_drop_before_exit()
     }
 
-    /// Adds adapters, which are then what is trained. Before the first update, and once.
+    /// Adds adapters, which are then trained instead of the weights. Allowed once, before the first update.
     pub fn attach(&mut self, lora: Lora) -> Result<(), EngineError> {
         if self.optimiser.is_some() || self.decoder.adapters.is_some() {
             return Err(EngineError::Request(
@@ -130,7 +130,7 @@ impl Model {
         Ok(())
     }
 
-    /// Does something with the model as it was loaded, its adapters set aside.
+    /// Runs `work` with the model as it was loaded, its adapters inactive.
     pub fn without_adapters<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let set = |model: &mut Self, active| {
             if let Some(adapters) = &mut model.decoder.adapters {
@@ -143,48 +143,48 @@ impl Model {
         result
     }
 
-    /// What an update changes: all weights, or the adapters.
+    /// The weights that an update changes: all of the model's, or the adapters'.
     pub(crate) fn trained(&self) -> Buf {
         let adapters = self.decoder.adapters.as_ref();
         adapters.map_or(self.decoder.weights, |adapters| adapters.weights)
     }
 
-    /// Names and places of what an update changes.
-    fn trained_places(&self) -> &Places {
+    /// Layout of the weights that an update changes.
+    fn trained_layout(&self) -> &TensorLayout {
         let adapters = self.decoder.adapters.as_ref();
-        adapters.map_or(&self.decoder.layout.places, Adapters::places)
+        adapters.map_or(&self.decoder.layout.tensors, Adapters::layout)
     }
 
-    /// Names and shapes of what an update changes: all weights, in the order of [`ModelConfig::tensor_shapes`], or the adapters.
+    /// Names and shapes of the weights that an update changes: all weights, in the order of [`ModelConfig::tensor_shapes`], or the adapters.
     pub fn trained_shapes(&self) -> Vec<(String, Vec<usize>)> {
         match &self.decoder.adapters {
             None => self.config.tensor_shapes(),
             Some(adapters) => {
-                let tensors = adapters.places().tensors();
+                let tensors = adapters.layout().iter();
                 let owned = tensors.map(|(name, _, shape)| (name.to_owned(), shape.to_vec()));
                 owned.collect()
             }
         }
     }
 
-    /// Bytes of the device's memory, where it is known.
+    /// Bytes of the device's memory, if known.
     pub(crate) fn memory(&self) -> Option<u64> {
         self.decoder.backend.memory()
     }
 
-    /// Most tokens of one training pack; a longer completion is a pack of its own.
+    /// Maximum number of tokens of one training pack; a longer completion is a pack of its own.
     pub fn set_pack_tokens(&mut self, tokens: usize) {
         self.pack_tokens = tokens.max(1);
     }
 
-    /// Bytes of activations that training may save from the forward to the backward pass, instead of recomputing them; `None` takes a third of
-    /// the memory that weights, gradients and moments leave. Results are the same to the bit.
+    /// Bytes of activations that training may save from the forward to the backward pass instead of recomputing them. `None` takes a third of the memory that
+    /// weights, gradients and moments leave. Results are the same to the bit.
     pub fn set_saved_bytes(&mut self, bytes: Option<u64>) {
         self.saved_bytes = bytes;
     }
 
-    /// Forward pass that writes keys and values into the store rows that the batch names, then draws the token after each of the batch's tokens `rows[i]` as
-    /// `draws[i]` says. `rows` may be empty (a chunk of a prompt) and may name a token several times (the samples of one prompt).
+    /// Runs a forward pass that writes keys and values into the store rows named by the batch. Then, for each `i`, samples the token after the batch's token
+    /// `rows[i]` with `draws[i]`. `rows` may be empty (a chunk of a prompt) and may name a token several times (the samples of one prompt).
     pub fn infer(
         &mut self,
         batch: &Batch,
@@ -193,13 +193,13 @@ impl Model {
     ) -> Result<Vec<Sampled>, EngineError> {
         if rows.len() != draws.len() {
             return Err(EngineError::Request(format!(
-                "{} tokens are to be followed by {} draws",
+                "{} rows have {} draws; each row needs one",
                 rows.len(),
                 draws.len()
             )));
         }
         let own = batch.tokens.len();
-        // A pass that goes on with every sequence by one token, and so is like others of its size.
+        // A pass that adds one token to every sequence. Such passes of one size are alike, so a backend can record and replay them.
         let decodes = own > 0 && rows.iter().copied().eq(0..own);
         let tokens = if decodes {
             self.decoder.backend.padded(batch)
@@ -229,7 +229,7 @@ impl Model {
         self.decoder.backend.sampled()
     }
 
-    /// As [`Model::infer`], but returns the logits of the tokens `rows[i]`, one row of the vocabulary's width each: for tests and parity checks.
+    /// Like [`Model::infer`], but returns the logits of the tokens `rows[i]`, one row of the vocabulary's width each. For tests and parity checks.
     pub fn logits(&mut self, batch: &Batch, rows: &[usize]) -> Result<Vec<f32>, EngineError> {
         let tokens = batch.tokens.len();
         let work = self.begin_stored(batch, tokens, rows)?;
@@ -237,7 +237,7 @@ impl Model {
         self.decoder.logits(&work, work.x, rows)
     }
 
-    /// Makes a batch the current one for a pass of `tokens` tokens with keys and values in the store.
+    /// Makes `batch` the current one for a pass of `tokens` tokens with keys and values in the store.
     fn begin_stored(
         &mut self,
         batch: &Batch,
@@ -247,7 +247,7 @@ impl Model {
         let own = batch.tokens.len();
         if let Some(row) = rows.iter().find(|row| **row >= own) {
             return Err(EngineError::Request(format!(
-                "the logits of token {row} are wanted of a batch of {own}"
+                "the logits of token {row} were requested from a batch of {own} tokens"
             )));
         }
         let work = self.workspace(tokens, 0)?;
@@ -255,17 +255,17 @@ impl Model {
         Ok(work)
     }
 
-    /// Whether the device had a pass like this, and has made it.
+    /// Whether the device had a recording of such a pass and replayed it.
     fn replayed(&mut self, work: &Workspace, tokens: usize) -> bool {
         let mut buffers = vec![work.x, work.logits, work.normed, work.picked_normed];
         buffers.extend(self.store.as_ref().map(|store| store.all));
-        // With and without adapters are two passes.
+        // Passes with and without adapters are recorded separately.
         let adapters = self.decoder.adapters.as_ref();
         buffers.extend(adapters.filter(|a| a.active).map(|a| a.weights));
         self.decoder.backend.replay(&buffers, tokens)
     }
 
-    /// Forward pass over the current batch with keys and values in the store; the residual stream ends in `work.x`.
+    /// Runs a forward pass over the current batch with keys and values in the store; the residual stream ends in `work.x`.
     fn forward_stored(&mut self, work: &Workspace, tokens: usize) {
         let store = self.store.as_ref();
         let (all, store_rows) = store.map_or((work.x.at(0, 0), 0), |s| (s.all, s.rows));

@@ -1,4 +1,4 @@
-//! What training holds beside the weights: gradient, moments, saved activations, workspace.
+//! The buffers of training besides the weights: gradient, moments, saved activations, workspace.
 
 use super::Model;
 use super::adapters::Adapters;
@@ -7,10 +7,10 @@ use super::workspace::{BackwardWorkspace, PerDtype};
 use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
 
-/// Elements that are read from the device at a time.
+/// Number of elements that are copied from the device at a time.
 const PIECE: usize = 1 << 20;
 
-/// What training needs and generating does not.
+/// Buffers that training needs and generation does not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Optimiser {
     pub(crate) gradient: Buf,
@@ -19,7 +19,7 @@ pub(crate) struct Optimiser {
 }
 
 impl Model {
-    /// Bytes of weights, gradients and moments that the device holds.
+    /// Bytes of weights, gradients and moments on the device.
     pub fn bytes(&self) -> u64 {
         match self.optimiser {
             Some(_) => self.training_bytes(),
@@ -27,15 +27,15 @@ impl Model {
         }
     }
 
-    /// Bytes of weights, gradients and moments in training.
+    /// Bytes of weights, gradients and moments during training.
     pub(crate) fn training_bytes(&self) -> u64 {
         let adapters = self.decoder.adapters.as_ref().map_or(0, Adapters::len);
         let weight = self.decoder.backend.element_bytes().weight;
-        let held = weight * (self.decoder.weights.len() + adapters);
-        (held + 3 * 4 * self.trained().len()) as u64
+        let resident = weight * (self.decoder.weights.len() + adapters);
+        (resident + 3 * 4 * self.trained().len()) as u64
     }
 
-    /// Gives back what only a backward pass needs, for the generation phase; gradients and moments stay.
+    /// Releases the buffers that only a backward pass needs, for the generation phase. Gradients and moments remain.
     pub fn release_training(&mut self) {
         if let Some(back) = self.back.take() {
             back.release(self.decoder.backend.as_mut());
@@ -45,7 +45,7 @@ impl Model {
         }
     }
 
-    /// Buffers for a backward pass of so many tokens.
+    /// Buffers for a backward pass of `tokens` tokens.
     pub(crate) fn back(&mut self, tokens: usize) -> Result<BackwardWorkspace, EngineError> {
         if let Some(back) = self.back {
             if back.tokens >= tokens {
@@ -60,7 +60,7 @@ impl Model {
         Ok(back)
     }
 
-    /// Buffers of at least `len` elements for what a step keeps.
+    /// Buffers of at least `len` elements for the activations that a step saves.
     pub(crate) fn saved_buffer(
         &mut self,
         len: PerDtype<usize>,
@@ -77,7 +77,7 @@ impl Model {
         Ok(saved)
     }
 
-    /// A gradient for everything that is trained, laid out alike, allocated when first asked for.
+    /// A gradient buffer for all trained weights, in their layout; allocated on the first call.
     pub(crate) fn gradient(&mut self) -> Result<Buf, EngineError> {
         if let Some(gradient) = self.gradient {
             return Ok(gradient);
@@ -88,8 +88,8 @@ impl Model {
         Ok(gradient)
     }
 
-    /// The gradient that training wants, and where.
-    pub(crate) fn wanted_gradient(&mut self) -> Result<Gradient, EngineError> {
+    /// The kind of gradient that training computes, and its buffer.
+    pub(crate) fn training_gradient(&mut self) -> Result<Gradient, EngineError> {
         let gradient = self.gradient()?;
         Ok(match self.decoder.adapters {
             None => Gradient::Weights(gradient),
@@ -97,7 +97,7 @@ impl Model {
         })
     }
 
-    /// Calls `each` with all of the gradient, piece by piece, in the order of [`Model::trained_shapes`].
+    /// Calls `each` with the whole gradient, piece by piece, in the order of [`Model::trained_shapes`].
     pub(crate) fn read_gradient(
         &mut self,
         each: &mut dyn FnMut(&[f32]),
@@ -105,7 +105,7 @@ impl Model {
         let gradient = self.gradient()?;
         let mut piece = Vec::new();
         for (name, _) in self.trained_shapes() {
-            let buf = self.trained_place(&name)?.of(gradient);
+            let buf = self.trained_region(&name)?.within(gradient);
             for start in (0..buf.len()).step_by(PIECE) {
                 piece.resize(PIECE.min(buf.len() - start), 0.0);
                 let part = buf.at(start, piece.len());
@@ -116,7 +116,7 @@ impl Model {
         Ok(())
     }
 
-    /// Gradients and moments, allocated when first asked for.
+    /// Gradients and moments, allocated on the first call.
     pub(crate) fn optimiser(&mut self) -> Result<Optimiser, EngineError> {
         if let Some(optimiser) = self.optimiser {
             return Ok(optimiser);
@@ -131,17 +131,17 @@ impl Model {
         Ok(optimiser)
     }
 
-    /// Optimiser updates so far: AdamW's step count.
+    /// Number of optimiser updates so far, which is AdamW's step count.
     pub fn updates(&self) -> u64 {
         self.updates
     }
 
-    /// Resumes at a count of updates, with moments set by [`Model::set_tensor`].
+    /// Sets the number of updates, to resume with moments set by [`Model::set_tensor`].
     pub fn set_updates(&mut self, updates: u64) {
         self.updates = updates;
     }
 
-    /// Whether there are moments: after the first update, or after one was set.
+    /// Whether moments exist: after the first update, or after one was set.
     pub fn has_moments(&self) -> bool {
         self.optimiser.is_some()
     }

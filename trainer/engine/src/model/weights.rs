@@ -2,12 +2,12 @@
 
 use super::Model;
 use super::adapters;
-use super::layout::{Place, Places};
+use super::layout::{Region, TensorLayout};
 use super::train_state::Optimiser;
 use crate::backend::Buf;
 use crate::error::EngineError;
 
-/// A weight, or a number that training holds for it.
+/// A weight, or a number that training stores for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The weight itself.
@@ -16,13 +16,13 @@ pub enum Part {
     Moment1,
     /// AdamW's second moment.
     Moment2,
-    /// The gradient that the last update used, before clipping.
+    /// The gradient of the last update, before clipping.
     Gradient,
 }
 
 impl Model {
-    /// A weight, its moment or its gradient, by its name in [`crate::config::ModelConfig::tensor_shapes`] or [`Model::trained_shapes`]. Moments and gradients are an error before the first
-    /// update, and for what is not trained.
+    /// Reads a weight, its moment or its gradient, by its name in [`crate::config::ModelConfig::tensor_shapes`] or [`Model::trained_shapes`]. Moments and
+    /// gradients are an error before the first update, and for weights that are not trained.
     pub fn tensor(&mut self, name: &str, part: Part) -> Result<Vec<f32>, EngineError> {
         let buf = self.buffer(name, part)?;
         let mut values = vec![0.0; buf.len()];
@@ -30,17 +30,17 @@ impl Model {
         Ok(values)
     }
 
-    /// A weight by its Hugging Face name, with what its adapter adds: what makes a model without adapters the same function.
+    /// Reads a weight by its Hugging Face name, with its adapter merged in. A model with the merged weights and no adapters computes the same function.
     pub fn merged(&mut self, name: &str) -> Result<Vec<f32>, EngineError> {
         let mut values = self.tensor(name, Part::Weight)?;
-        let place = self.place(name)?;
+        let region = self.region(name)?;
         let (Some(adapters), Some((layer, which, elements))) =
-            (&self.decoder.adapters, self.decoder.layout.rows_of(place))
+            (&self.decoder.adapters, self.decoder.layout.rows_of(region))
         else {
             return Ok(values);
         };
-        let adapter = adapters.of(layer, which);
-        let [a, b] = [adapter.a, adapter.b].map(|place| place.of(adapters.weights));
+        let adapter = adapters.adapter(layer, which);
+        let [a, b] = [adapter.a, adapter.b].map(|region| region.within(adapters.weights));
         let (rank, scale) = (adapters.rank, adapters.scale);
         let inputs = a.len() / rank;
         let rows = elements.start / inputs..elements.end / inputs;
@@ -52,7 +52,7 @@ impl Model {
         Ok(values)
     }
 
-    /// Replaces what [`Model::tensor`] returns; setting a moment makes room for all of them.
+    /// Replaces the values that [`Model::tensor`] returns. Setting a moment allocates all moments.
     pub fn set_tensor(
         &mut self,
         name: &str,
@@ -75,48 +75,48 @@ impl Model {
     }
 
     fn buffer(&self, name: &str, part: Part) -> Result<Buf, EngineError> {
-        let of_optimiser = |of: fn(Optimiser) -> Buf| {
+        let optimiser_buffer = |part: fn(Optimiser) -> Buf| {
             let optimiser = self.optimiser.ok_or_else(|| {
                 EngineError::Request(
                     "the model has no moments yet: it has not been trained since it was loaded"
                         .into(),
                 )
             })?;
-            Ok(self.trained_place(name)?.of(of(optimiser)))
+            Ok(self.trained_region(name)?.within(part(optimiser)))
         };
         match part {
             Part::Weight => self.weight(name),
-            Part::Moment1 => of_optimiser(|optimiser| optimiser.m),
-            Part::Moment2 => of_optimiser(|optimiser| optimiser.v),
-            Part::Gradient => of_optimiser(|optimiser| optimiser.gradient),
+            Part::Moment1 => optimiser_buffer(|optimiser| optimiser.m),
+            Part::Moment2 => optimiser_buffer(|optimiser| optimiser.v),
+            Part::Gradient => optimiser_buffer(|optimiser| optimiser.gradient),
         }
     }
 
-    /// The buffer of a weight: the model's, or an adapter's.
+    /// The buffer of a weight, the model's or an adapter's.
     fn weight(&self, name: &str) -> Result<Buf, EngineError> {
         match &self.decoder.adapters {
-            Some(adapters) if adapters.places().tensor(name).is_some() => {
-                Ok(self.trained_place(name)?.of(adapters.weights))
+            Some(adapters) if adapters.layout().tensor(name).is_some() => {
+                Ok(self.trained_region(name)?.within(adapters.weights))
             }
-            _ => Ok(self.place(name)?.of(self.decoder.weights)),
+            _ => Ok(self.region(name)?.within(self.decoder.weights)),
         }
     }
 
-    pub(super) fn place(&self, name: &str) -> Result<Place, EngineError> {
-        named(&self.decoder.layout.places, name)
+    pub(super) fn region(&self, name: &str) -> Result<Region, EngineError> {
+        region_of(&self.decoder.layout.tensors, name)
     }
 
-    pub(super) fn trained_place(&self, name: &str) -> Result<Place, EngineError> {
-        named(self.trained_places(), name)
+    pub(super) fn trained_region(&self, name: &str) -> Result<Region, EngineError> {
+        region_of(self.trained_layout(), name)
     }
 }
 
-fn named(places: &Places, name: &str) -> Result<Place, EngineError> {
-    let found = places.tensor(name);
-    let (place, _) = found.ok_or_else(|| {
+fn region_of(layout: &TensorLayout, name: &str) -> Result<Region, EngineError> {
+    let tensor = layout.tensor(name);
+    let (region, _) = tensor.ok_or_else(|| {
         EngineError::Request(format!(
             "the model has no weight `{name}`; it belongs to another model"
         ))
     })?;
-    Ok(place)
+    Ok(region)
 }

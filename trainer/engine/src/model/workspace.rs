@@ -1,4 +1,4 @@
-//! Buffers that a pass over a batch works in, planned for a number of tokens.
+//! Buffers for a pass over a batch, planned for a number of tokens.
 
 use std::ops::Add;
 
@@ -8,14 +8,14 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::layout::Projection;
 
-/// Most elements of logits that exist at once.
+/// Maximum number of elements of logits that exist at once.
 const LOGITS: usize = 1 << 24;
-/// Most rows of logits that exist at once.
+/// Maximum number of rows of logits that exist at once.
 const LOGITS_ROWS: usize = 1024;
-/// Parts of a buffer begin at multiples of this, a cache line of f32.
+/// Parts of a buffer begin at multiples of this many elements, a cache line of f32.
 const ALIGN: usize = 16;
 
-/// Something for each purpose that the numbers of a pass have: elements, bytes, buffers.
+/// A value for each purpose of a pass's numbers: a count of elements, of bytes, or a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PerDtype<T> {
     /// For [`Purpose::Activations`].
@@ -36,7 +36,7 @@ impl Add for PerDtype<usize> {
 }
 
 impl PerDtype<usize> {
-    /// So many elements of sums alone.
+    /// This many elements of sums and none of activations.
     pub(crate) fn sums(sums: usize) -> Self {
         Self {
             activations: 0,
@@ -44,14 +44,14 @@ impl PerDtype<usize> {
         }
     }
 
-    /// Bytes, where an element of each takes `width`.
+    /// Bytes, if an element of each purpose takes `width` bytes.
     pub(crate) fn bytes(self, width: Self) -> u64 {
         (self.activations * width.activations + self.sums * width.sums) as u64
     }
 }
 
 impl PerDtype<Buf> {
-    /// Buffers of so many elements.
+    /// Allocates buffers of `len` elements.
     pub(crate) fn allocate(
         backend: &mut dyn Backend,
         len: PerDtype<usize>,
@@ -72,7 +72,7 @@ impl PerDtype<Buf> {
         backend.release(self.sums);
     }
 
-    /// The elements from `offset` on.
+    /// `len` elements from `offset` on.
     pub(crate) fn at(self, offset: PerDtype<usize>, len: PerDtype<usize>) -> Self {
         Self {
             activations: self.activations.at(offset.activations, len.activations),
@@ -80,7 +80,7 @@ impl PerDtype<Buf> {
         }
     }
 
-    /// Whether they hold so many elements.
+    /// Whether the buffers have at least `len` elements.
     pub(crate) fn holds(self, len: PerDtype<usize>) -> bool {
         self.activations.len() >= len.activations && self.sums.len() >= len.sums
     }
@@ -95,27 +95,27 @@ impl From<ElementBytes> for PerDtype<usize> {
     }
 }
 
-/// Parts of buffers that lie one behind the other, each on a cache line.
+/// Length of a buffer with parts of these sizes one after the other, each on a cache line, and the parts' offsets.
 fn lay_out<const N: usize>(sizes: [usize; N]) -> (usize, [usize; N]) {
     let mut offset = 0;
-    let places = sizes.map(|n| {
-        let place = offset;
+    let offsets = sizes.map(|n| {
+        let start = offset;
         offset += n.next_multiple_of(ALIGN);
-        place
+        start
     });
-    (offset, places)
+    (offset, offsets)
 }
 
-/// Elements that parts of these sizes take.
+/// Number of elements that parts of these sizes take.
 fn total<const N: usize>(sizes: [usize; N]) -> usize {
     lay_out(sizes).0
 }
 
-/// Cuts a buffer of [`total`] elements into its parts.
+/// Divides a buffer of [`total`] elements into its parts.
 fn cut<const N: usize>(buf: Buf, sizes: [usize; N]) -> [Buf; N] {
-    let (_, places) = lay_out(sizes);
+    let (_, offsets) = lay_out(sizes);
     let mut sizes = sizes.into_iter();
-    places.map(|place| buf.at(place, sizes.next().expect("a size a place")))
+    offsets.map(|start| buf.at(start, sizes.next().expect("one size for each offset")))
 }
 
 /// Widths of a model's activations.
@@ -125,16 +125,16 @@ pub(crate) struct Widths {
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
-    /// Of the gate and up projections, each.
+    /// Width of the gate projection, and of the up projection.
     pub(crate) inner: usize,
     pub(crate) vocabulary: usize,
-    /// Queries and keys go through norms, so that what is rotated lies apart from the projections.
+    /// Whether queries and keys go through norms; the rotated ones then lie apart from the projections.
     pub(crate) qk_norm: bool,
-    /// Both parts of a block end in a norm, whose inputs lie apart from the residual stream.
+    /// Whether both parts of a block end in a norm, whose inputs then lie apart from the residual stream.
     pub(crate) sandwich: bool,
-    /// Tables of rotations, 1 or 2.
+    /// Number of tables of rotations, 1 or 2.
     pub(crate) rope_tables: usize,
-    /// Of adapters; 0 where there are none.
+    /// Rank of the adapters; 0 without adapters.
     pub(crate) rank: usize,
 }
 
@@ -154,22 +154,22 @@ impl Widths {
         }
     }
 
-    /// All heads of queries side by side.
+    /// Width of all heads of queries.
     pub(crate) fn q(self) -> usize {
         self.heads * self.head_dim
     }
 
-    /// All heads of keys side by side.
+    /// Width of all heads of keys.
     pub(crate) fn kv(self) -> usize {
         self.kv_heads * self.head_dim
     }
 
-    /// Queries, keys and values side by side.
+    /// Width of queries, keys and values together.
     pub(crate) fn qkv(self) -> usize {
         self.q() + 2 * self.kv()
     }
 
-    /// Elements a token of normed queries and keys; 0 where they have no norm.
+    /// Elements per token of normed queries and keys; 0 if they have no norm.
     fn normed_qk(self) -> usize {
         if self.qk_norm {
             self.q() + self.kv()
@@ -178,12 +178,12 @@ impl Widths {
         }
     }
 
-    /// Elements a token of what goes into a norm behind a part of a block.
+    /// Elements per token of the input of the norm after a part of a block; 0 if there is none.
     fn branch(self) -> usize {
         if self.sandwich { self.hidden } else { 0 }
     }
 
-    /// Queries and keys after norm and rotation: in `normed`, or in place among the projections where there is no norm.
+    /// Queries and keys after norm and rotation: in `normed`, or, without a norm, in place among the projections.
     fn rotated(self, qkv: Buf, normed: Buf) -> Rows {
         if self.qk_norm {
             normed.rows(0, self.q() + self.kv())
@@ -192,7 +192,7 @@ impl Widths {
         }
     }
 
-    /// Sizes of a block's product for a number of rows.
+    /// Sizes of a block's matrix product for a number of rows.
     pub(crate) fn projection(self, which: Projection, rows: usize) -> Linear {
         let (outputs, inputs) = match which {
             Projection::Qkv => (self.qkv(), self.hidden),
@@ -207,33 +207,33 @@ impl Widths {
         }
     }
 
-    /// Rows of logits that the head computes at a time.
+    /// Number of rows of logits that the head computes at a time.
     pub(crate) fn head_rows(self) -> usize {
         (LOGITS / self.vocabulary).clamp(1, LOGITS_ROWS)
     }
 }
 
-/// What a block computes on the way and its backward pass needs.
+/// Intermediate results of a block that its backward pass needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BlockActivations {
-    /// Queries, keys and values as they are projected, and rotated where there is no norm in between.
+    /// Projected queries, keys and values; rotated in place if there is no norm in between.
     pub(crate) qkv: Buf,
-    /// Queries, keys beside them, normed and rotated.
+    /// Queries and then keys, after norm and rotation.
     pub(crate) rotated: Rows,
     pub(crate) attention: Buf,
-    /// Log-sum-exp of the scores, tokens × heads.
+    /// Log-sum-exp of the attention scores, tokens × heads.
     pub(crate) lse: Buf,
-    /// Attention's projected result, where a norm follows.
+    /// Attention's projected result, if a norm follows.
     pub(crate) attended: Buf,
-    /// Residual stream between attention and feed-forward.
+    /// Residual stream between attention and the feed-forward block.
     pub(crate) middle: Buf,
     pub(crate) gate_up: Buf,
-    /// The feed-forward block's result, where a norm follows.
+    /// The feed-forward block's result, if a norm follows.
     pub(crate) ffn_out: Buf,
 }
 
 impl BlockActivations {
-    /// Elements for a number of tokens.
+    /// Number of elements for a number of tokens.
     pub(crate) fn len(widths: Widths, tokens: usize) -> PerDtype<usize> {
         PerDtype {
             activations: total(Self::activations(widths, tokens)),
@@ -257,7 +257,7 @@ impl BlockActivations {
         [w.heads * tokens, w.hidden * tokens]
     }
 
-    /// Cuts buffers of [`BlockActivations::len`] elements.
+    /// Divides buffers of [`BlockActivations::len`] elements.
     pub(crate) fn cut(buf: PerDtype<Buf>, widths: Widths, tokens: usize) -> Self {
         let activations = Self::activations(widths, tokens);
         let [qkv, normed, attention, attended, gate_up, ffn_out] =
@@ -279,21 +279,21 @@ impl BlockActivations {
 /// Buffers of a forward pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workspace {
-    /// Most tokens of a batch.
+    /// Maximum number of tokens of a batch.
     pub(crate) tokens: usize,
     all: PerDtype<Buf>,
     /// Residual stream.
     pub(crate) x: Buf,
-    /// A norm's result.
+    /// Result of a norm.
     pub(crate) normed: Buf,
     pub(crate) acts: BlockActivations,
     /// Gated activations.
     pub(crate) gated: Buf,
-    /// Between an adapter's two matrices.
+    /// Activations between an adapter's two matrices.
     pub(crate) low: Buf,
-    /// Cosines and sines of the batch's positions; the second for layers that see a window only, empty where they turn as the others do.
+    /// Cosines and sines of the batch's positions. The second table is for sliding-window layers, and empty if their rotations are those of the other layers.
     pub(crate) rope: [Buf; 2],
-    /// Rows of the residual stream whose logits are wanted, before and after the last norm.
+    /// Rows of the residual stream whose logits are computed, before and after the last norm.
     pub(crate) picked: Buf,
     pub(crate) picked_normed: Buf,
     pub(crate) logits: Buf,
@@ -326,7 +326,7 @@ impl Workspace {
         ]
     }
 
-    /// Elements for so many tokens and targets.
+    /// Number of elements for a number of tokens and targets.
     pub(crate) fn len(w: Widths, tokens: usize, targets: usize) -> PerDtype<usize> {
         PerDtype {
             activations: total(Self::activations(w, tokens)),
@@ -374,7 +374,7 @@ impl Workspace {
         })
     }
 
-    /// Targets of one pass that fit.
+    /// Maximum number of targets of one pass.
     pub(crate) fn targets(&self) -> usize {
         self.logp.len()
     }
@@ -384,25 +384,25 @@ impl Workspace {
     }
 }
 
-/// Buffers of a backward pass, beside those of the forward pass.
+/// Buffers of a backward pass, in addition to those of the forward pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BackwardWorkspace {
     pub(crate) tokens: usize,
     all: PerDtype<Buf>,
     /// Gradient of the residual stream.
     pub(crate) dx: Buf,
-    /// Of a norm's result.
+    /// Gradient of a norm's result.
     pub(crate) dnormed: Buf,
     pub(crate) dgated: Buf,
     pub(crate) dattention: Buf,
     pub(crate) dqkv: Buf,
-    /// Of rotated queries and keys; in place among those of the projections where there is no norm.
+    /// Gradient of rotated queries and keys; without a norm, in place among that of the projections.
     pub(crate) drotated: Rows,
-    /// Of what goes into a norm behind a part of a block.
+    /// Gradient of the input of the norm after a part of a block.
     pub(crate) dbranch: Buf,
-    /// Between an adapter's two matrices.
+    /// Gradient between an adapter's two matrices.
     pub(crate) dlow: Buf,
-    /// Where the gradients of norms that are not trained end; nobody reads it.
+    /// Discarded gradients of norms that are not trained.
     pub(crate) unread: Buf,
     pub(crate) dpicked: Buf,
     pub(crate) dpicked_normed: Buf,
@@ -430,7 +430,7 @@ impl BackwardWorkspace {
         ]
     }
 
-    /// Elements for so many tokens.
+    /// Number of elements for a number of tokens.
     pub(crate) fn len(w: Widths, tokens: usize) -> PerDtype<usize> {
         PerDtype {
             activations: total(Self::activations(w, tokens)),
@@ -470,24 +470,24 @@ impl BackwardWorkspace {
 }
 
 impl Model {
-    /// Buffers for a forward pass of so many tokens and targets.
+    /// Buffers for a forward pass of a number of tokens and targets; larger existing ones are reused.
     pub(crate) fn workspace(
         &mut self,
         tokens: usize,
         targets: usize,
     ) -> Result<Workspace, EngineError> {
-        let (mut most_tokens, mut most_targets) = (tokens, targets);
+        let (mut max_tokens, mut max_targets) = (tokens, targets);
         if let Some(work) = self.work {
             if work.tokens >= tokens && work.targets() >= targets {
                 return Ok(work);
             }
-            (most_tokens, most_targets) = (tokens.max(work.tokens), targets.max(work.targets()));
+            (max_tokens, max_targets) = (tokens.max(work.tokens), targets.max(work.targets()));
             self.work = None;
             work.release(self.decoder.backend.as_mut());
         }
         let widths = self.decoder.widths;
         let backend = self.decoder.backend.as_mut();
-        let work = Workspace::plan(backend, widths, most_tokens, most_targets)?;
+        let work = Workspace::plan(backend, widths, max_tokens, max_targets)?;
         self.work = Some(work);
         Ok(work)
     }

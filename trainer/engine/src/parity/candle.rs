@@ -1,4 +1,4 @@
-//! The same model in candle-transformers, with what its implementations leave out put elsewhere, or refused.
+//! The same model in candle-transformers. Features that its implementations lack are expressed in another way, or rejected.
 
 use candle_core::{DType, Device, Error, Result, Tensor};
 use candle_nn::VarBuilder;
@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::config::{Family, ModelConfig, RopeScaling, Sliding};
 use crate::load::Weights;
 
-/// Logits after the last of some tokens, by candle-transformers in f32.
+/// Logits after the last token, computed by candle-transformers in f32.
 ///
 /// # Errors
-/// Where candle cannot compute what the configuration asks for.
+/// If candle cannot compute a feature of the configuration.
 pub fn logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Result<Vec<f32>> {
     let ids = Tensor::new(tokens, &Device::Cpu)?.unsqueeze(0)?;
     let mut json = config.to_json("float32");
-    // Its rotary tables are as long as the context, and some models have one a layer.
+    // candle's rotary tables are as long as the context, and some of its models have one for each layer.
     json["max_position_embeddings"] = tokens.len().into();
     let logits = match config.family {
         Family::Llama => {
@@ -29,7 +29,7 @@ pub fn logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Result
         Family::Qwen2 => {
             refuse_scaled_rope(config)?;
             refuse_sliding(config)?;
-            // A number, even where it is not used.
+            // candle requires a number, even if it is not used.
             json["sliding_window"] = tokens.len().into();
             let weights = variables(weights, |_| None)?;
             qwen2::ModelForCausalLM::new(&read(json)?, weights)?.forward(&ids, 0)?
@@ -53,16 +53,20 @@ fn gemma(config: &ModelConfig, weights: &Weights, mut json: Value, ids: &Tensor)
             layers,
             rope_theta: Some(theta),
         }) => (*window, pattern(layers)?, *theta),
-        _ => return Err(unknown("layers without a window of their own rotation")),
+        _ => {
+            return Err(unknown(
+                "a Gemma 3 without a separate rotary base for sliding windows",
+            ));
+        }
     };
     if !config.tie_word_embeddings {
-        return Err(unknown("a head apart from the embedding"));
+        return Err(unknown("a head that is not tied to the embedding"));
     }
     json["sliding_window_pattern"] = pattern.into();
     json["rope_local_base_freq"] = theta.into();
-    // candle lets a token see one more than `transformers` and llama.cpp do.
+    // In candle, a token attends to one token more than in `transformers` and llama.cpp.
     json["sliding_window"] = (window - 1).into();
-    // It divides scores by the root of the heads' width, whatever the configuration says; the norm of queries makes up for it.
+    // candle divides scores by the root of the heads' width, whatever the configuration; the norm of queries compensates for it.
     json["query_pre_attn_scalar"] = config.head_dim.into();
     let factor = (config.head_dim as f32 / config.query_pre_attn_scalar).sqrt();
     let weights = variables(weights, |name| {
@@ -71,7 +75,7 @@ fn gemma(config: &ModelConfig, weights: &Weights, mut json: Value, ids: &Tensor)
     gemma3::Model::new(false, &read(json)?, weights)?.forward(ids, 0)
 }
 
-/// Every how many layers one sees everything, which is all that candle asks for.
+/// The distance between layers with full attention, the only layer pattern that candle has.
 fn pattern(slides: &[bool]) -> Result<usize> {
     let first = slides.iter().position(|slides| !slides);
     let pattern = first.unwrap_or(slides.len()) + 1;
@@ -81,11 +85,11 @@ fn pattern(slides: &[bool]) -> Result<usize> {
     {
         Ok(pattern)
     } else {
-        Err(unknown("windows in an uneven order of layers"))
+        Err(unknown("an irregular pattern of sliding windows"))
     }
 }
 
-/// Weights for candle; `1 + w` is multiplied by a factor where `factor` names one.
+/// Weights for candle; `1 + w` is multiplied by the factor that `factor` returns, if any.
 fn variables(
     weights: &Weights,
     factor: impl Fn(&str) -> Option<f32>,

@@ -1,4 +1,5 @@
-//! A device beside the cpu backend: every operation, then whole models, on the same random numbers. For `rapid doctor --device cuda:0`, and for tests.
+//! Comparison of a device with the CPU backend: every operation, then whole models, on the same random numbers. For `rapid doctor --device cuda:0`, and for
+//! tests.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +16,14 @@ use crate::sample::{Draw, Sampled};
 use crate::sample::{Sampling, uniform};
 use crate::train;
 
-/// How far a device's numbers are from the cpu backend's.
+/// The distance of a device's numbers from the CPU backend's.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Compared {
-    /// What was computed.
+    /// Name of the computation.
     pub what: String,
-    /// ‖device − cpu‖ / ‖cpu‖; infinite where a number is not finite.
+    /// ‖device − cpu‖ / ‖cpu‖; infinite if a number is not finite.
     pub distance: f64,
-    /// What rounding explains.
+    /// The largest distance that rounding explains.
     pub limit: f64,
 }
 
@@ -51,19 +52,19 @@ fn distance(ours: &[f32], theirs: &[f32]) -> f64 {
     difference / norm(&mut theirs.iter().map(|x| f64::from(*x))).max(1e-30)
 }
 
-/// Compares the GPU that is meant with the cpu backend ([`with_cpu`]) in one kind of numbers.
+/// Compares a GPU with the CPU backend ([`with_cpu`]), with products in `dtype`.
 ///
 /// # Errors
-/// Where there is no such GPU, or it fails.
-pub fn of_gpu(device: Device, dtype: Dtype) -> Result<Vec<Compared>, EngineError> {
+/// If the GPU does not exist or fails.
+pub fn compare_gpu(device: Device, dtype: Dtype) -> Result<Vec<Compared>, EngineError> {
     with_cpu(&|dtype| device.open(None, dtype), dtype)
 }
 
-/// Compares a device with the cpu backend: operations, then logits, log-probabilities, gradients and draws of small random models of each family. `open` opens the
-/// device with products of the given numbers.
+/// Compares a device with the CPU backend: operations, then logits, log-probabilities, gradients and decoded tokens of small random models of each family.
+/// `open` opens the device with products in the given number format.
 ///
 /// # Errors
-/// Where the device fails.
+/// If the device fails.
 pub fn with_cpu(
     open: &dyn Fn(Dtype) -> Result<Box<dyn Backend>, EngineError>,
     dtype: Dtype,
@@ -72,13 +73,13 @@ pub fn with_cpu(
         Dtype::F32 => (1e-5, 1e-4),
         Dtype::Bf16 => (1e-2, 5e-2),
     };
-    let mut found = Vec::new();
+    let mut results = Vec::new();
     for head_dim in [64, 128, 256] {
         let device = operations(open(dtype)?.as_mut(), head_dim)?;
         let reference = operations(cpu::open_with(None, dtype)?.as_mut(), head_dim)?;
         for ((what, device), (_, reference)) in device.iter().zip(&reference) {
             let what = format!("{what}, heads of {head_dim}");
-            found.push(Compared::new(&what, device, reference, exact));
+            results.push(Compared::new(&what, device, reference, exact));
         }
     }
     for family in Family::ALL {
@@ -86,24 +87,24 @@ pub fn with_cpu(
         let reference = model(family, cpu::open_with(None, dtype)?)?;
         for ((what, device), (_, reference)) in device.iter().zip(&reference) {
             let what = format!("{}: {what}", family.name());
-            found.push(Compared::new(&what, device, reference, rounded));
+            results.push(Compared::new(&what, device, reference, rounded));
         }
     }
-    Ok(found)
+    Ok(results)
 }
 
-/// Numbers that look random, between −1 and 1; a function of the seed.
+/// Pseudo-random numbers between −1 and 1, a function of the seed.
 fn numbers(len: usize, seed: u64) -> Vec<f32> {
     (0..len as u64)
         .map(|i| (2.0 * uniform(seed, i) - 1.0) as f32)
         .collect()
 }
 
-/// What a device makes of fixed inputs.
+/// A device, and its results for fixed inputs.
 struct Bench<'a> {
     backend: &'a mut dyn Backend,
     seed: u64,
-    found: Vec<(&'static str, Vec<f32>)>,
+    results: Vec<(&'static str, Vec<f32>)>,
 }
 
 impl Bench<'_> {
@@ -115,22 +116,22 @@ impl Bench<'_> {
         Ok(buf)
     }
 
-    /// A buffer whose numbers show where an operation leaves them.
+    /// A buffer of NaN, which remains where an operation writes nothing.
     fn poisoned(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         let buf = self.backend.allocate(purpose, len)?;
         self.backend.upload(buf, &vec![f32::NAN; len]);
         Ok(buf)
     }
 
-    fn keep(&mut self, what: &'static str, buf: Buf) -> Result<(), EngineError> {
+    fn record(&mut self, what: &'static str, buf: Buf) -> Result<(), EngineError> {
         let mut values = vec![0.0; buf.len()];
         self.backend.download(buf, &mut values)?;
-        self.found.push((what, values));
+        self.results.push((what, values));
         Ok(())
     }
 }
 
-/// Two completions of one prompt, a sequence apart, and one token that reads the prompt.
+/// Two completions of one prompt, a separate sequence, and one token that attends to the prompt.
 fn packed() -> Batch {
     let spans = [
         (0, 70, vec![(0, 70)]),
@@ -155,7 +156,7 @@ fn operations(
     let mut bench = Bench {
         backend,
         seed: 0,
-        found: Vec::new(),
+        results: Vec::new(),
     };
     let batch = packed();
     let rows = batch.tokens.len();
@@ -167,10 +168,10 @@ fn operations(
     }
     vocabulary(&mut bench)?;
     optimiser(&mut bench)?;
-    Ok(bench.found)
+    Ok(bench.results)
 }
 
-/// What works on rows of the residual stream's width.
+/// Operations on rows of the residual stream's width.
 fn streams(t: &mut Bench<'_>, rows: usize) -> Result<(), EngineError> {
     use Purpose::{Activations, Sums, Weights};
     let width = 344;
@@ -188,38 +189,38 @@ fn streams(t: &mut Bench<'_>, rows: usize) -> Result<(), EngineError> {
         t.poisoned(Activations, rows * width)?,
     );
     t.backend.embed(x, table, width, 3.0);
-    t.keep("embedding", x)?;
+    t.record("embedding", x)?;
     t.backend
         .rms_norm(as_rows(y), as_rows(x), weight, norm, false);
-    t.keep("norm", y)?;
+    t.record("norm", y)?;
     t.backend
         .rms_norm(as_rows(x), as_rows(y), weight, norm, true);
-    t.keep("norm, added", x)?;
+    t.record("norm, added", x)?;
     let (dx, dweight) = (t.filled(Sums, rows * width)?, t.filled(Sums, width)?);
     let dy = t.filled(Activations, rows * width)?;
     t.backend
         .rms_norm_backward(as_rows(dx), dweight, as_rows(dy), as_rows(x), weight, norm);
-    t.keep("norm backward", dx)?;
-    t.keep("norm backward, weight", dweight)?;
+    t.record("norm backward", dx)?;
+    t.record("norm backward, weight", dweight)?;
     let dtable = t.filled(Purpose::Optimiser, 97 * width)?;
     t.backend.embed_backward(dtable, dx, width, 3.0);
-    t.keep("embedding backward", dtable)?;
-    let picked: Vec<usize> = (0..40).map(|i| (i * 5) % rows).collect();
-    let some = t.poisoned(Sums, picked.len() * width)?;
-    t.backend.gather(some, x, &picked, width);
-    t.keep("rows taken", some)?;
-    t.backend.scatter_add(x, some, &picked, width);
-    t.keep("rows given back", x)?;
+    t.record("embedding backward", dtable)?;
+    let indices: Vec<usize> = (0..40).map(|i| (i * 5) % rows).collect();
+    let gathered = t.poisoned(Sums, indices.len() * width)?;
+    t.backend.gather(gathered, x, &indices, width);
+    t.record("rows taken", gathered)?;
+    t.backend.scatter_add(x, gathered, &indices, width);
+    t.record("rows given back", x)?;
     let pairs = t.filled(Activations, 2 * rows * width)?;
     for activation in [Activation::Silu, Activation::GeluTanh] {
         t.backend.gate(y, pairs, rows, width, activation);
-        t.keep("gate", y)?;
+        t.record("gate", y)?;
     }
     t.backend
         .gate_backward(pairs, dy, rows, width, Activation::Silu);
-    t.keep("gate backward", pairs)?;
+    t.record("gate backward", pairs)?;
     t.backend.scale(dy, 0.3);
-    t.keep("scaled", dy)
+    t.record("scaled", dy)
 }
 
 fn products(t: &mut Bench<'_>, rows: usize) -> Result<(), EngineError> {
@@ -233,22 +234,22 @@ fn products(t: &mut Bench<'_>, rows: usize) -> Result<(), EngineError> {
     let w = t.filled(Weights, size.outputs * size.inputs)?;
     let y = t.poisoned(Activations, rows * size.outputs)?;
     t.backend.linear(y, x, w, size, false);
-    t.keep("product", y)?;
+    t.record("product", y)?;
     let sums = t.filled(Sums, rows * size.outputs)?;
     t.backend.linear(sums, x, w, size, true);
-    t.keep("product, added", sums)?;
+    t.record("product, added", sums)?;
     let bias = t.filled(Weights, size.outputs)?;
     t.backend.add_bias(y, bias, rows);
-    t.keep("bias", y)?;
+    t.record("bias", y)?;
     let dbias = t.filled(Purpose::Optimiser, size.outputs)?;
     t.backend.bias_backward(dbias, sums, rows);
-    t.keep("bias backward", dbias)?;
+    t.record("bias backward", dbias)?;
     let dx = t.poisoned(Activations, rows * size.inputs)?;
     t.backend.linear_backward_input(dx, sums, w, size, false);
-    t.keep("product backward, input", dx)?;
+    t.record("product backward, input", dx)?;
     let dw = t.filled(Purpose::Optimiser, size.outputs * size.inputs)?;
     t.backend.linear_backward_weight(dw, sums, x, size);
-    t.keep("product backward, weight", dw)
+    t.record("product backward, weight", dw)
 }
 
 fn attention(
@@ -266,7 +267,7 @@ fn attention(
     let frequencies = t.filled(Sums, head_dim / 2)?;
     let table = t.poisoned(Sums, rows * head_dim)?;
     t.backend.rope_table(table, frequencies);
-    t.keep("rotations", table)?;
+    t.record("rotations", table)?;
     t.backend.rope(
         qkv.rows(0, stride),
         table,
@@ -274,14 +275,14 @@ fn attention(
         head_dim,
         false,
     );
-    t.keep("rotated", qkv)?;
+    t.record("rotated", qkv)?;
     let store = t.filled(Cache, rows * 2 * kv)?;
     let [k, v] = [0, kv].map(|column| store.rows(column, 2 * kv));
     let own = [q, q + kv].map(|column| qkv.rows(column, stride));
     t.backend.store(k, own[0], kv);
     t.backend.store(v, own[1], kv);
-    t.keep("stored", store)?;
-    let of = |k: Rows, v: Rows| Attention {
+    t.record("stored", store)?;
+    let operands = |k: Rows, v: Rows| Attention {
         q: qkv.rows(0, stride),
         k,
         v,
@@ -294,37 +295,37 @@ fn attention(
     };
     let y = t.poisoned(Activations, rows * q)?;
     let lse = t.poisoned(Sums, rows * heads)?;
-    t.backend.attention(y.rows(0, q), lse, &of(k, v));
-    t.keep("attention", y)?;
-    t.keep("attention, log-sum-exp", lse)?;
+    t.backend.attention(y.rows(0, q), lse, &operands(k, v));
+    t.record("attention", y)?;
+    t.record("attention, log-sum-exp", lse)?;
     let [k, v] = own;
-    t.backend.attention(y.rows(0, q), lse, &of(k, v));
+    t.backend.attention(y.rows(0, q), lse, &operands(k, v));
     let dy = t.filled(Activations, rows * q)?;
     let dqkv = t.filled(Sums, rows * stride)?;
     let [dk, dv] = [q, q + kv].map(|column| dqkv.rows(column, stride));
     let (dq, dy, y) = (dqkv.rows(0, stride), dy.rows(0, q), y.rows(0, q));
     t.backend
-        .attention_backward(dq, dk, dv, dy, y, lse, &of(k, v));
-    t.keep("attention backward", dqkv)?;
+        .attention_backward(dq, dk, dv, dy, y, lse, &operands(k, v));
+    t.record("attention backward", dqkv)?;
     t.backend.rope(dq, table, heads, head_dim, true);
-    t.keep("rotated back", dqkv)
+    t.record("rotated back", dqkv)
 }
 
-/// What works on rows of the vocabulary's width.
+/// Operations on rows of the vocabulary's width.
 fn vocabulary(t: &mut Bench<'_>) -> Result<(), EngineError> {
     use Purpose::Sums;
     let (rows, vocabulary) = (6, 5003);
     let logits = t.filled(Sums, rows * vocabulary)?;
     t.backend.scale(logits, 6.0);
     t.backend.soft_cap(logits, 5.0);
-    t.keep("capped", logits)?;
+    t.record("capped", logits)?;
     let targets = [(0, 5), (0, 5002), (2, 100), (5, 0)];
     let targets = targets.map(|(row, token)| Target { row, token });
     let (logp, entropy) = (t.poisoned(Sums, 4)?, t.poisoned(Sums, 4)?);
     t.backend
         .log_probs(logp, entropy, logits, vocabulary, &targets, 0.8);
-    t.keep("log-probabilities", logp)?;
-    t.keep("entropies", entropy)?;
+    t.record("log-probabilities", logp)?;
+    t.record("entropies", entropy)?;
     let draws: Vec<Draw> = (0..rows as u64)
         .map(|seed| Draw {
             sampling: Sampling {
@@ -338,18 +339,18 @@ fn vocabulary(t: &mut Bench<'_>) -> Result<(), EngineError> {
         .collect();
     t.backend.draws(&draws);
     t.backend.sample(logits, vocabulary, 0..rows);
-    let drawn = t.backend.sampled()?;
-    t.found.push(("draws", told(&drawn)));
+    let sampled = t.backend.sampled()?;
+    t.results.push(("draws", as_numbers(&sampled)));
     let dlogp = [0.5, -0.2, 1.0, 0.3];
     t.backend
         .log_probs_backward(logits, vocabulary, &targets, &dlogp, 0.8, Some(5.0));
-    t.keep("log-probabilities backward", logits)
+    t.record("log-probabilities backward", logits)
 }
 
-/// Tokens, then their log-probabilities.
-fn told(drawn: &[Sampled]) -> Vec<f32> {
-    let tokens = drawn.iter().map(|sampled| sampled.token as f32);
-    let logp = drawn.iter().map(|sampled| sampled.logp);
+/// Token ids, then their log-probabilities.
+fn as_numbers(sampled: &[Sampled]) -> Vec<f32> {
+    let tokens = sampled.iter().map(|sampled| sampled.token as f32);
+    let logp = sampled.iter().map(|sampled| sampled.logp);
     tokens.chain(logp).collect()
 }
 
@@ -370,14 +371,14 @@ fn optimiser(t: &mut Bench<'_>) -> Result<(), EngineError> {
         grad_scale: 0.5,
     };
     let squares = t.backend.sum_squares(gradient)?;
-    t.found.push(("sum of squares", vec![squares as f32]));
+    t.results.push(("sum of squares", vec![squares as f32]));
     t.backend.adamw(weights, gradient, m, v, &step);
-    t.keep("AdamW, weights", weights)?;
-    t.keep("AdamW, first moment", m)?;
-    t.keep("AdamW, second moment", v)
+    t.record("AdamW, weights", weights)?;
+    t.record("AdamW, first moment", m)?;
+    t.record("AdamW, second moment", v)
 }
 
-/// A small model with everything on that its family may have.
+/// A small model with all features of its family.
 fn small(family: Family) -> ModelConfig {
     let gemma = family == Family::Gemma3;
     ModelConfig {
@@ -414,7 +415,7 @@ fn random_weights(config: &ModelConfig) -> Weights {
     let tensors = (100..).zip(shapes).map(|(seed, (name, shape))| {
         let mut data = numbers(shape.iter().product(), seed);
         let (base, factor) = match shape.get(1) {
-            // Activations stay near 1.
+            // This keeps activations near 1.
             Some(inputs) if !name.contains("embed") => (0.0, (3.0 / *inputs as f32).sqrt()),
             Some(_) => (0.0, 0.5),
             None if name.contains("norm") && !config.flags.unit_offset_norms => (1.0, 0.2),
@@ -430,7 +431,7 @@ fn random_weights(config: &ModelConfig) -> Weights {
     }
 }
 
-/// Logits of a text, then what an update and a decoding step make of a model.
+/// Results of a model: logits of a text, then those of decoding steps and of an update.
 fn model(
     family: Family,
     backend: Box<dyn Backend>,
@@ -452,8 +453,8 @@ fn model(
     };
     let all: Vec<usize> = (0..90).collect();
     let logits = model.logits(&prompt, &all)?;
-    let mut found = vec![("logits", logits)];
-    // Three steps of three sequences: the device may record the second and make the third of that.
+    let mut results = vec![("logits", logits)];
+    // Three steps of three sequences. The device may record the second and replay it for the third.
     for step in 0..3 {
         let spans = (0..3).map(|i| Span {
             q_start: i,
@@ -471,9 +472,9 @@ fn model(
             seed: 0,
             index: 0,
         }; 3];
-        let drawn = model.infer(&decoding, &[0, 1, 2], &draws)?;
-        let probabilities = drawn.iter().map(|sampled| sampled.logp.exp());
-        found.push(("probabilities of decoded tokens", probabilities.collect()));
+        let sampled = model.infer(&decoding, &[0, 1, 2], &draws)?;
+        let probabilities = sampled.iter().map(|sampled| sampled.logp.exp());
+        results.push(("probabilities of decoded tokens", probabilities.collect()));
     }
     model.release_kv();
     let groups = [Group {
@@ -493,11 +494,11 @@ fn model(
     let report = train::step(&mut model, &groups, 0.9, objective, &adamw)?;
     let stats = report.iter().flat_map(|report| &report.stats);
     let logp = stats.flat_map(|stats| stats.logp.clone());
-    found.push(("log-probabilities", logp.collect()));
+    results.push(("log-probabilities", logp.collect()));
     let mut gradient = Vec::new();
     for (name, _) in model.trained_shapes() {
         gradient.extend(model.tensor(&name, Part::Gradient)?);
     }
-    found.push(("gradient", gradient));
-    Ok(found)
+    results.push(("gradient", gradient));
+    Ok(results)
 }

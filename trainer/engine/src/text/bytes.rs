@@ -1,11 +1,11 @@
-//! A tokenizer for models of random weights: every byte is a token, its id the byte's value; 256 is the special token `<|end|>`.
+//! The tokenizer of models with random weights. Every byte is a token, whose id is the byte's value; 256 is the special token `<|end|>`.
 
 use serde_json::{Map, Value, json};
 
 use super::Tokenizer;
 
-/// How byte-level BPE writes a byte (GPT-2's table): itself where it is printable, else a character from U+0100 on.
-pub(crate) fn written(byte: u8) -> char {
+/// The character that stands for a byte in byte-level BPE (GPT-2's table): the byte itself if it is printable, else a character from U+0100 on.
+pub(crate) fn byte_char(byte: u8) -> char {
     let printable = |b: &u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     if printable(&byte) {
         return char::from(byte);
@@ -19,7 +19,7 @@ pub(crate) const SIZE: usize = 257;
 
 /// All tokens, by id.
 pub(crate) fn vocabulary() -> Vec<String> {
-    let bytes = (0..=255u8).map(|byte| written(byte).to_string());
+    let bytes = (0..=255u8).map(|byte| byte_char(byte).to_string());
     bytes.chain(["<|end|>".to_owned()]).collect()
 }
 

@@ -1,4 +1,4 @@
-//! The tokenizer in a GGUF file's metadata → `tokenizer.json`.
+//! Conversion of the tokenizer in a GGUF file's metadata to `tokenizer.json`.
 
 mod byte_level;
 mod sentencepiece;
@@ -11,14 +11,14 @@ use crate::config::ModelConfig;
 use crate::file::gguf::{Gguf, Value as Metadata};
 use crate::file::llama_cpp::token;
 
-/// llama.cpp's token types that `tokenizer.json` tells apart.
+/// llama.cpp's token types that `tokenizer.json` distinguishes.
 const NORMAL: i64 = 1;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
-/// The file's tokenizer in Hugging Face's form.
+/// The file's tokenizer in Hugging Face's format.
 pub(super) fn tokenizer_json(gguf: &Gguf, config: &ModelConfig) -> Result<Value, String> {
-    let tokens = texts(gguf, "tokenizer.ggml.tokens");
+    let tokens = text_array(gguf, "tokenizer.ggml.tokens");
     let parts = match gguf.value("tokenizer.ggml.model") {
         Some(Metadata::Text(kind)) if kind == "gpt2" => byte_level::parts(gguf, tokens?)?,
         Some(Metadata::Text(kind)) if kind == "llama" => sentencepiece::parts(gguf, tokens?)?,
@@ -68,38 +68,40 @@ pub(super) fn tokenizer_json(gguf: &Gguf, config: &ModelConfig) -> Result<Value,
     }))
 }
 
-/// What one kind of tokenizer puts into `tokenizer.json`.
+/// The parts of `tokenizer.json` that depend on the kind of tokenizer.
 struct Parts {
-    /// By id, as the vocabulary writes them.
+    /// Tokens by id, as written in the vocabulary.
     tokens: Vec<String>,
-    /// Pairs, the first to be merged first.
+    /// Pairs of tokens, in the order of merging.
     merges: Vec<Value>,
     normalizer: Value,
     pre_tokenizer: Value,
     decoder: Value,
-    /// The token for what no token writes.
+    /// The token for text that has no other token.
     unknown: Option<String>,
-    /// Whether what no token writes is written in tokens of bytes.
+    /// Whether text without a token of its own is written as tokens of bytes.
     bytes_for_unknown: bool,
-    /// Whether a word that is a token goes without merges.
+    /// Whether a word that is itself a token is taken without merges.
     ignore_merges: bool,
-    /// Whether texts begin with a BOS token unless the file says otherwise.
+    /// Whether texts begin with a BOS token by default.
     begins_text: bool,
 }
 
-fn texts<'a>(gguf: &'a Gguf, key: &str) -> Result<&'a [String], String> {
+fn text_array<'a>(gguf: &'a Gguf, key: &str) -> Result<&'a [String], String> {
     match gguf.value(key) {
         Some(Metadata::Texts(texts)) => Ok(texts),
         _ => Err(format!("lacks the table `{key}`")),
     }
 }
 
-/// llama.cpp's types of some tokens; none where the file does not tell them apart.
+/// llama.cpp's types of the tokens; `None` if the file has no types.
 fn types<'a>(gguf: &'a Gguf, tokens: &[String]) -> Result<Option<&'a [i64]>, String> {
     match gguf.value("tokenizer.ggml.token_type") {
         None => Ok(None),
         Some(Metadata::Ints(types)) if types.len() == tokens.len() => Ok(Some(types)),
-        Some(_) => Err("`tokenizer.ggml.token_type` is not one number a token".into()),
+        Some(_) => {
+            Err("`tokenizer.ggml.token_type` does not have one number for each token".into())
+        }
     }
 }
 
@@ -124,13 +126,13 @@ fn added_tokens(gguf: &Gguf, tokens: &[String]) -> Result<Vec<Value>, String> {
         .collect())
 }
 
-/// What goes before a text: the BOS token, where the file asks for one.
+/// A post-processor that prepends the BOS token, if the file requests it.
 fn post_processor(gguf: &Gguf, tokens: &[String], default: bool) -> Result<Value, String> {
-    let wanted = match gguf.value("tokenizer.ggml.add_bos_token") {
-        Some(Metadata::Bool(wanted)) => *wanted,
+    let adds_bos = match gguf.value("tokenizer.ggml.add_bos_token") {
+        Some(Metadata::Bool(adds_bos)) => *adds_bos,
         _ => default,
     };
-    let Some(id) = token(gguf, "bos_token_id")?.filter(|_| wanted) else {
+    let Some(id) = token(gguf, "bos_token_id")?.filter(|_| adds_bos) else {
         return Ok(Value::Null);
     };
     let text = tokens
@@ -147,7 +149,7 @@ fn post_processor(gguf: &Gguf, tokens: &[String], default: bool) -> Result<Value
     }))
 }
 
-/// A `tokenizer_config.json` to go with the tokenizer.
+/// The `tokenizer_config.json` that belongs to the tokenizer.
 pub(super) fn tokenizer_config(
     special: &BTreeMap<String, String>,
     template: Option<&str>,

@@ -1,4 +1,4 @@
-//! The text side of a model: tokenizer and chat template, and the files that carry them into checkpoints.
+//! The text side of a model: tokenizer and chat template, and the files that store them in checkpoints.
 
 pub(crate) mod bytes;
 mod gguf;
@@ -26,13 +26,13 @@ pub use tokenizer::Tokenizer;
 pub struct Text {
     /// Text ↔ token ids.
     pub tokenizer: Tokenizer,
-    /// The chat template, where the model has one.
+    /// The chat template, if the model has one.
     pub template: Option<ChatTemplate>,
     files: BTreeMap<String, String>,
 }
 
 impl Text {
-    /// A tokenizer alone, of which no file is left.
+    /// A tokenizer without a chat template and without files.
     pub(crate) fn without_template(tokenizer: Tokenizer) -> Self {
         Self {
             tokenizer,
@@ -41,7 +41,7 @@ impl Text {
         }
     }
 
-    /// From a folder's `tokenizer.json` and, as far as they are there, `tokenizer_config.json` and `chat_template.jinja`.
+    /// Reads a folder's `tokenizer.json` and, if they exist, `tokenizer_config.json` and `chat_template.jinja`.
     pub(crate) fn from_folder(folder: &Path, config: &ModelConfig) -> Result<Self, EngineError> {
         let mut files = BTreeMap::new();
         for name in [
@@ -88,7 +88,7 @@ impl Text {
         })
     }
 
-    /// From the tables in a GGUF file's metadata.
+    /// Reads the tables in a GGUF file's metadata.
     pub(crate) fn from_gguf(gguf: &Gguf, config: &ModelConfig) -> Result<Self, String> {
         let json = gguf::tokenizer_json(gguf, config)?.to_string();
         let tokenizer = Tokenizer::from_json(&json)?;
@@ -121,7 +121,7 @@ impl Text {
         encoded.map_err(EngineError::Request)
     }
 
-    /// The chat template over messages; see [`Engine::chat_prompt`](crate::Engine::chat_prompt).
+    /// Renders the chat template over messages; see [`Engine::chat_prompt`](crate::Engine::chat_prompt).
     pub fn chat_prompt(
         &self,
         messages: &[(String, String)],
@@ -129,25 +129,25 @@ impl Text {
     ) -> Result<String, EngineError> {
         let template = self.template.as_ref().ok_or_else(|| {
             EngineError::Request(
-                "the model has no chat template, so it is not a chat model; give it plain prompts, or take its instruction-tuned sibling".into(),
+                "the model has no chat template, so it is not a chat model; give it plain prompts, or use its instruction-tuned variant".into(),
             )
         })?;
         template.render(messages, day).map_err(EngineError::Request)
     }
 
-    /// Files that make the same text side elsewhere: name → content.
+    /// Files that recreate this text side elsewhere: name → content.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.files.iter();
         all.map(|(name, content)| (name.as_str(), content.as_str()))
     }
 }
 
-/// Today, where the machine is.
+/// Today's date in the machine's time zone.
 pub fn today() -> Date {
     jiff::Zoned::now().date()
 }
 
-/// Names that templates know special tokens by (`bos_token`, …) → their text.
+/// The names by which templates refer to special tokens (`bos_token`, …) → the tokens' text.
 fn special_tokens(
     settings: &Value,
     tokenizer: &Tokenizer,
@@ -168,7 +168,7 @@ fn special_tokens(
                 .get("content")
                 .and_then(Value::as_str)
                 .map(str::to_owned),
-            // An explicit null says that there is none.
+            // An explicit null means that the token does not exist.
             Some(_) => None,
             None => id.and_then(|id| tokenizer.token(id)),
         };
@@ -177,7 +177,7 @@ fn special_tokens(
     special
 }
 
-/// `chat_template` is a text, or several of them with names.
+/// The template in `chat_template`, which is a string or a list of named templates.
 fn configured_template(settings: &Value) -> Option<&str> {
     match settings.get("chat_template")? {
         Value::String(source) => Some(source),

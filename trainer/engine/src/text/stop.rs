@@ -1,19 +1,19 @@
-//! Texts that end a completion.
+//! Strings that end a completion.
 
 use super::{Pieces, Tokenizer};
 
-/// Looks for the stop strings of a request in one completion as it grows.
+/// Detects the stop strings of a request in one completion as it grows.
 #[derive(Debug, Clone)]
 pub struct StopStrings {
     strings: Vec<String>,
     longest: usize,
     pieces: Pieces,
-    /// The end of the text so far; as much as a match may reach back into.
+    /// The end of the text so far, as long as a match can reach back.
     tail: String,
 }
 
 impl StopStrings {
-    /// Empty strings are never met.
+    /// Empty strings are ignored.
     pub fn new(strings: &[String]) -> Self {
         let strings: Vec<String> = strings.iter().filter(|s| !s.is_empty()).cloned().collect();
         Self {
@@ -24,8 +24,8 @@ impl StopStrings {
         }
     }
 
-    /// Whether the completion, which has grown by some tokens, now contains a stop string. Call it after each token.
-    pub fn met(&mut self, tokenizer: &Tokenizer, tokens: &[u32]) -> Result<bool, String> {
+    /// Whether the completion contains a stop string, now that it has grown by some tokens. Must be called after each token.
+    pub fn reached(&mut self, tokenizer: &Tokenizer, tokens: &[u32]) -> Result<bool, String> {
         if self.strings.is_empty() {
             return Ok(false);
         }
@@ -41,7 +41,7 @@ impl StopStrings {
         Ok(false)
     }
 
-    /// The text up to the first stop string in it.
+    /// The text up to its first stop string.
     pub fn cut<'a>(&self, text: &'a str) -> &'a str {
         let ends = self.strings.iter().filter_map(|s| text.find(s.as_str()));
         &text[..ends.min().unwrap_or(text.len())]
@@ -55,19 +55,19 @@ mod tests {
     use super::*;
     use crate::text::bytes;
 
-    /// Tokens until a stop string is met, and the text before it.
+    /// The number of tokens when a stop string is reached, and the text before the string.
     fn stopped(text: &str, stop: &[&str]) -> Option<(usize, String)> {
         let tokenizer = bytes::tokenizer();
         let tokens: Vec<u32> = text.bytes().map(u32::from).collect();
         let strings: Vec<String> = stop.iter().map(|s| (*s).to_owned()).collect();
         let mut stop = StopStrings::new(&strings);
-        let end = (1..=tokens.len()).find(|&n| stop.met(&tokenizer, &tokens[..n]).unwrap())?;
+        let end = (1..=tokens.len()).find(|&n| stop.reached(&tokenizer, &tokens[..n]).unwrap())?;
         let text = tokenizer.decode(&tokens[..end]).unwrap();
         Some((end, stop.cut(&text).to_owned()))
     }
 
     #[test]
-    fn a_stop_string_is_met_with_its_last_byte() {
+    fn a_stop_string_is_reached_with_its_last_byte() {
         assert_eq!(stopped("ab\n\ncd", &["\n\n"]), Some((4, "ab".into())));
         assert_eq!(stopped("a→b", &["→"]), Some((4, "a".into())));
         assert_eq!(stopped("abcabd", &["abd", "x"]), Some((6, "abc".into())));
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_met_where_the_text_first_contains_one(
+        fn generation_stops_where_the_text_first_contains_a_stop_string(
             text in "[abé]{0,30}",
             stop in prop::collection::vec("[abé]{1,4}", 1..3),
         ) {

@@ -16,11 +16,11 @@ pub struct ChatTemplate {
 }
 
 const NAME: &str = "chat_template";
-/// What [`strftime_now`] finds the day under.
+/// Variable of the day, which [`strftime_now`] reads.
 const DAY: &str = "_day";
 
 impl ChatTemplate {
-    /// Parses a template. `special` holds the texts of special tokens by the names that templates know them by (`bos_token`, `eos_token`, …).
+    /// Parses a template. `special` holds the texts of special tokens by their names in templates (`bos_token`, `eos_token`, …).
     pub fn new(source: &str, special: BTreeMap<String, String>) -> Result<Self, String> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder()
@@ -43,7 +43,7 @@ impl ChatTemplate {
         })
     }
 
-    /// The prompt that asks for the assistant's answer to `(role, content)` messages. A template that asks for the time is told the beginning of `day`.
+    /// Renders the prompt for the assistant's reply to `(role, content)` messages. For a template that reads the time, it is the beginning of `day`.
     pub fn render(&self, messages: &[(String, String)], day: Date) -> Result<String, String> {
         let messages: Vec<Value> = messages
             .iter()
@@ -52,7 +52,7 @@ impl ChatTemplate {
         let variables = context! {
             messages,
             add_generation_prompt => true,
-            // Templates ask whether these are none.
+            // Templates test whether these are none.
             tools => (),
             documents => (),
             _day => day.to_string(),
@@ -65,14 +65,14 @@ impl ChatTemplate {
     }
 }
 
-/// `{% generation %}` marks what an assistant wrote, for training masks; here it is a block without effect.
+/// Replaces the tags of `{% generation %}`, which marks the assistant's text for training masks, by those of a block without effect.
 fn without_generation_tags(source: &str) -> String {
     let mut result = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
         let (before, tag_on) = rest.split_at(start);
         result += before;
-        // Behind the opening, whose `%` does not close it.
+        // Search after the opening `{%`, whose `%` does not close the tag.
         let Some(length) = tag_on[2..].find("%}") else {
             rest = tag_on;
             break;
@@ -93,7 +93,7 @@ fn raise_exception(message: String) -> Result<Value, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, message))
 }
 
-/// Python's `datetime.now().strftime(format)`, at the beginning of the day that the template was given.
+/// Python's `datetime.now().strftime(format)`, at the beginning of the template's day.
 fn strftime_now(state: &State<'_, '_>, format: &str) -> Result<String, Error> {
     let day = state.lookup(DAY).unwrap_or_default().to_string();
     day.parse::<Date>()
@@ -103,7 +103,7 @@ fn strftime_now(state: &State<'_, '_>, format: &str) -> Result<String, Error> {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "the signature of a filter")]
-/// Python's `json.dumps(value, ensure_ascii=False)`: spaces after commas and colons, nothing escaped for HTML.
+/// Python's `json.dumps(value, ensure_ascii=False)`: spaces after commas and colons, no escapes for HTML.
 fn to_json(value: Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let _: Option<bool> = options.get("ensure_ascii")?;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_blocks_leave_no_blank_lines() {
+    fn lines_with_only_a_block_leave_no_blank_lines() {
         let source = "{% for m in messages %}\n    {% if m.role == 'user' %}\n{{ m.content }}\n    {% endif %}\n{% endfor %}\nend";
         assert_eq!(render(source).unwrap(), " Hi there \n<b> & 'c'\nend");
     }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_that_are_none_are_refused_not_cut() {
+    fn incomplete_tags_are_rejected() {
         for source in ["{%}", "a{%", "{%}generation%}", "{% generation", "{%%}"] {
             assert!(render(source).is_err(), "{source}");
         }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn tojson_writes_as_python_does() {
+    fn tojson_formats_like_python() {
         let source = "{{ messages[2] | tojson }}{{ [1, 2.5, true, none, {}] | tojson }}";
         assert_eq!(
             render(source).unwrap(),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_can_refuse_and_say_why() {
+    fn a_template_can_raise_an_error_with_a_message() {
         let error = render("{{ raise_exception('roles must alternate') }}").unwrap_err();
         assert!(error.contains("roles must alternate"), "{error}");
         assert!(
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_the_beginning_of_the_day_given() {
+    fn the_time_is_the_beginning_of_the_given_day() {
         let time = render("{{ strftime_now('%d %b %Y %H:%M') }}").unwrap();
         assert_eq!(time, "09 Mar 2026 00:00");
     }

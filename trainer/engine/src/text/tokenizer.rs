@@ -1,29 +1,29 @@
-//! Text ↔ token ids, as Hugging Face's `tokenizers` does it.
+//! Text ↔ token ids, by Hugging Face's `tokenizers` library.
 
 /// A tokenizer.
 pub struct Tokenizer {
-    /// Reads special tokens that are written in the text.
-    reading: tokenizers::Tokenizer,
-    /// Takes them for ordinary text.
+    /// Recognises special tokens that are written in the text.
+    with_special: tokenizers::Tokenizer,
+    /// Treats special tokens in the text as ordinary text.
     literal: tokenizers::Tokenizer,
-    /// Tokens of an ordinary text, and that text as they are decoded.
+    /// Tokens of an ordinary text, and their decoded text.
     anchor: (Vec<u32>, String),
 }
 
 impl Tokenizer {
-    /// From the content of a `tokenizer.json`.
+    /// Parses the content of a `tokenizer.json`.
     pub fn from_json(json: &str) -> Result<Self, String> {
-        let mut reading = tokenizers::Tokenizer::from_bytes(json)
+        let mut with_special = tokenizers::Tokenizer::from_bytes(json)
             .map_err(|e| format!("the tokenizer cannot be read: {e}"))?;
-        // Settings of a batch that some files carry along.
-        reading.with_padding(None);
-        reading
+        // Some files contain padding and truncation for batches, which do not apply here.
+        with_special.with_padding(None);
+        with_special
             .with_truncation(None)
             .map_err(|e| format!("the tokenizer cannot be read: {e}"))?;
-        let mut literal = reading.clone();
+        let mut literal = with_special.clone();
         literal.set_encode_special_tokens(true);
         let mut tokenizer = Self {
-            reading,
+            with_special,
             literal,
             anchor: (Vec::new(), String::new()),
         };
@@ -33,10 +33,11 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// Token ids of a text. `special` adds what the post-processor adds and reads special tokens written in the text; without it they are text like any other.
+    /// Token ids of a text. With `special`, the post-processor adds its tokens, and special tokens written in the text are recognised; without it they are
+    /// ordinary text.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, String> {
         let tokenizer = if special {
-            &self.reading
+            &self.with_special
         } else {
             &self.literal
         };
@@ -46,14 +47,14 @@ impl Tokenizer {
             .map_err(|e| format!("the text cannot be tokenized: {e}"))
     }
 
-    /// Text of token ids, special tokens left out. Bytes that are not UTF-8 become U+FFFD.
+    /// Text of token ids, without special tokens. Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, String> {
-        self.reading
+        self.with_special
             .decode(tokens, true)
             .map_err(|e| format!("the tokens cannot be decoded: {e}"))
     }
 
-    /// Text of token ids that go on with a text: some decoders take the space away with which a text begins.
+    /// Text of token ids that continue a text. Some decoders remove the space at the beginning of a text, which must remain here.
     pub fn decode_after(&self, tokens: &[u32]) -> Result<String, String> {
         let (anchor, before) = &self.anchor;
         let text = self.decode(&[anchor, tokens].concat())?;
@@ -63,13 +64,13 @@ impl Tokenizer {
         })
     }
 
-    /// A token as the vocabulary writes it.
+    /// A token as written in the vocabulary.
     pub fn token(&self, id: u32) -> Option<String> {
-        self.reading.id_to_token(id)
+        self.with_special.id_to_token(id)
     }
 
-    /// The id of a token as the vocabulary writes it.
+    /// The id of a token as written in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
-        self.reading.token_to_id(token)
+        self.with_special.token_to_id(token)
     }
 }

@@ -1,11 +1,11 @@
-//! AdamW's numbers for one update, and clipping.
+//! The numbers of one AdamW update, including clipping.
 
 use crate::api::AdamW;
 use crate::backend::AdamWStep;
 
-/// Numbers of the update `count` (from 1), given the global gradient norm.
+/// Numbers of update `count` (from 1), given the global gradient norm.
 ///
-/// Clipping is that of `torch.nn.utils.clip_grad_norm_`: the factor `clip / (norm + 1e-6)` where it is below 1.
+/// Clipping is that of `torch.nn.utils.clip_grad_norm_`: the gradient is multiplied by `clip / (norm + 1e-6)` if that is below 1.
 pub fn numbers(adamw: &AdamW, count: u64, norm: f64) -> AdamWStep {
     let t = i32::try_from(count).unwrap_or(i32::MAX);
     let factor = f64::from(adamw.clip_norm) / (norm + 1e-6);

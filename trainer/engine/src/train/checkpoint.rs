@@ -1,6 +1,6 @@
-//! Files that a model leaves: Hugging Face checkpoints and the state that training resumes from.
+//! Checkpoint files: Hugging Face checkpoints, and the state that training resumes from.
 //!
-//! Everything is written beside its destination, synchronised, and renamed, so that a destination is there whole or not at all.
+//! Everything is written beside its destination, synchronised to disk, and renamed, so that a destination is complete or does not exist.
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
@@ -14,15 +14,15 @@ use crate::file::safetensors::SafetensorsFile;
 use crate::model::{Model, Part};
 use crate::text::Text;
 
-/// What the state's file says of itself.
+/// The format's name in a state file's metadata.
 const FORMAT: &str = "rapid-state-2";
-/// The state's last tensor: the BLAKE3 digest of all bytes before it.
+/// Name of the state's last tensor: the BLAKE3 digest of all bytes before it.
 const DIGEST: &str = "digest";
 
 /// Number format of a checkpoint's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// 32 bits: what the engine holds, to the bit.
+    /// 32 bits: the engine's own values, bit for bit.
     #[default]
     F32,
     /// The nearest bfloat16, half the size.
@@ -53,7 +53,7 @@ pub(crate) fn save_model(
     precision: Precision,
 ) -> Result<(), EngineError> {
     let parent = parent_of(folder)?;
-    let aside = tempfile::Builder::new()
+    let temporary = tempfile::Builder::new()
         .prefix(".checkpoint-")
         .tempdir_in(&parent)
         .map_err(|e| io(&parent, e))?;
@@ -81,7 +81,7 @@ pub(crate) fn save_model(
             .map(|(name, content)| (name, content.to_owned())),
     );
     for (name, content) in files {
-        let path = aside.path().join(name);
+        let path = temporary.path().join(name);
         File::create(&path)
             .and_then(|mut file| {
                 file.write_all(content.as_bytes())?;
@@ -101,7 +101,7 @@ pub(crate) fn save_model(
         .collect();
     let metadata = json!({"format": "pt"});
     let name = "model.safetensors";
-    File::create(aside.path().join(name))
+    File::create(temporary.path().join(name))
         .map_err(|e| io(&folder.join(name), e))
         .and_then(|file| {
             let destination = folder.join(name);
@@ -117,24 +117,24 @@ pub(crate) fn save_model(
                 merged,
             )
         })?;
-    sync_folder(aside.path())?;
-    // A temporary folder is its owner's alone; a checkpoint is as readable as anything else.
+    sync_folder(temporary.path())?;
+    // A temporary folder is readable only by its owner; a checkpoint gets the usual permissions.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(aside.path(), std::fs::Permissions::from_mode(0o755))
+        std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755))
             .map_err(|e| io(folder, e))?;
     }
-    std::fs::rename(aside.path(), folder).map_err(|e| io(folder, e))?;
-    // Renamed: nothing is left to be removed.
-    let _ = aside.keep();
+    std::fs::rename(temporary.path(), folder).map_err(|e| io(folder, e))?;
+    // The folder has been renamed, so there is nothing to remove.
+    let _ = temporary.keep();
     sync_folder(&parent)
 }
 
-/// Writes what is trained (weights or adapters), its moments and the count of updates into `file`, to the bit.
+/// Writes the trained weights (or adapters), their moments and the number of updates bit for bit into `file`.
 pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
     let parent = parent_of(file)?;
-    let aside = tempfile::Builder::new()
+    let temporary = tempfile::Builder::new()
         .prefix(".state-")
         .tempfile_in(&parent)
         .map_err(|e| io(&parent, e))?;
@@ -144,7 +144,7 @@ pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
         "updates": model.updates().to_string(),
         "moments": model.has_moments().to_string(),
     });
-    let open = aside.reopen().map_err(|e| io(file, e))?;
+    let open = temporary.reopen().map_err(|e| io(file, e))?;
     let exact = |model: &mut Model, item: &Item| model.tensor(&item.name, item.part);
     write_tensors(
         model,
@@ -156,11 +156,11 @@ pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
         Some(DIGEST),
         exact,
     )?;
-    aside.persist(file).map_err(|e| io(file, e.error))?;
+    temporary.persist(file).map_err(|e| io(file, e.error))?;
     sync_folder(&parent)
 }
 
-/// Takes up the state in `file`. The file is checked to be what was written, and of this model, before the model is touched.
+/// Loads the state in `file`. Before the model is changed, the file is checked to be intact and to belong to this model.
 pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
     let wrong = |reason: &str| EngineError::Model {
         path: file.to_owned(),
@@ -175,15 +175,15 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
             ));
         }
     }
-    if !is_as_written(file).map_err(|e| wrong(&format!("cannot be read: {e}")))? {
+    if !is_intact(file).map_err(|e| wrong(&format!("cannot be read: {e}")))? {
         return Err(wrong(
-            "is damaged: its content is no longer what was written; go back to an earlier state",
+            "is damaged: its content has changed since it was written; go back to an earlier state",
         ));
     }
     let updates: u64 = saved
         .metadata("updates")
         .and_then(|n| n.parse().ok())
-        .ok_or_else(|| wrong("does not say how many updates it is after"))?;
+        .ok_or_else(|| wrong("does not contain its number of updates"))?;
     let moments = saved.metadata("moments") == Some("true");
     let items = state_items(model, moments);
     for item in &items {
@@ -204,8 +204,8 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
     Ok(())
 }
 
-/// Whether a state's file ends in the digest of what is before it.
-fn is_as_written(file: &Path) -> std::io::Result<bool> {
+/// Whether a state file ends in the digest of its preceding bytes.
+fn is_intact(file: &Path) -> std::io::Result<bool> {
     let mut file = File::open(file)?;
     let content = file.metadata()?.len().saturating_sub(OUT_LEN as u64);
     let mut hasher = Hasher::new();
@@ -215,11 +215,11 @@ fn is_as_written(file: &Path) -> std::io::Result<bool> {
     Ok(hasher.finalize() == Hash::from_bytes(digest))
 }
 
-/// A tensor of a file.
+/// A tensor to write or read.
 struct Item {
     /// Its name in the file.
     stored: String,
-    /// The weight that it is, or belongs to.
+    /// Name of the weight that the tensor is, or belongs to.
     name: String,
     part: Part,
     shape: Vec<usize>,
@@ -247,8 +247,8 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
     items.collect()
 }
 
-/// Writes a safetensors file tensor by tensor, so that only one of them is in memory besides the model, and behind them, where `digest` names it, the digest of all
-/// before. `path` is what errors name.
+/// Writes a safetensors file tensor by tensor, so that only one of them is in memory besides the model. If `digest` gives it a name, the digest of all bytes
+/// before it follows as the last tensor. `path` is the path that errors name.
 fn write_tensors(
     model: &mut Model,
     file: File,
@@ -279,7 +279,7 @@ fn write_tensors(
         );
     }
     let mut header = Value::Object(header).to_string();
-    // Tensors begin at a multiple of 8 bytes.
+    // Tensors must begin at a multiple of 8 bytes.
     while !header.len().is_multiple_of(8) {
         header.push(' ');
     }
@@ -314,7 +314,7 @@ fn write_tensors(
     file.sync_all().map_err(|e| io(path, e))
 }
 
-/// The folder that `path` is to lie in, made if it is not there.
+/// The parent folder of `path`, created if it does not exist.
 fn parent_of(path: &Path) -> Result<PathBuf, EngineError> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -324,7 +324,7 @@ fn parent_of(path: &Path) -> Result<PathBuf, EngineError> {
     Ok(parent)
 }
 
-/// Makes a rename in a folder outlast a power cut.
+/// Synchronises a folder, so that a rename in it survives a power failure.
 fn sync_folder(folder: &Path) -> Result<(), EngineError> {
     if cfg!(unix) {
         File::open(folder)
@@ -338,11 +338,11 @@ fn io(path: &Path, source: std::io::Error) -> EngineError {
     let source = match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => std::io::Error::new(
             source.kind(),
-            "the disk is full; free some space, or name a place on another disk (nothing was left half-written)",
+            "the disk is full; free some space, or choose a path on another disk (no partial file was left)",
         ),
         ErrorKind::DirectoryNotEmpty => std::io::Error::new(
             source.kind(),
-            "there is something of this name already; name a new folder",
+            "it already exists and is not empty; choose a new folder",
         ),
         _ => source,
     };

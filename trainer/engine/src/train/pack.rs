@@ -1,4 +1,4 @@
-//! Groups → packs: batches without padding, in which a group's prompt stands once and its completions attend to it.
+//! Groups → packs: batches without padding. A pack contains a group's prompt once, and the group's completions attend to it.
 
 use crate::backend::Target;
 use crate::batch::{Batch, Group, Span};
@@ -6,13 +6,13 @@ use crate::batch::{Batch, Group, Span};
 /// A training batch. Its key/value store is itself: row i holds token i.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pack {
-    /// Tokens and who attends to whom. A completion's last token is predicted, but not fed.
+    /// Tokens and spans. A completion's last token is predicted, but not an input.
     pub batch: Batch,
-    /// Tokens of the batch that predict something.
+    /// Tokens of the batch that predict another token.
     pub rows: Vec<usize>,
-    /// What they predict, in order of rows: [`Target::row`] is an index of `rows`. A prompt's last token predicts the first of every completion.
+    /// The predicted tokens, ordered by row. [`Target::row`] is an index into `rows`. A prompt's last token predicts the first token of every completion.
     pub targets: Vec<Target>,
-    /// For each target, the completion's number (groups in order, completions in order) and the token's in it.
+    /// For each target, the number of its completion (groups in order, completions in order) and the token's index in it.
     pub slots: Vec<(usize, usize)>,
 }
 
@@ -25,11 +25,11 @@ impl Pack {
             self.predict(row, tokens[0], (*number, 0));
         }
         for (number, tokens) in completions {
-            let (_, fed) = tokens.split_last().unwrap_or((&0, &[]));
-            if fed.is_empty() {
+            let (_, inputs) = tokens.split_last().unwrap_or((&0, &[]));
+            if inputs.is_empty() {
                 continue;
             }
-            let first = self.extend(fed, prompt.len(), &[(start, prompt.len())]);
+            let first = self.extend(inputs, prompt.len(), &[(start, prompt.len())]);
             for t in 1..tokens.len() {
                 let row = self.rows.len();
                 self.rows.push(first + t - 1);
@@ -43,7 +43,7 @@ impl Pack {
         self.slots.push(slot);
     }
 
-    /// Appends tokens from `position` on that see the rows of `context` and themselves; returns the first one's number.
+    /// Appends tokens from `position` on, which attend to the rows of `context` and to themselves; returns the number of the first one.
     fn extend(&mut self, tokens: &[u32], position: usize, context: &[(usize, usize)]) -> usize {
         let batch = &mut self.batch;
         let start = batch.tokens.len();
@@ -64,8 +64,8 @@ impl Pack {
     }
 }
 
-/// Packs of at most `pack_tokens` tokens. A group that is too large for one is cut, its prompt repeated; a completion that is too large with its prompt is a pack
-/// of its own. `wanted` says of a completion's number whether it is packed at all.
+/// Packs groups into packs of at most `pack_tokens` tokens. A group that is too large for one pack is split, and its prompt repeated. A completion that is too
+/// large together with its prompt is a pack of its own. `wanted` decides by a completion's number whether it is packed at all.
 pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
     let mut packs = Vec::new();
     let mut open = Pack::default();
@@ -81,15 +81,15 @@ pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool
         }
         let mut rest = members.as_slice();
         while !rest.is_empty() {
-            let room = pack_tokens.saturating_sub(open.batch.tokens.len());
-            let whole = fitting(prompt.len(), rest, pack_tokens) == rest.len();
-            let fits = fitting(prompt.len(), rest, room);
+            let capacity = pack_tokens.saturating_sub(open.batch.tokens.len());
+            let fits_whole = fitting(prompt.len(), rest, pack_tokens) == rest.len();
+            let fits = fitting(prompt.len(), rest, capacity);
             let take = match (fits, open.batch.tokens.is_empty()) {
-                // Too large for any pack: a pack of its own.
+                // Too large for any pack, so a pack of its own.
                 (0, true) => 1,
                 (n, true) => n,
-                // Better whole in the next pack than in two.
-                (n, false) if n == rest.len() || (n > 0 && !whole) => n,
+                // A group that fits whole into the next pack is not split between two.
+                (n, false) if n == rest.len() || (n > 0 && !fits_whole) => n,
                 _ => {
                     packs.push(std::mem::take(&mut open));
                     continue;
@@ -106,14 +106,14 @@ pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool
     packs
 }
 
-/// How many of the completions, from the first on, fit with their prompt.
-fn fitting(prompt: usize, completions: &[(usize, &[u32])], room: usize) -> usize {
+/// Number of the completions, from the first on, that fit together with their prompt.
+fn fitting(prompt: usize, completions: &[(usize, &[u32])], capacity: usize) -> usize {
     let mut tokens = prompt;
     completions
         .iter()
         .take_while(|(_, completion)| {
             tokens += completion.len() - 1;
-            tokens <= room
+            tokens <= capacity
         })
         .count()
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_stands_once_and_predicts_every_first_token() {
+    fn a_prompt_is_packed_once_and_predicts_every_first_token() {
         let packs = pack(
             &[group(&[1, 2, 3], &[&[4, 5], &[6], &[7, 8, 9]])],
             100,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn packs_keep_to_their_size_and_large_groups_repeat_their_prompt() {
+    fn packs_respect_their_size_and_large_groups_repeat_their_prompt() {
         let groups = [
             group(&[1; 4], &[&[2; 5], &[3; 5]]),
             group(&[1; 4], &[&[2; 5], &[3; 5], &[4; 5]]),

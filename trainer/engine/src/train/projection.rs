@@ -1,27 +1,27 @@
-//! A vector of any length as a short one that keeps inner products: the count sketch.
+//! The count sketch: a short vector in place of a long one, which preserves inner products.
 
 use crate::error::EngineError;
 use crate::random::mix;
 
-/// Elements that share one hash: they fall into neighbouring buckets, each with a sign of its own.
+/// Elements that share one hash. They fall into neighbouring buckets, each with its own sign.
 const BLOCK: usize = 64;
 
-/// A random projection of gradients: every element is added, with a random sign, to one of `size` buckets (the count sketch of Charikar, Chen & Farach-Colton 2002;
-/// feature hashing, Weinberger et al. 2009). It takes one pass and no matrix.
+/// A random projection of gradients. Every element is added, with a random sign, to one of `size` buckets (the count sketch of Charikar, Chen & Farach-Colton
+/// 2002; feature hashing, Weinberger et al. 2009). It takes one pass and no matrix.
 ///
-/// It is linear, and the inner product of two sketches of one seed is an unbiased estimate of the vectors' own, with a standard deviation of at most
-/// √((|x|²|y|² + ⟨x, y⟩²) / size): 0.6% of |x|² for 65,536 buckets. Bucket and sign are functions of the seed and of the element's number, weights being
-/// counted in the order of [`crate::config::ModelConfig::tensor_shapes`], whatever the device.
+/// The projection is linear. The inner product of two sketches with one seed is an unbiased estimate of that of the vectors, with a standard deviation of at
+/// most √((|x|²|y|² + ⟨x, y⟩²) / size): 0.6% of |x|² for 65,536 buckets. Bucket and sign are functions of the seed and of the element's number, on every
+/// device. Weights are numbered in the order of [`crate::config::ModelConfig::tensor_shapes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sketch {
-    /// Buckets; at least 64.
+    /// Number of buckets; at least 64.
     pub size: usize,
-    /// Decides buckets and signs.
+    /// Seed of buckets and signs.
     pub seed: u64,
 }
 
 impl Sketch {
-    /// Refuses a size that is too small for blocks of neighbouring buckets.
+    /// Rejects a size that is too small for blocks of neighbouring buckets.
     pub(super) fn check(self) -> Result<(), EngineError> {
         if self.size < BLOCK {
             return Err(EngineError::Request(format!(
@@ -32,15 +32,15 @@ impl Sketch {
         Ok(())
     }
 
-    /// Adds the sketch of elements number `first` and on to `buckets`, which are `size`.
+    /// Adds the sketch of `values`, elements number `first` and on, to `buckets`, of which there must be `size`.
     pub fn add(self, buckets: &mut [f32], first: usize, values: &[f32]) {
         let (mut number, mut rest) = (first, values);
         while !rest.is_empty() {
-            let acts = number % BLOCK;
-            let (now, later) = rest.split_at(rest.len().min(BLOCK - acts));
+            let within = number % BLOCK;
+            let (now, later) = rest.split_at(rest.len().min(BLOCK - within));
             let (start, signs) = self.block((number / BLOCK) as u64);
-            let signs = signs >> acts;
-            let start = start + acts;
+            let signs = signs >> within;
+            let start = start + within;
             if let Some(buckets) = buckets.get_mut(start..start + now.len()) {
                 for (j, (bucket, value)) in buckets.iter_mut().zip(now).enumerate() {
                     *bucket += signed(*value, signs >> j);
@@ -54,15 +54,15 @@ impl Sketch {
         }
     }
 
-    /// The bucket of a block's first element, and the signs of all.
+    /// The bucket of a block's first element, and the signs of all its elements.
     fn block(self, block: u64) -> (usize, u64) {
-        let place = mix(mix(self.seed) ^ block);
-        let bucket = (u128::from(place) * self.size as u128) >> 64;
-        (bucket as usize, mix(place ^ 0xD6E8_FEB8_6659_FD93))
+        let hash = mix(mix(self.seed) ^ block);
+        let bucket = (u128::from(hash) * self.size as u128) >> 64;
+        (bucket as usize, mix(hash ^ 0xD6E8_FEB8_6659_FD93))
     }
 }
 
-/// The value, negated where the lowest bit is set.
+/// The value, negated if the lowest bit is set.
 fn signed(value: f32, bits: u64) -> f32 {
     f32::from_bits(value.to_bits() ^ ((bits as u32 & 1) << 31))
 }
@@ -76,7 +76,7 @@ mod tests {
         (0..n).map(number).collect()
     }
 
-    fn of(sketch: Sketch, values: &[f32]) -> Vec<f32> {
+    fn sketch_of(sketch: Sketch, values: &[f32]) -> Vec<f32> {
         let mut buckets = vec![0.0; sketch.size];
         sketch.add(&mut buckets, 0, values);
         buckets
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_products_are_kept_on_average_and_within_their_deviation() {
+    fn inner_products_are_unbiased_and_within_their_deviation() {
         let (x, noise) = (vector(1, 5000), vector(2, 5000));
         let y: Vec<f32> = x.iter().zip(&noise).map(|(x, n)| 0.3 * x + n).collect();
         let (xy, xx, yy) = (dot(&x, &y), dot(&x, &x), dot(&y, &y));
@@ -96,7 +96,7 @@ mod tests {
         let errors: Vec<f64> = (0..400)
             .map(|seed| {
                 let sketch = Sketch { size: 256, seed };
-                dot(&of(sketch, &x), &of(sketch, &y)) - xy
+                dot(&sketch_of(sketch, &x), &sketch_of(sketch, &y)) - xy
             })
             .collect();
         let mean = errors.iter().sum::<f64>() / 400.0;
@@ -120,25 +120,25 @@ mod tests {
         ] {
             sketch.add(&mut pieces, first, piece);
         }
-        for (a, b) in pieces.iter().zip(of(sketch, &values)) {
+        for (a, b) in pieces.iter().zip(sketch_of(sketch, &values)) {
             assert!((a - b).abs() < 1e-5);
         }
     }
 
     #[test]
-    fn elements_of_a_block_never_meet_and_those_of_others_do_as_often_as_chance() {
+    fn elements_of_one_block_never_share_a_bucket_and_others_share_one_at_the_rate_of_chance() {
         let sketch = Sketch { size: 128, seed: 4 };
         let bucket = |i: usize| {
             let mut one = vec![0.0; i + 1];
             one[i] = 1.0;
-            of(sketch, &one).iter().position(|x| *x != 0.0)
+            sketch_of(sketch, &one).iter().position(|x| *x != 0.0)
         };
         let all: Vec<_> = (0..64 * 40).map(bucket).collect();
         assert!((1..64).all(|j| all[j] != all[0]));
-        let met = (64..all.len()).filter(|j| all[*j] == all[0]).count();
+        let sharing = (64..all.len()).filter(|j| all[*j] == all[0]).count();
         assert!(
-            (8..34).contains(&met),
-            "{met} of {} in 128 buckets",
+            (8..34).contains(&sharing),
+            "{sharing} of {} in 128 buckets",
             all.len() - 64
         );
         assert!(Sketch { size: 63, seed: 4 }.check().is_err());

@@ -1,4 +1,4 @@
-//! Sketches of several gradients of one mini-batch: one forward pass, a backward pass for each; weights and moments stay as they are.
+//! Sketches of several gradients of one mini-batch: one forward pass, then a backward pass for each gradient. Weights and moments do not change.
 
 use crate::api::Objectives;
 use crate::batch::Group;
@@ -6,12 +6,14 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::train::pack::pack;
 use crate::train::projection::Sketch;
-use crate::train::step::{LEAN, MiniBatch, check_gradient, live, room, tokens};
+use crate::train::step::{
+    MiniBatch, REPACK_SHARE, check_gradient, forward_workspace, has_gradient, tokens,
+};
 
-/// The sketch of the gradient of Σ dlogp · log π for each set of `dlogp` that `objectives` returns.
+/// Computes the sketch of the gradient of Σ dlogp · log π for each set of `dlogp` that `objectives` returns.
 ///
-/// A set with few completions that have a gradient is packed again, as in a training step. Those come last, since they overwrite what the forward pass saved for
-/// the others.
+/// If few completions have a gradient in a set, these are packed again, as in a training step. Such sets come last, since they overwrite the activations that
+/// the forward pass saved for the other sets.
 pub fn sketch(
     model: &mut Model,
     groups: &[Group],
@@ -20,72 +22,72 @@ pub fn sketch(
     sketch: Sketch,
 ) -> Result<Vec<Vec<f32>>, EngineError> {
     sketch.check()?;
-    let mut whole = MiniBatch::new(model, groups, temperature)?;
-    let plan = whole.plan_of(model, 0..whole.packs.len());
+    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    let plan = mini_batch.plan_of(model, 0..mini_batch.packs.len());
     let buffer = model.saved_buffer(plan.len)?;
-    for number in 0..whole.packs.len() {
+    for number in 0..mini_batch.packs.len() {
         let saved = plan.saved(buffer, number);
-        whole.forward(model, number, saved.as_ref())?;
+        mini_batch.forward(model, number, saved.as_ref())?;
     }
-    let stats = std::mem::take(&mut whole.stats);
+    let stats = std::mem::take(&mut mini_batch.stats);
     let sets = objectives(&stats).map_err(EngineError::Numeric)?;
     for dlogp in &sets {
         check_gradient(&stats, dlogp)?;
     }
     let mut sketches = vec![Vec::new(); sets.len()];
-    let mut lean = Vec::new();
-    // A backward pass overwrites a block's saved activations, but not its input.
-    let mut fresh = vec![true; whole.packs.len()];
+    let mut repacked = Vec::new();
+    // A backward pass overwrites a block's saved activations, but not the block's input.
+    let mut fresh = vec![true; mini_batch.packs.len()];
     for (number, dlogp) in sets.iter().enumerate() {
-        let live = live(dlogp);
-        let packs = pack(groups, model.pack_tokens, |completion| live[completion]);
-        if tokens(&packs) as f64 <= LEAN * tokens(&whole.packs) as f64 {
-            lean.push((number, packs));
+        let wanted = has_gradient(dlogp);
+        let packs = pack(groups, model.pack_tokens, |completion| wanted[completion]);
+        if tokens(&packs) as f64 <= REPACK_SHARE * tokens(&mini_batch.packs) as f64 {
+            repacked.push((number, packs));
             continue;
         }
-        zero(model)?;
-        for (place, fresh) in fresh.iter_mut().enumerate() {
-            let dlogp = whole.packs[place].gather(dlogp);
+        zero_gradient(model)?;
+        for (index, fresh) in fresh.iter_mut().enumerate() {
+            let dlogp = mini_batch.packs[index].gather(dlogp);
             if dlogp.iter().all(|g| *g == 0.0) {
                 continue;
             }
-            let Some(mut saved) = plan.saved(buffer, place) else {
-                let saved = plan.recomputed(buffer, place);
-                whole.blocks(model, place, Some(&saved))?;
-                whole.backward(model, place, &saved, &dlogp)?;
+            let Some(mut saved) = plan.saved(buffer, index) else {
+                let saved = plan.recomputed(buffer, index);
+                mini_batch.forward_blocks(model, index, Some(&saved))?;
+                mini_batch.backward(model, index, &saved, &dlogp)?;
                 continue;
             };
             if !std::mem::take(fresh) {
                 saved.acts.fill(None);
             }
-            whole.backward(model, place, &saved, &dlogp)?;
+            mini_batch.backward(model, index, &saved, &dlogp)?;
         }
-        sketches[number] = read(model, sketch)?;
+        sketches[number] = read_sketch(model, sketch)?;
     }
-    for (number, packs) in lean {
-        zero(model)?;
+    for (number, packs) in repacked {
+        zero_gradient(model)?;
         let batch = MiniBatch {
-            work: room(model, &packs)?,
+            work: forward_workspace(model, &packs)?,
             packs,
             stats: Vec::new(),
             temperature,
         };
-        for place in 0..batch.packs.len() {
-            let dlogp = batch.packs[place].gather(&sets[number]);
-            batch.recompute(model, place, &dlogp)?;
+        for index in 0..batch.packs.len() {
+            let dlogp = batch.packs[index].gather(&sets[number]);
+            batch.recompute(model, index, &dlogp)?;
         }
-        sketches[number] = read(model, sketch)?;
+        sketches[number] = read_sketch(model, sketch)?;
     }
     Ok(sketches)
 }
 
-fn zero(model: &mut Model) -> Result<(), EngineError> {
+fn zero_gradient(model: &mut Model) -> Result<(), EngineError> {
     let gradient = model.gradient()?;
     model.decoder.backend.zero(gradient);
     Ok(())
 }
 
-fn read(model: &mut Model, sketch: Sketch) -> Result<Vec<f32>, EngineError> {
+fn read_sketch(model: &mut Model, sketch: Sketch) -> Result<Vec<f32>, EngineError> {
     let mut buckets = vec![0.0; sketch.size];
     let mut first = 0;
     model.read_gradient(&mut |values| {

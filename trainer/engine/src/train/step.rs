@@ -1,10 +1,10 @@
 //! One optimiser update over a mini-batch: forward over all packs, the objective once, backward, clip, AdamW.
 //!
-//! Of each pack the forward pass saves as much as the budget allows ([`super::activations`]); the rest is recomputed in the backward pass, block by block, with the same
-//! operations on the same numbers, so that the gradients are equal to the bit whatever was saved.
+//! The forward pass saves as many activations of each pack as the budget allows ([`super::activations`]). The backward pass recomputes the others, block by
+//! block, with the same operations on the same numbers, so the gradients are equal to the bit whatever was saved.
 //!
-//! Completions whose `dL/dlogp` is 0 throughout (all of a group that was all right or all wrong, under a group baseline) add nothing to the gradient. Where they are
-//! many, the others are packed again and only these go through the backward pass, after a forward pass of their own.
+//! Completions whose `dL/dlogp` is 0 throughout (those of a group that is all right or all wrong, under a group baseline) add nothing to the gradient. If there
+//! are many of them, the others are packed again, and only these go through the backward pass, after another forward pass.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -22,8 +22,8 @@ use crate::train::activations::{ActivationPlan, SavedActivations, default_budget
 use crate::train::adamw;
 use crate::train::pack::{Pack, pack};
 
-/// One optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. `None` if the objective skips the update. Weights and moments stay as they
-/// were then, and on an error.
+/// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Returns `None` if the objective skips the update. In that
+/// case, and on an error, weights and moments do not change.
 pub fn step(
     model: &mut Model,
     groups: &[Group],
@@ -52,12 +52,12 @@ pub fn step(
     let began = Instant::now();
     let optimiser = model.optimiser()?;
     model.decoder.backend.zero(optimiser.gradient);
-    let live = live(&dlogp);
-    let lean = pack(groups, model.pack_tokens, |number| live[number]);
-    let repacked = tokens(&lean) as f64 <= LEAN * tokens(&mini_batch.packs) as f64;
+    let wanted = has_gradient(&dlogp);
+    let small_packs = pack(groups, model.pack_tokens, |number| wanted[number]);
+    let repacked = tokens(&small_packs) as f64 <= REPACK_SHARE * tokens(&mini_batch.packs) as f64;
     if repacked {
-        mini_batch.work = room(model, &lean)?;
-        mini_batch.packs = lean;
+        mini_batch.work = forward_workspace(model, &small_packs)?;
+        mini_batch.packs = small_packs;
     }
     for number in 0..mini_batch.packs.len() {
         let dlogp = mini_batch.packs[number].gather(&dlogp);
@@ -73,7 +73,7 @@ pub fn step(
             None => (plan.recomputed(buffer, number), false),
         };
         if !complete {
-            mini_batch.blocks(model, number, Some(&saved))?;
+            mini_batch.forward_blocks(model, number, Some(&saved))?;
         }
         mini_batch.backward(model, number, &saved, &dlogp)?;
     }
@@ -85,7 +85,7 @@ pub fn step(
     let backward = began.elapsed();
     if !norm.is_finite() {
         return Err(EngineError::Numeric(format!(
-            "the gradient's norm is {norm}, so the weights were left as they were; lower the learning rate, or look at the objective's weights"
+            "the gradient's norm is {norm}, so the weights were not changed; lower the learning rate, or look at the objective's weights"
         )));
     }
 
@@ -95,7 +95,7 @@ pub fn step(
     let (weights, o) = (model.trained(), optimiser);
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, o.gradient, o.m, o.v, &numbers);
-    // Waits for an asynchronous device, so that a failure of the update is reported as its own, and so is its time.
+    // Waits for an asynchronous device, so that a failure of the update is reported here and its time is measured here.
     backend.synchronise()?;
     model.updates += 1;
     Ok(Some(StepReport {
@@ -121,11 +121,12 @@ pub fn score(
     Ok(mini_batch.stats)
 }
 
-/// Share of a mini-batch's tokens up to which packing those with a gradient again is quicker: a forward pass of them against a backward pass of the others.
-pub(super) const LEAN: f64 = 0.6;
+/// Maximum share of a mini-batch's tokens that is packed again. Below it, a forward pass of the completions with a gradient is quicker than a backward pass of
+/// the others.
+pub(super) const REPACK_SHARE: f64 = 0.6;
 
-/// Which completions have a gradient.
-pub(super) fn live(dlogp: &[Vec<f32>]) -> Vec<bool> {
+/// Whether each completion has a gradient.
+pub(super) fn has_gradient(dlogp: &[Vec<f32>]) -> Vec<bool> {
     let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
     dlogp.iter().map(some).collect()
 }
@@ -135,36 +136,42 @@ pub(super) fn tokens(packs: &[Pack]) -> usize {
 }
 
 /// Buffers for a forward pass of any of the packs.
-pub(super) fn room(model: &mut Model, packs: &[Pack]) -> Result<Workspace, EngineError> {
-    let most = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
-    model.workspace(most(|p| p.batch.tokens.len()), most(|p| p.targets.len()))
+pub(super) fn forward_workspace(
+    model: &mut Model,
+    packs: &[Pack],
+) -> Result<Workspace, EngineError> {
+    let max_of = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
+    model.workspace(
+        max_of(|p| p.batch.tokens.len()),
+        max_of(|p| p.targets.len()),
+    )
 }
 
-/// Refuses a gradient of another shape than the log-probabilities', or with numbers that are not finite.
+/// Rejects a gradient whose shape differs from the log-probabilities', or with numbers that are not finite.
 pub(super) fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), EngineError> {
     let lengths = |i: usize| (stats[i].logp.len(), dlogp[i].len());
     if stats.len() != dlogp.len() || (0..stats.len()).any(|i| lengths(i).0 != lengths(i).1) {
         return Err(EngineError::Numeric(
-            "the objective's gradient has another shape than the log-probabilities that it was given; it must return one number a token".into(),
+            "the objective's gradient does not have the shape of the log-probabilities; the objective must return one number for each token".into(),
         ));
     }
     match dlogp.iter().position(|g| g.iter().any(|x| !x.is_finite())) {
         Some(number) => Err(EngineError::Numeric(format!(
-            "the objective's gradient of completion {number} is not finite, so the weights were left as they were; an importance weight has probably overflowed"
+            "the objective's gradient of completion {number} is not finite, so the weights were not changed; an importance weight has probably overflowed"
         ))),
         None => Ok(()),
     }
 }
 
 impl Pack {
-    /// A pack's targets' elements of something shaped as the completions.
+    /// Elements for this pack's targets, from values in the shape of the completions.
     pub(super) fn gather(&self, values: &[Vec<f32>]) -> Vec<f32> {
         let slots = self.slots.iter();
         slots.map(|(number, t)| values[*number][*t]).collect()
     }
 }
 
-/// Packs of one mini-batch and what their forward passes found.
+/// Packs of one mini-batch, and the numbers that their forward passes computed.
 pub(super) struct MiniBatch {
     pub(super) packs: Vec<Pack>,
     pub(super) stats: Vec<TokenStats>,
@@ -180,7 +187,7 @@ impl MiniBatch {
     ) -> Result<Self, EngineError> {
         if !sample::divides(temperature) {
             return Err(EngineError::Request(format!(
-                "the temperature of training is {temperature}; it is a number from {MIN_TEMPERATURE:e} upwards, as log-probabilities are those of the distribution sampled from"
+                "the temperature of training is {temperature}; give a number of at least {MIN_TEMPERATURE:e}, since log-probabilities are those of the distribution sampled from"
             )));
         }
         for (number, group) in groups.iter().enumerate() {
@@ -197,7 +204,7 @@ impl MiniBatch {
         });
         let stats = stats.collect();
         let packs = pack(groups, model.pack_tokens, |_| true);
-        let work = room(model, &packs)?;
+        let work = forward_workspace(model, &packs)?;
         Ok(Self {
             packs,
             stats,
@@ -206,7 +213,7 @@ impl MiniBatch {
         })
     }
 
-    /// What can be saved of some packs at a time.
+    /// Plans the saved activations of some packs.
     pub(super) fn plan_of(&self, model: &Model, packs: Range<usize>) -> ActivationPlan {
         let budget = model
             .saved_bytes
@@ -218,7 +225,7 @@ impl MiniBatch {
         ActivationPlan::new(model.decoder.widths, layers, &tokens, budget, width)
     }
 
-    /// Forward pass of a pack with its head; statistics go to `stats`.
+    /// Forward pass of a pack with its head. Writes the statistics to `stats`.
     pub(super) fn forward(
         &mut self,
         model: &mut Model,
@@ -226,7 +233,7 @@ impl MiniBatch {
         saved: Option<&SavedActivations>,
     ) -> Result<(), EngineError> {
         let _entered = tracing::info_span!("forward").entered();
-        let last = self.blocks(model, number, saved)?;
+        let last = self.forward_blocks(model, number, saved)?;
         let pack = &self.packs[number];
         let (logp, entropy) = model.decoder.log_probs(
             &self.work,
@@ -238,7 +245,7 @@ impl MiniBatch {
         for (i, (completion, t)) in pack.slots.iter().enumerate() {
             if !logp[i].is_finite() {
                 return Err(EngineError::Numeric(format!(
-                    "the log-probability of token {t} of completion {completion} is {}, so the weights were left as they were; the weights have probably diverged: \
+                    "the log-probability of token {t} of completion {completion} is {}, so the weights were not changed; the weights have probably diverged: \
                      go back to a checkpoint and lower the learning rate",
                     logp[i]
                 )));
@@ -249,8 +256,8 @@ impl MiniBatch {
         Ok(())
     }
 
-    /// Forward pass of a pack through all blocks, saving what `saved` has room for; returns where the residual stream ends.
-    pub(super) fn blocks(
+    /// Forward pass of a pack through all blocks, saving activations into `saved`. Returns the buffer of the final residual stream.
+    pub(super) fn forward_blocks(
         &self,
         model: &mut Model,
         number: usize,
@@ -279,7 +286,7 @@ impl MiniBatch {
         Ok(stream(layers))
     }
 
-    /// Forward and backward pass of a pack of which nothing is saved: adds to the gradient. Overwrites the saved activations of others.
+    /// Forward and backward pass of a pack without saved activations. Adds to the gradient, and overwrites the saved activations of other packs.
     pub(super) fn recompute(
         &self,
         model: &mut Model,
@@ -288,13 +295,13 @@ impl MiniBatch {
     ) -> Result<(), EngineError> {
         let alone = self.plan_of(model, number..number + 1);
         let buffer = model.saved_buffer(alone.len)?;
-        let place = alone.saved(buffer, 0);
-        let saved = place.unwrap_or_else(|| alone.recomputed(buffer, 0));
-        self.blocks(model, number, Some(&saved))?;
+        let saved = alone.saved(buffer, 0);
+        let saved = saved.unwrap_or_else(|| alone.recomputed(buffer, 0));
+        self.forward_blocks(model, number, Some(&saved))?;
         self.backward(model, number, &saved, dlogp)
     }
 
-    /// Backward pass of a pack: adds to the gradient.
+    /// Backward pass of a pack; adds to the gradient.
     pub(super) fn backward(
         &self,
         model: &mut Model,
@@ -306,7 +313,7 @@ impl MiniBatch {
         let pack = &self.packs[number];
         let tokens = pack.batch.tokens.len();
         let back = model.back(tokens)?;
-        let gradient = model.wanted_gradient()?;
+        let gradient = model.training_gradient()?;
         let work = &self.work;
         let decoder = &mut model.decoder;
         decoder.begin(&pack.batch, tokens, tokens)?;
@@ -337,7 +344,7 @@ impl MiniBatch {
             decoder.block_backward(layer, tokens, input, &acts, work, &back, gradient);
         }
         if let Gradient::Weights(gradient) = gradient {
-            let dtable = decoder.layout.embedding.of(gradient);
+            let dtable = decoder.layout.embedding.within(gradient);
             let scale = decoder.embedding_scale();
             decoder.backend.embed_backward(dtable, dx, width, scale);
         }

@@ -1,38 +1,38 @@
-//! Finds and opens the device that was asked for.
+//! Detects and opens the requested device.
 
 use std::sync::OnceLock;
 
 use crate::api::Device;
-use crate::backend::cuda::probe::{self, Absent, Found};
+use crate::backend::cuda::probe::{self, Absent, GpuInfo};
 use crate::backend::{Backend, Dtype, ElementBytes, cpu, cuda};
 use crate::error::EngineError;
-use crate::parity::device::{Compared, of_gpu};
+use crate::parity::device::{Compared, compare_gpu};
 
 impl Device {
-    /// The first GPU, or why there is none.
+    /// The first GPU, or why no GPU can be used.
     ///
     /// # Errors
-    /// [`Absent`] says whether something can be done about it.
-    pub fn gpu() -> Result<Found, Absent> {
+    /// [`Absent`] distinguishes a missing GPU from one that exists but cannot be used.
+    pub fn gpu() -> Result<GpuInfo, Absent> {
         probe::find(0)
     }
 
-    /// What the engine would compute with where this is asked for: `cpu`, or a GPU's number and name. It is not opened for this.
+    /// The device that the engine would compute on: `cpu`, or a GPU's number and name. The device is not opened.
     ///
     /// # Errors
-    /// [`EngineError::Device`] where there is no such device, or it cannot be used.
+    /// [`EngineError::Device`] if the device does not exist or cannot be used.
     pub fn available(self) -> Result<String, EngineError> {
-        Ok(match self.found()? {
+        Ok(match self.gpu_info()? {
             Some(gpu) => format!("cuda:{}, {}", gpu.ordinal, gpu.name),
             None => "cpu".to_owned(),
         })
     }
 
-    /// The GPU that is meant; `None` for the CPU.
-    fn found(self) -> Result<Option<Found>, EngineError> {
+    /// The GPU that this device refers to; `None` for the CPU.
+    fn gpu_info(self) -> Result<Option<GpuInfo>, EngineError> {
         match self {
             Device::Cpu => Ok(None),
-            Device::Auto => Ok(first()),
+            Device::Auto => Ok(first_gpu()),
             Device::Cuda(n) => match probe::find(n) {
                 Ok(gpu) => Ok(Some(gpu)),
                 Err(absent) => Err(EngineError::Device(format!(
@@ -42,33 +42,33 @@ impl Device {
         }
     }
 
-    /// Bytes that elements take on it. The CPU's for a GPU that is not there.
+    /// Element sizes in bytes on this device. For a missing GPU, those of the CPU.
     pub(crate) fn element_bytes(self, dtype: Dtype) -> ElementBytes {
-        match self.found() {
+        match self.gpu_info() {
             Ok(Some(_)) => cuda::element_bytes(dtype),
             Ok(None) | Err(_) => cpu::element_bytes(dtype),
         }
     }
 
-    /// Bytes of the memory of the GPU that is meant; `None` for the CPU, and for a GPU that is not there.
+    /// The GPU's memory in bytes; `None` for the CPU and for a missing GPU.
     pub fn memory(self) -> Option<u64> {
-        let found = self.found().ok().flatten()?;
-        Some(found.memory)
+        let gpu = self.gpu_info().ok().flatten()?;
+        Some(gpu.memory)
     }
 
-    /// A backend on the device. Where a GPU that `auto` found cannot be opened, or does not compute what the CPU does, it is the CPU's.
+    /// Opens a backend on the device. With `auto`, the CPU is used if the GPU cannot be opened or does not compute what the CPU does.
     ///
     /// # Errors
-    /// [`EngineError::Device`] where there is no such device, or it cannot be used.
+    /// [`EngineError::Device`] if the device does not exist or cannot be used.
     pub fn open(
         self,
         threads: Option<usize>,
         dtype: Dtype,
     ) -> Result<Box<dyn Backend>, EngineError> {
-        let Some(gpu) = self.found()? else {
+        let Some(gpu) = self.gpu_info()? else {
             return cpu::open_with(threads, dtype);
         };
-        if self == Device::Auto && !agrees(&gpu, dtype) {
+        if self == Device::Auto && !first_gpu_agrees(&gpu, dtype) {
             return cpu::open_with(threads, dtype);
         }
         let driver = cuda::device::open(gpu.ordinal)?;
@@ -77,10 +77,10 @@ impl Device {
     }
 }
 
-/// The first GPU. What stands in the way of one that could be used is said once a process.
-fn first() -> Option<Found> {
-    static FOUND: OnceLock<Option<Found>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| match Device::gpu() {
+/// The first GPU. A GPU that exists but cannot be used is logged once per process.
+fn first_gpu() -> Option<GpuInfo> {
+    static FIRST_GPU: OnceLock<Option<GpuInfo>> = OnceLock::new();
+    let gpu = FIRST_GPU.get_or_init(|| match Device::gpu() {
         Ok(gpu) => Some(gpu),
         Err(Absent::None(reason)) => {
             tracing::debug!("computing on the CPU: {reason}");
@@ -91,31 +91,32 @@ fn first() -> Option<Found> {
             None
         }
     });
-    found.clone()
+    gpu.clone()
 }
 
-/// Whether the first GPU, which nobody asked for by its number, computes what the CPU does; tried, and said, once a process.
-fn agrees(gpu: &Found, dtype: Dtype) -> bool {
-    static TRIED: [OnceLock<bool>; 2] = [const { OnceLock::new() }; 2];
-    let tried = match dtype {
-        Dtype::F32 => &TRIED[0],
-        Dtype::Bf16 => &TRIED[1],
+/// Whether the first GPU, selected by `auto`, computes what the CPU does. It is compared, and a difference is logged, once per process.
+fn first_gpu_agrees(gpu: &GpuInfo, dtype: Dtype) -> bool {
+    static RESULTS: [OnceLock<bool>; 2] = [const { OnceLock::new() }; 2];
+    let result = match dtype {
+        Dtype::F32 => &RESULTS[0],
+        Dtype::Bf16 => &RESULTS[1],
     };
-    *tried.get_or_init(|| {
-        let found = tried_on(gpu.ordinal, dtype);
-        if let Err(reason) = &found {
+    *result.get_or_init(|| {
+        let comparison = compare_with_cpu(gpu.ordinal, dtype);
+        if let Err(reason) = &comparison {
             tracing::warn!("computing on the CPU, since {gpu} cannot be used: {reason}");
         }
-        found.is_ok()
+        comparison.is_ok()
     })
 }
 
-fn tried_on(ordinal: usize, dtype: Dtype) -> Result<(), String> {
-    let found = of_gpu(Device::Cuda(ordinal), dtype).map_err(|error| error.to_string())?;
-    match found.iter().find(|compared| !compared.agrees()) {
+fn compare_with_cpu(ordinal: usize, dtype: Dtype) -> Result<(), String> {
+    let comparisons =
+        compare_gpu(Device::Cuda(ordinal), dtype).map_err(|error| error.to_string())?;
+    match comparisons.iter().find(|compared| !compared.agrees()) {
         None => Ok(()),
         Some(Compared { what, distance, .. }) => Err(format!(
-            "its {what} is {distance:.1e} from the CPU's; `rapid doctor --device cuda:{ordinal}` says more"
+            "its {what} is {distance:.1e} from the CPU's; `rapid doctor --device cuda:{ordinal}` shows more"
         )),
     }
 }
@@ -124,17 +125,17 @@ fn tried_on(ordinal: usize, dtype: Dtype) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Whether this machine has no GPU, which most of these tests are about; says so where it has one.
+    /// Whether this machine has no GPU, which most of these tests require. Prints that a test is skipped if it has one.
     fn without_gpu() -> bool {
-        let found = Device::gpu();
-        if let Ok(gpu) = &found {
-            eprintln!("SKIPPED: what is said where there is no GPU: this machine has {gpu}");
+        let gpu = Device::gpu();
+        if let Ok(gpu) = &gpu {
+            eprintln!("SKIPPED: errors without a GPU: this machine has {gpu}");
         }
-        found.is_err()
+        gpu.is_err()
     }
 
     #[test]
-    fn a_gpu_that_is_not_there_is_an_error_that_says_why() {
+    fn a_missing_gpu_is_an_error_that_states_the_reason() {
         if without_gpu() {
             let error = Device::Cuda(0).available().unwrap_err().to_string();
             assert!(error.starts_with("cuda:0 cannot be used: "), "{error}");
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_is_the_cpu_where_there_is_no_gpu() {
+    fn auto_is_the_cpu_if_there_is_no_gpu() {
         if without_gpu() {
             assert_eq!(Device::Auto.available().unwrap(), "cpu");
             let backend = Device::Auto.open(Some(1), Dtype::F32).unwrap();
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_is_always_there() {
+    fn the_cpu_is_always_available() {
         assert_eq!(Device::Cpu.available().unwrap(), "cpu");
     }
 }

@@ -1,4 +1,4 @@
-//! The worker's thread: opens the model, then serves commands until the last handle is gone.
+//! The worker thread: it opens the model, then serves commands until the last handle is dropped.
 
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -10,23 +10,23 @@ use crate::load::{Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::Text;
 
-/// A piece of work on the model; it sends its own reply.
+/// A closure to run on the model; it sends its own reply.
 pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
 
-/// What the thread is asked to do.
+/// A command to the thread.
 pub(super) enum Command {
     Generate {
         requests: Vec<GenerateRequest>,
         stream: Stream,
-        /// Without adapters.
+        /// Whether to generate without the adapters.
         base: bool,
     },
-    /// Anything else.
+    /// Any other work.
     Work(Work),
 }
 
-/// The sender of a generation's completions. One that is dropped before its end was announced tells the receiver that the worker has stopped, so that a panic
-/// does not look like the end.
+/// The sender of a generation's completions. If it is dropped before `end`, it reports that the worker has stopped, so that a panic does not look like the end
+/// of the generation.
 pub(super) struct Stream {
     sender: mpsc::Sender<Result<Completion, EngineError>>,
     ended: bool,
@@ -39,7 +39,7 @@ impl Stream {
         (Self { sender, ended }, receiver)
     }
 
-    /// Whether there is still a receiver.
+    /// Sends a completion; returns whether there is still a receiver.
     fn send(&self, completion: Completion) -> bool {
         self.sender.send(Ok(completion)).is_ok()
     }
@@ -47,7 +47,7 @@ impl Stream {
     fn end(mut self, result: Result<(), EngineError>) {
         self.ended = true;
         if let Err(error) = result {
-            // Without a receiver nobody waits for the answer.
+            // The send fails only if there is no receiver, and then nobody needs the error.
             let _ = self.sender.send(Err(error));
         }
     }
@@ -61,18 +61,19 @@ impl Drop for Stream {
     }
 }
 
-/// The handles' end of the thread. On a GPU the last handle waits for the thread to give the device back: a process must not end while it does.
+/// The handles' side of the thread. On a GPU, dropping the last handle waits until the thread has released the device, since the process must not exit before
+/// that.
 pub(super) struct Worker {
-    /// Taken when it is dropped.
+    /// `None` once dropping has begun.
     commands: Option<mpsc::Sender<Command>>,
-    /// Where it is to be waited for.
+    /// The thread, if dropping has to wait for it.
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
     pub(super) fn send(&self, command: Command) -> Result<(), EngineError> {
         let commands = self.commands.as_ref().ok_or(EngineError::Stopped)?;
-        // Where the thread is gone, the command comes back and is dropped, which tells whoever waits for its reply.
+        // If the thread is gone, the command is returned and dropped here. Dropping it reports the error to whoever waits for its reply.
         commands.send(command).map_err(|_| EngineError::Stopped)
     }
 }
@@ -80,16 +81,16 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.commands.take());
-        // The last handle may have been an objective's, which the thread itself has run.
+        // The last handle may have belonged to an objective that ran on this thread itself, and a thread cannot join itself.
         let own = std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(|it| it.thread().id() != own) {
-            // A panic was reported to whoever waited for a reply.
+            // A panic has already been reported to whoever waited for a reply.
             let _ = thread.join();
         }
     }
 }
 
-/// What the handles keep of an opened model.
+/// Facts about an opened model that the handles retain.
 pub(super) struct Opened {
     pub(super) text: Arc<Text>,
     pub(super) stop_tokens: Vec<u32>,
@@ -108,8 +109,8 @@ pub(super) fn start<W: TensorSource>(
         .spawn(move || match open(load, &options) {
             Ok((mut model, opened)) => {
                 let text = Arc::clone(&opened.text);
-                let ends_first = model.ends_first();
-                if reply.send(Ok((opened, ends_first))).is_ok() {
+                let must_drop_before_exit = model.must_drop_before_exit();
+                if reply.send(Ok((opened, must_drop_before_exit))).is_ok() {
                     serve(&mut model, &text, &options, &inbox);
                 }
             }
@@ -118,14 +119,14 @@ pub(super) fn start<W: TensorSource>(
             }
         })
         .map_err(|e| EngineError::Device(format!("the engine's thread cannot be started: {e}")))?;
-    let (opened, ends_first) = opened.recv().map_err(|_| {
+    let (opened, must_drop_before_exit) = opened.recv().map_err(|_| {
         EngineError::Device(
-            "the engine's thread has stopped while it loaded the model; its own message stands above".into(),
+            "the engine's thread stopped while it loaded the model; its own message is printed above".into(),
         )
     })??;
     let worker = Worker {
         commands: Some(commands),
-        thread: ends_first.then_some(thread),
+        thread: must_drop_before_exit.then_some(thread),
     };
     Ok((worker, opened))
 }

@@ -1,4 +1,5 @@
-//! A device without a GPU: the kernels' sources compiled by g++ for this processor (`kernels/emulator.h`), memory from the heap, matrix products by plain loops.
+//! A device without a GPU: the kernels' sources compiled by g++ for this processor (`kernels/emulator.h`), memory from the heap, and matrix products by plain
+//! loops.
 
 #![allow(dead_code, unsafe_code, clippy::unwrap_used, clippy::mut_from_ref)]
 
@@ -53,19 +54,19 @@ fn compiled() -> PathBuf {
     if !library.exists() {
         let own = format!("{name}-{}", std::process::id());
         let source = folder.join(format!("kernels-{own}.cpp"));
-        let aside = folder.join(format!("kernels-{own}.so"));
+        let temporary = folder.join(format!("kernels-{own}.so"));
         std::fs::write(&source, program).unwrap();
-        let made = Command::new("g++")
+        let output = Command::new("g++")
             .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-o"])
-            .args([&aside, &source])
+            .args([&temporary, &source])
             .arg("-I")
             .arg(&sources)
             .output()
             .expect("g++ is installed (apt-get install g++)");
-        let said = String::from_utf8_lossy(&made.stderr);
-        assert!(made.status.success(), "{said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{message}");
         std::fs::remove_file(source).unwrap();
-        std::fs::rename(aside, &library).unwrap();
+        std::fs::rename(temporary, &library).unwrap();
     }
     library
 }
@@ -73,13 +74,13 @@ fn compiled() -> PathBuf {
 fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        // SAFETY: the library was made from the sources beside this test, and exports these functions.
+        // SAFETY: the library was built from the sources beside this test, and exports these functions.
         unsafe {
             let library = libloading::Library::new(compiled()).unwrap();
             let emulate = *library.get::<Emulate>(b"emulate").unwrap();
             let error = *library.get::<Error>(b"emulator_error").unwrap();
             let falling = *library.get::<Falling>(b"emulator_falling").unwrap();
-            // It stays loaded.
+            // The library stays loaded.
             std::mem::forget(library);
             Library {
                 emulate,
@@ -91,20 +92,20 @@ fn library() -> &'static Library {
     })
 }
 
-/// What was asked of the device, counted by kind; shared with whoever watches.
+/// Counters of the device's calls, shared with the test.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// Bytes that are allocated.
+pub(crate) struct Counters {
+    /// Number of allocated bytes.
     pub(crate) allocated: usize,
-    /// Calls by their kind: `allocate`, `write`, `launch`…
+    /// Number of calls by kind: `allocate`, `write`, `launch`…
     pub(crate) calls: BTreeMap<&'static str, usize>,
-    /// The kind of call that is to fail, and after how many of them.
+    /// The kind of call that fails, and after how many of them.
     pub(crate) failing: Option<(&'static str, usize)>,
     /// The kind of call that fails in every recording.
     pub(crate) unrecordable: Option<&'static str>,
 }
 
-/// What a recording consists of.
+/// A step of a recording.
 #[derive(Clone)]
 enum Step {
     Launch(String, Launch, Vec<Arg>),
@@ -113,24 +114,24 @@ enum Step {
     Zero(Address, usize),
 }
 
-/// The device. Its addresses are this process's.
+/// The device. Its addresses are those of this process.
 #[derive(Default)]
 pub(crate) struct Emulated {
-    seen: Arc<Mutex<Seen>>,
-    /// Whether a block's threads run from the last to the first: what they compute then is the same, if no barrier is missing.
+    counters: Arc<Mutex<Counters>>,
+    /// Whether a block's threads run from the last to the first. The results are then the same, unless a barrier is missing.
     falling: bool,
-    /// Allocations, and how many of their bytes were asked for.
+    /// Allocations, and the number of bytes requested for each.
     memory: BTreeMap<Address, (Vec<u64>, usize)>,
     recordings: Vec<Vec<Step>>,
     recording: Option<Vec<Step>>,
 }
 
 impl Emulated {
-    /// A device, and what it will have seen.
-    pub(crate) fn open() -> (Box<dyn Driver>, Arc<Mutex<Seen>>) {
+    /// A device and its counters.
+    pub(crate) fn open() -> (Box<dyn Driver>, Arc<Mutex<Counters>>) {
         let device = Self::default();
-        let seen = Arc::clone(&device.seen);
-        (Box::new(device), seen)
+        let counters = Arc::clone(&device.counters);
+        (Box::new(device), counters)
     }
 
     /// A device whose threads run from the last to the first.
@@ -142,11 +143,11 @@ impl Emulated {
     }
 
     fn count(&mut self, call: &'static str) -> Result<(), Fault> {
-        let mut seen = self.seen.lock().unwrap();
-        let number = seen.calls.entry(call).or_default();
+        let mut counters = self.counters.lock().unwrap();
+        let number = counters.calls.entry(call).or_default();
         *number += 1;
         let number = *number;
-        match seen.failing {
+        match counters.failing {
             Some((kind, after)) if kind == call && number > after => {
                 Err(Fault::Other(format!("{call} number {number} fails")))
             }
@@ -160,7 +161,7 @@ impl Emulated {
         let (start, (_, bytes)) = below.expect("an address");
         let offset = (at - start) as usize;
         assert!(offset + len <= *bytes, "{len} bytes lie in memory");
-        // SAFETY: inside the allocation, which nothing else refers to while this device works.
+        // SAFETY: the bytes lie in the allocation, which nothing else refers to while this device works.
         unsafe { std::slice::from_raw_parts_mut(at as *mut u8, len) }
     }
 
@@ -198,7 +199,7 @@ impl Emulated {
     }
 
     fn emulate(&self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
-        // Each argument's bytes, and where they lie.
+        // The bytes of each argument, and pointers to them.
         let values: Vec<[u8; 8]> = args
             .iter()
             .map(|arg| match arg {
@@ -215,7 +216,7 @@ impl Emulated {
         let name = CString::new(kernel).unwrap();
         let library = library();
         let _running = library.running.lock().unwrap();
-        // SAFETY: the arguments are those of the kernel, whose addresses lie in this device's memory.
+        // SAFETY: the arguments are those of the kernel, and their addresses lie in this device's memory.
         let code = unsafe {
             (library.falling)(c_int::from(self.falling));
             (library.emulate)(
@@ -229,11 +230,11 @@ impl Emulated {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: a text that lives as long as the library.
-        let said = unsafe { CStr::from_ptr((library.error)()) };
+        // SAFETY: the text lives as long as the library.
+        let message = unsafe { CStr::from_ptr((library.error)()) };
         Err(Fault::Other(format!(
             "the kernel {kernel}: {}",
-            said.to_string_lossy()
+            message.to_string_lossy()
         )))
     }
 
@@ -266,11 +267,11 @@ impl Emulated {
         }
     }
 
-    /// Does something, or notes it down.
+    /// Runs a step, or records it.
     fn step(&mut self, call: &'static str, step: Step) -> Result<(), Fault> {
         self.count(call)?;
         match &mut self.recording {
-            Some(_) if self.seen.lock().unwrap().unrecordable == Some(call) => {
+            Some(_) if self.counters.lock().unwrap().unrecordable == Some(call) => {
                 Err(Fault::Other(format!("{call} cannot be recorded")))
             }
             Some(steps) => {
@@ -301,18 +302,18 @@ impl Driver for Emulated {
             "nothing is allocated in a recording"
         );
         self.count("allocate")?;
-        // What memory holds is not said: numbers that show.
+        // Memory content is unspecified, so it is filled with conspicuous numbers.
         let block = vec![u64::MAX; bytes.div_ceil(8) + 32];
-        // As a GPU's, an allocation begins at a multiple of 256.
+        // As on a GPU, an allocation begins at a multiple of 256.
         let address = (block.as_ptr() as Address).next_multiple_of(256);
-        self.seen.lock().unwrap().allocated += bytes;
+        self.counters.lock().unwrap().allocated += bytes;
         self.memory.insert(address, (block, bytes));
         Ok(address)
     }
 
     fn free(&mut self, address: Address) {
         let (_, bytes) = self.memory.remove(&address).expect("freed once");
-        self.seen.lock().unwrap().allocated -= bytes;
+        self.counters.lock().unwrap().allocated -= bytes;
     }
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault> {
@@ -353,7 +354,7 @@ impl Driver for Emulated {
 
     fn record(&mut self) -> Result<bool, Fault> {
         self.count("record")?;
-        if self.seen.lock().unwrap().unrecordable == Some("record") {
+        if self.counters.lock().unwrap().unrecordable == Some("record") {
             return Err(Fault::Other("nothing can be recorded".into()));
         }
         self.recording = Some(Vec::new());

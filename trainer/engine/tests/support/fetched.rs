@@ -1,11 +1,11 @@
-//! What `rapid fetch` and scripts/tokenizers.sh have put into the cache folder.
+//! Files that `rapid fetch` and scripts/tokenizers.sh have put into the cache folder.
 
 #![allow(dead_code)]
 
 use std::path::PathBuf;
 
-/// A folder of the cache, or what to do where it is not there.
-fn found(name: &str, remedy: &str) -> Result<PathBuf, String> {
+/// A folder of the cache, or how to obtain it if it does not exist.
+fn cached(name: &str, remedy: &str) -> Result<PathBuf, String> {
     let home = std::env::var_os("RAPID_HOME").map(PathBuf::from);
     let home = home.or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -19,9 +19,9 @@ fn found(name: &str, remedy: &str) -> Result<PathBuf, String> {
     Err(format!("{} does not exist; run {remedy}", folder.display()))
 }
 
-/// A folder of the cache; `None`, and a line that says so, where it is not there.
+/// A folder of the cache. If it does not exist, returns `None` and prints that a test is skipped.
 pub(crate) fn folder(name: &str, remedy: &str) -> Option<PathBuf> {
-    found(name, remedy)
+    cached(name, remedy)
         .inspect_err(|why| eprintln!("SKIPPED: {why}"))
         .ok()
 }
@@ -39,9 +39,9 @@ pub(crate) fn smollm2() -> Option<PathBuf> {
     folder(SMOLLM2.0, SMOLLM2.1)
 }
 
-/// As [`smollm2`], for tests that fail without it.
+/// Like [`smollm2`], for tests that fail without it.
 pub(crate) fn needed_smollm2() -> PathBuf {
-    found(SMOLLM2.0, SMOLLM2.1).unwrap_or_else(|why| panic!("{why}"))
+    cached(SMOLLM2.0, SMOLLM2.1).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// The folder of a family's published tokenizer.

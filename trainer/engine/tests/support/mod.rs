@@ -13,7 +13,7 @@ use engine::load::{Tensor, Weights};
 use engine::model::Model;
 use engine::random::SplitMix;
 
-/// Numbers that are the same everywhere.
+/// Random numbers that are the same on every machine.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -44,7 +44,7 @@ impl Random {
     }
 }
 
-/// A configuration of the family with sizes that are no round numbers, and with what the family may have besides.
+/// A random configuration of the family, with irregular sizes and with the family's optional features.
 pub(crate) fn config(random: &mut Random, family: Family) -> ModelConfig {
     let num_key_value_heads = random.pick(&[1, 2, 3]);
     let num_attention_heads = num_key_value_heads * random.pick(&[1, 2, 3, 4]);
@@ -101,7 +101,7 @@ pub(crate) fn config(random: &mut Random, family: Family) -> ModelConfig {
     config
 }
 
-/// Weights of such sizes that activations stay near 1 and logits differ.
+/// Weights of a size that keeps activations near 1 and makes logits differ.
 pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
     let mut tensors = BTreeMap::new();
     for (name, shape) in config.tensor_shapes() {
@@ -126,7 +126,7 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
     Weights { tensors }
 }
 
-/// The weights as bf16 has them.
+/// The weights rounded to bf16.
 pub(crate) fn rounded(weights: &Weights) -> Weights {
     let tensors = weights.tensors.iter().map(|(name, tensor)| {
         let round = |x: &f32| half::bf16::from_f32(*x).to_f32();
@@ -140,7 +140,7 @@ pub(crate) fn rounded(weights: &Weights) -> Weights {
     Weights { tensors }
 }
 
-/// A sequence's tokens from `from` on, its keys in the store's rows `row..`.
+/// A sequence's tokens from `from` on, with its keys in the store's rows from `row` on.
 pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
     let n = tokens.len();
     Batch {
@@ -155,12 +155,12 @@ pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
     }
 }
 
-/// The engine's model on so many threads.
+/// The engine's model, on `threads` threads.
 pub(crate) fn model(config: &ModelConfig, weights: &Weights, threads: usize) -> Model {
     model_of(config, weights, threads, Dtype::F32)
 }
 
-/// As [`model`], with products of the given numbers.
+/// Like [`model`], with matrix products in the given number format.
 pub(crate) fn model_of(
     config: &ModelConfig,
     weights: &Weights,
@@ -197,7 +197,7 @@ pub(crate) fn dlogp(random: &mut Random, groups: &[Group]) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// A model, what to train it on, and a gradient.
+/// A model, groups to train it on, and a gradient.
 pub(crate) struct Case {
     pub(crate) config: ModelConfig,
     pub(crate) weights: Weights,

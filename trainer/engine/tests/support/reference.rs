@@ -1,4 +1,4 @@
-//! The decoder in candle's basic operations, each of which has a backward pass: the oracle for gradients.
+//! The decoder in candle's basic operations, each of which has a backward pass: the reference for gradients.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Reference {
         }
     }
 
-    /// `(tokens, heads · width)` → `(heads, tokens, width)`, normed if the model norms them, and rotated.
+    /// `(tokens, heads · width)` → `(heads, tokens, width)`, normalised if the model has such norms, and rotated.
     fn rotated(&self, x: &Tensor, heads: usize, layer: usize, norm: &str) -> Result<Tensor> {
         let (tokens, width) = (x.dim(0)?, self.config.head_dim);
         let mut x = self.heads(x, heads)?;
@@ -83,7 +83,7 @@ impl Reference {
         Tensor::cat(&[first, second], 2)
     }
 
-    /// The window of a layer that has one.
+    /// The window of a layer, if it has one.
     fn slides(&self, layer: usize) -> Option<usize> {
         let sliding = self.config.sliding.as_ref()?;
         sliding.layers[layer].then_some(sliding.window)
@@ -139,10 +139,10 @@ impl Reference {
             let y = p.matmul(&v)?.transpose(0, 1)?.contiguous()?;
             let y = y.reshape((n, heads * c.head_dim))?;
             let mut y = self.linear(&y, &name("self_attn.o_proj"))?;
-            let behind = name("post_attention_layernorm.weight");
-            let mut before_mlp = behind.clone();
+            let after_attention = name("post_attention_layernorm.weight");
+            let mut before_mlp = after_attention.clone();
             if c.flags.sandwich_norms {
-                y = self.norm(&y, &behind)?;
+                y = self.norm(&y, &after_attention)?;
                 before_mlp = name("pre_feedforward_layernorm.weight");
             }
             x = (x + y)?;
@@ -163,7 +163,7 @@ impl Reference {
         capped(x.matmul(&head.t()?)?, c.final_logit_softcapping)
     }
 
-    /// Log-probabilities of each completion's tokens at a temperature, each a sequence of its own with its prompt.
+    /// Log-probabilities of each completion's tokens at a temperature. Each completion is a separate sequence with its prompt.
     pub(crate) fn log_probs(&self, groups: &[Group], temperature: f64) -> Result<Vec<Tensor>> {
         let mut all = Vec::new();
         for group in groups {

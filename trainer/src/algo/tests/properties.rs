@@ -1,4 +1,4 @@
-//! What holds of every mini-batch and every choice of knobs.
+//! Properties that hold for every mini-batch and every estimator.
 
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn near(a: &[f32], b: &[f32]) -> bool {
 
 proptest! {
     #[test]
-    fn at_weight_one_rapid_paper_equals_pg_to_the_bit(mut groups in groups()) {
+    fn with_weights_of_one_rapid_paper_equals_pg_to_the_bit(mut groups in groups()) {
         for sample in groups.iter_mut().flatten() {
             sample.behaviour.clone_from(&sample.new);
         }
@@ -62,14 +62,14 @@ proptest! {
 
     #[test]
     fn permuting_groups_and_their_samples_permutes_the_gradient(groups in groups(), estimator in estimators()) {
-        let there = run(&estimator, &groups);
-        let turned: Vec<Vec<Owned>> = groups.iter().rev().map(|group| group.iter().rev().cloned().collect()).collect();
-        let mut back = run(&estimator, &turned);
-        back.dlogp.reverse();
-        for (a, b) in there.dlogp.iter().zip(&back.dlogp) {
+        let forward = run(&estimator, &groups);
+        let reversed: Vec<Vec<Owned>> = groups.iter().rev().map(|group| group.iter().rev().cloned().collect()).collect();
+        let mut backward = run(&estimator, &reversed);
+        backward.dlogp.reverse();
+        for (a, b) in forward.dlogp.iter().zip(&backward.dlogp) {
             prop_assert!(near(a, b), "{a:?} {b:?}");
         }
-        prop_assert!(close(there.metrics.ess, back.metrics.ess) && close(there.metrics.ell_std, back.metrics.ell_std));
+        prop_assert!(close(forward.metrics.ess, backward.metrics.ess) && close(forward.metrics.ell_std, backward.metrics.ell_std));
     }
 
     #[test]
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn shifting_all_rewards_leaves_pg_as_it_is(groups in groups(), shift in -3.0f64..3.0) {
+    fn shifting_all_rewards_does_not_change_pg(groups in groups(), shift in -3.0f64..3.0) {
         let mut shifted = groups.clone();
         for sample in shifted.iter_mut().flatten() {
             sample.reward = sample.reward.map(|reward| reward + shift);
@@ -120,9 +120,9 @@ proptest! {
     ) {
         let group: Vec<Owned> = ells.iter().zip(rewards).map(|(ell, reward)| one(&[-10_000.0 + ell.min(10_000.0)], &[-10_000.0], reward)).collect();
         for preset in Preset::ALL {
-            let made = run(&preset.estimator(), std::slice::from_ref(&group));
-            prop_assert!(made.dlogp.iter().flatten().all(|d| d.is_finite()));
-            let m = made.metrics;
+            let computed = run(&preset.estimator(), std::slice::from_ref(&group));
+            prop_assert!(computed.dlogp.iter().flatten().all(|d| d.is_finite()));
+            let m = computed.metrics;
             let saturated = group.iter().filter(|s| s.reward.is_some() && s.new[0] - s.behaviour[0] > 30.0).count();
             prop_assert_eq!(m.saturated, saturated);
             let numbers = [m.loss, m.reward, m.ell_mean, m.ell_std, m.stale_mean_log, m.stale_mean_abs_log, m.stale_abs_log_mean, m.clip_share, m.ess, m.kl_behaviour];

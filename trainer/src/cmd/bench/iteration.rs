@@ -1,16 +1,16 @@
-//! A whole iteration: sampling, then an update on what was sampled.
+//! A whole iteration: sampling, then an update on the samples.
 
 use std::time::Instant;
 
 use engine::{Engine, Group};
 
-use super::rollout::{check, draw, requests};
+use super::rollout::{check, requests, sample};
 use super::train::{flop_per_weight, update};
 use super::{Figures, Options};
 
-/// Sampling: multiply and add, once a weight and token.
+/// Sampling: a multiplication and an addition for each weight and token.
 const SAMPLING_FLOP_PER_WEIGHT: f64 = 2.0;
-/// Iterations after the first, which plans and touches the memory.
+/// Timed iterations, after a first one that plans and touches the memory.
 const ITERATIONS: usize = 2;
 
 pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
@@ -20,7 +20,7 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
         iterate(engine, options)?;
     }
     let seconds = started.elapsed().as_secs_f64() / ITERATIONS as f64;
-    // What an iteration asks of the memory depends on its number of sampling steps; `rollout` and `train` say it of each part.
+    // The memory traffic of an iteration depends on its number of sampling steps; `rollout` and `train` report it for each part.
     Ok(Figures::of(
         "an iteration",
         engine,
@@ -37,8 +37,8 @@ fn iterate(engine: &Engine, options: &Options) -> anyhow::Result<()> {
         .iter()
         .map(|request| request.prompt.clone())
         .collect();
-    let drawn = draw(engine, requests)?;
-    check(&drawn, options)?;
+    let completions = sample(engine, requests)?;
+    check(&completions, options)?;
     let mut groups: Vec<Group> = prompts
         .into_iter()
         .map(|prompt| Group {
@@ -46,7 +46,7 @@ fn iterate(engine: &Engine, options: &Options) -> anyhow::Result<()> {
             completions: Vec::new(),
         })
         .collect();
-    for completion in drawn {
+    for completion in completions {
         groups[completion.request]
             .completions
             .push(completion.tokens);

@@ -1,7 +1,7 @@
-//! What the machine allows, measured without the engine's own products: the arithmetic and the copies that bound its work.
+//! The limits of the machine: the rates of arithmetic and of copies that bound the engine's work, measured without the engine's own products.
 //!
-//! On a CPU that is the fastest multiply-add instruction on registers alone, and the standard library's copy; on a GPU, cuBLASLt's large products and the driver's
-//! copy.
+//! On a CPU these are the fastest multiply-add instruction on registers alone, and the standard library's copy; on a GPU, cuBLASLt's large products and the
+//! driver's copy.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ use engine::sample::uniform;
 
 use crate::cmd::args::DeviceArgs;
 
-/// Long enough to be a steady rate.
-const AT_LEAST: Duration = Duration::from_millis(500);
-/// Long enough that waiting for a device does not count.
-const ONE_ROUND: Duration = Duration::from_millis(20);
-/// Rows, outputs and inputs of a product on the CPU,
+/// Minimum time of a measurement, long enough for a steady rate.
+const MIN_TIME: Duration = Duration::from_millis(500);
+/// Minimum time of a round, long enough that the wait for the device does not count.
+const MIN_ROUND: Duration = Duration::from_millis(20);
+/// Rows, outputs and inputs of a product on the CPU.
 const SIZE: usize = 2048;
-/// and on a GPU, which only larger ones fill.
+/// The same on a GPU, which smaller products do not fill.
 const GPU_SIZE: usize = 8192;
-/// Numbers that are copied at a time: more than any cache holds.
+/// Numbers in one copy: more than any cache holds.
 const COPIED: usize = 1 << 26;
 
 /// Rates of one device.
@@ -27,7 +27,7 @@ const COPIED: usize = 1 << 26;
 pub(super) struct Limits {
     /// GFLOP/s of the numbers that the model multiplies.
     pub(super) gflop_per_s: f64,
-    /// What reaches them: an instruction, or a library.
+    /// What was measured for them: an instruction, or a library.
     pub(super) by: String,
     /// GFLOP/s that the backend's own large products reach.
     pub(super) products_gflop_per_s: f64,
@@ -35,7 +35,7 @@ pub(super) struct Limits {
     pub(super) gbyte_per_s: f64,
 }
 
-/// Measured on the device, of which nothing is kept.
+/// Measures the limits of the device. All of its buffers are released afterwards.
 pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Limits> {
     let options = device.options()?;
     let mut backend = options.device.open(options.threads, options.dtype)?;
@@ -81,10 +81,10 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Limits> {
     })
 }
 
-/// A buffer of ordinary numbers: zeros and denormals have speeds of their own, and a GPU multiplies equal ones with less power and so faster.
+/// A buffer of ordinary numbers. Zeros and denormals are computed at other speeds, and a GPU multiplies equal numbers with less power and so faster.
 fn filled(backend: &mut dyn Backend, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
     let buffer = backend.allocate(purpose, len)?;
-    // In pieces, which leave no mark on the process's peak.
+    // In pieces, so that the copy on the machine does not raise the process's peak memory.
     let piece: Vec<f32> = (0..len.min(1 << 20) as u64)
         .map(|i| uniform(0, i) as f32 - 0.5)
         .collect();
@@ -95,29 +95,29 @@ fn filled(backend: &mut dyn Backend, purpose: Purpose, len: usize) -> Result<Buf
     Ok(buffer)
 }
 
-/// The least time of an operation that writes `result`, over half a second of them. Devices work behind the calls, so that rounds of several are timed, up to when one
-/// of their numbers is here.
+/// The shortest time of an operation that writes `result`, in seconds, over half a second of repetitions. A device works asynchronously, so rounds of several
+/// operations are timed, each until one number of the result has been downloaded.
 fn seconds_of(
     backend: &mut dyn Backend,
     result: Buf,
     operation: impl Fn(&mut dyn Backend),
 ) -> Result<f64, EngineError> {
     let mut round = |count: u32| {
-        let began = Instant::now();
+        let start = Instant::now();
         for _ in 0..count {
             operation(backend);
         }
         backend.download(result.at(0, 1), &mut [0.0])?;
-        Ok::<Duration, EngineError>(began.elapsed())
+        Ok::<Duration, EngineError>(start.elapsed())
     };
     let mut count = 1;
     round(count)?;
-    while round(count)? < ONE_ROUND {
+    while round(count)? < MIN_ROUND {
         count *= 2;
     }
-    let (began, mut least) = (Instant::now(), f64::INFINITY);
-    while began.elapsed() < AT_LEAST {
-        least = least.min(round(count)?.as_secs_f64() / f64::from(count));
+    let (start, mut shortest) = (Instant::now(), f64::INFINITY);
+    while start.elapsed() < MIN_TIME {
+        shortest = shortest.min(round(count)?.as_secs_f64() / f64::from(count));
     }
-    Ok(least)
+    Ok(shortest)
 }

@@ -1,4 +1,4 @@
-//! Sampling.
+//! `rapid bench rollout`: the speed of sampling.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,24 +8,24 @@ use engine::{Completion, Dtype, Engine, GenerateRequest, Sampling};
 
 use super::{Figures, Options};
 
-/// Multiply and add, once a weight and token.
+/// A multiplication and an addition for each weight and token.
 const FLOP_PER_WEIGHT: f64 = 2.0;
-/// Sequences that the engine generates at once unless told otherwise.
-const AT_ONCE: usize = 256;
+/// Sequences that the engine generates at once by default.
+const DEFAULT_SEQUENCES: usize = 256;
 
 pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
-    // Memory is planned and touched by the first pass; a GPU besides chooses and records what each size of batch is computed by.
+    // The first pass plans and touches memory. A GPU also chooses and records its kernels for each batch size.
     let first = match options.device.options()?.device.memory() {
         None => 1,
         Some(_) => options.prompts,
     };
-    draw(engine, requests(engine, options).drain(..first).collect())?;
+    sample(engine, requests(engine, options).drain(..first).collect())?;
     let started = Instant::now();
-    let drawn = draw(engine, requests(engine, options))?;
+    let completions = sample(engine, requests(engine, options))?;
     let seconds = started.elapsed().as_secs_f64();
-    check(&drawn, options)?;
-    // Each step reads each weight once for all sequences.
-    let steps = (options.prompts * options.samples).div_ceil(AT_ONCE) * options.tokens;
+    check(&completions, options)?;
+    // Each step reads each weight once for all its sequences.
+    let steps = (options.prompts * options.samples).div_ceil(DEFAULT_SEQUENCES) * options.tokens;
     let bytes = match options.device.options()?.dtype {
         Dtype::F32 => 4,
         Dtype::Bf16 => 2,
@@ -40,11 +40,11 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
     ))
 }
 
-/// Prompts, with completions of the lengths that were asked for.
+/// Requests for completions of the lengths that the options give.
 pub(super) fn requests(engine: &Engine, options: &Options) -> Vec<GenerateRequest> {
     let lengths = options.lengths();
     let samples = lengths.chunks_exact(options.samples).enumerate();
-    // A request has one length for all of its samples, so those of other lengths are requests of their own.
+    // A request has one length for all its samples, so samples of different lengths are separate requests.
     samples
         .flat_map(|(number, lengths)| {
             let prompt = prompt(engine, options.prompt_tokens, number);
@@ -69,8 +69,8 @@ pub(super) fn requests(engine: &Engine, options: &Options) -> Vec<GenerateReques
         .collect()
 }
 
-/// All completions of some requests.
-pub(super) fn draw(
+/// All completions of the requests.
+pub(super) fn sample(
     engine: &Engine,
     requests: Vec<GenerateRequest>,
 ) -> anyhow::Result<Vec<Completion>> {
@@ -80,19 +80,22 @@ pub(super) fn draw(
         .collect::<Result<_, _>>()?)
 }
 
-/// Refuses completions that are shorter than was asked for.
-pub(super) fn check(drawn: &[Completion], options: &Options) -> anyhow::Result<()> {
-    let drawn: usize = drawn.iter().map(|completion| completion.tokens.len()).sum();
+/// Refuses completions that are shorter than requested.
+pub(super) fn check(completions: &[Completion], options: &Options) -> anyhow::Result<()> {
+    let sampled: usize = completions
+        .iter()
+        .map(|completion| completion.tokens.len())
+        .sum();
     let wanted: usize = options.lengths().iter().sum();
-    if drawn != wanted {
+    if sampled != wanted {
         bail!(
-            "{drawn} of {wanted} tokens were drawn: prompt and completion together are longer than the model's context; give fewer --tokens"
+            "{sampled} of {wanted} tokens were sampled: prompt and completion together are longer than the model's context; give fewer --tokens"
         );
     }
     Ok(())
 }
 
-/// Token ids without meaning, different for each prompt, away from the special ones at the vocabulary's ends.
+/// Arbitrary token ids, different for each prompt. They avoid the special tokens at both ends of the vocabulary.
 pub(super) fn prompt(engine: &Engine, length: usize, number: usize) -> Arc<[u32]> {
     let vocabulary = engine.info().vocabulary;
     (0..length)

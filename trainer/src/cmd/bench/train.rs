@@ -1,4 +1,4 @@
-//! Training.
+//! `rapid bench train`: the speed of training.
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use engine::{AdamW, Engine, Group, TokenStats};
 use super::rollout::prompt;
 use super::{Figures, Options};
 
-/// Forward, gradient of the input, gradient of the weight where it is trained: multiply and add, each once a weight and token. What is recomputed is not counted,
-/// nor are adapters, which are hundreds of times smaller.
+/// Operations per weight and token: a multiplication and an addition each in the forward pass, for the gradient of the input and, where the weight is trained, for
+/// the gradient of the weight. Recomputation is not counted, and neither are adapters, which are hundreds of times smaller.
 pub(super) fn flop_per_weight(options: &Options) -> f64 {
     if options.lora.is_some() { 4.0 } else { 6.0 }
 }
 
-/// Forward and backward read the weight. Where it is trained, AdamW reads weight, gradient and two moments and writes all but the gradient, which is zeroed, written and
-/// summed before.
+/// Bytes per weight and step. The forward and the backward pass read the weight. Where it is trained, AdamW reads weight, gradient and two moments and writes all of
+/// them but the gradient, and the gradient is zeroed, written and summed before.
 fn bytes_per_weight(options: &Options) -> f64 {
     let trained = if options.lora.is_some() {
         0.0
@@ -27,7 +27,7 @@ fn bytes_per_weight(options: &Options) -> f64 {
 const STEPS: usize = 2;
 
 pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
-    // Memory is planned and touched by the first step.
+    // The first step plans and touches memory.
     step(engine, options)?;
     let started = Instant::now();
     for _ in 0..STEPS {
@@ -61,13 +61,13 @@ fn step(engine: &Engine, options: &Options) -> anyhow::Result<()> {
     update(engine, groups)
 }
 
-/// An update of ordinary arithmetic by which the weights hardly move.
+/// An update with ordinary arithmetic that hardly changes the weights.
 pub(super) fn update(engine: &Engine, groups: Vec<Group>) -> anyhow::Result<()> {
-    // A gradient of ordinary size in every token.
+    // Every token has a gradient of ordinary size.
     let objective = Box::new(|stats: &[TokenStats]| {
         let count = stats.len() as f32;
-        let of = |logp: &f32| -0.01 * logp.signum() / count;
-        let dlogp = stats.iter().map(|s| s.logp.iter().map(of).collect());
+        let dlogp_of = |logp: &f32| -0.01 * logp.signum() / count;
+        let dlogp = stats.iter().map(|s| s.logp.iter().map(dlogp_of).collect());
         Ok(Some(dlogp.collect()))
     });
     let adamw = AdamW {

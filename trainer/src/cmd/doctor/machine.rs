@@ -1,4 +1,4 @@
-//! Processor, GPU, threads, memory, cache folder.
+//! Checks of the processor, GPU, threads, memory and cache folder.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::Check;
 use crate::cmd::args::DeviceArgs;
 use crate::cmd::paragraph;
 
-/// Training a model of 135 million weights in f32 takes about this much: weights, gradients, moments, activations.
+/// Memory that training a model of 135 million weights in f32 takes, about: weights, gradients, moments, activations.
 const COMFORTABLE_GIB: f64 = 4.0;
 
 pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
@@ -47,8 +47,8 @@ fn gpu() -> Check {
         Err(Absent::None(reason)) => Check::ok("gpu", format!("none found: {reason}")),
         Err(Absent::Unusable(reason)) => Check::warn(
             "gpu",
-            format!("none that can be used: {reason}"),
-            "until this is mended, everything computes on the CPU",
+            format!("none is usable: {reason}"),
+            "until this is fixed, everything computes on the CPU",
         ),
     }
 }
@@ -59,22 +59,22 @@ fn device(args: &DeviceArgs) -> Check {
         .and_then(|options| Ok(options.device.available()?));
     match found {
         Ok(name) => Check::ok("device", name),
-        Err(error) => Check::fail("device", paragraph(&error), without(&Device::gpu())),
+        Err(error) => Check::fail("device", paragraph(&error), remedy(&Device::gpu())),
     }
 }
 
-/// What to do where a GPU that was asked for cannot be had; `first` is the first one.
-fn without<T>(first: &Result<T, Absent>) -> &'static str {
+/// The remedy where the requested GPU is not available; `first` is the machine's first GPU.
+fn remedy<T>(first: &Result<T, Absent>) -> &'static str {
     match first {
         Err(Absent::None(_)) => {
             "install NVIDIA's driver, 580 or later (525 or later with the libraries for CUDA 12); without a GPU, use --device cpu"
         }
-        Err(Absent::Unusable(_)) => "until this is mended, use --device cpu",
-        Ok(_) => "use a GPU that is there, or --device cpu",
+        Err(Absent::Unusable(_)) => "until this is fixed, use --device cpu",
+        Ok(_) => "use a GPU that exists, or --device cpu",
     }
 }
 
-/// Those of the instruction sets that matter which this processor has.
+/// The instruction sets of this processor that affect the engine's speed.
 fn instructions() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     let all = [
@@ -94,21 +94,23 @@ fn instructions() -> Vec<&'static str> {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let all: [(&'static str, bool); 0] = [];
     all.into_iter()
-        .filter(|(_, here)| *here)
+        .filter(|(_, present)| *present)
         .map(|(name, _)| name)
         .collect()
 }
 
-fn thread_count(asked: Option<usize>) -> Check {
-    let here = std::thread::available_parallelism().map_or(1, usize::from);
-    match asked {
-        Some(asked) if asked > here => Check::warn(
+fn thread_count(requested: Option<usize>) -> Check {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match requested {
+        Some(requested) if requested > processors => Check::warn(
             "threads",
-            format!("{asked} asked for, {here} processors"),
-            format!("more threads than processors wait for each other; give --threads {here}"),
+            format!("{requested} requested, {processors} processors"),
+            format!(
+                "more threads than processors wait for each other; give --threads {processors}"
+            ),
         ),
-        Some(asked) => Check::ok("threads", format!("{asked} of {here}")),
-        None => Check::ok("threads", here.to_string()),
+        Some(requested) => Check::ok("threads", format!("{requested} of {processors}")),
+        None => Check::ok("threads", processors.to_string()),
     }
 }
 
@@ -164,9 +166,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_that_was_asked_for_in_vain_comes_with_what_to_do() {
-        let none = without::<()>(&Err(Absent::None("no NVIDIA driver is installed".into())));
+    fn a_requested_gpu_that_is_not_available_has_a_remedy() {
+        let none = remedy::<()>(&Err(Absent::None("no NVIDIA driver is installed".into())));
         assert!(none.contains("driver, 580 or later") && none.contains("--device cpu"));
-        assert!(without(&Ok(())).contains("that is there"));
+        assert!(remedy(&Ok(())).contains("that exists"));
     }
 }

@@ -1,4 +1,4 @@
-//! A model: does it load, are its logits those of a second implementation, does it speak, and do sampling and training see the same probabilities?
+//! Checks of a model: it loads and generates, its logits agree with a second implementation, and sampling and training compute the same probabilities.
 
 use std::sync::Arc;
 
@@ -9,12 +9,13 @@ use crate::cmd::args::{DeviceArgs, model_path, open_model};
 use crate::cmd::paragraph;
 
 const PROMPT: &str = "The capital of France is";
-/// Long enough for rope and attention to matter.
+/// A text long enough that RoPE and attention matter.
 const TEXT: &str = "Each box holds 6 pencils. How many pencils are in 4 boxes? There are 4 boxes with 6 pencils in each of them, so there are 4 times 6";
 const TOKENS: usize = 24;
-/// On a GPU, sampling and training sum the same numbers in another order; more than rounding apart, weights of 1 would not be 1. On the CPU they are equal to the bit.
+/// The largest difference of log-probabilities between sampling and training on a GPU, where they sum the same numbers in different orders. With a larger difference
+/// than rounding, importance weights that should be 1 are not. On the CPU the log-probabilities are bit-identical.
 const GPU_TOLERANCE: f32 = 1e-3;
-/// Of the largest logit: what f32 sums in another order come to over a deep model.
+/// The largest difference of logits, as a fraction of the largest logit: the rounding of f32 sums in different orders over a deep model.
 const LOGIT_TOLERANCE: f32 = 1e-3;
 
 pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
@@ -28,22 +29,22 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
             )];
         }
     };
-    let mut checks = vec![Check::ok("model", described(name, &engine))];
-    match speak(&engine, device) {
-        Ok(spoken) => checks.extend(spoken),
+    let mut checks = vec![Check::ok("model", description(name, &engine))];
+    match generate(&engine, device) {
+        Ok(generated) => checks.extend(generated),
         Err(error) => checks.push(Check::fail(
             "generation",
             paragraph(&error),
             "the file may be damaged: fetch it again",
         )),
     }
-    // The comparison needs the memory that the engine holds.
+    // The comparison needs the engine's memory.
     drop(engine);
     checks.push(logits(name, device.threads));
     checks
 }
 
-fn described(name: &str, engine: &Engine) -> String {
+fn description(name: &str, engine: &Engine) -> String {
     let info = engine.info();
     format!(
         "{name}: {}, {:.1} M weights, context {}, vocabulary {}, on {}",
@@ -66,7 +67,7 @@ fn logits(name: &str, threads: Option<usize>) -> Check {
         Ok(found) if !found.difference.is_finite() || !found.magnitude.is_finite() => Check::fail(
             "logits",
             "not all of them are numbers".to_owned(),
-            "the checkpoint's weights hold NaN or infinity, or overflow: go back to an earlier checkpoint, or fetch the model again",
+            "the checkpoint's weights contain NaN or infinity, or overflow: go back to an earlier checkpoint, or fetch the model again",
         ),
         Ok(found) => {
             let figure = format!(
@@ -74,25 +75,25 @@ fn logits(name: &str, threads: Option<usize>) -> Check {
                 found.difference, found.tokens, found.magnitude
             );
             if found.same_choice && found.difference <= LOGIT_TOLERANCE * found.magnitude {
-                let verdict = "computed as candle-transformers computes it";
+                let verdict = "equal to those of candle-transformers";
                 Check::ok("logits", format!("{verdict}: {figure}"))
             } else {
                 let verdict = if found.same_choice {
-                    "not what candle-transformers computes, though the likeliest token is the same"
+                    "different from those of candle-transformers, with the same likeliest token"
                 } else {
-                    "not what candle-transformers computes, which finds another token likeliest"
+                    "different from those of candle-transformers, with another likeliest token"
                 };
                 Check::fail(
                     "logits",
                     format!("{verdict}: {figure}"),
-                    "this checkpoint is not computed as it should be: please report this with the model's name",
+                    "the engine computes this checkpoint wrongly: please report this with the model's name",
                 )
             }
         }
     }
 }
 
-fn speak(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> {
+fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> {
     let prompt: Arc<[u32]> = engine.encode(PROMPT, true)?.into();
     let request = GenerateRequest {
         prompt: prompt.clone(),
@@ -111,7 +112,7 @@ fn speak(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> {
         completions: vec![completion.tokens.clone()],
     };
     let scored = engine.score(vec![group], 1.0)?;
-    let apart = scored
+    let difference = scored
         .iter()
         .flat_map(|stats| &stats.logp)
         .zip(&completion.logp)
@@ -121,13 +122,14 @@ fn speak(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> {
         None => 0.0,
         Some(_) => GPU_TOLERANCE,
     };
-    let figure = format!("log-probabilities of sampling and training at most {apart:.1e} apart");
+    let figure =
+        format!("log-probabilities of sampling and training at most {difference:.1e} apart");
     Ok([
         Check::ok(
             "generation",
             format!("{:?}", format!("{PROMPT}{}", completion.text)),
         ),
-        if apart <= tolerance {
+        if difference <= tolerance {
             Check::ok("probabilities", figure)
         } else {
             Check::fail(

@@ -1,4 +1,4 @@
-//! What was fetched, what fetching needs, and the verifier.
+//! Checks of the fetched artifacts, of what fetching needs, and of the verifier.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use verifier_api::{Client, ClientError, GraderState};
 use super::Check;
 use crate::cmd::verifier_process::VerifierProcess;
 
-/// What `rapid quickstart` uses.
+/// The artifacts that `rapid quickstart` uses.
 const QUICKSTART: [(Kind, &str); 2] = [
     (Kind::Model, "smollm2-135m-instruct"),
     (Kind::Sandbox, "python-wasi"),
@@ -43,11 +43,11 @@ pub(super) fn artifacts() -> Vec<Check> {
 
 /// Some artifacts can come as Python wheels where the hub cannot be reached.
 fn pip() -> Check {
-    let asked = Command::new("python3")
+    let output = Command::new("python3")
         .args(["-m", "pip", "--version"])
         .stdin(Stdio::null())
         .output();
-    match asked {
+    match output {
         Ok(output) if output.status.success() => {
             let words = String::from_utf8_lossy(&output.stdout)
                 .split_whitespace()
@@ -59,7 +59,7 @@ fn pip() -> Check {
         _ => Check::warn(
             "pip",
             "python3 -m pip does not run",
-            "on Debian: apt install python3-pip; it is needed only to fetch what comes as wheels",
+            "on Debian: apt install python3-pip; it is needed only to fetch artifacts that come as wheels",
         ),
     }
 }
@@ -101,12 +101,12 @@ pub(super) async fn verifier(url: &str) -> Vec<Check> {
         Err(error) if asks_for_token(&error) => Check::fail(
             "verifier",
             error.to_string(),
-            "set RAPID_VERIFIER_TOKEN to the token that it was started with",
+            "set RAPID_VERIFIER_TOKEN to the verifier's token",
         ),
         Err(error) => Check::warn(
             "verifier",
             error.to_string(),
-            "it judges, but does not say what it is; versions may not match",
+            "it judges, but does not state its version; versions may not match",
         ),
     }];
     for grader in readiness.graders {
@@ -118,11 +118,13 @@ pub(super) async fn verifier(url: &str) -> Vec<Check> {
             GraderState::Unavailable if grader.required => Check::fail(
                 &what,
                 reason,
-                "mend it there: rapid-verifier doctor says how",
+                "fix it on the verifier's machine: rapid-verifier doctor says how",
             ),
-            GraderState::Unavailable => {
-                Check::warn(&what, reason, "tasks of this kind cannot be judged there")
-            }
+            GraderState::Unavailable => Check::warn(
+                &what,
+                reason,
+                "the verifier cannot judge tasks of this kind",
+            ),
         });
     }
     checks

@@ -1,4 +1,4 @@
-//! How an evaluation draws: the command line's settings over the checkpoint's; and what its completions are known by.
+//! The settings of an evaluation, from the command line and the checkpoint, and the origin by which its stored completions are recognised.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use trainer::rollout::SamplingParams;
 use trainer::run::{model_digest, tasks_digest};
 
 use super::Args;
-use crate::cmd::args::TruncationArgs;
+use crate::cmd::args::CutoffArgs;
 use crate::cmd::checkpoint_settings;
 
-/// The command line's settings over the checkpoint's.
+/// The command line's settings, else the checkpoint's, else the defaults.
 pub(super) fn resolve(
     args: &Args,
     k: Vec<usize>,
     checkpoint: &mut checkpoint_settings::Settings,
     renderer: &PromptRenderer,
 ) -> Settings {
-    let TruncationArgs {
+    let CutoffArgs {
         top_p,
         top_k,
         min_p,
-    } = args.truncation;
+    } = args.cutoffs;
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);
-    // Of those that leave nothing out, nothing is said.
+    // A cut-off that removes nothing is not reported.
     let unless = |name: &'static str, none: f32| {
         move |value: f32| (value.to_bits() != none.to_bits()).then(|| format!("{name} {value}"))
     };
@@ -39,27 +39,27 @@ pub(super) fn resolve(
             Some(format!("temperature {value}"))
         }),
     );
-    let words = unless("top-p", 1.0);
+    let describe = unless("top-p", 1.0);
     let top_p = checkpoint.value(
         top_p,
         |eval| Some(eval.top_p as f32),
         1.0,
-        ("--top-p", words),
+        ("--top-p", describe),
     );
-    let words = |k: usize| (k > 0).then(|| format!("top-k {k}"));
-    let top_k = checkpoint.value(top_k, |eval| Some(eval.top_k), 0, ("--top-k", words));
-    let words = unless("min-p", 0.0);
+    let describe = |k: usize| (k > 0).then(|| format!("top-k {k}"));
+    let top_k = checkpoint.value(top_k, |eval| Some(eval.top_k), 0, ("--top-k", describe));
+    let describe = unless("min-p", 0.0);
     let min_p = checkpoint.value(
         min_p,
         |eval| Some(eval.min_p as f32),
         0.0,
-        ("--min-p", words),
+        ("--min-p", describe),
     );
     Settings {
         samples: args.samples,
         k,
         seed: args.seed,
-        drawing: SamplingParams {
+        sampling: SamplingParams {
             sampling: Sampling {
                 temperature,
                 top_p,
@@ -73,7 +73,7 @@ pub(super) fn resolve(
     }
 }
 
-/// What completions are drawn of.
+/// The origin of completions: digests of the model, the tasks and the prompts, and the settings.
 pub(super) fn origin(
     model: &Path,
     prompts: &[Arc<Prompt>],
@@ -94,7 +94,7 @@ pub(super) fn origin(
         sampling,
         max_tokens,
         stop_strings,
-    } = &settings.drawing;
+    } = &settings.sampling;
     let settings = [
         ("-n", json!(settings.samples)),
         ("--seed", json!(settings.seed)),

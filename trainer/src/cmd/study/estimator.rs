@@ -25,17 +25,18 @@ use crate::cmd::eval::Part;
 use crate::cmd::prompts;
 use crate::cmd::{Interrupted, Usage, block_on, print};
 
-/// Fewest groups from which bias and its error can be estimated.
-const FEWEST: usize = 4;
-/// Most groups: more would take years to draw.
+/// Minimum number of groups from which bias and its error can be estimated.
+const MIN_GROUPS: usize = 4;
+/// Maximum number of groups: more would take years to sample.
 const MAX_GROUPS: usize = 1_000_000;
-/// Most numbers of a sketch: the inner products are off by about a thousandth then.
-const MAX_SKETCHED: usize = 1 << 20;
+/// Maximum size of a sketch, in numbers; with it, inner products are off by about a thousandth.
+const MAX_SKETCH: usize = 1 << 20;
 
 /// Measure what the off-policy estimators do: bias, direction, variance, effective sample size
 ///
-/// On toy prompts, everything is counted exactly; that takes some ten seconds and needs nothing. With --model, the same is measured on a model whose completions older states of
-/// it drew: every estimate against the model's own gradient, with standard errors. Writes estimator.json, estimator.csv and index.html; prints the page's path.
+/// On toy prompts, everything is computed exactly, in about ten seconds and without a model. With --model, the same is measured on a model, with completions that earlier
+/// states of it sampled: every estimate is compared with the model's own gradient, with standard errors. Writes estimator.json, estimator.csv and index.html; prints the
+/// page's path.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,13 +45,13 @@ Examples:
     --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700      (run.keep says how many checkpoints a run keeps)
   rapid study estimator --out trial --model m.gguf --behaviour m.gguf --dataset tasks.jsonl --groups 64 --reference 128 --verifier http://127.0.0.1:8700")]
 pub(crate) struct Args {
-    /// Folder to write into; made where there is none
+    /// Folder to write into; created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// The policy π, whose gradient is estimated: a GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL", requires_all = ["behaviour", "dataset", "verifier"])]
     model: Option<String>,
-    /// Behaviour policies μ, which draw the completions: the model some updates ago; several for several stalenesses
+    /// Behaviour policies μ, which sample the completions: the model some updates ago; several for several stalenesses
     #[arg(long, value_name = "MODEL", value_delimiter = ',', requires = "model")]
     behaviour: Vec<String>,
     /// A data set's name, or a path to a .jsonl file
@@ -67,25 +68,25 @@ pub(crate) struct Args {
     split: Part,
     #[command(flatten)]
     prompt: PromptArgs,
-    /// Groups that each behaviour policy draws: sixteen of each prompt, so that this divided by sixteen is the number of prompts
+    /// Groups that each behaviour policy samples: sixteen per prompt, so the number of prompts is this divided by sixteen
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = up_to(MAX_GROUPS))]
     groups: usize,
-    /// Completions a group
+    /// Completions per group
     #[arg(long, value_name = "G", default_value_t = 4, value_parser = group_size)]
     group_size: usize,
-    /// Completions of the policy itself that its gradient is taken from, at least
+    /// Minimum number of the policy's own completions from which its gradient is computed
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = up_to(MAX_COMPLETIONS))]
     reference: usize,
-    /// Most tokens of a completion, the end token included [default: the checkpoint's, else 256]
+    /// Maximum tokens of a completion, including the end token [default: the checkpoint's, else 256]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
     /// Sampling temperature, as in training
     #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero, allow_negative_numbers = true)]
     temperature: f32,
-    /// Numbers that a gradient is sketched to; inner products of sketches are off by about √(2/N)
+    /// Size of a gradient's sketch, in numbers; inner products of sketches are off by about √(2/N)
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = sketch_size)]
     sketch: usize,
-    /// Decides the toy, the prompts, every sample and the sketches
+    /// Seed of the toy, the prompts, every sample and the sketches
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
@@ -94,15 +95,15 @@ pub(crate) struct Args {
 
 fn group_size(text: &str) -> Result<usize, String> {
     up_to(MAX_SAMPLES)(text).ok().filter(|size| *size > 1).ok_or_else(|| {
-        format!("give a whole number from 2 to {MAX_SAMPLES}; one completion has no others to compare with")
+        format!("give a whole number from 2 to {MAX_SAMPLES}; a single completion has none to be compared with")
     })
 }
 
 fn sketch_size(text: &str) -> Result<usize, String> {
-    up_to(MAX_SKETCHED)(text)
+    up_to(MAX_SKETCH)(text)
         .ok()
         .filter(|size| *size >= 64)
-        .ok_or_else(|| format!("give a whole number from 64 to {MAX_SKETCHED}"))
+        .ok_or_else(|| format!("give a whole number from 64 to {MAX_SKETCH}"))
 }
 
 fn above_zero(text: &str) -> Result<f32, String> {
@@ -112,24 +113,24 @@ fn above_zero(text: &str) -> Result<f32, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if args.groups < FEWEST && args.model.is_some() {
+    if args.groups < MIN_GROUPS && args.model.is_some() {
         return Err(Usage(format!(
-            "--groups {} is too few to tell a bias from noise; give at least {FEWEST}, and hundreds for a result",
+            "--groups {} is too few to distinguish a bias from noise; give at least {MIN_GROUPS}, and hundreds for a result",
             args.groups
         ))
         .into());
     }
     if args.groups.saturating_mul(args.group_size) > MAX_COMPLETIONS {
         return Err(Usage(format!(
-            "--groups {} of --group-size {} are more than {MAX_COMPLETIONS} completions; give less of one of them",
+            "--groups {} of --group-size {} are more than {MAX_COMPLETIONS} completions; lower one of them",
             args.groups, args.group_size
         ))
         .into());
     }
-    // A folder that cannot be written to is better known before the work.
+    // A folder that cannot be written to is reported before the work.
     std::fs::create_dir_all(&args.out).map_err(|error| {
         Usage(format!(
-            "--out {} cannot be made: {error}",
+            "--out {} cannot be created: {error}",
             args.out.display()
         ))
     })?;
@@ -142,14 +143,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         ..Toy::default()
     };
     let progress = Progress::default();
-    let toy = study::counted(&toy, &|done, all| progress.at("toy", done, all))?;
+    let toy = study::counted(&toy, &|done, total| progress.set("toy", done, total))?;
     progress.end();
     let page = study::write(&Study { toy, model }, &args.out)?;
     print(&format!("{}\n", page.display()))
 }
 
 async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
-    // clap has made sure of both.
+    // clap requires both.
     let name = args.dataset.as_deref().unwrap_or_default();
     let settings = config::Verifier {
         url: args.verifier.clone(),
@@ -157,7 +158,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     };
     let rewards = RewardClient::new(&settings)?;
     let dataset = open_dataset(name, args.data_dir.as_deref())?;
-    // What can be wrong here is better known before the verifier is waited for.
+    // The models' errors are reported before the wait for the verifier.
     for behaviour in &args.behaviour {
         model_path(behaviour)?;
     }
@@ -188,17 +189,17 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     let prompts = plan.prompts(&prompts);
     let mut behaviours = Vec::new();
     for (number, path) in args.behaviour.iter().enumerate() {
-        let older = tokio::task::block_in_place(|| open_model(path, &args.device))?;
-        alike(model, &engine, path, &older)?;
-        let queries = plan.off_policy(&prompts, number);
+        let earlier = tokio::task::block_in_place(|| open_model(path, &args.device))?;
+        check_same_model(model, &engine, path, &earlier)?;
+        let requests = plan.off_policy(&prompts, number);
         behaviours.push(Behaviour {
-            name: short(path),
-            staleness: behind(model, path).unwrap_or(number + 1),
-            answers: draw(
-                &short(path),
-                Arc::new(older),
+            name: file_name(path),
+            staleness: staleness(model, path).unwrap_or(number + 1),
+            groups: sample(
+                &file_name(path),
+                Arc::new(earlier),
                 &rewards,
-                &queries,
+                &requests,
                 &plan,
                 &stop,
             )
@@ -206,18 +207,18 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
         });
     }
     let policy: Arc<dyn Policy> = Arc::new(engine);
-    let queries = plan.on_policy(&prompts);
-    let reference = draw(
+    let requests = plan.on_policy(&prompts);
+    let reference = sample(
         "reference",
         policy.clone(),
         &rewards,
-        &queries,
+        &requests,
         &plan,
         &stop,
     )
     .await?;
     let progress = Progress::default();
-    let found = tokio::task::block_in_place(|| {
+    let sampled = tokio::task::block_in_place(|| {
         study::sampled(
             policy.as_ref(),
             (model, name),
@@ -225,31 +226,31 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
             &reference,
             &behaviours,
             &stop,
-            &mut |what, done, all| progress.at(what, done, all),
+            &mut |what, done, total| progress.set(what, done, total),
         )
     });
     progress.end();
-    found.map_err(|error| match error {
+    sampled.map_err(|error| match error {
         StudyError::Stopped => Interrupted.into(),
         error => error.into(),
     })
 }
 
-async fn draw(
+async fn sample(
     what: &str,
     policy: Arc<dyn Policy>,
     rewards: &RewardClient,
-    queries: &[RolloutRequest],
+    requests: &[RolloutRequest],
     plan: &StudyPlan,
     stop: &Stop,
 ) -> anyhow::Result<Vec<SampledGroup>> {
     let progress = Progress::default();
     let what = format!("{what}, completions");
-    let mut watch = |tally: &RolloutProgress| progress.at(&what, tally.drawn, tally.wanted);
-    let drawn = rollout::collect(
+    let mut watch = |tally: &RolloutProgress| progress.set(&what, tally.sampled, tally.wanted);
+    let rollout = rollout::collect(
         &policy,
         rewards,
-        queries,
+        requests,
         &plan.drawing,
         &mut PartialRollout::default(),
         stop,
@@ -257,15 +258,20 @@ async fn draw(
     )
     .await;
     progress.end();
-    match drawn {
+    match rollout {
         Ok(rollout) => Ok(rollout.groups),
         Err(RolloutError::Stopped) => Err(Interrupted.into()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Refuses two models that are no two states of one.
-fn alike(model: &str, policy: &Engine, path: &str, behaviour: &Engine) -> anyhow::Result<()> {
+/// Refuses two models that cannot be two states of the same model.
+fn check_same_model(
+    model: &str,
+    policy: &Engine,
+    path: &str,
+    behaviour: &Engine,
+) -> anyhow::Result<()> {
     let (a, b) = (policy.info(), behaviour.info());
     if (a.parameters, a.vocabulary, &a.architecture)
         == (b.parameters, b.vocabulary, &b.architecture)
@@ -273,7 +279,7 @@ fn alike(model: &str, policy: &Engine, path: &str, behaviour: &Engine) -> anyhow
         return Ok(());
     }
     anyhow::bail!(
-        "{path} ({}, {} weights) is no earlier state of {model} ({}, {} weights); give checkpoints of one run",
+        "{path} ({}, {} weights) is not an earlier state of {model} ({}, {} weights); give checkpoints of one run",
         b.architecture,
         b.parameters,
         a.architecture,
@@ -281,8 +287,8 @@ fn alike(model: &str, policy: &Engine, path: &str, behaviour: &Engine) -> anyhow
     )
 }
 
-/// The last part of a path.
-fn short(path: &str) -> String {
+/// The last component of a path.
+fn file_name(path: &str) -> String {
     let name = Path::new(path).file_name();
     name.map_or_else(
         || path.to_owned(),
@@ -290,49 +296,49 @@ fn short(path: &str) -> String {
     )
 }
 
-/// Updates between two checkpoints `step-N` of one run; none between a model and itself.
-fn behind(model: &str, behaviour: &str) -> Option<usize> {
+/// The number of updates between two checkpoints `step-N` of one run; 0 between a model and itself, `None` if the paths do not tell.
+fn staleness(model: &str, behaviour: &str) -> Option<usize> {
     if model == behaviour {
         return Some(0);
     }
-    let step = |path: &str| short(path).strip_prefix("step-")?.parse::<usize>().ok();
+    let step = |path: &str| file_name(path).strip_prefix("step-")?.parse::<usize>().ok();
     step(model)?.checked_sub(step(behaviour)?)
 }
 
-/// A bar for each piece of the work, one after the other; where there is no terminal, a line for each tenth.
+/// A bar for each part of the work, one after the other; without a terminal, a line for each tenth.
 #[derive(Default)]
 struct Progress {
-    now: std::sync::Mutex<Option<(String, ProgressBar)>>,
+    current: std::sync::Mutex<Option<(String, ProgressBar)>>,
 }
 
 impl Progress {
-    fn at(&self, what: &str, done: usize, all: usize) {
-        let mut now = self
-            .now
+    fn set(&self, what: &str, done: usize, total: usize) {
+        let mut current = self
+            .current
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if now.as_ref().is_none_or(|(name, _)| name != what) {
-            if let Some((_, bar)) = now.take() {
+        if current.as_ref().is_none_or(|(name, _)| name != what) {
+            if let Some((_, bar)) = current.take() {
                 bar.finish_and_clear();
             }
-            let bar = bar(all as u64, "study").with_message(what.to_owned());
-            *now = Some((what.to_owned(), bar));
+            let bar = bar(total as u64, "study").with_message(what.to_owned());
+            *current = Some((what.to_owned(), bar));
         }
-        if let Some((_, bar)) = now.as_ref() {
-            let tenth = |done: usize| done * 10 / all.max(1);
+        if let Some((_, bar)) = current.as_ref() {
+            let tenth = |done: usize| done * 10 / total.max(1);
             if bar.is_hidden() && (done == 0 || tenth(done) > tenth(bar.position() as usize)) {
-                say(&format!("{what}: {done} of {all}"));
+                say(&format!("{what}: {done} of {total}"));
             }
             bar.set_position(done as u64);
         }
     }
 
     fn end(&self) {
-        let mut now = self
-            .now
+        let mut current = self
+            .current
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((_, bar)) = now.take() {
+        if let Some((_, bar)) = current.take() {
             bar.finish_and_clear();
         }
     }
@@ -343,21 +349,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checkpoints_of_one_run_are_so_many_updates_apart() {
+    fn staleness_is_the_number_of_updates_between_two_checkpoints() {
         assert_eq!(
-            behind("runs/a/checkpoints/step-20", "runs/a/checkpoints/step-16"),
+            staleness("runs/a/checkpoints/step-20", "runs/a/checkpoints/step-16"),
             Some(4)
         );
-        assert_eq!(behind("m.gguf", "m.gguf"), Some(0));
+        assert_eq!(staleness("m.gguf", "m.gguf"), Some(0));
         assert_eq!(
-            behind("runs/a/checkpoints/best", "runs/a/checkpoints/step-3"),
+            staleness("runs/a/checkpoints/best", "runs/a/checkpoints/step-3"),
             None
         );
         assert_eq!(
-            behind("step-1", "step-3"),
+            staleness("step-1", "step-3"),
             None,
-            "a later state is no behaviour policy of the run"
+            "a later state is not a behaviour policy of the run"
         );
-        assert_eq!(short("runs/a/checkpoints/step-3/"), "step-3");
+        assert_eq!(file_name("runs/a/checkpoints/step-3/"), "step-3");
     }
 }

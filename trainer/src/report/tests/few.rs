@@ -1,8 +1,8 @@
-//! Below twenty tasks nothing is concluded.
+//! With fewer than twenty tasks there is no conclusion.
 
 use super::*;
 
-/// What a run on so few held-out tasks leaves, and what its report says: the page, the table in words, and the CSV.
+/// The report of a run on this number of held-out tasks: the page, the table for the terminal, and the CSV.
 fn reported(tasks: usize) -> (String, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
@@ -20,7 +20,7 @@ fn reported(tasks: usize) -> (String, String, String) {
 }
 
 #[test]
-fn one_task_gives_no_interval_and_no_verdict_anywhere() {
+fn one_task_gives_no_interval_and_no_conclusion_anywhere() {
     let (page, text, csv) = reported(1);
     assert_eq!(unbalanced(&page), Vec::<String>::new());
     for claim in [
@@ -50,14 +50,14 @@ fn one_task_gives_no_interval_and_no_verdict_anywhere() {
 }
 
 #[test]
-fn twenty_tasks_have_an_interval_and_a_verdict_and_nineteen_have_none() {
+fn twenty_tasks_have_an_interval_and_a_conclusion_and_nineteen_have_neither() {
     let (nineteen, twenty) = (reported(19), reported(20));
     assert!(!nineteen.0.contains("the model got") && !nineteen.1.contains("interval)"));
     assert!(twenty.0.contains("the model got better") && twenty.1.contains("(95% interval)"));
 }
 
 #[test]
-fn intervals_that_an_older_version_wrote_of_few_tasks_are_not_shown() {
+fn an_older_versions_intervals_over_few_tasks_are_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     folder_of(root, &[], &records_of(0..1, 2), &records_of(0..1, 6));

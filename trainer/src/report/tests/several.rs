@@ -1,4 +1,4 @@
-//! Several runs side by side.
+//! The report of several runs side by side.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::report::run_data::RunError;
 
 #[test]
-fn several_runs_stand_side_by_side() {
+fn several_runs_are_shown_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     let roots = ["a-run", "b & c"].map(|name| folder.path().join(name));
     roots.iter().for_each(|root| run_folder(root));
@@ -26,19 +26,19 @@ fn figure<'a>(page: &'a str, title: &str) -> &'a str {
     from.split("</figure>").next().unwrap()
 }
 
-/// The page of runs in folders named `a-run`, `b-run` …, each with its settings, its evaluated tasks and how many of eight are right at the end.
+/// The page of runs in folders named `a-run`, `b-run` …, each with its settings, its evaluated tasks and the number of correct samples of eight at the end.
 fn page_of(runs: &[(&[&str], Range<usize>, usize)]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let roots: Vec<PathBuf> = runs
         .iter()
         .zip('a'..)
-        .map(|((sets, tasks, right), name)| {
+        .map(|((sets, tasks, correct), name)| {
             let root = folder.path().join(format!("{name}-run"));
             folder_of(
                 &root,
                 sets,
                 &records_of(tasks.clone(), 1),
-                &records_of(tasks.clone(), *right),
+                &records_of(tasks.clone(), *correct),
             );
             root
         })
@@ -70,7 +70,7 @@ fn each_run_has_a_header_and_its_own_number_of_tasks() {
 }
 
 #[test]
-fn of_the_configurations_only_what_differs_is_listed() {
+fn only_the_differing_keys_of_the_configurations_are_listed() {
     let (_folder, page) = page_of(&[
         (&["run.seed=7"], 0..24, 4),
         (&["optimiser.lr=0.5", "eval.limit=24"], 0..24, 4),
@@ -94,18 +94,18 @@ fn of_the_configurations_only_what_differs_is_listed() {
             && table.contains("<code>7</code>")
     );
     let (_folder, same) = page_of(&[(&[], 0..24, 4), (&[], 0..24, 6)]);
-    assert!(same.contains("Nothing: every key is the same"));
+    assert!(same.contains("None: every key is the same"));
 }
 
 #[test]
 fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
     let (folder, page) = page_of(&[(&[], 0..24, 6), (&[], 0..24, 2), (&[], 0..24, 6)]);
-    // Six of eight less two of eight, on every second pair of tasks alike.
+    // Six of eight minus two of eight, in the same way on every second pair of tasks.
     assert!(
         page.contains("A has the higher Pass@1 of A and B: the whole interval lies above zero.")
     );
     assert!(page.contains(
-        "These tasks and samples do not tell A and C apart in Pass@1: the interval holds zero."
+        "These tasks and samples show no difference between A and C in Pass@1: the interval contains zero."
     ));
     assert!(page.contains("after 10 updates, on the same 24 tasks"));
     let csv = fs::read_to_string(folder.path().join("both/report-differences.csv")).unwrap();
@@ -120,7 +120,7 @@ fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
         .iter()
         .map(|end| end.parse().unwrap())
         .collect();
-    // Paired by task the differences are alike, and their interval is narrow.
+    // Paired by task the differences are equal, and their interval is narrow.
     assert!(
         ends[0] <= 0.5 && 0.5 <= ends[1] && ends[1] - ends[0] < 0.1,
         "{ends:?}"
@@ -139,7 +139,7 @@ fn runs_evaluated_on_different_tasks_are_not_compared() {
 }
 
 #[test]
-fn tasks_of_the_same_ids_and_other_content_are_different_tasks() {
+fn tasks_with_the_same_ids_and_other_content_are_not_compared() {
     let folder = tempfile::tempdir().unwrap();
     let roots = ["a", "b"].map(|name| folder.path().join(name));
     for (root, digest) in roots.iter().zip(["one", "other"]) {
@@ -153,7 +153,7 @@ fn tasks_of_the_same_ids_and_other_content_are_different_tasks() {
 }
 
 #[test]
-fn what_was_asked_otherwise_is_said_beside_the_difference() {
+fn settings_that_differ_are_listed_beside_the_difference() {
     let (_folder, page) = page_of(&[
         (&["eval.temperature=0.5"], 0..24, 6),
         (&["sampling.max_tokens=32"], 0..24, 2),
@@ -164,7 +164,7 @@ fn what_was_asked_otherwise_is_said_beside_the_difference() {
 }
 
 #[test]
-fn few_tasks_give_a_difference_without_a_verdict() {
+fn few_tasks_give_a_difference_without_a_conclusion() {
     let (_folder, page) = page_of(&[(&[], 0..1, 6), (&[], 0..1, 2)]);
     assert!(
         page.contains("A and B: no interval: 1 task, and it takes 20, so nothing is concluded.")
@@ -173,7 +173,7 @@ fn few_tasks_give_a_difference_without_a_verdict() {
 }
 
 #[test]
-fn each_run_has_its_own_shares_of_time_and_its_own_line() {
+fn each_run_has_its_own_bar_of_times_and_its_own_line() {
     let folder = tempfile::tempdir().unwrap();
     let roots = ["a", "b"].map(|name| folder.path().join(name));
     roots.iter().for_each(|root| run_folder(root));
@@ -203,7 +203,7 @@ fn each_run_has_its_own_shares_of_time_and_its_own_line() {
 }
 
 #[test]
-fn one_run_given_twice_is_refused_by_whatever_path() {
+fn a_run_given_twice_is_refused_whatever_its_paths() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("a");
     run_folder(&root);

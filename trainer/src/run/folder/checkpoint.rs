@@ -1,4 +1,4 @@
-//! Checkpoints: a Hugging Face model folder that also holds what it takes to continue to the bit.
+//! Checkpoints: Hugging Face model folders that also hold the state to continue a run to the bit.
 
 use std::fs::File;
 use std::io;
@@ -13,14 +13,14 @@ use crate::policy::Policy;
 use crate::record::EvalRecord;
 use crate::run::TrainError;
 
-/// Weights and moments as the engine writes them.
+/// Weights and moments, as the engine writes them.
 const STATE: &str = "state.bin";
-/// Where the run stood.
+/// The number of updates. A checkpoint without this file is not whole.
 const MARK: &str = "run.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Mark {
-    /// Of this file.
+    /// Version of the file's format.
     version: u32,
     /// Updates done.
     step: usize,
@@ -32,27 +32,27 @@ pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!("step-{step}"))
 }
 
-/// Writes a checkpoint, which carries `card`, whole or not at all, and points `last` at it. The engine's thread does the writing; this one waits. Whatever the power does, a
-/// checkpoint that is there has the lines of its updates in the logs.
+/// Writes a checkpoint atomically, with `settings_file` in it, and points `last` at it. The engine's thread writes, and this one waits. Even after a loss of power, the
+/// logs have the lines of all updates of a checkpoint that exists.
 pub(in crate::run) fn save(
     run: &RunFolder,
     policy: &dyn Policy,
-    card: &SettingsFile,
+    settings_file: &SettingsFile,
     step: usize,
 ) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
     if !folder.join(MARK).is_file() {
         let aside = run.checkpoints().join(format!(".step-{step}.partial"));
         clear_partial(run)?;
-        let written = write(&aside, policy, card, step)
+        let written = write(&aside, policy, settings_file, step)
             .and_then(|()| run.sync())
-            // What has lost its mark is no checkpoint, and in the way of one.
+            // A folder of this name without the mark is not a checkpoint.
             .and_then(|()| clear(&folder))
             .and_then(|()| {
                 std::fs::rename(&aside, &folder).map_err(|source| TrainError::io(&folder, source))
             });
         if written.is_err() {
-            // Half a checkpoint is of no use, and the room may be what is missing.
+            // A partial checkpoint is useless, and the disk may be full.
             let _ = clear(&aside);
         }
         written?;
@@ -64,19 +64,19 @@ pub(in crate::run) fn save(
 fn write(
     aside: &Path,
     policy: &dyn Policy,
-    card: &SettingsFile,
+    settings_file: &SettingsFile,
     step: usize,
 ) -> Result<(), TrainError> {
     policy.save_model(aside.to_owned())?;
     write_whole(
         &aside.join(checkpoint_settings::NAME),
-        card.text(step).as_bytes(),
+        settings_file.text(step).as_bytes(),
     )?;
     policy.save_state(aside.join(STATE))?;
     let mark = serde_json::to_vec(&Mark { version: 1, step })
         .map_err(|error| TrainError::io(aside, error.into()))?;
     write_whole(&aside.join(MARK), &mark)?;
-    // The names in the folder must be on the disk before the folder has its own.
+    // The names in the folder must be on the disk before the folder gets its final name.
     sync(aside)
 }
 
@@ -107,7 +107,7 @@ pub(in crate::run) fn steps(run: &RunFolder) -> Result<Vec<usize>, TrainError> {
     Ok(steps)
 }
 
-/// Takes up the state of the checkpoint after `step` updates.
+/// Loads the state of the checkpoint after `step` updates.
 pub(in crate::run) fn load(
     run: &RunFolder,
     policy: &dyn Policy,
@@ -133,7 +133,7 @@ pub(in crate::run) fn load(
         .map_err(|error| unusable(&folder, error))
 }
 
-/// A state that the engine does not take is known by its checkpoint's folder, which is what can be done without.
+/// The error for a state that the engine cannot load. It names the checkpoint's folder, since the user can delete that.
 pub(in crate::run) fn unusable(folder: &Path, error: EngineError) -> TrainError {
     match error {
         EngineError::Model { reason, .. } => TrainError::Checkpoint {
@@ -154,7 +154,7 @@ pub(in crate::run) fn mark_best(run: &RunFolder, step: usize) -> Result<(), Trai
     link(run, "best", step)
 }
 
-/// Removes all checkpoints but the `keep` newest and the best. Returns the steps of those that are left.
+/// Removes all checkpoints except the `keep` newest and the best. Returns the steps of the remaining ones.
 pub(in crate::run) fn prune(
     run: &RunFolder,
     keep: usize,
@@ -162,19 +162,19 @@ pub(in crate::run) fn prune(
 ) -> Result<Vec<usize>, TrainError> {
     let steps = steps(run)?;
     let old = steps.len().saturating_sub(keep);
-    let mut kept = Vec::new();
+    let mut remaining = Vec::new();
     for (number, step) in steps.into_iter().enumerate() {
         if number >= old || Some(step) == best {
-            kept.push(step);
+            remaining.push(step);
         } else {
             clear(&folder_of(run, step))?;
         }
     }
-    Ok(kept)
+    Ok(remaining)
 }
 
-/// Steps back to the checkpoint after `from` updates: those after it go. Where the run had ended, the newest is kept as `ended-N`, with its evaluation in `eval.json`,
-/// where there was one.
+/// Steps back to the checkpoint after `from` updates: later checkpoints are removed. If the run had ended, `ended` has its last evaluation, if there was one; then the
+/// newest checkpoint is renamed to `ended-N`, with that evaluation in its `eval.json`.
 pub(in crate::run) fn step_back(
     run: &RunFolder,
     from: usize,
@@ -190,9 +190,9 @@ pub(in crate::run) fn step_back(
                     let path = folder.join("eval.json");
                     write_whole(&path, &lines(&path, [record])?)?;
                 }
-                let kept = run.checkpoints().join(format!("ended-{step}"));
-                clear(&kept)?;
-                std::fs::rename(&folder, &kept)
+                let renamed = run.checkpoints().join(format!("ended-{step}"));
+                clear(&renamed)?;
+                std::fs::rename(&folder, &renamed)
                     .map_err(|source| TrainError::io(&folder, source))?;
             }
             _ => clear(&folder)?,
@@ -207,7 +207,7 @@ pub(in crate::run) fn step_back(
     sync(&run.checkpoints())
 }
 
-/// A relative link, replaced in one motion, so that run folders can be moved.
+/// Points a link at a checkpoint, atomically. The link is relative, so that run folders can be moved.
 fn link(run: &RunFolder, name: &str, step: usize) -> Result<(), TrainError> {
     let path = run.checkpoints().join(name);
     let aside = run.checkpoints().join(format!(".{name}.partial"));
@@ -222,13 +222,13 @@ fn symlink(target: String, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
 
-/// Where links need rights that users lack, a file that holds the name.
+/// Elsewhere, links may need rights that users lack, so a file holds the name.
 #[cfg(not(unix))]
 fn symlink(target: String, link: &Path) -> io::Result<()> {
     std::fs::write(link, target)
 }
 
-/// Clears what was being written when a process was killed: what begins with a dot, which is the engine's folder or this file's.
+/// Removes checkpoints that were being written when a process was killed: folders whose names begin with a dot, from the engine or from [`save`].
 fn clear_partial(run: &RunFolder) -> Result<(), TrainError> {
     let root = run.checkpoints();
     let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;

@@ -1,20 +1,20 @@
-//! Who may write to a run folder: one process at a time, and a new run only where nothing else is.
+//! The lock of a run folder: one process writes to it at a time, and a new run starts only in a folder without other files.
 
 use std::fs::{DirEntry, File, TryLockError};
 use std::path::Path;
 
-use super::{RunFolder, make, provenance};
+use super::{RunFolder, create_folder, provenance};
 use crate::atomic_file;
 use crate::run::TrainError;
 
-/// What may be in a folder before a run begins, besides partial files and a note of its data: an interrupted start leaves the first, `rapid quickstart` the second.
-const BEFOREHAND: [&str; 2] = [".lock", "verifier.log"];
+/// Files that may be in a folder before a run begins, besides partial files and a provenance. An interrupted start leaves the first, `rapid quickstart` the second.
+const ALLOWED: [&str; 2] = [".lock", "verifier.log"];
 
 impl RunFolder {
-    /// Refuses a place where a new run cannot be kept by itself. Nothing is made.
+    /// Refuses a path where a new run cannot have a folder of its own. Nothing is created.
     ///
     /// # Errors
-    /// [`TrainError::Exists`] where a run is there already, [`TrainError::NoFolder`], [`TrainError::Occupied`], [`TrainError::Io`].
+    /// [`TrainError::Exists`] if the folder has a run already, [`TrainError::NoFolder`], [`TrainError::Occupied`], [`TrainError::Io`].
     pub fn check_free(root: &Path) -> Result<(), TrainError> {
         if root.join("config.toml").exists() {
             return Err(TrainError::Exists(root.to_owned()));
@@ -23,8 +23,8 @@ impl RunFolder {
             .ancestors()
             .find(|path| path.is_symlink() || path.exists())
         {
-            Some(there) if !there.is_dir() => Err(TrainError::NoFolder(there.to_owned())),
-            Some(there) if there == root => match stranger(root)? {
+            Some(existing) if !existing.is_dir() => Err(TrainError::NoFolder(existing.to_owned())),
+            Some(existing) if existing == root => match foreign_entry(root)? {
                 Some(entry) => Err(TrainError::Occupied {
                     root: root.to_owned(),
                     entry,
@@ -35,27 +35,27 @@ impl RunFolder {
         }
     }
 
-    /// Makes the folder of a new run and saves its resolved configuration.
+    /// Creates the folder of a new run and saves its resolved configuration.
     ///
     /// # Errors
-    /// [`TrainError::Exists`] where a run is there already, [`TrainError::Locked`], [`TrainError::Io`].
+    /// [`TrainError::Exists`] if the folder has a run already, [`TrainError::Locked`], [`TrainError::Io`].
     pub fn create(root: &Path, config: &str) -> Result<Self, TrainError> {
         let folder = Self::claim(root)?;
         folder.save_config(config)?;
         Ok(folder)
     }
 
-    /// Makes the folder of a new run, which is none before its configuration is saved.
+    /// Creates and locks the folder of a new run. It does not count as a run before its configuration is saved.
     pub(in crate::run) fn claim(root: &Path) -> Result<Self, TrainError> {
         let folder = Self::lock(root)?;
         if folder.config().exists() {
             return Err(TrainError::Exists(root.to_owned()));
         }
-        folder.make_folders()?;
+        folder.create_folders()?;
         Ok(folder)
     }
 
-    /// Opens the folder of a run to take it up again.
+    /// Opens and locks the folder of a run to resume.
     ///
     /// # Errors
     /// [`TrainError::NoRun`], [`TrainError::Locked`], [`TrainError::Io`].
@@ -64,12 +64,12 @@ impl RunFolder {
             return Err(TrainError::NoRun(root.to_owned()));
         }
         let folder = Self::lock(root)?;
-        folder.make_folders()?;
+        folder.create_folders()?;
         Ok(folder)
     }
 
     fn lock(root: &Path) -> Result<Self, TrainError> {
-        make(root)?;
+        create_folder(root)?;
         let path = root.join(".lock");
         let file = File::options()
             .create(true)
@@ -87,24 +87,24 @@ impl RunFolder {
         }
     }
 
-    fn make_folders(&self) -> Result<(), TrainError> {
+    fn create_folders(&self) -> Result<(), TrainError> {
         for folder in [self.samples(), self.checkpoints(), self.rollouts()] {
-            make(&folder)?;
+            create_folder(&folder)?;
         }
         Ok(())
     }
 }
 
-/// Something in a folder that does not belong to a run which is about to begin. An empty folder is in nobody's way.
-fn stranger(root: &Path) -> Result<Option<String>, TrainError> {
+/// The name of an entry in a folder that a new run would be mixed with, if there is one. Empty folders do not count.
+fn foreign_entry(root: &Path) -> Result<Option<String>, TrainError> {
     let entries = std::fs::read_dir(root).map_err(|source| TrainError::io(root, source))?;
-    let strange = |entry: &DirEntry| {
-        let known = BEFOREHAND.iter().any(|name| entry.file_name() == *name)
+    let is_foreign = |entry: &DirEntry| {
+        let allowed = ALLOWED.iter().any(|name| entry.file_name() == *name)
             || atomic_file::is_partial(&entry.file_name())
-            || provenance::is_note(&entry.path());
+            || provenance::is_provenance(&entry.path());
         let empty = std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
-        !known && !empty
+        !allowed && !empty
     };
-    let found = entries.flatten().find(strange);
+    let found = entries.flatten().find(is_foreign);
     Ok(found.map(|entry| entry.file_name().to_string_lossy().into_owned()))
 }

@@ -19,7 +19,7 @@ pub enum Log {
     Timings,
     /// `eval.jsonl`
     Eval,
-    /// `alarms.jsonl`: made of the metrics and the evaluations, so it is never truncated but rebuilt.
+    /// `alarms.jsonl`: it follows from the metrics and the evaluations, so it is not truncated but rebuilt.
     Alarms,
 }
 
@@ -33,16 +33,16 @@ impl Log {
         }
     }
 
-    /// That a line, counted from 0, is no record.
+    /// The error for a line, counted from 0, that is not a record of the log.
     pub(in crate::run) fn damaged(
         self,
         path: &Path,
         line: usize,
         error: &serde_json::Error,
     ) -> TrainError {
-        let said = error.to_string();
-        // The parser counts lines too, and has seen one.
-        let reason = said.split(" at line ").next().unwrap_or_default();
+        let message = error.to_string();
+        // The parser got a single line, so the line number in its message is removed.
+        let reason = message.split(" at line ").next().unwrap_or_default();
         TrainError::Line {
             path: path.to_owned(),
             line: line + 1,
@@ -58,7 +58,7 @@ impl Log {
 }
 
 impl RunFolder {
-    /// Adds a line to a log.
+    /// Appends a line to a log.
     pub(in crate::run) fn append(
         &self,
         log: Log,
@@ -74,7 +74,7 @@ impl RunFolder {
             .map_err(|source| TrainError::io(&path, source))
     }
 
-    /// Replaces a log by these lines; one without any is removed.
+    /// Replaces a log by these records. A log without records is removed.
     pub(in crate::run) fn rewrite(
         &self,
         log: Log,
@@ -97,7 +97,7 @@ impl RunFolder {
         read_log(&self.root, log)
     }
 
-    /// Makes sure that what was appended survives a loss of power.
+    /// Makes sure that the appended lines survive a loss of power.
     pub(in crate::run) fn sync(&self) -> Result<(), TrainError> {
         for log in [Log::Metrics, Log::Timings, Log::Eval, Log::Alarms] {
             let path = self.log(log);
@@ -112,10 +112,10 @@ impl RunFolder {
     }
 }
 
-/// The whole lines of a run folder's log; none where there is no such file yet. For readers that need no lock.
+/// The whole lines of a run folder's log; none if the file does not exist yet. For readers that need no lock.
 ///
 /// # Errors
-/// [`TrainError::Line`] for a line that is not such a record, [`TrainError::Io`].
+/// [`TrainError::Line`] for a line that is not a record of the log, [`TrainError::Io`].
 pub fn read_log<T: DeserializeOwned>(root: &Path, log: Log) -> Result<Vec<T>, TrainError> {
     let path = root.join(log.name());
     let text = content(&path)?;
@@ -127,7 +127,7 @@ pub fn read_log<T: DeserializeOwned>(root: &Path, log: Log) -> Result<Vec<T>, Tr
         .collect()
 }
 
-/// A file's bytes; none where there is no such file.
+/// A file's bytes; none if the file does not exist.
 pub(in crate::run) fn content(path: &Path) -> Result<Vec<u8>, TrainError> {
     match std::fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -135,13 +135,13 @@ pub(in crate::run) fn content(path: &Path) -> Result<Vec<u8>, TrainError> {
     }
 }
 
-/// The lines of a log but for one that was still being written.
+/// The whole lines of a log. A last line that was still being written is left out.
 pub(in crate::run) fn whole_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|byte| *byte == b'\n')
         .take_while(|line| line.ends_with(b"\n"))
 }
 
-/// JSON Lines for the file of this path.
+/// The records as JSON Lines. `path` is the file that an error names.
 pub(in crate::run) fn lines<T: Serialize>(
     path: &Path,
     records: impl IntoIterator<Item = T>,

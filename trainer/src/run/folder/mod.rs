@@ -1,4 +1,4 @@
-//! A run's folder: where everything is.
+//! The folder of a run: its layout and its lock.
 
 pub(in crate::run) mod checkpoint;
 mod lock;
@@ -24,8 +24,8 @@ pub struct RunFolder {
     _lock: File,
 }
 
-/// Suffix of the files of completions that are still being sampled.
-pub(in crate::run) const DRAWN: &str = ".drawn.jsonl";
+/// Suffix of the files that hold the completions of a phase or an evaluation while it is being sampled.
+pub(in crate::run) const PARTIAL_ROLLOUT: &str = ".drawn.jsonl";
 
 fn phase_name(phase: usize, from: usize) -> String {
     match from {
@@ -64,35 +64,36 @@ impl RunFolder {
         self.root.join("checkpoints")
     }
 
-    /// `rollouts/`: the current phase, as the updates need it.
+    /// `rollouts/`: the samples of the current phase, as the updates need them.
     pub(in crate::run) fn rollouts(&self) -> PathBuf {
         self.root.join("rollouts")
     }
 
-    /// `samples/phase-N.jsonl`; samples that replace stale ones from update U of the phase on, `samples/phase-N-from-U.jsonl`.
+    /// `samples/phase-N.jsonl`, or `samples/phase-N-from-U.jsonl` for samples that replace stale ones from update U of the phase on.
     pub(in crate::run) fn phase_samples(&self, phase: usize, from: usize) -> PathBuf {
         let name = phase_name(phase, from);
         self.samples().join(format!("{name}.jsonl"))
     }
 
-    /// The same in `rollouts/`, as the updates need it.
+    /// `rollouts/phase-N.json` or `rollouts/phase-N-from-U.json`: the same samples, as the updates need them.
     pub(in crate::run) fn phase_rollout(&self, phase: usize, from: usize) -> PathBuf {
         let name = phase_name(phase, from);
         self.rollouts().join(format!("{name}.json"))
     }
 
-    /// `rollouts/phase-N.drawn.jsonl`: its completions while they are sampled.
-    pub(in crate::run) fn phase_drawn(&self, phase: usize, from: usize) -> PathBuf {
+    /// `rollouts/phase-N.drawn.jsonl` or `rollouts/phase-N-from-U.drawn.jsonl`: the phase's completions while they are being sampled.
+    pub(in crate::run) fn partial_phase(&self, phase: usize, from: usize) -> PathBuf {
         let name = phase_name(phase, from);
-        self.rollouts().join(format!("{name}{DRAWN}"))
+        self.rollouts().join(format!("{name}{PARTIAL_ROLLOUT}"))
     }
 
-    /// `rollouts/eval-N.drawn.jsonl`: the same for the evaluation after N updates.
-    pub(in crate::run) fn eval_drawn(&self, step: usize) -> PathBuf {
-        self.rollouts().join(format!("eval-{step}{DRAWN}"))
+    /// `rollouts/eval-N.drawn.jsonl`: the completions of the evaluation after N updates while they are being sampled.
+    pub(in crate::run) fn partial_eval(&self, step: usize) -> PathBuf {
+        self.rollouts()
+            .join(format!("eval-{step}{PARTIAL_ROLLOUT}"))
     }
 
-    /// `samples/eval-N.jsonl`, N the updates before it.
+    /// `samples/eval-N.jsonl`: the samples of the evaluation after N updates.
     pub(in crate::run) fn eval_samples(&self, step: usize) -> PathBuf {
         self.samples().join(format!("eval-{step}.jsonl"))
     }
@@ -102,17 +103,17 @@ impl RunFolder {
         self.root.join("tensorboard")
     }
 
-    /// Saves the resolved configuration, in place of an older one.
+    /// Saves the resolved configuration. It replaces an older one.
     pub(in crate::run) fn save_config(&self, config: &str) -> Result<(), TrainError> {
         write_whole(&self.config(), config.as_bytes())
     }
 }
 
-/// Writes a file in one motion: a reader sees the old content or the new.
+/// Writes a file atomically: a reader sees the old content or the new.
 pub(in crate::run) fn write_whole(path: &Path, content: &[u8]) -> Result<(), TrainError> {
     atomic_file::write(path, content).map_err(|source| TrainError::io(path, source))
 }
 
-fn make(folder: &Path) -> Result<(), TrainError> {
+fn create_folder(folder: &Path) -> Result<(), TrainError> {
     std::fs::create_dir_all(folder).map_err(|source| TrainError::io(folder, source))
 }

@@ -1,4 +1,4 @@
-//! Which model a run trains, as a digest of its files: of the weights, and of what says how they are computed with and how text becomes tokens.
+//! The digest of a model's files: the weights, the configuration, the tokenizer and the chat template.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use blake3::Hasher;
 
 use crate::run::TrainError;
 
-/// Endings of files with weights.
+/// Extensions of files with weights.
 const WEIGHTS: [&str; 2] = ["safetensors", "gguf"];
-/// What the engine reads besides.
+/// The other files that the engine reads.
 const OTHERS: [&str; 7] = [
     "config.json",
     "generation_config.json",
@@ -20,7 +20,7 @@ const OTHERS: [&str; 7] = [
     "model.safetensors.index.json",
 ];
 
-/// Of a GGUF file, or of the files of a model's folder: names, sizes and contents. Reads them all, some GB a second where they are in memory.
+/// The digest of a GGUF file, or of the files in a model's folder: of names, sizes and contents. It reads all files, at some GB a second if they are in memory.
 ///
 /// # Errors
 /// [`TrainError::Io`].
@@ -41,16 +41,16 @@ pub fn digest(model: &Path) -> Result<String, TrainError> {
     Ok(hasher.finalize().to_string())
 }
 
-/// In the order of their names.
+/// The files of a model, in the order of their names.
 fn files(model: &Path) -> Result<Vec<PathBuf>, TrainError> {
     if model.is_file() {
         return Ok(vec![model.to_owned()]);
     }
     let entries = std::fs::read_dir(model).map_err(|source| TrainError::io(model, source))?;
-    let is_one = |path: &PathBuf| {
+    let is_model_file = |path: &PathBuf| {
         let weights = path
             .extension()
-            .is_some_and(|ending| WEIGHTS.iter().any(|known| ending == *known));
+            .is_some_and(|extension| WEIGHTS.iter().any(|known| extension == *known));
         let other = path
             .file_name()
             .is_some_and(|name| OTHERS.iter().any(|known| name == *known));
@@ -59,7 +59,7 @@ fn files(model: &Path) -> Result<Vec<PathBuf>, TrainError> {
     let mut files: Vec<PathBuf> = entries
         .flatten()
         .map(|entry| entry.path())
-        .filter(is_one)
+        .filter(is_model_file)
         .collect();
     files.sort();
     Ok(files)
@@ -70,18 +70,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_of_what_the_engine_reads_and_of_nothing_else() {
+    fn the_digest_depends_only_on_the_files_that_the_engine_reads() {
         let folder = tempfile::tempdir().unwrap();
         let write =
             |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("config.json", "{}");
         write("model.safetensors", "weights");
-        let begun = digest(folder.path()).unwrap();
-        // Of a checkpoint, and of a person.
+        let original = digest(folder.path()).unwrap();
+        // Files of a checkpoint, and one of the user.
         write("state.bin", "moments");
         write("run.json", "{}");
         write("notes.md", "mine");
-        assert_eq!(digest(folder.path()).unwrap(), begun);
+        assert_eq!(digest(folder.path()).unwrap(), original);
         for (name, text) in [
             ("config.json", "{ }"),
             ("model.safetensors", "weighty"),
@@ -89,13 +89,13 @@ mod tests {
         ] {
             let before = std::fs::read_to_string(folder.path().join(name)).ok();
             write(name, text);
-            assert_ne!(digest(folder.path()).unwrap(), begun, "{name}");
+            assert_ne!(digest(folder.path()).unwrap(), original, "{name}");
             match before {
                 Some(before) => write(name, &before),
                 None => std::fs::remove_file(folder.path().join(name)).unwrap(),
             }
         }
-        assert_eq!(digest(folder.path()).unwrap(), begun);
+        assert_eq!(digest(folder.path()).unwrap(), original);
 
         write("m.gguf", "one");
         let file = folder.path().join("m.gguf");

@@ -1,6 +1,7 @@
-//! The provenance of a run, `data.json` in its folder: where its data sets lie, the digests of its tasks and its model, the device, and the verifier's graders.
+//! The provenance of a run, `data.json` in its folder: the folder of its data sets, the digests of its tasks and its model, the device, and the verifier's graders.
 //!
-//! What is compared is the tasks as they were read and a prompt template's file, not prompts as the model sees them: some chat templates write the date into those.
+//! The digest is of the tasks as they were read and of the prompt template's file, not of the prompts as the model gets them, because some chat templates write the
+//! date into prompts.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -20,32 +21,32 @@ const VERSION: u32 = 2;
 /// The file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) struct Provenance {
-    /// Of this file.
+    /// Version of the file's format.
     version: u32,
     /// The folder of data sets that the run was given.
     data_dir: Option<String>,
-    /// Tasks to train on.
+    /// Number of training tasks.
     train: usize,
-    /// Tasks held out.
+    /// Number of held-out tasks.
     eval: usize,
-    /// Of all tasks: ids, questions, and what decides; and of the template's file.
+    /// The digest of all tasks (ids, questions, and the content that decides verdicts) and of the template's file.
     digest: String,
-    /// Tasks held out that are to be trained on all the same, by their ids or questions.
+    /// Number of held-out tasks that are trained on too, by their ids or questions.
     trained_on: usize,
-    /// Of the tasks held out alone.
+    /// The digest of the held-out tasks.
     eval_digest: String,
-    /// Of the model's files.
+    /// The digest of the model's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
-    /// What computed last.
+    /// The device that the run used last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    /// The verifier's graders that judged last, as it described them; none where it did not.
+    /// The graders that judged last, as the verifier described them; empty if it did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     graders: Vec<Grader>,
 }
 
-/// What verdicts depend on besides the task and the completion.
+/// The properties of a grader that verdicts depend on, besides the task and the completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Grader {
     name: String,
@@ -54,7 +55,7 @@ struct Grader {
     policy: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     backend: Option<String>,
-    /// Of the interpreter.
+    /// The digest of the interpreter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
 }
@@ -70,7 +71,7 @@ impl Grader {
         }
     }
 
-    /// As people compare it: version and policy, and what it runs programs in.
+    /// The grader in words, for people to compare: version, policy, sandbox, and the start of the interpreter's digest.
     fn summary(&self) -> String {
         let parts = [
             Some(&self.version),
@@ -84,50 +85,52 @@ impl Grader {
     }
 }
 
-/// The folder of data sets that a run was given; `None` where it was given none.
+/// The folder of data sets that a run was given; `None` if it was given none.
 ///
 /// # Errors
 /// [`TrainError::Provenance`], [`TrainError::Io`].
 pub fn data_dir_of(run: &Path) -> Result<Option<PathBuf>, TrainError> {
-    let note = read(&run.join(NAME))?;
-    Ok(note.and_then(|note| note.data_dir).map(PathBuf::from))
+    let provenance = read(&run.join(NAME))?;
+    Ok(provenance
+        .and_then(|provenance| provenance.data_dir)
+        .map(PathBuf::from))
 }
 
-/// How many of the evaluation's tasks a run is trained on too; `None` where the folder has no provenance.
+/// How many of the held-out tasks a run is trained on too; `None` if the folder has no provenance.
 ///
 /// # Errors
 /// As [`data_dir_of`].
 pub fn trained_on(run: &Path) -> Result<Option<usize>, TrainError> {
-    let note = read(&run.join(NAME))?;
-    Ok(note.map(|note| note.trained_on))
+    let provenance = read(&run.join(NAME))?;
+    Ok(provenance.map(|provenance| provenance.trained_on))
 }
 
-/// The digest of the evaluation's tasks, by which two runs are known to have been evaluated on the same; `None` where the folder has no provenance.
+/// The digest of the held-out tasks, which is equal for two runs that are evaluated on the same tasks; `None` if the folder has no provenance.
 ///
 /// # Errors
 /// As [`data_dir_of`].
 pub fn eval_digest(run: &Path) -> Result<Option<String>, TrainError> {
-    let note = read(&run.join(NAME))?;
-    Ok(note.map(|note| note.eval_digest))
+    let provenance = read(&run.join(NAME))?;
+    Ok(provenance.map(|provenance| provenance.eval_digest))
 }
 
-/// The verifier's graders that judged a run last, in words; none where it did not describe them.
+/// The graders that judged a run last, in words; empty if the verifier did not describe them.
 ///
 /// # Errors
 /// As [`data_dir_of`].
 pub fn graders(run: &Path) -> Result<Vec<String>, TrainError> {
-    let graders = read(&run.join(NAME))?.map_or_else(Vec::new, |note| note.graders);
+    let graders = read(&run.join(NAME))?.map_or_else(Vec::new, |provenance| provenance.graders);
     let words = |grader: Grader| format!("{} {}", grader.name, grader.summary());
     Ok(graders.into_iter().map(words).collect())
 }
 
-/// Whether a file is such a note.
-pub(in crate::run) fn is_note(path: &Path) -> bool {
+/// Whether a file is the provenance of a run.
+pub(in crate::run) fn is_provenance(path: &Path) -> bool {
     path.ends_with(NAME) && matches!(read(path), Ok(Some(_)))
 }
 
 impl Provenance {
-    /// Of tasks that were read for a recipe.
+    /// The provenance of a run with this configuration on these tasks.
     pub(in crate::run) fn of(
         config: &Config,
         dataset: &Dataset,
@@ -155,9 +158,9 @@ impl Provenance {
         })
     }
 
-    /// With the digest of the model's files, and the device, as the engine names it.
-    pub(in crate::run) fn with(self, model: String, device: &str) -> Self {
-        // Threads and number formats follow the name, and may change.
+    /// Adds the digest of the model's files, and the device, as the engine names it.
+    pub(in crate::run) fn with_model(self, model: String, device: &str) -> Self {
+        // The number of threads and the number format, in parentheses after the name, may change.
         let name = device.rsplit_once(" (").map_or(device, |(name, _)| name);
         Self {
             model: Some(model),
@@ -166,17 +169,17 @@ impl Provenance {
         }
     }
 
-    /// With the graders that judge, as the verifier describes them.
-    pub(in crate::run) fn judged_by(self, graders: &[GraderInfo]) -> Self {
+    /// Adds the graders, as the verifier describes them.
+    pub(in crate::run) fn with_graders(self, graders: &[GraderInfo]) -> Self {
         Self {
             graders: graders.iter().map(Grader::of).collect(),
             ..self
         }
     }
 
-    /// What is to be said where a run goes on with graders that are not those that it had.
-    pub(in crate::run) fn judged_otherwise(&self, run: &Path) -> Result<Vec<String>, TrainError> {
-        let before = read(&run.join(NAME))?.map_or_else(Vec::new, |begun| begun.graders);
+    /// Warnings for a resumed run about graders that differ from those that it had.
+    pub(in crate::run) fn grader_changes(&self, run: &Path) -> Result<Vec<String>, TrainError> {
+        let before = read(&run.join(NAME))?.map_or_else(Vec::new, |previous| previous.graders);
         let changed = before.iter().filter_map(|before| {
             let now = self.graders.iter().find(|now| now.name == before.name)?;
             (now != before).then(|| {
@@ -191,47 +194,48 @@ impl Provenance {
         Ok(changed.collect())
     }
 
-    /// Makes sure that a run goes on with the tasks that it began with.
+    /// Makes sure that a resumed run has the tasks that it began with.
     pub(in crate::run) fn check(&self, run: &Path, dataset: &str) -> Result<(), TrainError> {
         match read(&run.join(NAME))? {
-            Some(begun) if begun.digest != self.digest => Err(TrainError::OtherTasks {
+            Some(previous) if previous.digest != self.digest => Err(TrainError::OtherTasks {
                 dataset: dataset.to_owned(),
-                change: self.change_from(&begun),
+                change: self.change_from(&previous),
             }),
             _ => Ok(()),
         }
     }
 
-    /// Makes sure that a run goes on with the model that it began with. `path` names it.
+    /// Makes sure that a resumed run has the model that it began with. `path` is the model's, for the error.
     pub(in crate::run) fn check_model(&self, run: &Path, path: &Path) -> Result<(), TrainError> {
-        match read(&run.join(NAME))?.and_then(|begun| begun.model) {
-            Some(begun) if self.model.as_ref() != Some(&begun) => {
+        match read(&run.join(NAME))?.and_then(|previous| previous.model) {
+            Some(previous) if self.model.as_ref() != Some(&previous) => {
                 Err(TrainError::OtherModel(path.to_owned()))
             }
             _ => Ok(()),
         }
     }
 
-    /// What is to be said where a run goes on on another device than the one that it was on.
-    pub(in crate::run) fn moved(&self, run: &Path) -> Result<Option<String>, TrainError> {
-        let before = read(&run.join(NAME))?.and_then(|begun| begun.device);
+    /// The warning for a resumed run if its device differs from the previous one.
+    pub(in crate::run) fn device_change(&self, run: &Path) -> Result<Option<String>, TrainError> {
+        let before = read(&run.join(NAME))?.and_then(|previous| previous.device);
         let (Some(before), Some(now)) = (before, &self.device) else {
             return Ok(None);
         };
         Ok((before != *now).then(|| {
             format!(
-                "the run was computed on {before} so far, and goes on on {now}, which rounds otherwise, so it will not end as one that was never stopped; --device names another"
+                "the run was computed on {before} so far, and continues on {now}, which rounds differently, so it will not equal a run that was never stopped; --device names another"
             )
         }))
     }
 
-    fn change_from(&self, begun: &Self) -> String {
-        if (begun.train, begun.eval) == (self.train, self.eval) {
-            return "there are as many, but not all have the same ids, prompts and answers".into();
+    fn change_from(&self, previous: &Self) -> String {
+        if (previous.train, previous.eval) == (self.train, self.eval) {
+            return "their number is the same, but not all have the same ids, prompts and answers"
+                .into();
         }
         format!(
-            "there were {} to train on and {} held out, and there are {} and {}",
-            begun.train, begun.eval, self.train, self.eval
+            "there were {} to train on and {} held out, and now there are {} and {}",
+            previous.train, previous.eval, self.train, self.eval
         )
     }
 
@@ -243,7 +247,7 @@ impl Provenance {
     }
 }
 
-/// `None` where there is no such file.
+/// Reads a provenance; `None` if the file does not exist.
 fn read(path: &Path) -> Result<Option<Provenance>, TrainError> {
     if !path.exists() {
         return Ok(None);
@@ -252,20 +256,20 @@ fn read(path: &Path) -> Result<Option<Provenance>, TrainError> {
         path: path.to_owned(),
         reason,
     };
-    let note: Provenance = serde_json::from_slice(&content(path)?)
+    let provenance: Provenance = serde_json::from_slice(&content(path)?)
         .map_err(|error| refused(format!("is damaged ({error})")))?;
-    if note.version != VERSION {
+    if provenance.version != VERSION {
         return Err(refused(format!(
             "is of version {}, and this `rapid` writes version {VERSION}",
-            note.version
+            provenance.version
         )));
     }
-    Ok(Some(note))
+    Ok(Some(provenance))
 }
 
 fn digest_of(tasks: &[Task]) -> String {
     let mut digests: Vec<Digest> = tasks.iter().map(Task::digest).collect();
-    // Their order decides no figure.
+    // The order of held-out tasks changes no figure.
     digests.sort_unstable();
     DigestWriter::new()
         .fields(digests.iter().map(|digest| digest.0))
@@ -273,18 +277,19 @@ fn digest_of(tasks: &[Task]) -> String {
         .to_string()
 }
 
-/// Tasks of the evaluation that are trained on too: every one, where a file divides its records into no splits.
+/// The number of held-out tasks that are trained on too. Without splits in the data set's file, that is every task.
 fn in_both(dataset: &Dataset) -> usize {
     let ids: HashSet<&str> = dataset.train.iter().map(|task| task.id.as_str()).collect();
-    let asked: HashSet<String> = datasets::overlap(dataset)
+    let with_trained_question: HashSet<String> = datasets::overlap(dataset)
         .into_iter()
         .map(|(_, eval)| eval)
         .collect();
-    let trained_on = |task: &&Task| ids.contains(task.id.as_str()) || asked.contains(&task.id);
+    let trained_on =
+        |task: &&Task| ids.contains(task.id.as_str()) || with_trained_question.contains(&task.id);
     dataset.eval.iter().filter(trained_on).count()
 }
 
-/// The digest of what tasks ask and of what decides, in their order.
+/// The digest of tasks, in their order: of their ids, their questions and the content that decides verdicts.
 #[must_use]
 pub fn tasks_digest<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> String {
     tasks

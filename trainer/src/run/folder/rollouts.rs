@@ -1,4 +1,4 @@
-//! The samples of the current phase on disk, so that a killed run resumes with them; and samples for people to read.
+//! Stores the samples of the current phase, so that a killed run resumes with them, and writes samples for people to read.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DRAWN, RunFolder, lines, write_whole};
+use super::{PARTIAL_ROLLOUT, RunFolder, lines, write_whole};
 use crate::data::{Phase, Prompt, Schedule};
 use crate::eval;
 use crate::record::SampleRecord;
@@ -38,14 +38,14 @@ struct StoredGroup {
     samples: Vec<Sample>,
 }
 
-/// Writes a phase aside, then renames it: it is there whole or not at all.
+/// Stores the samples of a phase, atomically.
 pub(in crate::run) fn save(
     run: &RunFolder,
     phase: &Phase,
-    drawn: &PhaseSamples,
+    samples: &PhaseSamples,
 ) -> Result<(), TrainError> {
-    let path = run.phase_rollout(phase.index, drawn.from);
-    let groups = drawn
+    let path = run.phase_rollout(phase.index, samples.from);
+    let groups = samples
         .groups
         .iter()
         .map(|group| StoredGroup {
@@ -55,31 +55,31 @@ pub(in crate::run) fn save(
         .collect();
     let stored = StoredPhase {
         phase: phase.index,
-        from: drawn.from,
-        dropped: drawn.dropped,
-        reward: drawn.reward,
-        inference_s: drawn.inference.as_secs_f64(),
-        verify_s: drawn.verify.as_secs_f64(),
+        from: samples.from,
+        dropped: samples.dropped,
+        reward: samples.reward,
+        inference_s: samples.inference.as_secs_f64(),
+        verify_s: samples.verify.as_secs_f64(),
         groups,
     };
     let text = serde_json::to_vec(&stored).map_err(|error| TrainError::io(&path, error.into()))?;
     write_whole(&path, &text)
 }
 
-/// The completions of a phase or an evaluation that an earlier process sampled, from the same weights as in [`load`].
+/// Opens the file of an unfinished phase or evaluation. An earlier process sampled its completions from the same weights, for the reason given at [`load`].
 pub(in crate::run) fn partial(path: &Path) -> Result<PartialRollout, TrainError> {
     PartialRollout::open(path).map_err(|source| TrainError::io(path, source))
 }
 
-/// The first update that the newest samples for the phase's update `update` are for.
+/// The first update of the newest stored samples that are for the phase's update `update`.
 pub(in crate::run) fn in_use(run: &RunFolder, phase: &Phase, update: usize) -> Option<usize> {
     (0..=update)
         .rev()
         .find(|from| run.phase_rollout(phase.index, *from).exists())
 }
 
-/// The newest samples for the phase's update `update`, if they are stored. Weights, moments and data order are the same however often the run is resumed, so the
-/// stored samples are those that would be sampled again.
+/// The newest stored samples for the phase's update `update`. Weights, moments and data order are the same however often a run is resumed, so the stored samples equal
+/// those that would be sampled again.
 pub(in crate::run) fn load(
     run: &RunFolder,
     phase: &Phase,
@@ -116,7 +116,7 @@ pub(in crate::run) fn load(
     })
 }
 
-/// Checks that a run can resume after `step` updates: in mid-phase it needs the stored samples of that phase.
+/// Checks that a run can resume after `step` updates: in mid-phase, the samples of that phase must be stored.
 pub(in crate::run) fn check(
     run: &RunFolder,
     schedule: &Schedule,
@@ -125,35 +125,45 @@ pub(in crate::run) fn check(
 ) -> Result<(), TrainError> {
     let phase = schedule.phase(schedule.phase_of(step));
     let done = step - phase.first_update;
-    let begun = (1..phase.updates.len()).contains(&done);
-    if begun && load(run, &phase, done, prompts).is_none() {
+    let in_mid_phase = (1..phase.updates.len()).contains(&done);
+    if in_mid_phase && load(run, &phase, done, prompts).is_none() {
         return Err(missing(run, &phase));
     }
     Ok(())
 }
 
-/// Removes the phases before `first`, except those that the run would resume with from a kept checkpoint, or from its start if there is none.
-pub(in crate::run) fn prune(run: &RunFolder, schedule: &Schedule, kept: &[usize], first: usize) {
-    let kept = if kept.is_empty() { &[0] } else { kept };
-    let needed: Vec<usize> = kept
+/// Removes the phases before `first`, except those that the run needs to resume from one of `checkpoints`, or from its start if there are none.
+pub(in crate::run) fn prune(
+    run: &RunFolder,
+    schedule: &Schedule,
+    checkpoints: &[usize],
+    first: usize,
+) {
+    let checkpoints = if checkpoints.is_empty() {
+        &[0]
+    } else {
+        checkpoints
+    };
+    let needed: Vec<usize> = checkpoints
         .iter()
         .filter(|step| **step < schedule.updates())
         .map(|step| schedule.phase_of(*step))
         .collect();
     let whole = numbered(&run.rollouts(), "phase-", ".json");
-    let begun = numbered(&run.rollouts(), "phase-", DRAWN);
-    for (number, path) in whole.into_iter().chain(begun) {
+    let partial = numbered(&run.rollouts(), "phase-", PARTIAL_ROLLOUT);
+    for (number, path) in whole.into_iter().chain(partial) {
         if number < first && !needed.contains(&number) {
-            // A file that stays only takes disk space.
+            // A file that cannot be removed only takes disk space.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Removes samples of later weights than those that are about to sample the phase for its update `from`: training may lead to other weights this time, if the
-/// verifier judges differently.
+/// Before a phase is sampled for its updates from `from` on, removes all samples of later weights: training may lead to other weights this time, if the verifier judges
+/// differently.
 pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase, from: usize) {
-    let phases = [".json", DRAWN].map(|suffix| numbered(&run.rollouts(), "phase-", suffix));
+    let phases =
+        [".json", PARTIAL_ROLLOUT].map(|suffix| numbered(&run.rollouts(), "phase-", suffix));
     for (number, path) in phases.into_iter().flatten() {
         if number > phase.index {
             let _ = std::fs::remove_file(path);
@@ -164,41 +174,41 @@ pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase, from: usize) 
 
 /// Removes the completions of unfinished evaluations after more than `step` updates.
 pub(in crate::run) fn remove_evaluations(run: &RunFolder, step: usize) {
-    for (after, path) in numbered(&run.rollouts(), "eval-", DRAWN) {
+    for (after, path) in numbered(&run.rollouts(), "eval-", PARTIAL_ROLLOUT) {
         if after > step {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// The error for a phase whose samples are missing although an update was made on them.
+/// The error for a phase whose samples are missing, although an update was made on them.
 pub(in crate::run) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
     TrainError::Samples(run.phase_rollout(phase.index, 0))
 }
 
-/// Writes the completions of a phase as `samples/phase-N.jsonl`, samples that replace stale ones from update U on as `samples/phase-N-from-U.jsonl`, and a page
-/// beside it.
+/// Writes the completions of a phase as `samples/phase-N.jsonl`, or as `samples/phase-N-from-U.jsonl` if they replace stale ones from update U on, and a page for
+/// people as `.md` beside it.
 pub(in crate::run) fn dump_phase(
     run: &RunFolder,
     phase: &Phase,
-    drawn: &PhaseSamples,
+    samples: &PhaseSamples,
 ) -> Result<(), TrainError> {
-    let records: Vec<SampleRecord> = drawn
+    let records: Vec<SampleRecord> = samples
         .groups
         .iter()
         .flat_map(SampleRecord::of_group)
         .collect();
-    let path = run.phase_samples(phase.index, drawn.from);
+    let path = run.phase_samples(phase.index, samples.from);
     write_whole(&path, &lines(&path, &records)?)?;
     let title = format!(
-        "Phase {}: training samples drawn after {} updates",
+        "Phase {}: training samples after {} updates",
         phase.index,
-        phase.first_update + drawn.from
+        phase.first_update + samples.from
     );
     write_page(&path, &transcript::page(&title, &records))
 }
 
-/// Writes the completions of an evaluation as `samples/eval-N.jsonl`, N the updates before it, and a page beside it.
+/// Writes the completions of the evaluation after N updates as `samples/eval-N.jsonl`, and a page for people as `.md` beside it.
 pub(in crate::run) fn dump_evaluation(
     run: &RunFolder,
     step: usize,
@@ -215,7 +225,7 @@ fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {
     write_whole(&samples.with_extension("md"), page.as_bytes())
 }
 
-/// The first samples of a dump, as many as an excerpt shows; none if there is no such file.
+/// The first samples of a dump, as many as an excerpt shows; none if the file does not exist.
 pub(in crate::run) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRecord> {
     let Ok(file) = File::open(path) else {
         return Vec::new();
@@ -228,7 +238,7 @@ pub(in crate::run) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRec
         .collect()
 }
 
-/// Removes the dumps of phases from `first_phase` on and of evaluations after `step`: they will be written again.
+/// Removes the dumps of phases from `first_phase` on and of evaluations after `step` updates, since they will be written again.
 pub(in crate::run) fn remove_dumps(run: &RunFolder, first_phase: usize, step: usize) {
     for suffix in [".jsonl", ".md"] {
         let phases = numbered(&run.samples(), "phase-", suffix)
@@ -243,7 +253,7 @@ pub(in crate::run) fn remove_dumps(run: &RunFolder, first_phase: usize, step: us
     }
 }
 
-/// The files of a folder that are named for a number, with that number.
+/// The files of a folder whose names are `prefix`, a number and `suffix`, with that number.
 fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Vec<(usize, PathBuf)> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Truncates a run folder's logs to a checkpoint. All are checked before the first is changed.
+//! Truncates a run folder's logs to a checkpoint. All logs are checked before the first is changed.
 
 use std::path::{Path, PathBuf};
 
@@ -6,24 +6,24 @@ use super::{Log, RunFolder, content, whole_lines, write_whole};
 use crate::record::{AlarmRecord, EvalRecord, StepRecord, StepTimings};
 use crate::run::TrainError;
 
-/// The part of a log that stays, for one that goes on beyond a checkpoint.
+/// A log that has lines after the checkpoint, and its truncated content.
 #[derive(Debug)]
 pub(in crate::run) struct Truncation {
     path: PathBuf,
-    kept: Vec<u8>,
+    content: Vec<u8>,
 }
 
 impl Truncation {
-    /// Replaces the log by it.
+    /// Replaces the log by its truncated content.
     pub(in crate::run) fn apply(&self) -> Result<(), TrainError> {
-        write_whole(&self.path, &self.kept)
+        write_whole(&self.path, &self.content)
     }
 }
 
-/// What truncates every log to the lines that were there after `step` updates. Nothing is written yet.
+/// The truncations that reduce every log to its lines after `step` updates. Nothing is written yet.
 ///
 /// # Errors
-/// [`TrainError::Line`] for a line up to there that was damaged, [`TrainError::Gap`] where metrics are missing, [`TrainError::Io`].
+/// [`TrainError::Line`] if one of those lines is damaged, [`TrainError::Gap`] if metrics are missing, [`TrainError::Io`].
 pub(in crate::run) fn to_step(
     folder: &RunFolder,
     step: usize,
@@ -31,8 +31,8 @@ pub(in crate::run) fn to_step(
     let mut truncations = Vec::new();
     for log in [Log::Metrics, Log::Timings, Log::Eval] {
         let path = folder.log(log);
-        let mut kept = content(&path)?;
-        let (steps, length) = up_to(log, &path, &kept, step)?;
+        let mut text = content(&path)?;
+        let (steps, length) = up_to(log, &path, &text, step)?;
         if log == Log::Metrics && !steps.iter().copied().eq(1..=step) {
             return Err(TrainError::Gap {
                 path,
@@ -40,20 +40,23 @@ pub(in crate::run) fn to_step(
                 lines: steps.len(),
             });
         }
-        if length < kept.len() {
-            kept.truncate(length);
-            truncations.push(Truncation { path, kept });
+        if length < text.len() {
+            text.truncate(length);
+            truncations.push(Truncation {
+                path,
+                content: text,
+            });
         }
     }
     Ok(truncations)
 }
 
-/// Updates with a whole line in the metrics, damaged or not.
+/// The number of whole lines in the metrics, damaged or not: the updates that were logged.
 pub(in crate::run) fn logged(folder: &RunFolder) -> Result<usize, TrainError> {
     Ok(whole_lines(&content(&folder.log(Log::Metrics))?).count())
 }
 
-/// The steps of the lines that stood in a log after `step` updates, and their bytes. What follows is not looked at, since none of it stays.
+/// The steps of the lines that a log had after `step` updates, and the number of their bytes. Later lines may be damaged, since none of them remains.
 fn up_to(
     log: Log,
     path: &Path,
@@ -78,7 +81,7 @@ fn up_to(
     Ok((steps, length))
 }
 
-/// The step of a line that is a record of its log.
+/// The step of a log's line.
 fn step_of(log: Log, line: &[u8]) -> serde_json::Result<usize> {
     Ok(match log {
         Log::Metrics => serde_json::from_slice::<StepRecord>(line)?.step,

@@ -1,4 +1,4 @@
-//! From a configuration to a run. Everything that can be refused is refused before the first sample, the cheapest first.
+//! Starts a run from a configuration. Everything that can be refused is refused before the first sample, cheap checks first.
 
 mod open;
 mod preflight;
@@ -27,7 +27,7 @@ pub use open::locate_model;
 pub use preflight::few_held_out;
 pub use resume_config::resume_config;
 
-/// Where a run is written.
+/// The folder that a run is written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A new folder.
@@ -40,7 +40,7 @@ pub enum Target {
 pub struct Launch {
     /// The resolved configuration; see [`resume_config()`] for a run to resume.
     pub config: Config,
-    /// A folder of data sets, before the cache folder; that of the run to resume unless given.
+    /// A folder of data sets, which comes before the cache folder. By default, a resumed run uses the one that it began with.
     pub data_dir: Option<PathBuf>,
     /// Where the run is written.
     pub target: Target,
@@ -60,7 +60,7 @@ impl Target {
     }
 }
 
-/// The files of a run, before a model is opened or a verifier asked.
+/// The files that a run reads before it opens a model or contacts a verifier.
 struct Inputs {
     teacher: Option<TeacherFile>,
     dataset: Dataset,
@@ -94,10 +94,10 @@ impl Inputs {
     }
 }
 
-/// Trains as a configuration says.
+/// Starts or resumes a run, and trains to its last update.
 ///
 /// # Errors
-/// [`TrainError`]; nothing is written if the start is refused.
+/// [`TrainError`]. Nothing is written if the start is refused.
 pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let config = pin(launch.config.clone());
     let Inputs {
@@ -115,7 +115,7 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let progress = &mut launch.progress;
     progress.say(config.to_toml().trim_end());
     let engine = open::open_policy(&config, &model, progress)?;
-    let provenance = provenance.judged_by(&graders);
+    let provenance = provenance.with_graders(&graders);
     let provenance = check_model(provenance, &model, &engine, &launch.target, progress)?;
     let reference = open::open_reference(&config, &model, &engine, progress)?;
     let policy: Arc<dyn Policy> = Arc::new(engine);
@@ -130,7 +130,7 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         ),
         None => None,
     };
-    // Nothing is written before everything was checked.
+    // Nothing is written before everything is checked.
     let folder = open_folder(&launch.target, &config, &provenance, progress)?;
     let demonstrations = sft_data.map(|data| data.save(&folder)).transpose()?;
     train(Job {
@@ -147,8 +147,8 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     .await
 }
 
-/// Adds the model and the device to a run's provenance, and compares a resumed run's with what it was: another model is refused, another device or grader is
-/// reported.
+/// Adds the model and the device to a run's provenance. For a resumed run, it compares them with those that the run had: another model is refused, another device or
+/// grader is reported.
 fn check_model(
     provenance: Provenance,
     model: &Path,
@@ -157,12 +157,12 @@ fn check_model(
     progress: &Progress,
 ) -> Result<Provenance, TrainError> {
     let digest = tokio::task::block_in_place(|| model_digest::digest(model))?;
-    let provenance = provenance.with(digest, &engine.info().device);
+    let provenance = provenance.with_model(digest, &engine.info().device);
     if let Some(root) = target.resumed() {
         provenance.check_model(root, model)?;
-        let moved = provenance.moved(root)?;
-        let other_graders = provenance.judged_otherwise(root)?;
-        for warning in moved.into_iter().chain(other_graders) {
+        let device_change = provenance.device_change(root)?;
+        let grader_changes = provenance.grader_changes(root)?;
+        for warning in device_change.into_iter().chain(grader_changes) {
             progress.say(&format!("warning: {warning}"));
         }
     }
@@ -182,7 +182,7 @@ fn open_folder(
     progress.say(&format!("run folder: {}", folder.root().display()));
     provenance.save(&folder)?;
     if let Target::New(_) = target {
-        // A folder with a configuration is a run, which can be resumed.
+        // From here on the folder is a run, which can be resumed.
         folder.save_config(&config.to_toml())?;
     }
     Ok(folder)

@@ -1,4 +1,4 @@
-//! Opens the model that is trained, and the reference model of a KL term.
+//! Opens the model to train, and the reference model of a KL term.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::run::observers::Progress;
 /// The model's file or folder on this machine.
 ///
 /// # Errors
-/// [`TrainError::NoModel`] where a named model is not in the cache folder, [`TrainError::Config`] where nothing is at the path.
+/// [`TrainError::NoModel`] if a named model is not in the cache folder, [`TrainError::Config`] if the path does not exist.
 pub fn locate_model(model: &config::Model) -> Result<PathBuf, TrainError> {
     match (&model.path, &model.name) {
         (Some(path), _) if path.exists() => Ok(path.clone()),
@@ -37,7 +37,7 @@ fn refused(key: &str, reason: String) -> TrainError {
     TrainError::Config(SettingError::value(key, reason).into())
 }
 
-/// The GGUF file of a folder that has one; a Hugging Face folder itself.
+/// The path of the weights in a folder: the folder itself if it is a Hugging Face model, else its first GGUF file.
 fn weights(folder: &Path) -> PathBuf {
     if folder.join("config.json").is_file() {
         return folder.to_owned();
@@ -55,7 +55,7 @@ fn weights(folder: &Path) -> PathBuf {
         .unwrap_or_else(|| folder.to_owned())
 }
 
-/// Opens the model that is trained.
+/// Opens the model to train.
 ///
 /// # Errors
 /// [`TrainError`].
@@ -70,7 +70,7 @@ pub(super) fn open_policy(
     Ok(engine)
 }
 
-/// The frozen model that the loss's KL term compares with, if it has one: the base of the adapters, or a second copy of the weights.
+/// The frozen reference model, if the loss has a KL term: the base of the adapters, or a second copy of the weights.
 ///
 /// # Errors
 /// [`TrainError`].
@@ -84,10 +84,11 @@ pub(super) fn open_reference(
         return Ok(None);
     }
     if let Some(base) = engine.base() {
-        progress.say("the divergence from this model, its adapters set aside, is part of the loss");
+        progress.say("the loss has a KL term, whose reference is this model without its adapters");
         return Ok(Some(Arc::new(base)));
     }
-    progress.say("the divergence from this model is part of the loss, so a second copy of its weights stays as it is");
+    progress
+        .say("the loss has a KL term, whose reference is a second copy of this model's weights");
     let options = config.engine_options()?;
     let copy = tokio::task::block_in_place(|| Engine::open(model, options))?;
     Ok(Some(Arc::new(copy)))

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::{self, Config};
 use crate::run::TrainError;
 
-/// The configuration of a run to resume, with `--set` on top. Only keys that change no number of the updates made so far may be set.
+/// The configuration of a run to resume, with the values of `--set`. Only keys that change no number of the updates made so far may be set.
 ///
 /// # Errors
 /// [`TrainError::NoRun`], [`TrainError::Fixed`], [`TrainError::Shorter`], [`TrainError::Config`].
@@ -29,22 +29,22 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     let text = std::fs::read_to_string(&path).map_err(|source| TrainError::io(&path, source))?;
     let origin = path.display().to_string();
     let config = config::parse(&origin, &text, sets)?;
-    let (begun, asked) = (config::parse(&origin, &text, &[])?.run, &config.run);
-    // Updates and epochs are compared once the tasks are counted.
+    let (previous, requested) = (config::parse(&origin, &text, &[])?.run, &config.run);
+    // A change from updates to epochs, or back, is checked later, when the tasks have been counted.
     for (unit, before, after) in [
-        ("updates", begun.updates, asked.updates),
-        ("epochs", begun.epochs, asked.epochs),
+        ("updates", previous.updates, requested.updates),
+        ("epochs", previous.epochs, requested.epochs),
     ] {
         if let (Some(before), Some(after)) = (before, after)
             && after < before
         {
-            let told = |count: usize| match count {
+            let length = |count: usize| match count {
                 1 => format!("1 {}", unit.trim_end_matches('s')),
                 _ => format!("{count} {unit}"),
             };
             return Err(TrainError::Shorter {
-                before: told(before),
-                after: told(after),
+                before: length(before),
+                after: length(after),
             });
         }
     }

@@ -1,7 +1,7 @@
-//! Passes each event of a run on: to the logs, to TensorBoard, to the alarms, and to the terminal.
+//! Passes each event of a run to the logs, to TensorBoard, to the alarms, and to the terminal.
 //!
 //! ```text
-//!            ┌─▶ metrics, timings, eval .jsonl · samples/          source of resumption and reports
+//!            ┌─▶ metrics, timings, eval .jsonl · samples/          read by resumption and reports
 //! event ───▶ │
 //! (a step,   ├─▶ alarms ──▶ alarms.jsonl ─┐
 //! an eval)   ├─▶ tensorboard/ ◀───────────┤                        rebuilt from the logs on resumption
@@ -26,7 +26,7 @@ use crate::run::folder::{Log, RunFolder, rollouts};
 pub struct Journal {
     /// The terminal.
     pub(in crate::run) progress: Progress,
-    /// `None` where `run.alarms` is off.
+    /// `None` if `run.alarms` is off, or in supervised fine-tuning.
     monitor: Option<AlarmMonitor>,
     tensorboard: Option<TensorboardWriter>,
 }
@@ -42,8 +42,8 @@ impl Journal {
         }
     }
 
-    /// Resumes with logs that are truncated to `step` updates: rebuilds the alarms and the TensorBoard file from them. With `resample`, the rest of the current
-    /// phase will be sampled again.
+    /// Resumes with logs that are truncated to `step` updates: rebuilds the alarms and the TensorBoard file from them. With `resample`, the rest of the current phase
+    /// will be sampled again.
     pub(in crate::run) fn resume(
         &mut self,
         folder: &RunFolder,
@@ -61,30 +61,30 @@ impl Journal {
         if config.run.alarms && config.data.teacher.is_none() {
             let mut monitor = AlarmMonitor::new(&config.algorithm.estimator());
             alarms = monitor.replay(&steps, &evals);
-            self.progress.standing(monitor.standing());
+            self.progress.active_alarms(monitor.active());
             self.monitor = Some(monitor);
         }
         folder.rewrite(Log::Alarms, &alarms)?;
         let mut tensorboard = TensorboardWriter::new(timestamp());
         for timings in &timings {
-            tensorboard.clock(timings);
+            tensorboard.set_time(timings);
         }
         for record in &steps {
             let timings = timings.iter().find(|timings| timings.step == record.step);
             tensorboard.update(record, timings);
         }
-        let begun = (0..schedule.phases())
+        let begun_phases = (0..schedule.phases())
             .map(|index| schedule.phase(index))
             .take_while(|phase| phase.first_update < step);
-        for phase in begun {
+        for phase in begun_phases {
             let done = (step - phase.first_update).min(phase.updates.len());
-            // The samples of the current phase are added when the loop loads them.
-            let shown = if done < phase.updates.len() && !resample {
+            // The samples in use of the current phase are added when the loop loads them.
+            let end = if done < phase.updates.len() && !resample {
                 rollouts::in_use(folder, &phase, done).unwrap_or(0)
             } else {
                 done
             };
-            for from in 0..shown {
+            for from in 0..end {
                 let path = folder.phase_samples(phase.index, from);
                 if path.exists() {
                     let samples = rollouts::read_head(&path, config.algorithm.group_size);
@@ -107,18 +107,18 @@ impl Journal {
         &mut self,
         folder: &RunFolder,
         phase: &Phase,
-        drawn: &PhaseSamples,
+        samples: &PhaseSamples,
     ) -> Result<(), TrainError> {
-        rollouts::dump_phase(folder, phase, drawn)?;
+        rollouts::dump_phase(folder, phase, samples)?;
         if let Some(tensorboard) = &mut self.tensorboard {
-            let samples: Vec<SampleRecord> = head(&drawn.groups);
-            tensorboard.phase(phase.first_update + drawn.from, &samples);
+            let excerpt: Vec<SampleRecord> = head(&samples.groups);
+            tensorboard.phase(phase.first_update + samples.from, &excerpt);
             tensorboard.flush()?;
         }
         Ok(())
     }
 
-    /// An update is done. Its lines stand in the logs when this returns.
+    /// An update is done. Its lines are in the logs when this returns.
     pub(in crate::run) fn updated(
         &mut self,
         folder: &RunFolder,
@@ -129,7 +129,7 @@ impl Journal {
         folder.append(Log::Metrics, record)?;
         folder.append(Log::Timings, timings)?;
         if let Some(tensorboard) = &mut self.tensorboard {
-            tensorboard.clock(timings);
+            tensorboard.set_time(timings);
             tensorboard.update(record, Some(timings));
         }
         self.progress.updated(record);

@@ -1,4 +1,4 @@
-//! Everyone who watches a run. The training loop reports each event to the [`Journal`], which passes it on.
+//! The observers of a run. The training loop reports each event to the [`Journal`], which passes it to the others.
 
 pub mod alarms;
 mod journal;

@@ -1,8 +1,8 @@
-//! What TensorBoard shows of a run: every number of its logs as a curve, and texts.
+//! Writes a run's TensorBoard file: every number of its logs as a curve, and texts.
 //!
 //! | tags | from |
 //! | --- | --- |
-//! | `train/…` | `metrics.jsonl`, under the names that it uses |
+//! | `train/…` | `metrics.jsonl`, under the same names |
 //! | `time/…` | `timings.jsonl`, and tokens a second |
 //! | `eval/…` | `eval.jsonl`: Pass@k with the ends of its interval, length, truncation |
 //! | `samples/train`, `samples/eval` | a few completions of each phase and evaluation |
@@ -18,20 +18,21 @@ use crate::run::TrainError;
 use crate::tensorboard::{Entry, EventFile, Value};
 use crate::transcript;
 
-/// Entries on their way to the event file.
+/// Writes entries to an event file.
 #[derive(Debug)]
 pub(in crate::run) struct TensorboardWriter {
     /// Not written yet.
     entries: Vec<Entry>,
     /// `None` until [`TensorboardWriter::begin`].
     file: Option<EventFile>,
-    /// By update: when it ended, in seconds since 1970.
+    /// When each update ended, in seconds since 1970.
     ended: BTreeMap<usize, f64>,
+    /// When the writer was created, in seconds since 1970.
     opened: f64,
 }
 
 impl TensorboardWriter {
-    /// One that is written to a file later; `now` in seconds since 1970.
+    /// A writer without a file; `now` is in seconds since 1970.
     pub(in crate::run) fn new(now: f64) -> Self {
         Self {
             entries: Vec::new(),
@@ -41,7 +42,7 @@ impl TensorboardWriter {
         }
     }
 
-    /// Writes what there is so far into a new event file, which takes the place of the folder's older ones.
+    /// Writes the entries so far to a new event file, which replaces the folder's older ones.
     pub(in crate::run) fn begin(&mut self, folder: &Path) -> Result<(), TrainError> {
         let entries = std::mem::take(&mut self.entries);
         let file = EventFile::replace(folder, self.opened, &entries)
@@ -50,7 +51,7 @@ impl TensorboardWriter {
         Ok(())
     }
 
-    /// Writes what there is.
+    /// Writes the entries that are not written yet.
     pub(in crate::run) fn flush(&mut self) -> Result<(), TrainError> {
         let Some(file) = &mut self.file else {
             return Ok(());
@@ -62,14 +63,14 @@ impl TensorboardWriter {
         Ok(())
     }
 
-    /// Learns when an update ended. What happened between two updates is shown at the time of the earlier one.
-    pub(in crate::run) fn clock(&mut self, timings: &StepTimings) {
+    /// Stores when an update ended. Events between two updates are shown at the time of the earlier one.
+    pub(in crate::run) fn set_time(&mut self, timings: &StepTimings) {
         if timings.ended_at > 0.0 {
             self.ended.insert(timings.step, timings.ended_at);
         }
     }
 
-    /// `timings` is `None` where its line was lost.
+    /// Adds the record of an update; `timings` is `None` if its line was lost.
     pub(in crate::run) fn update(&mut self, record: &StepRecord, timings: Option<&StepTimings>) {
         let mut values = scalars("train", record);
         values.extend(timings.map(times).unwrap_or_default());
@@ -104,7 +105,7 @@ impl TensorboardWriter {
         self.put(record.step, values);
     }
 
-    /// `step` updates were done when the samples were drawn.
+    /// Adds samples of a phase that were sampled after `step` updates.
     pub(in crate::run) fn phase(&mut self, step: usize, samples: &[SampleRecord]) {
         let text = transcript::excerpt(samples);
         self.put(step, vec![("samples/train".to_owned(), Value::Text(text))]);
@@ -126,7 +127,7 @@ impl TensorboardWriter {
     }
 }
 
-/// The seconds of an update, and tokens a second.
+/// The values of an update's timings, and its tokens a second.
 fn times(timings: &StepTimings) -> Vec<(String, Value)> {
     let mut values = scalars("time", timings);
     let training = timings.forward + timings.backward + timings.optimiser;
@@ -146,7 +147,7 @@ fn times(timings: &StepTimings) -> Vec<(String, Value)> {
     values
 }
 
-/// A record's numbers, by section and name; those of a map as `name_key`.
+/// A record's numbers, tagged `section/name`; those of a map are tagged `section/name_key`.
 fn scalars(section: &str, record: &impl Serialize) -> Vec<(String, Value)> {
     let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(record) else {
         return Vec::new();

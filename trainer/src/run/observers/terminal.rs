@@ -6,35 +6,36 @@ use std::time::{Duration, Instant};
 use datasets::passk::{MIN_TASKS, no_interval, percent};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::time_left::{TimeLeft, spoken};
+use super::time_left::{TimeLeft, human_duration};
 use crate::config::Config;
 use crate::data::{Phase, Schedule};
 use crate::record::{Alarm, EvalRecord, StepRecord, best};
 use crate::rollout::RolloutProgress;
 use crate::stderr::say;
 
-/// Shortest time between two lines about one piece of work.
+/// Shortest time between two lines about the same piece of work.
 const REMINDER: Duration = Duration::from_secs(30);
 
 /// Reports the progress of a run.
 #[derive(Debug)]
 pub struct Progress {
-    shape: Shape,
+    output: Output,
     /// `None` before the run begins.
     time_left: Option<TimeLeft>,
     /// Training reward of the last update, or of the phase under way.
     reward: Option<f64>,
     /// The best evaluation after at least one update: its step and its Pass@1.
     best: Option<(usize, f64)>,
-    /// Seconds until the last completion of the phase under way was drawn.
-    drawn: Option<f64>,
-    /// Since the update under way began.
-    since: Instant,
-    said: Instant,
+    /// Seconds until the last completion of the phase under way was sampled; `None` before.
+    sampling_time: Option<f64>,
+    /// When the update under way began.
+    update_began: Instant,
+    /// When the last line was printed.
+    last_line: Instant,
 }
 
 #[derive(Debug)]
-enum Shape {
+enum Output {
     Bar(ProgressBar),
     Lines,
     Silent,
@@ -46,32 +47,32 @@ impl Progress {
     pub fn on_stderr() -> Self {
         if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(0);
-            // The template is a constant of this program; a bar of another look would do as well.
+            // The template is a constant and parses; if it did not, the default style would do.
             if let Ok(style) =
                 ProgressStyle::with_template("{spinner} {prefix} [{bar:12}] {pos}/{len} {wide_msg}")
             {
                 bar.set_style(style.progress_chars("=> "));
             }
-            return Self::new(Shape::Bar(bar));
+            return Self::new(Output::Bar(bar));
         }
-        Self::new(Shape::Lines)
+        Self::new(Output::Lines)
     }
 
-    /// Nothing at all.
+    /// No output.
     #[must_use]
     pub fn silent() -> Self {
-        Self::new(Shape::Silent)
+        Self::new(Output::Silent)
     }
 
-    fn new(shape: Shape) -> Self {
+    fn new(output: Output) -> Self {
         Self {
-            shape,
+            output,
             time_left: None,
             reward: None,
             best: None,
-            drawn: None,
-            since: Instant::now(),
-            said: Instant::now(),
+            sampling_time: None,
+            update_began: Instant::now(),
+            last_line: Instant::now(),
         }
     }
 
@@ -85,120 +86,124 @@ impl Progress {
     ) {
         self.time_left = Some(TimeLeft::new(config, schedule, step, evals));
         self.best = best(evals);
-        if let Shape::Bar(bar) = &self.shape {
-            // An update says nothing until it is done; the spinner shows that it is under way.
+        if let Output::Bar(bar) = &self.output {
+            // An update reports nothing until it is done; the spinner shows that it is under way.
             bar.enable_steady_tick(Duration::from_millis(200));
         }
     }
 
-    /// A line of its own.
+    /// Prints a line.
     pub fn say(&self, text: &str) {
-        match &self.shape {
-            Shape::Bar(bar) => bar.suspend(|| say(text)),
-            Shape::Lines => say(text),
-            Shape::Silent => {}
+        match &self.output {
+            Output::Bar(bar) => bar.suspend(|| say(text)),
+            Output::Lines => say(text),
+            Output::Silent => {}
         }
     }
 
-    /// The alarms of a resumed run that are not over.
-    pub(in crate::run) fn standing(&self, alarms: impl Iterator<Item = Alarm>) {
+    /// Lists the alarms of a resumed run that are raised and not cleared.
+    pub(in crate::run) fn active_alarms(&self, alarms: impl Iterator<Item = Alarm>) {
         let names: Vec<String> = alarms.map(|alarm| alarm.to_string()).collect();
         if !names.is_empty() {
             self.say(&format!(
-                "warning: not over yet, see alarms.jsonl: {}",
+                "warning: these alarms are not cleared yet, see alarms.jsonl: {}",
                 names.join(", ")
             ));
         }
     }
 
     /// Progress of a training phase.
-    pub(in crate::run) fn drawing(&mut self, phase: usize, tally: &RolloutProgress) {
-        let seconds = tally.elapsed.as_secs_f64();
+    pub(in crate::run) fn sampling(&mut self, phase: usize, progress: &RolloutProgress) {
+        let seconds = progress.elapsed.as_secs_f64();
         let phases = self.time_left.as_ref().map_or(0, TimeLeft::phases);
         if let Some(time_left) = &mut self.time_left {
-            time_left.drawing(seconds, tally.drawn);
+            time_left.sampling(seconds, progress.sampled);
         }
-        self.reward = mean_reward(tally).or(self.reward);
+        self.reward = mean_reward(progress).or(self.reward);
         let place = format!("{}/{phases}", phase + 1);
-        if tally.drawn < tally.wanted {
-            self.drawn = None;
+        if progress.sampled < progress.wanted {
+            self.sampling_time = None;
         } else {
-            self.drawn.get_or_insert(seconds);
+            self.sampling_time.get_or_insert(seconds);
         }
-        if tally.wanted > 0 && tally.judged == tally.wanted {
+        if progress.wanted > 0 && progress.judged == progress.wanted {
             if let Some(time_left) = &mut self.time_left {
                 time_left.sampled(phase);
             }
-            let drawn = self.drawn.take().unwrap_or(seconds);
-            self.said = Instant::now();
+            let sampling_time = self.sampling_time.take().unwrap_or(seconds);
+            self.last_line = Instant::now();
             self.say(&format!(
                 "phase {place}: {} completions in {} ({}), judged {:.1} s later{}",
-                tally.drawn,
-                spoken(drawn),
-                rate(tally.tokens, drawn),
-                seconds - drawn,
-                outcome(tally)
+                progress.sampled,
+                human_duration(sampling_time),
+                rate(progress.tokens, sampling_time),
+                seconds - sampling_time,
+                outcome(progress)
             ));
         } else {
-            self.sampling(("inference", "verify"), &place, tally);
+            self.show_rollout(("inference", "verify"), &place, progress);
         }
     }
 
     /// Progress of an evaluation.
-    pub(in crate::run) fn evaluating(&mut self, tally: &RolloutProgress) {
+    pub(in crate::run) fn evaluating(&mut self, progress: &RolloutProgress) {
         if let Some(time_left) = &mut self.time_left {
-            time_left.evaluating(tally.elapsed.as_secs_f64(), tally.drawn, tally.wanted);
+            time_left.evaluating(
+                progress.elapsed.as_secs_f64(),
+                progress.sampled,
+                progress.wanted,
+            );
         }
-        self.sampling(("evaluation", "evaluation, verify"), "", tally);
+        self.show_rollout(("evaluation", "evaluation, verify"), "", progress);
     }
 
     /// Progress of judging a teacher's completions.
-    pub(in crate::run) fn checking(&mut self, tally: &RolloutProgress) {
-        self.sampling(("teacher", "teacher, verify"), "", tally);
+    pub(in crate::run) fn judging_teacher(&mut self, progress: &RolloutProgress) {
+        self.show_rollout(("teacher", "teacher, verify"), "", progress);
     }
 
-    /// `names` of what is under way, while completions are drawn and while the last are judged.
-    fn sampling(&mut self, names: (&str, &str), place: &str, tally: &RolloutProgress) {
-        let (name, done) = if tally.drawn < tally.wanted {
-            (names.0, tally.drawn)
+    /// Shows the progress of a rollout. `names` are its names while completions are sampled, and while the last are judged.
+    fn show_rollout(&mut self, names: (&str, &str), place: &str, progress: &RolloutProgress) {
+        let (name, done) = if progress.sampled < progress.wanted {
+            (names.0, progress.sampled)
         } else {
-            (names.1, tally.judged)
+            (names.1, progress.judged)
         };
         let name = format!("{name} {place}");
         let name = name.trim_end();
-        let state = format!("{}{}", sampling_state(tally), self.ahead());
-        match &self.shape {
-            Shape::Bar(bar) => {
-                bar.set_length(tally.wanted as u64);
+        let state = format!("{}{}", sampling_state(progress), self.outlook());
+        match &self.output {
+            Output::Bar(bar) => {
+                bar.set_length(progress.wanted as u64);
                 bar.set_position(done as u64);
                 bar.set_prefix(name.to_owned());
                 bar.set_message(state);
             }
-            Shape::Lines if self.said.elapsed() > REMINDER => {
+            Output::Lines if self.last_line.elapsed() > REMINDER => {
                 say(&format!(
                     "{name}: {done} of {} completions, {state}",
-                    tally.wanted
+                    progress.wanted
                 ));
-                self.said = Instant::now();
+                self.last_line = Instant::now();
             }
-            Shape::Lines | Shape::Silent => {}
+            Output::Lines | Output::Silent => {}
         }
     }
 
     /// An update begins.
     pub(in crate::run) fn updating(&mut self, phase: &Phase, update: usize) {
-        self.since = Instant::now();
+        self.update_began = Instant::now();
         let Some(time_left) = &mut self.time_left else {
             return;
         };
         time_left.sampled(phase.index);
-        if let Shape::Bar(bar) = &self.shape {
+        if let Output::Bar(bar) = &self.output {
             bar.set_prefix("update");
             bar.set_length(time_left.updates() as u64);
             bar.set_position((phase.first_update + update) as u64);
             let each = time_left
                 .update()
-                .map(|seconds| format!(", {} each", spoken(seconds)))
+                .map(|seconds| format!(", {} each", human_duration(seconds)))
                 .unwrap_or_default();
             bar.set_message(format!(
                 "{} of {} in phase {}/{}{each}{}{}",
@@ -209,25 +214,25 @@ impl Progress {
                 self.reward
                     .map(|reward| format!(", reward {reward:.3}"))
                     .unwrap_or_default(),
-                self.ahead()
+                self.outlook()
             ));
         }
     }
 
     /// An update is done.
     pub(in crate::run) fn updated(&mut self, record: &StepRecord) {
-        self.said = Instant::now();
+        self.last_line = Instant::now();
         self.reward = Some(record.algo.reward);
         let updates = self.time_left.as_mut().map_or(0, |time_left| {
-            time_left.updated(record.step, self.since.elapsed().as_secs_f64());
+            time_left.updated(record.step, self.update_began.elapsed().as_secs_f64());
             time_left.updates()
         });
-        self.say(&update_line(record, updates, &self.ahead()));
+        self.say(&update_line(record, updates, &self.outlook()));
     }
 
     /// An evaluation is done.
     pub(in crate::run) fn evaluated(&mut self, record: &EvalRecord) {
-        self.said = Instant::now();
+        self.last_line = Instant::now();
         if let Some(time_left) = &mut self.time_left {
             time_left.evaluated(record.step);
         }
@@ -241,13 +246,13 @@ impl Progress {
 
     /// Removes the bar.
     pub(in crate::run) fn end(&self) {
-        if let Shape::Bar(bar) = &self.shape {
+        if let Output::Bar(bar) = &self.output {
             bar.finish_and_clear();
         }
     }
 
     /// The time left and the best evaluation so far.
-    fn ahead(&self) -> String {
+    fn outlook(&self) -> String {
         let best = self
             .best
             .map(|(_, pass)| format!(", best Pass@1 {}", percent(pass)))
@@ -257,7 +262,7 @@ impl Progress {
             .as_ref()
             .and_then(TimeLeft::left)
             .filter(|seconds| *seconds > 0.0)
-            .map(|seconds| format!(", run {} left", spoken(seconds)))
+            .map(|seconds| format!(", run {} left", human_duration(seconds)))
             .unwrap_or_default();
         left + &best
     }
@@ -267,38 +272,43 @@ fn rate(tokens: usize, seconds: f64) -> String {
     format!("{:.0} tokens/s", tokens as f64 / seconds.max(1e-3))
 }
 
-fn mean_reward(tally: &RolloutProgress) -> Option<f64> {
-    let judged = tally.judged - tally.masked;
-    (judged > 0).then(|| tally.reward / judged as f64)
+fn mean_reward(progress: &RolloutProgress) -> Option<f64> {
+    let judged = progress.judged - progress.masked;
+    (judged > 0).then(|| progress.reward / judged as f64)
 }
 
-/// Reward and what has none.
-fn outcome(tally: &RolloutProgress) -> String {
-    let reward = mean_reward(tally)
+/// The mean reward, and the number of masked samples.
+fn outcome(progress: &RolloutProgress) -> String {
+    let reward = mean_reward(progress)
         .map(|reward| format!(", reward {reward:.3}"))
         .unwrap_or_default();
-    match tally.masked {
+    match progress.masked {
         0 => reward,
         masked => format!("{reward}, {masked} masked"),
     }
 }
 
-fn sampling_state(tally: &RolloutProgress) -> String {
-    let seconds = tally.elapsed.as_secs_f64();
-    if tally.drawn == 0 {
+/// The speed, the outcome and the time left of sampling.
+fn sampling_state(progress: &RolloutProgress) -> String {
+    let seconds = progress.elapsed.as_secs_f64();
+    if progress.sampled == 0 {
         return "none done yet".to_owned();
     }
-    let left = (tally.drawn < tally.wanted)
-        .then(|| seconds * (tally.wanted - tally.drawn) as f64 / tally.drawn as f64)
-        .map(|seconds| format!(", {} left", spoken(seconds)))
+    let left = (progress.sampled < progress.wanted)
+        .then(|| seconds * (progress.wanted - progress.sampled) as f64 / progress.sampled as f64)
+        .map(|seconds| format!(", {} left", human_duration(seconds)))
         .unwrap_or_default();
-    format!("{}{}{left}", rate(tally.tokens, seconds), outcome(tally))
+    format!(
+        "{}{}{left}",
+        rate(progress.tokens, seconds),
+        outcome(progress)
+    )
 }
 
-fn update_line(record: &StepRecord, updates: usize, ahead: &str) -> String {
+fn update_line(record: &StepRecord, updates: usize, outlook: &str) -> String {
     let algo = &record.algo;
     format!(
-        "update {}/{updates}: reward {:.3} ({} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {:.4}, length {:.1}{ahead}",
+        "update {}/{updates}: reward {:.3} ({} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {:.4}, length {:.1}{outlook}",
         record.step,
         algo.reward,
         record.groups.right,
@@ -327,7 +337,7 @@ fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
             format!("Pass@{k} {}{interval}", percent(estimate.mean))
         })
         .collect();
-    // The same for every k, but for masked samples.
+    // The number of tasks is the same for every k, except for masked samples.
     let fewest = record.pass_at.values().map(|estimate| estimate.tasks).min();
     if let Some(tasks) = fewest.filter(|tasks| *tasks < MIN_TASKS) {
         figures.push(no_interval(tasks));
@@ -359,10 +369,10 @@ mod tests {
     use datasets::passk::{self, Counts};
 
     #[test]
-    fn a_phase_under_way_says_how_fast_how_good_and_how_long() {
-        let tally = RolloutProgress {
+    fn the_state_of_a_phase_has_its_speed_its_reward_and_the_time_left() {
+        let progress = RolloutProgress {
             wanted: 256,
-            drawn: 64,
+            sampled: 64,
             tokens: 1200,
             judged: 40,
             reward: 9.0,
@@ -370,7 +380,7 @@ mod tests {
             elapsed: Duration::from_secs(20),
         };
         assert_eq!(
-            sampling_state(&tally),
+            sampling_state(&progress),
             "60 tokens/s, reward 0.250, 4 masked, 1 min left"
         );
         let first = RolloutProgress {
@@ -400,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn an_evaluation_says_which_was_best() {
+    fn an_evaluation_names_the_best_so_far() {
         let line = |step, best| evaluation_line(&evaluated(step, 24), best);
         let figures = "Pass@1 50.0% (95% interval 50.0% to 50.0%)";
         assert!(line(0, None).ends_with(&format!("on 24 tasks: {figures}")));

@@ -1,4 +1,4 @@
-//! How long the rest of a run will take, from how long its parts took so far.
+//! Estimates the time left of a run from how long its parts took so far.
 
 use std::collections::BTreeSet;
 
@@ -6,32 +6,35 @@ use crate::config::Config;
 use crate::data::Schedule;
 use crate::record::EvalRecord;
 
-/// What is left of a run, and what each part of it costs.
+/// The work that is left of a run, and the measured cost of each kind of work.
 #[derive(Debug)]
 pub(in crate::run) struct TimeLeft {
     schedule: Schedule,
     group_size: usize,
     prompts_per_update: usize,
     updates_per_phase: usize,
-    /// Updates after which there is an evaluation that was not made yet.
+    /// Updates after which an evaluation is due that was not made yet.
     evaluations: BTreeSet<usize>,
-    /// Completions of an evaluation, once one was seen.
-    evaluation: Option<usize>,
-    /// Updates whose samples are there.
+    /// Number of completions in an evaluation, once known.
+    evaluation_size: Option<usize>,
+    /// Number of updates whose samples are ready.
     sampled: usize,
     /// Updates done.
     step: usize,
-    drawing: Meter,
+    /// Per completion of a phase.
+    sampling: Meter,
+    /// Per completion of an evaluation.
     evaluating: Meter,
+    /// Per update.
     updating: Meter,
 }
 
-/// Seconds and units of work.
+/// Measures seconds per unit of work.
 #[derive(Debug, Default, Clone, Copy)]
 struct Meter {
     seconds: f64,
     units: f64,
-    /// Of the piece under way; these are in neither of the above.
+    /// Seconds and units of the piece of work under way, which the fields above do not include.
     open: (f64, f64),
 }
 
@@ -41,6 +44,7 @@ impl Meter {
         (units > 0.0).then(|| seconds / units)
     }
 
+    /// Adds the piece of work under way to the totals.
     fn close(&mut self) {
         self.seconds += self.open.0;
         self.units += self.open.1;
@@ -79,10 +83,10 @@ impl TimeLeft {
             prompts_per_update: config.prompts_per_update(),
             updates_per_phase: per_phase,
             evaluations,
-            evaluation: evals.last().map(|eval| eval.tasks.len() * eval.samples),
+            evaluation_size: evals.last().map(|eval| eval.tasks.len() * eval.samples),
             sampled: phase_end,
             step,
-            drawing: Meter::default(),
+            sampling: Meter::default(),
             evaluating: Meter::default(),
             updating: Meter::default(),
         }
@@ -96,21 +100,21 @@ impl TimeLeft {
         self.schedule.phases()
     }
 
-    /// `drawn` completions of a phase came in `seconds`.
-    pub(in crate::run) fn drawing(&mut self, seconds: f64, drawn: usize) {
-        self.drawing.open = (seconds, drawn as f64);
+    /// `completions` completions of a phase were sampled in `seconds`.
+    pub(in crate::run) fn sampling(&mut self, seconds: f64, completions: usize) {
+        self.sampling.open = (seconds, completions as f64);
     }
 
-    /// The samples of a phase are there.
+    /// The samples of a phase are ready.
     pub(in crate::run) fn sampled(&mut self, phase: usize) {
-        self.drawing.close();
+        self.sampling.close();
         self.sampled = ((phase + 1) * self.updates_per_phase).min(self.updates());
     }
 
-    /// `drawn` of `wanted` completions of an evaluation came in `seconds`.
-    pub(in crate::run) fn evaluating(&mut self, seconds: f64, drawn: usize, wanted: usize) {
-        self.evaluation = Some(wanted);
-        self.evaluating.open = (seconds, drawn as f64);
+    /// `completions` of the `wanted` completions of an evaluation were sampled in `seconds`.
+    pub(in crate::run) fn evaluating(&mut self, seconds: f64, completions: usize, wanted: usize) {
+        self.evaluation_size = Some(wanted);
+        self.evaluating.open = (seconds, completions as f64);
     }
 
     /// The evaluation after `step` updates is done.
@@ -119,29 +123,29 @@ impl TimeLeft {
         self.evaluations.remove(&step);
     }
 
-    /// An update took `seconds`; `step` are done.
+    /// An update took `seconds`; `step` updates are done.
     pub(in crate::run) fn updated(&mut self, step: usize, seconds: f64) {
         self.step = step;
         self.updating.open = (seconds, 1.0);
         self.updating.close();
     }
 
-    /// Seconds of an update.
+    /// Mean seconds of an update; `None` before the first.
     pub(in crate::run) fn update(&self) -> Option<f64> {
         self.updating.per_unit()
     }
 
-    /// Seconds to the end of the run; `None` where something is left of which nothing was measured yet.
+    /// Seconds to the end of the run; `None` if a kind of work is left that was not measured yet.
     pub(in crate::run) fn left(&self) -> Option<f64> {
         let prompts = self.schedule.prompts();
-        let asked = (self.sampled * self.prompts_per_update).min(prompts);
-        let completions = (prompts - asked) * self.group_size;
+        let sampled_prompts = (self.sampled * self.prompts_per_update).min(prompts);
+        let completions = (prompts - sampled_prompts) * self.group_size;
         let updates = self.updates() - self.step;
-        let evaluated = self.evaluations.len() * self.evaluation.unwrap_or(0);
-        let known = self.evaluations.is_empty() || self.evaluation.is_some();
-        // A completion costs about the same wherever it is drawn.
-        let drawing = self.drawing.per_unit().or(self.evaluating.per_unit());
-        let evaluating = self.evaluating.per_unit().or(self.drawing.per_unit());
+        let evaluation_completions = self.evaluations.len() * self.evaluation_size.unwrap_or(0);
+        let known = self.evaluations.is_empty() || self.evaluation_size.is_some();
+        // A completion costs about the same in a phase and in an evaluation.
+        let sampling = self.sampling.per_unit().or(self.evaluating.per_unit());
+        let evaluating = self.evaluating.per_unit().or(self.sampling.per_unit());
         let cost = |units: f64, each: Option<f64>| {
             if units <= 0.0 {
                 Some(0.0)
@@ -149,15 +153,18 @@ impl TimeLeft {
                 each.map(|each| units * each)
             }
         };
-        let left = cost(completions as f64 - self.drawing.open.1, drawing)?
+        let left = cost(completions as f64 - self.sampling.open.1, sampling)?
             + cost(updates as f64, self.updating.per_unit())?
-            + cost(evaluated as f64 - self.evaluating.open.1, evaluating)?;
+            + cost(
+                evaluation_completions as f64 - self.evaluating.open.1,
+                evaluating,
+            )?;
         known.then_some(left)
     }
 }
 
-/// A length of time as a person says it.
-pub(in crate::run) fn spoken(seconds: f64) -> String {
+/// A duration for people to read, such as `2 min`.
+pub(in crate::run) fn human_duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).ceil() as u64;
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -180,44 +187,44 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_counts_phases_updates_and_evaluations_to_come() {
+    fn the_time_left_includes_phases_updates_and_evaluations() {
         let mut time_left = time_left(0);
         assert_eq!(time_left.left(), None, "nothing was measured");
         time_left.evaluating(10.0, 100, 400);
         assert_eq!(time_left.left(), None, "no update was measured");
         time_left.evaluating(40.0, 400, 400);
         time_left.evaluated(0);
-        time_left.drawing(12.8, 64);
-        time_left.drawing(51.2, 256);
+        time_left.sampling(12.8, 64);
+        time_left.sampling(51.2, 256);
         time_left.sampled(0);
         time_left.updated(1, 10.0);
         // Four phases of 256 completions at 0.2 s, nine updates at 10 s, three evaluations at 40 s.
         assert!((time_left.left().unwrap() - (4.0 * 51.2 + 90.0 + 120.0)).abs() < 1e-9);
         time_left.updated(2, 10.0);
-        time_left.drawing(25.6, 128);
+        time_left.sampling(25.6, 128);
         assert!((time_left.left().unwrap() - (3.5 * 51.2 + 80.0 + 120.0)).abs() < 1e-9);
     }
 
     #[test]
-    fn a_run_taken_up_in_mid_phase_has_its_samples() {
+    fn a_run_resumed_in_mid_phase_has_the_samples_of_that_phase() {
         let mut time_left = time_left(5);
         time_left.updated(6, 2.0);
         time_left.evaluating(4.0, 40, 40);
         time_left.evaluated(8);
-        // Two phases at 0.1 s a completion, four updates, and the evaluation after the last.
+        // Two phases at 0.1 s a completion, four updates, and the evaluation after the last update.
         assert!((time_left.left().unwrap() - (51.2 + 8.0 + 4.0)).abs() < 1e-9);
     }
 
     #[test]
-    fn times_are_said_as_people_say_them() {
-        for (seconds, said) in [
+    fn durations_have_units_for_people() {
+        for (seconds, text) in [
             (0.2, "1 s"),
             (59.0, "59 s"),
             (61.0, "2 min"),
             (3700.0, "1 h 1 min"),
             (100_000.0, "1 d 3 h"),
         ] {
-            assert_eq!(spoken(seconds), said);
+            assert_eq!(human_duration(seconds), text);
         }
     }
 }

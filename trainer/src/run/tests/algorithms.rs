@@ -4,8 +4,8 @@ use super::*;
 use crate::config::Preset;
 use crate::run::sft::TeacherFile;
 
-/// As `rapid train` fits a job out: with the reference and the demonstrations that the recipe asks for.
-fn fitted(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, TrainError> {
+/// A job with the reference and the demonstrations that the recipe needs, as `rapid train` makes it.
+fn full_job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, TrainError> {
     let job = job(root, config, policy, &Stop::default())?;
     let demonstrations = job.prompts.train.iter().map(|prompt| Demonstration {
         prompt: Arc::clone(prompt),
@@ -19,19 +19,19 @@ fn fitted(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, 
     })
 }
 
-/// A run from where its folder stands to its end.
-async fn trained(root: &Path, config: &Config) -> Summary {
-    let job = fitted(root, config, Arc::new(Toy::default())).unwrap();
+/// Starts or resumes the run in a folder, and trains to its end.
+async fn train_to_end(root: &Path, config: &Config) -> Summary {
+    let job = full_job(root, config, Arc::new(Toy::default())).unwrap();
     train(job).await.unwrap()
 }
 
-/// A run that ends with an error in a step.
-async fn failed(root: &Path, config: &Config, step: usize) {
-    let job = fitted(root, config, Arc::new(Toy::failing_at(step))).unwrap();
+/// Starts a run that fails in a step.
+async fn fail_at(root: &Path, config: &Config, step: usize) {
+    let job = full_job(root, config, Arc::new(Toy::failing_at(step))).unwrap();
     train(job).await.unwrap_err();
 }
 
-fn of_preset(url: &str, preset: Preset, more: &[&str]) -> Config {
+fn preset_config(url: &str, preset: Preset, more: &[&str]) -> Config {
     let preset = format!("algorithm.preset={}", preset.name());
     let mut sets = vec![preset.as_str(), "run.updates=20", "eval.every=0"];
     if preset.ends_with("=sft") {
@@ -51,29 +51,29 @@ fn steps(root: &Path) -> Vec<StepRecord> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_preset_learns_and_resumes_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     for preset in Preset::ALL {
-        let config = of_preset(&server.url, preset, &[]);
-        let never = home.path().join(preset.name());
-        let summary = trained(&never, &config).await;
+        let config = preset_config(&server.url, preset, &[]);
+        let uninterrupted = home.path().join(preset.name());
+        let summary = train_to_end(&uninterrupted, &config).await;
         let passed = |at: usize| summary.evals[at].pass_at_1().unwrap();
         assert!(passed(1) > passed(0), "{preset:?}: {:?}", summary.evals);
 
         let cut = home.path().join(format!("{}-cut", preset.name()));
-        failed(&cut, &config, 7).await;
-        trained(&cut, &config).await;
-        assert_same(&course(&cut), &course(&never), preset.name());
+        fail_at(&cut, &config, 7).await;
+        train_to_end(&cut, &config).await;
+        assert_same(&outputs(&cut), &outputs(&uninterrupted), preset.name());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grpo_logs_how_far_it_is_from_where_it_began() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn grpo_logs_the_divergence_from_the_reference() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let mut last = Vec::new();
     for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
         let root = home.path().join(beta);
-        let config = of_preset(&server.url, Preset::Grpo, &[beta]);
-        trained(&root, &config).await;
+        let config = preset_config(&server.url, Preset::Grpo, &[beta]);
+        train_to_end(&root, &config).await;
         let kl: Vec<f64> = steps(&root)
             .iter()
             .map(|step| step.algo.kl_reference.unwrap())
@@ -85,16 +85,16 @@ async fn grpo_logs_how_far_it_is_from_where_it_began() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dynamic_sampling_draws_groups_that_say_nothing_anew() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
-    let (mut mixed, mut apart) = (Vec::new(), false);
+async fn dynamic_sampling_replaces_groups_without_signal() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (mut mixed, mut rewards_differ) = (Vec::new(), false);
     for rounds in [
         "algorithm.dynamic_sampling=0",
         "algorithm.dynamic_sampling=9",
     ] {
         let root = home.path().join(rounds);
-        let config = of_preset(&server.url, Preset::Dapo, &[rounds, "algorithm.h=2"]);
-        trained(&root, &config).await;
+        let config = preset_config(&server.url, Preset::Dapo, &[rounds, "algorithm.h=2"]);
+        train_to_end(&root, &config).await;
         let steps = steps(&root);
         assert!(
             steps
@@ -104,33 +104,33 @@ async fn dynamic_sampling_draws_groups_that_say_nothing_anew() {
         let dropped: usize = steps.iter().map(|step| step.dropped).sum();
         assert_eq!(dropped > 0, rounds.ends_with('9'));
         for phase in steps.chunks(2) {
-            let kept = (phase[0].algo.reward + phase[1].algo.reward) / 2.0;
-            let drawn = phase[0].drawn_reward;
-            assert_eq!(drawn.is_some(), rounds.ends_with('9'));
+            let trained = (phase[0].algo.reward + phase[1].algo.reward) / 2.0;
+            let sampled = phase[0].drawn_reward;
+            assert_eq!(sampled.is_some(), rounds.ends_with('9'));
             assert_eq!(phase[1].drawn_reward, None);
-            // Where nothing was given up, what was drawn is what is kept.
-            let same = drawn.is_none_or(|drawn| (drawn - kept).abs() < 1e-12);
-            assert!(same || phase[0].dropped > 0, "{drawn:?}, {kept}");
-            apart |= !same;
+            // If no group was discarded, all sampled completions are trained on.
+            let same = sampled.is_none_or(|sampled| (sampled - trained).abs() < 1e-12);
+            assert!(same || phase[0].dropped > 0, "{sampled:?}, {trained}");
+            rewards_differ |= !same;
         }
         mixed.push(steps.iter().map(|step| step.groups.mixed).sum::<usize>());
     }
     assert!(mixed[0] < 75 && mixed[1] == 80, "{mixed:?}");
-    assert!(apart, "the reward of what was given up is in the mean");
+    assert!(rewards_differ, "the mean reward includes discarded groups");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_phase_whose_samples_have_grown_old_is_drawn_anew_and_resumes_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn a_phase_with_stale_samples_is_sampled_again_and_resumes_to_the_bit() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let sets = [
         "algorithm.h=6",
         "optimiser.lr=0.3",
         "algorithm.adaptive_h=0.8",
     ];
-    let config = of_preset(&server.url, Preset::RapidPaper, &sets);
-    let never = home.path().join("never");
-    trained(&never, &config).await;
-    let all = steps(&never);
+    let config = preset_config(&server.url, Preset::RapidPaper, &sets);
+    let uninterrupted = home.path().join("uninterrupted");
+    train_to_end(&uninterrupted, &config).await;
+    let all = steps(&uninterrupted);
     assert!(
         all.iter()
             .all(|step| step.algo.ess >= 0.8 * step.algo.judged as f64)
@@ -141,29 +141,36 @@ async fn a_phase_whose_samples_have_grown_old_is_drawn_anew_and_resumes_to_the_b
         .map(|step| step.update)
         .collect();
     assert!(fresh.iter().any(|update| *update > 0), "{fresh:?}");
-    let anew = std::fs::read_dir(never.join("samples"))
+    let sampled_again = std::fs::read_dir(uninterrupted.join("samples"))
         .unwrap()
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .filter(|name| name.contains("-from-") && name.ends_with(".jsonl"))
         .count();
-    assert_eq!(anew, fresh.iter().filter(|update| **update > 0).count());
+    assert_eq!(
+        sampled_again,
+        fresh.iter().filter(|update| **update > 0).count()
+    );
 
-    for fail_at in [3, 10, 15] {
-        let cut = home.path().join(format!("cut-{fail_at}"));
-        failed(&cut, &config, fail_at).await;
-        trained(&cut, &config).await;
-        assert_same(&course(&cut), &course(&never), &format!("{fail_at}"));
+    for failing_step in [3, 10, 15] {
+        let cut = home.path().join(format!("cut-{failing_step}"));
+        fail_at(&cut, &config, failing_step).await;
+        train_to_end(&cut, &config).await;
+        assert_same(
+            &outputs(&cut),
+            &outputs(&uninterrupted),
+            &format!("{failing_step}"),
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn composed_rewards_are_logged_by_their_terms_and_groups_go_by_their_verdicts() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let sets = ["reward.format=0.5", "reward.length=-0.25"];
-    let config = of_preset(&server.url, Preset::RapidLoo, &sets);
-    trained(&root, &config).await;
+    let config = preset_config(&server.url, Preset::RapidLoo, &sets);
+    train_to_end(&root, &config).await;
     for step in steps(&root) {
         let terms = &step.terms;
         let sum = terms["correct"] + 0.5 * terms["format"] - 0.25 * terms["length"];
@@ -175,12 +182,12 @@ async fn composed_rewards_are_logged_by_their_terms_and_groups_go_by_their_verdi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mixed_mini_batches_use_each_completion_once_and_leave_lonely_ones_out() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn mixed_mini_batches_use_each_completion_once_and_leave_out_groups_of_one() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
-    let config = of_preset(&server.url, Preset::RapidAuthor, &sets);
-    trained(&root, &config).await;
+    let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
+    train_to_end(&root, &config).await;
     let steps = steps(&root);
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
@@ -198,67 +205,67 @@ async fn mixed_mini_batches_use_each_completion_once_and_leave_lonely_ones_out()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let run = |name: &str, sets: &[&str]| {
-        let config = of_preset(&server.url, Preset::RapidAuthor, sets);
+        let config = preset_config(&server.url, Preset::RapidAuthor, sets);
         (home.path().join(name), config)
     };
     let (bare, config) = run("bare", &["run.updates=3"]);
-    trained(&bare, &config).await;
+    train_to_end(&bare, &config).await;
     let sets = [
         "run.updates=9",
         "algorithm.sum_padding=true",
         "algorithm.kl=0.04",
     ];
-    let (never, config) = run("never", &sets);
-    trained(&never, &config).await;
-    let (bare, padded) = (steps(&bare), steps(&never));
-    let seen = |step: &StepRecord| (step.algo.reward, step.length_mean, step.entropy);
-    assert_eq!(seen(&bare[0]), seen(&padded[0]));
+    let (uninterrupted, config) = run("uninterrupted", &sets);
+    train_to_end(&uninterrupted, &config).await;
+    let (bare, padded) = (steps(&bare), steps(&uninterrupted));
+    let unpadded = |step: &StepRecord| (step.algo.reward, step.length_mean, step.entropy);
+    assert_eq!(unpadded(&bare[0]), unpadded(&padded[0]));
     assert_ne!(bare[0].grad_norm, padded[0].grad_norm);
-    // Where μ is π still, the padding's ratios are 1 like all others.
+    // While μ equals π, the padding's ratios are 1, like all others.
     assert_eq!(padded[0].algo.ell_std, 0.0);
     assert!(padded[1].algo.ell_std > 0.0);
 
     let (cut, config) = run("cut", &sets);
-    failed(&cut, &config, 7).await;
-    trained(&cut, &config).await;
-    assert_same(&course(&cut), &course(&never), "padded");
+    fail_at(&cut, &config, 7).await;
+    train_to_end(&cut, &config).await;
+    assert_same(&outputs(&cut), &outputs(&uninterrupted), "padded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_without_an_end_token_has_nothing_to_pad_with() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn padding_with_a_model_without_an_end_token_is_refused() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let sets = ["algorithm.sum_padding=true", "eval.samples=0"];
-    let config = of_preset(&server.url, Preset::RapidAuthor, &sets);
+    let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
     let policy = Arc::new(Toy::without_end());
-    let job = fitted(&home.path().join("run"), &config, policy).unwrap();
-    let said = train(job).await.unwrap_err().to_string();
+    let job = full_job(&home.path().join("run"), &config, policy).unwrap();
+    let message = train(job).await.unwrap_err().to_string();
     assert!(
-        said.contains("no end-of-text token") && said.contains("`algorithm.sum_padding`"),
-        "{said}"
+        message.contains("no end-of-text token") && message.contains("`algorithm.sum_padding`"),
+        "{message}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_sampling_rounds_otherwise_is_computed_again_where_that_is_asked_for() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
-    let again = "sampling.behaviour_logprob=recompute";
+async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let recompute = "sampling.behaviour_logprob=recompute";
     for (name, sets) in [
         ("sampled", &["algorithm.h=4"][..]),
-        ("again", &["algorithm.h=4", again]),
+        ("recomputed", &["algorithm.h=4", recompute]),
         (
             "padded",
-            &["algorithm.h=4", again, "algorithm.sum_padding=true"],
+            &["algorithm.h=4", recompute, "algorithm.sum_padding=true"],
         ),
     ] {
         let root = home.path().join(name);
-        let config = of_preset(&server.url, Preset::RapidPaper, sets);
+        let config = preset_config(&server.url, Preset::RapidPaper, sets);
         let policy = Arc::new(Toy::rounding(1e-3));
-        train(fitted(&root, &config, policy).unwrap())
+        train(full_job(&root, &config, policy).unwrap())
             .await
             .unwrap();
-        // Phases of four updates: in the first of each, μ is π still.
+        // Phases have four updates: in the first of each, μ equals π.
         for step in steps(&root).iter().step_by(4) {
             assert_eq!(step.algo.ell_std == 0.0, name != "sampled", "{name}");
         }
@@ -267,9 +274,9 @@ async fn what_sampling_rounds_otherwise_is_computed_again_where_that_is_asked_fo
 
 /// The demonstrations of a teacher's file.
 async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstration>, TrainError> {
-    let begun = root.join("config.toml").exists().then_some(root);
-    let teacher = TeacherFile::read(config, begun)?.expect("the recipe has a teacher");
-    let mut job = fitted(root, config, Arc::new(Toy::default()))?;
+    let resumed = root.join("config.toml").exists().then_some(root);
+    let teacher = TeacherFile::read(config, resumed)?.expect("the recipe has a teacher");
+    let mut job = full_job(root, config, Arc::new(Toy::default()))?;
     let sft_data = teacher
         .judge(
             config,
@@ -283,12 +290,12 @@ async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstra
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn demonstrations_are_trained_at_temperature_1_whatever_the_recipe_samples_at() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn demonstrations_are_trained_at_temperature_1_at_any_sampling_temperature() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
         let sets = [temperature, "run.updates=3", "eval.samples=0"];
-        trained(&root, &of_preset(&server.url, Preset::Sft, &sets)).await;
+        train_to_end(&root, &preset_config(&server.url, Preset::Sft, &sets)).await;
         std::fs::read_to_string(root.join("metrics.jsonl")).unwrap()
     };
     assert_eq!(
@@ -298,14 +305,14 @@ async fn demonstrations_are_trained_at_temperature_1_whatever_the_recipe_samples
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_made() {
+async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_written() {
     let home = tempfile::tempdir().unwrap();
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
     let teacher = format!("data.teacher={}", file.display());
-    let config = of_preset("http://127.0.0.1:1", Preset::Sft, &[&teacher]);
+    let config = preset_config("http://127.0.0.1:1", Preset::Sft, &[&teacher]);
     for (text, expected) in [
         (None, "it cannot be read (No such file"),
-        (Some("{\"task\""), "line 1 is no"),
+        (Some("{\"task\""), "line 1 is not"),
     ] {
         if let Some(text) = text {
             std::fs::write(&file, text).unwrap();
@@ -318,18 +325,18 @@ async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_made() {
             progress: Progress::silent(),
         });
         let error = started.await.unwrap_err();
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            error.is_refusal() && said.contains("teacher.jsonl") && said.contains(expected),
-            "{said}"
+            error.is_refusal() && message.contains("teacher.jsonl") && message.contains(expected),
+            "{message}"
         );
         assert!(!root.exists());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn demonstrations_are_what_the_verifier_finds_right_and_stay_the_same_when_resumed() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resumed_run() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
     let lines = [
         r#"{"task": "toy/train/0", "completion": "bb"}"#,
@@ -342,9 +349,9 @@ async fn demonstrations_are_what_the_verifier_finds_right_and_stay_the_same_when
     ];
     std::fs::write(&file, lines.join("\n")).unwrap();
     let teacher = format!("data.teacher={}", file.display());
-    let config = of_preset(&server.url, Preset::Sft, &[&teacher]);
+    let config = preset_config(&server.url, Preset::Sft, &[&teacher]);
     let demonstrations = demonstrations_of(&root, &config).await.unwrap();
-    let told: Vec<(&str, &str, usize)> = demonstrations
+    let summaries: Vec<(&str, &str, usize)> = demonstrations
         .iter()
         .map(|demonstration| {
             (
@@ -354,8 +361,11 @@ async fn demonstrations_are_what_the_verifier_finds_right_and_stay_the_same_when
             )
         })
         .collect();
-    // The end token is one more; the completion of nine letters is longer than any may be.
-    assert_eq!(told, [("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]);
+    // The end token counts too; the completion of nine letters is longer than the maximum.
+    assert_eq!(
+        summaries,
+        [("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]
+    );
     std::fs::remove_file(&file).unwrap();
     assert_eq!(
         demonstrations_of(&root, &config).await.unwrap(),
@@ -364,11 +374,11 @@ async fn demonstrations_are_what_the_verifier_finds_right_and_stay_the_same_when
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_teacher_with_nothing_to_teach_is_refused_by_name() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn a_teacher_without_a_usable_completion_is_refused_by_name() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let file = home.path().join("teacher.jsonl");
     let teacher = format!("data.teacher={}", file.display());
-    let config = of_preset(&server.url, Preset::Sft, &[&teacher]);
+    let config = preset_config(&server.url, Preset::Sft, &[&teacher]);
     for (number, (text, expected)) in [
         (
             r#"{"task": "toy/train/0", "completion": "c"}"#,
@@ -378,7 +388,7 @@ async fn a_teacher_with_nothing_to_teach_is_refused_by_name() {
             r#"{"task": "toy/eval/0", "completion": "b"}"#,
             "toy/train/0",
         ),
-        (r#"{"task": "toy/train/0"}"#, "line 1 is no"),
+        (r#"{"task": "toy/train/0"}"#, "line 1 is not"),
         (
             r#"{"task": "toy/train/0", "completion": "bbbbb"}"#,
             "sampling.max_tokens",
@@ -402,7 +412,7 @@ async fn a_teacher_with_nothing_to_teach_is_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_teacher_that_the_verifier_cannot_judge_is_not_learnt_from_in_part() {
+async fn a_teacher_that_the_verifier_cannot_judge_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let server = Scripted::serve(|_, items| {
         let answers = items.iter().map(|item| {
@@ -421,7 +431,7 @@ async fn a_teacher_that_the_verifier_cannot_judge_is_not_learnt_from_in_part() {
     std::fs::write(&file, line("b") + &line("bb")).unwrap();
     let teacher = format!("data.teacher={}", file.display());
     let root = home.path().join("run");
-    let strict = of_preset(&server.url, Preset::Sft, &[&teacher]);
+    let strict = preset_config(&server.url, Preset::Sft, &[&teacher]);
     let error = demonstrations_of(&root, &strict)
         .await
         .unwrap_err()
@@ -429,9 +439,9 @@ async fn a_teacher_that_the_verifier_cannot_judge_is_not_learnt_from_in_part() {
     assert!(error.contains("verifier.max_masked"), "{error}");
     assert!(
         !root.join("teacher.jsonl").exists(),
-        "nothing is kept of it"
+        "nothing of it is stored"
     );
-    let lax = of_preset(
+    let lax = preset_config(
         &server.url,
         Preset::Sft,
         &[&teacher, "verifier.max_masked=0.5"],

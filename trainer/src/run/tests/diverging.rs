@@ -1,8 +1,8 @@
-//! What is left of a run whose numbers are no longer finite.
+//! Runs whose numbers are no longer finite.
 
 use super::*;
 
-/// A run whose update of this number, from 0, leaves weights that are no numbers: why it ended, and the steps of its checkpoints.
+/// Runs with an update, of this number counted from 0, that makes the weights NaN. Returns the error, and the steps of the remaining checkpoints.
 async fn diverged(root: &Path, config: &Config, update: usize) -> (TrainError, Vec<usize>) {
     let policy = Arc::new(Toy::diverging_at(update));
     let error = train(job(root, config, policy, &Stop::default()).unwrap())
@@ -13,46 +13,49 @@ async fn diverged(root: &Path, config: &Config, update: usize) -> (TrainError, V
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_diverges_keeps_a_checkpoint_of_before_and_says_what_to_start_from_it() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_error() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     // A checkpoint after every second update, of which one is kept, and an evaluation after every fourth.
-    for (name, update, evaluation, after, kept, named) in [
-        // A checkpoint falls between the bad update and the evaluation that finds it out.
+    for (name, update, evaluation, after, remaining, named) in [
+        // A checkpoint is saved between the bad update and the evaluation that detects it.
         (
-            "found in an evaluation",
+            "detected in an evaluation",
             3,
             "eval.samples=4",
             4,
             &[2, 4][..],
             2,
         ),
-        ("found in an update", 3, "eval.samples=0", 4, &[2, 4], 2),
-        ("found in a phase", 5, "eval.samples=0", 6, &[4, 6], 4),
+        ("detected in an update", 3, "eval.samples=0", 4, &[2, 4], 2),
+        ("detected in a phase", 5, "eval.samples=0", 6, &[4, 6], 4),
         ("before a checkpoint", 4, "eval.samples=0", 5, &[4], 4),
     ] {
         let root = home.path().join(name);
         let config = config(&server.url, &[evaluation]);
         let (error, steps) = diverged(&root, &config, update).await;
-        assert_eq!(steps, kept, "{name}");
-        let said = error.to_string();
+        assert_eq!(steps, remaining, "{name}");
+        let message = error.to_string();
         let remedy = format!("model.path={}/checkpoints/step-{named} ", root.display());
         assert!(
             matches!(error, TrainError::Diverged { step, .. } if step == after)
-                && !error.can_go_on()
-                && said.contains(&remedy)
-                && said.contains("a learning rate below 5e-2: "),
-            "{name}: {said}"
+                && !error.can_resume()
+                && message.contains(&remedy)
+                && message.contains("a learning rate below 5e-2: "),
+            "{name}: {message}"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_diverges_before_its_first_checkpoint_says_that_there_is_none() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn the_error_of_a_run_that_diverges_before_its_first_checkpoint_says_that_there_is_none() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.samples=0"]);
     let (error, steps) = diverged(&root, &config, 0).await;
     assert_eq!(steps, [0; 0]);
-    let said = error.to_string();
-    assert!(said.contains("There is no checkpoint of before"), "{said}");
+    let message = error.to_string();
+    assert!(
+        message.contains("There is no earlier checkpoint"),
+        "{message}"
+    );
 }

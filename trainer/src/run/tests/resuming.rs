@@ -1,4 +1,4 @@
-//! What a run is asked before it goes on, and what is not asked of it.
+//! The checks before a run is resumed.
 
 use datasets::{Dataset, MathTask, TaskSpec};
 use engine::EngineError;
@@ -6,7 +6,7 @@ use engine::EngineError;
 use super::*;
 use crate::run::folder::provenance::Provenance;
 
-/// The files that a run which goes on cuts back or writes anew.
+/// The files that a resumed run truncates or rewrites.
 fn files(root: &Path) -> BTreeMap<&'static str, String> {
     let names = [
         "metrics.jsonl",
@@ -19,7 +19,7 @@ fn files(root: &Path) -> BTreeMap<&'static str, String> {
     names.map(|name| (name, read(name))).into()
 }
 
-/// Changes a file by its lines.
+/// Changes the lines of a file.
 fn edit(file: &Path, change: impl FnOnce(&mut Vec<String>)) {
     let text = std::fs::read_to_string(file).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -27,25 +27,25 @@ fn edit(file: &Path, change: impl FnOnce(&mut Vec<String>)) {
     std::fs::write(file, lines.join("\n") + "\n").unwrap();
 }
 
-/// That the run does not go on, in these words, and is as it was.
+/// Asserts that resuming the run is refused with these words, and changes nothing.
 async fn assert_refused(root: &Path, config: &Config, words: &[&str]) {
     let before = files(root);
-    let error = go(root, config).await.unwrap_err();
-    let said = error.to_string();
+    let error = run_in(root, config).await.unwrap_err();
+    let message = error.to_string();
     assert!(
-        error.is_refusal() && words.iter().all(|word| said.contains(word)),
-        "{said}"
+        error.is_refusal() && words.iter().all(|part| message.contains(part)),
+        "{message}"
     );
     assert_eq!(files(root), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_line_is_named_and_no_log_is_cut() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn a_damaged_line_is_named_and_no_log_is_truncated() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
-    go(&root, &config).await.unwrap();
-    let whole = files(&root);
+    run_in(&root, &config).await.unwrap();
+    let undamaged = files(&root);
     for (log, line, remedy) in [
         (
             "metrics.jsonl",
@@ -58,7 +58,7 @@ async fn a_damaged_line_is_named_and_no_log_is_cut() {
         edit(&root.join(log), |lines| {
             lines[line - 1].replace_range(..3, "???");
         });
-        // Another one further on: neither may be cut because of the other.
+        // Another damaged line, in the last log that is checked: none may be truncated before all are checked.
         edit(&root.join("eval.jsonl"), |lines| {
             lines[2].replace_range(..3, "???");
         });
@@ -69,7 +69,7 @@ async fn a_damaged_line_is_named_and_no_log_is_cut() {
             &[place.as_str(), "Restore the file", remedy],
         )
         .await;
-        for (name, text) in &whole {
+        for (name, text) in &undamaged {
             std::fs::write(root.join(name), text).unwrap();
         }
     }
@@ -77,71 +77,71 @@ async fn a_damaged_line_is_named_and_no_log_is_cut() {
         lines.remove(1);
     });
     assert_refused(&root, &config, &["metrics.jsonl has 9 whole lines"]).await;
-    for (name, text) in &whole {
+    for (name, text) in &undamaged {
         std::fs::write(root.join(name), text).unwrap();
     }
-    go(&root, &config).await.unwrap();
-    assert_eq!(files(&root), whole);
+    run_in(&root, &config).await.unwrap();
+    assert_eq!(files(&root), undamaged);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_follows_a_checkpoint_may_be_damaged() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn lines_after_the_checkpoint_may_be_damaged() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep=2"]);
-    go(&root, &config).await.unwrap();
-    let expected = course(&root);
+    run_in(&root, &config).await.unwrap();
+    let expected = outputs(&root);
     std::fs::remove_dir_all(root.join("checkpoints/step-10")).unwrap();
-    // What was being written when a process was killed.
-    let halves = [
+    // Checkpoints that were being written when a process was killed.
+    let partial = [
         "checkpoints/.checkpoint-a1b2c3",
         "checkpoints/.step-9.partial",
     ];
-    for half in halves {
-        std::fs::create_dir(root.join(half)).unwrap();
-        std::fs::write(root.join(half).join("model.safetensors"), "half").unwrap();
+    for folder in partial {
+        std::fs::create_dir(root.join(folder)).unwrap();
+        std::fs::write(root.join(folder).join("model.safetensors"), "half").unwrap();
     }
     edit(&root.join("metrics.jsonl"), |lines| {
         lines[8].replace_range(..3, "???");
     });
-    go(&root, &config).await.unwrap();
-    assert_same(&course(&root), &expected, "damaged after update 8");
-    for half in halves {
-        assert!(!root.join(half).exists(), "{half}");
+    run_in(&root, &config).await.unwrap();
+    assert_same(&outputs(&root), &expected, "damaged after update 8");
+    for folder in partial {
+        assert!(!root.join(folder).exists(), "{folder}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finished_run_goes_on_from_each_checkpoint_that_it_keeps() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn a_finished_run_can_be_resumed_from_each_remaining_checkpoint() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep=4", "run.checkpoint_every=1"]);
-    go(&root, &config).await.unwrap();
-    let expected = course(&root);
+    run_in(&root, &config).await.unwrap();
+    let expected = outputs(&root);
     let folder = |step: usize| root.join(format!("checkpoints/step-{step}"));
     // Phase 2 has the updates 7 to 9.
     for newest in [9, 8, 7] {
         for step in newest + 1..10 {
             std::fs::remove_dir_all(folder(step)).unwrap();
         }
-        // What has no mark is no checkpoint, and makes room for one.
+        // A folder without the mark is not a checkpoint, and the next checkpoint replaces it.
         std::fs::remove_file(folder(10).join("run.json")).unwrap();
-        let summary = go(&root, &config).await.unwrap();
+        let summary = run_in(&root, &config).await.unwrap();
         assert_eq!((summary.ended, summary.step), (Ended::Finished, 10));
         assert!(folder(10).join("run.json").is_file());
-        assert_same(&course(&root), &expected, &format!("from {newest}"));
+        assert_same(&outputs(&root), &expected, &format!("from {newest}"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_checkpoints_are_gone_begins_anew_only_where_that_is_asked_for() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn a_run_whose_checkpoints_are_missing_restarts_only_without_its_metrics() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
-    go(&root, &config).await.unwrap();
-    let expected = course(&root);
+    run_in(&root, &config).await.unwrap();
+    let expected = outputs(&root);
     std::fs::remove_dir_all(root.join("checkpoints")).unwrap();
-    // How often the run is to be saved from now on says nothing of what was saved.
+    // A new value of `run.checkpoint_every` does not change which checkpoints were saved.
     let seldom = super::config(&server.url, &["run.checkpoint_every=0"]);
     for config in [&config, &seldom] {
         let words = [
@@ -151,26 +151,26 @@ async fn a_run_whose_checkpoints_are_gone_begins_anew_only_where_that_is_asked_f
         assert_refused(&root, config, &words).await;
     }
     std::fs::remove_file(root.join("metrics.jsonl")).unwrap();
-    go(&root, &config).await.unwrap();
-    assert_same(&course(&root), &expected, "from the first update again");
+    run_in(&root, &config).await.unwrap();
+    assert_same(&outputs(&root), &expected, "from the first update again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_killed_before_its_newest_checkpoint_was_linked_links_it() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn a_resumed_run_points_last_at_the_newest_checkpoint() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
-    go(&root, &config).await.unwrap();
+    run_in(&root, &config).await.unwrap();
     let last = root.join("checkpoints/last");
     std::fs::remove_file(&last).unwrap();
     std::os::unix::fs::symlink("step-8", &last).unwrap();
-    go(&root, &config).await.unwrap();
+    run_in(&root, &config).await.unwrap();
     assert_eq!(std::fs::read_link(&last).unwrap(), Path::new("step-10"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn samples_that_are_gone_are_missed_before_anything_is_cut() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn missing_samples_are_reported_before_any_log_is_truncated() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     let policy = Arc::new(Toy::failing_at(4));
@@ -178,7 +178,7 @@ async fn samples_that_are_gone_are_missed_before_anything_is_cut() {
         .await
         .unwrap_err();
     std::fs::remove_file(root.join("rollouts/phase-1.json")).unwrap();
-    // A line that was being written would be cut off.
+    // This line, which was being written, would be truncated.
     let metrics = root.join("metrics.jsonl");
     let text = std::fs::read_to_string(&metrics).unwrap();
     std::fs::write(&metrics, text + "{\"step\":").unwrap();
@@ -186,34 +186,34 @@ async fn samples_that_are_gone_are_missed_before_anything_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_without_a_checkpoint_keeps_the_samples_that_it_began_with() {
+async fn a_run_killed_before_its_first_checkpoint_reuses_its_first_samples() {
     let home = tempfile::tempdir().unwrap();
     let (run, killed) = (home.path().join("run"), home.path().join("killed"));
-    // The folder is copied as the first update's samples are trained on and others are asked for.
-    let (from, to, asked) = (run.clone(), killed.clone(), AtomicUsize::new(0));
+    // The folder is copied in the second phase, while its first verdicts are requested.
+    let (from, to, requested) = (run.clone(), killed.clone(), AtomicUsize::new(0));
     let server = Scripted::serve(move |_, items| {
-        let before = asked.fetch_add(items.len(), Ordering::SeqCst);
+        let before = requested.fetch_add(items.len(), Ordering::SeqCst);
         if (before..before + items.len()).contains(&(20 + 16)) {
             copy(&from, &to);
         }
-        Answer::of_letter_b(&items)
+        Answer::accepting_b(&items)
     })
     .await;
     let sets = ["run.checkpoint_every=100", "eval.every=0", "algorithm.h=1"];
-    go(&run, &config(&server.url, &sets)).await.unwrap();
+    run_in(&run, &config(&server.url, &sets)).await.unwrap();
     assert!(killed.join("rollouts/phase-0.json").exists());
 
-    // What weights drew that are about to be trained anew is not what the new ones would draw.
+    // Samples of later weights are removed, since the weights after the repeated updates may differ.
     let stale = ["eval-8.drawn.jsonl", "phase-3.json", "phase-3.drawn.jsonl"];
     for name in stale {
         std::fs::write(killed.join("rollouts").join(name), "stale").unwrap();
     }
     let phase_1 = killed.join("rollouts/phase-1.drawn.jsonl");
     assert!(!std::fs::read(&phase_1).unwrap().is_empty());
-    go(&killed, &config(&server.url, &sets)).await.unwrap();
+    run_in(&killed, &config(&server.url, &sets)).await.unwrap();
     assert_same(
-        &course(&killed),
-        &course(&run),
+        &outputs(&killed),
+        &outputs(&run),
         "killed in its second phase",
     );
     for name in stale {
@@ -222,7 +222,7 @@ async fn a_run_without_a_checkpoint_keeps_the_samples_that_it_began_with() {
 }
 
 #[test]
-fn a_damaged_state_is_named_by_the_folder_that_can_be_done_without() {
+fn the_error_for_a_damaged_state_names_the_checkpoint_to_delete() {
     let damaged = EngineError::Model {
         path: "checkpoints/step-4/state.bin".into(),
         reason: "is damaged".into(),
@@ -236,177 +236,191 @@ fn a_damaged_state_is_named_by_the_folder_that_can_be_done_without() {
 }
 
 #[test]
-fn a_run_goes_on_with_the_tasks_that_it_began_with() {
+fn a_run_with_other_tasks_than_it_began_with_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().join("run");
     let config = config("http://127.0.0.1:1", &[]);
-    let note = |tasks: &Dataset| Provenance::of(&config, tasks, Some(home.path())).unwrap();
+    let provenance = |tasks: &Dataset| Provenance::of(&config, tasks, Some(home.path())).unwrap();
     let folder = RunFolder::create(&root, "").unwrap();
-    let begun = dataset(16, 4);
-    // Killed before its provenance was written.
-    note(&begun).check(&root, "toy").unwrap();
+    let original = dataset(16, 4);
+    // The run was killed before its provenance was written.
+    provenance(&original).check(&root, "toy").unwrap();
     assert_eq!(data_dir_of(&root).unwrap(), None);
-    note(&begun).save(&folder).unwrap();
-    note(&begun).check(&root, "toy").unwrap();
+    provenance(&original).save(&folder).unwrap();
+    provenance(&original).check(&root, "toy").unwrap();
     assert_eq!(data_dir_of(&root).unwrap().as_deref(), Some(home.path()));
 
     let refused = |tasks: &Dataset| {
-        let error = note(tasks).check(&root, "toy").unwrap_err();
+        let error = provenance(tasks).check(&root, "toy").unwrap_err();
         assert!(error.is_refusal());
         error.to_string()
     };
-    let said = refused(&dataset(8, 4));
+    let message = refused(&dataset(8, 4));
     assert!(
-        said.contains("the data set toy")
-            && said.contains("16 to train on and 4 held out, and there are 8 and 4")
-            && said.contains("Restore"),
-        "{said}"
+        message.contains("the data set toy")
+            && message.contains("16 to train on and 4 held out, and now there are 8 and 4")
+            && message.contains("Restore"),
+        "{message}"
     );
-    let mut others = vec![begun.clone(); 4];
+    let mut others = vec![original.clone(); 4];
     others[0].train[3].spec = TaskSpec::Math(MathTask { answer: "c".into() });
     others[1].train[3].question.push('?');
     others[2].eval[3].id.push('x');
     others[3].train.swap(0, 1);
     for other in &others {
-        assert!(refused(other).contains("there are as many"), "{other:?}");
+        assert!(
+            refused(other).contains("their number is the same"),
+            "{other:?}"
+        );
     }
     std::fs::write(root.join("data.json"), "{").unwrap();
-    let said = refused(&begun);
+    let message = refused(&original);
     assert!(
-        said.contains("data.json is damaged") && said.contains("delete that file"),
-        "{said}"
+        message.contains("data.json is damaged") && message.contains("delete that file"),
+        "{message}"
     );
 }
 
 #[test]
-fn a_run_keeps_which_graders_judged_and_a_word_is_said_of_others() {
+fn a_run_stores_its_graders_and_warns_of_others() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().join("run");
     let config = config("http://127.0.0.1:1", &[]);
-    let note = |graders: serde_json::Value| {
+    let provenance = |graders: serde_json::Value| {
         let graders: Vec<verifier_api::GraderInfo> = serde_json::from_value(graders).unwrap();
-        let note = Provenance::of(&config, &dataset(2, 2), None).unwrap();
-        note.judged_by(&graders)
+        let provenance = Provenance::of(&config, &dataset(2, 2), None).unwrap();
+        provenance.with_graders(&graders)
     };
     let math = |version: &str, policy: &str| serde_json::json!([{"name": "math", "version": version, "state": "ready", "policy": policy}]);
     let folder = RunFolder::create(&root, "").unwrap();
     let none: Vec<String> = Vec::new();
-    // Killed before its provenance was written; and a verifier that does not describe its graders.
+    // The run was killed before its provenance was written; then, its verifier did not describe its graders.
     assert_eq!(
-        note(math("math-4", "boxed, standard"))
-            .judged_otherwise(&root)
+        provenance(math("math-4", "boxed, standard"))
+            .grader_changes(&root)
             .unwrap(),
         none
     );
-    note(serde_json::json!([])).save(&folder).unwrap();
+    provenance(serde_json::json!([])).save(&folder).unwrap();
     assert_eq!(
-        note(math("math-4", "boxed, standard"))
-            .judged_otherwise(&root)
+        provenance(math("math-4", "boxed, standard"))
+            .grader_changes(&root)
             .unwrap(),
         none
     );
 
-    note(math("math-4", "boxed, standard"))
+    provenance(math("math-4", "boxed, standard"))
         .save(&folder)
         .unwrap();
     assert_eq!(
-        note(math("math-4", "boxed, standard"))
-            .judged_otherwise(&root)
+        provenance(math("math-4", "boxed, standard"))
+            .grader_changes(&root)
             .unwrap(),
         none
     );
     assert_eq!(
-        note(serde_json::json!([])).judged_otherwise(&root).unwrap(),
+        provenance(serde_json::json!([]))
+            .grader_changes(&root)
+            .unwrap(),
         none
     );
     for (version, policy) in [("math-5", "boxed, standard"), ("math-4", "boxed, lenient")] {
-        let said = note(math(version, policy)).judged_otherwise(&root).unwrap();
+        let message = provenance(math(version, policy))
+            .grader_changes(&root)
+            .unwrap();
         let both = format!(
             "math grader was math-4, boxed, standard so far, and is {version}, {policy} now"
         );
-        assert!(said.len() == 1 && said[0].contains(&both), "{said:?}");
+        assert!(
+            message.len() == 1 && message[0].contains(&both),
+            "{message:?}"
+        );
     }
 }
 
 #[test]
-fn a_run_goes_on_with_the_model_that_it_began_with_and_a_word_about_another_device() {
+fn another_model_is_refused_and_another_device_gets_a_warning() {
     let home = tempfile::tempdir().unwrap();
     let (root, model) = (home.path().join("run"), Path::new("models/m"));
     let config = config("http://127.0.0.1:1", &[]);
     let plain = || Provenance::of(&config, &dataset(2, 2), None).unwrap();
-    let note = |model: &str, device: &str| plain().with(model.to_owned(), device);
+    let provenance = |model: &str, device: &str| plain().with_model(model.to_owned(), device);
     let folder = RunFolder::create(&root, "").unwrap();
-    // Of a model and a device, before the engine has loaded.
+    // A provenance without a model and a device, as before the engine is open.
     plain().save(&folder).unwrap();
-    let begun = note("a", "cpu (2 threads, avx512, f32)");
-    begun.check_model(&root, model).unwrap();
-    assert_eq!(begun.moved(&root).unwrap(), None);
-    begun.save(&folder).unwrap();
+    let original = provenance("a", "cpu (2 threads, avx512, f32)");
+    original.check_model(&root, model).unwrap();
+    assert_eq!(original.device_change(&root).unwrap(), None);
+    original.save(&folder).unwrap();
 
-    let other = note("b", "cpu (8 threads, avx2, bf16)");
-    assert_eq!(other.moved(&root).unwrap(), None);
+    let other = provenance("b", "cpu (8 threads, avx2, bf16)");
+    assert_eq!(other.device_change(&root).unwrap(), None);
     let error = other.check_model(&root, model).unwrap_err();
-    let said = error.to_string();
+    let message = error.to_string();
     assert!(
-        error.is_refusal() && said.starts_with("the files of the model models/m are not those"),
-        "{said}"
+        error.is_refusal() && message.starts_with("the files of the model models/m are not those"),
+        "{message}"
     );
-    let same = note("a", "NVIDIA H100 80GB HBM3 (bf16)");
+    let same = provenance("a", "NVIDIA H100 80GB HBM3 (bf16)");
     same.check_model(&root, model).unwrap();
-    let said = same.moved(&root).unwrap().unwrap();
+    let message = same.device_change(&root).unwrap().unwrap();
     assert!(
-        said.starts_with(
-            "the run was computed on cpu so far, and goes on on NVIDIA H100 80GB HBM3,"
+        message.starts_with(
+            "the run was computed on cpu so far, and continues on NVIDIA H100 80GB HBM3,"
         ),
-        "{said}"
+        "{message}"
     );
 }
 
 #[test]
-fn tasks_of_both_splits_are_counted() {
+fn held_out_tasks_that_are_trained_on_are_counted() {
     let home = tempfile::tempdir().unwrap();
     let config = config("http://127.0.0.1:1", &[]);
     let counted = |name: &str, tasks: &Dataset| {
         let root = home.path().join(name);
-        let note = Provenance::of(&config, tasks, None).unwrap();
-        note.save(&RunFolder::create(&root, "").unwrap()).unwrap();
+        let provenance = Provenance::of(&config, tasks, None).unwrap();
+        provenance
+            .save(&RunFolder::create(&root, "").unwrap())
+            .unwrap();
         trained_on(&root).unwrap()
     };
-    let apart = dataset(4, 3);
-    assert_eq!(counted("apart", &apart), Some(0));
-    let undivided = Dataset {
-        eval: apart.train.clone(),
-        ..apart.clone()
+    let disjoint = dataset(4, 3);
+    assert_eq!(counted("disjoint", &disjoint), Some(0));
+    let without_splits = Dataset {
+        eval: disjoint.train.clone(),
+        ..disjoint.clone()
     };
-    assert_eq!(counted("undivided", &undivided), Some(4));
-    let mut asked = apart;
-    asked.eval[1].question = "  Question toy/train/2".into();
-    assert_eq!(counted("asked", &asked), Some(1));
+    assert_eq!(counted("without-splits", &without_splits), Some(4));
+    let mut same_question = disjoint;
+    same_question.eval[1].question = "  Question toy/train/2".into();
+    assert_eq!(counted("same-question", &same_question), Some(1));
     let empty = home.path().join("empty");
     RunFolder::create(&empty, "").unwrap();
     assert_eq!(trained_on(&empty).unwrap(), None);
 }
 
 #[test]
-fn a_template_in_a_file_is_of_the_data_too() {
+fn a_changed_template_file_counts_as_other_tasks() {
     let home = tempfile::tempdir().unwrap();
     let (root, file) = (home.path().join("run"), home.path().join("mine.txt"));
     let set = format!("data.template={}", file.display());
     let config = config("http://127.0.0.1:1", &[&set]);
     let tasks = dataset(2, 2);
-    let note = || Provenance::of(&config, &tasks, None).unwrap();
+    let provenance = || Provenance::of(&config, &tasks, None).unwrap();
     std::fs::write(&file, "{question}").unwrap();
-    note().save(&RunFolder::create(&root, "").unwrap()).unwrap();
-    note().check(&root, "toy").unwrap();
+    provenance()
+        .save(&RunFolder::create(&root, "").unwrap())
+        .unwrap();
+    provenance().check(&root, "toy").unwrap();
     std::fs::write(&file, "{question}?").unwrap();
     assert!(matches!(
-        note().check(&root, "toy"),
+        provenance().check(&root, "toy"),
         Err(TrainError::OtherTasks { .. })
     ));
 }
 
 #[test]
-fn a_new_run_is_refused_where_something_else_is() {
+fn a_new_run_is_refused_in_a_folder_with_other_files() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("notes.txt");
     std::fs::write(&file, "").unwrap();
@@ -415,26 +429,26 @@ fn a_new_run_is_refused_where_something_else_is() {
         assert!(matches!(&error, TrainError::NoFolder(path) if *path == file));
         assert!(error.to_string().contains("--out"), "{error}");
     }
-    let said = RunFolder::check_free(home.path()).unwrap_err().to_string();
+    let message = RunFolder::check_free(home.path()).unwrap_err().to_string();
     assert!(
-        said.contains("such as notes.txt") && said.contains("--out"),
-        "{said}"
+        message.contains("such as notes.txt") && message.contains("--out"),
+        "{message}"
     );
 
     let new = home.path().join("new");
     RunFolder::check_free(&new).unwrap();
-    assert!(!new.exists(), "asking makes nothing");
+    assert!(!new.exists(), "the check creates nothing");
     std::fs::create_dir(&new).unwrap();
-    // As `rapid quickstart` begins.
-    std::fs::write(new.join("verifier.log"), "told").unwrap();
+    // The folder as `rapid quickstart` begins.
+    std::fs::write(new.join("verifier.log"), "log").unwrap();
     RunFolder::check_free(&new).unwrap();
     std::fs::write(new.join("data.json"), "{}").unwrap();
-    let said = RunFolder::check_free(&new).unwrap_err().to_string();
-    assert!(said.contains("such as data.json"), "{said}");
-    // As a start leaves it that is cut off before its folder is a run's.
+    let message = RunFolder::check_free(&new).unwrap_err().to_string();
+    assert!(message.contains("such as data.json"), "{message}");
+    // The folder as an interrupted start leaves it, before it is a run.
     let config = config("http://127.0.0.1:1", &[]);
-    let note = Provenance::of(&config, &dataset(2, 2), None).unwrap();
-    note.save(&RunFolder::claim(&new).unwrap()).unwrap();
+    let provenance = Provenance::of(&config, &dataset(2, 2), None).unwrap();
+    provenance.save(&RunFolder::claim(&new).unwrap()).unwrap();
     RunFolder::check_free(&new).unwrap();
     RunFolder::create(&new, "").unwrap();
     assert!(matches!(

@@ -1,10 +1,10 @@
-//! What those who look on are shown.
+//! What the observers show of a run.
 
 use super::*;
 use crate::tensorboard::{self, Value};
 
-/// What TensorBoard shows of a run, but for times, each tag by its steps.
-pub(super) fn shown(root: &Path) -> String {
+/// The points of a run's TensorBoard file, except times, by tag and step.
+pub(super) fn tensorboard_points(root: &Path) -> String {
     let mut lines: Vec<String> = tensorboard::read(&root.join("tensorboard"))
         .into_iter()
         .filter(|point| !point.tag.starts_with("time/"))
@@ -16,9 +16,9 @@ pub(super) fn shown(root: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tensorboard_shows_every_number_of_the_logs() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
-    go(&root, &config(&server.url, &[])).await.unwrap();
+    run_in(&root, &config(&server.url, &[])).await.unwrap();
     let points = tensorboard::read(&root.join("tensorboard"));
     let mut checked = 0;
     for (section, log) in [("train", "metrics.jsonl"), ("time", "timings.jsonl")] {
@@ -35,9 +35,9 @@ async fn tensorboard_shows_every_number_of_the_logs() {
                     continue;
                 };
                 let tag = format!("{section}/{name}");
-                let shown = points.iter().filter(|p| p.step == step && p.tag == tag);
-                let shown: Vec<&Value> = shown.map(|point| &point.value).collect();
-                assert_eq!(shown, [&Value::Scalar(f64::from(value as f32))], "{tag}");
+                let values = points.iter().filter(|p| p.step == step && p.tag == tag);
+                let values: Vec<&Value> = values.map(|point| &point.value).collect();
+                assert_eq!(values, [&Value::Scalar(f64::from(value as f32))], "{tag}");
                 checked += 1;
             }
         }
@@ -51,18 +51,18 @@ async fn tensorboard_shows_every_number_of_the_logs() {
     for tag in ["eval/pass_at_1", "eval/pass_at_4", "samples/eval"] {
         assert_eq!(steps(tag), [0, 4, 8, 10], "{tag}");
     }
-    // Five tasks are too few for one.
+    // Five tasks are too few for an interval.
     assert!(steps("eval/pass_at_4_high").is_empty());
     assert_eq!(steps("samples/train"), [0, 3, 6, 9]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn alarms_are_logged_once_and_can_be_turned_off() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let (on, off) = (home.path().join("on"), home.path().join("off"));
-    // All answers are the same letter here, so that learning is repetition.
+    // All answers are the same letter here, so learning raises the alarm on repetition.
     let long = &["run.updates=60", "eval.samples=0"];
-    go(&on, &config(&server.url, long)).await.unwrap();
+    run_in(&on, &config(&server.url, long)).await.unwrap();
     let alarms: Vec<AlarmRecord> = read_log(&on, Log::Alarms).unwrap();
     let steps: Vec<StepRecord> = read_log(&on, Log::Metrics).unwrap();
     assert_eq!(
@@ -70,18 +70,18 @@ async fn alarms_are_logged_once_and_can_be_turned_off() {
         observers::alarms::AlarmMonitor::default().replay(&steps, &[])
     );
     assert!(!alarms.is_empty());
-    let told = tensorboard::read(&on.join("tensorboard"));
-    let told = told.iter().filter(|point| point.tag == "alarms").count();
-    assert_eq!(told, alarms.len());
+    let points = tensorboard::read(&on.join("tensorboard"));
+    let shown = points.iter().filter(|point| point.tag == "alarms").count();
+    assert_eq!(shown, alarms.len());
 
     let config = super::config(&server.url, &[long[0], long[1], "run.alarms=false"]);
-    go(&off, &config).await.unwrap();
+    run_in(&off, &config).await.unwrap();
     assert!(!off.join("alarms.jsonl").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn groups_of_one_are_no_sign_that_nothing_is_learnt() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::of_letter_b().await);
+async fn groups_of_one_raise_no_alarm_that_nothing_is_learnt() {
+    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
     let root = home.path().join("run");
     let sets = [
         "algorithm.group_size=1",
@@ -89,16 +89,18 @@ async fn groups_of_one_are_no_sign_that_nothing_is_learnt() {
         "run.updates=12",
         "eval.samples=0",
     ];
-    go(&root, &super::config(&server.url, &sets)).await.unwrap();
+    run_in(&root, &super::config(&server.url, &sets))
+        .await
+        .unwrap();
     let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
-    let silent = |step: &StepRecord| step.groups.right + step.groups.wrong;
-    assert!(steps.iter().map(silent).sum::<usize>() > 100);
+    let uniform = |step: &StepRecord| step.groups.right + step.groups.wrong;
+    assert!(steps.iter().map(uniform).sum::<usize>() > 100);
     let alarms: Vec<AlarmRecord> = read_log(&root, Log::Alarms).unwrap();
-    let of_groups = [Alarm::AllWrong, Alarm::AllRight];
+    let group_alarms = [Alarm::AllWrong, Alarm::AllRight];
     assert!(
         alarms
             .iter()
-            .all(|record| !of_groups.contains(&record.alarm)),
+            .all(|record| !group_alarms.contains(&record.alarm)),
         "{alarms:?}"
     );
 }

@@ -10,32 +10,32 @@ fn small() -> Counted {
     counted(&toy, &|_, _| ()).unwrap()
 }
 
-fn of<'a>(
-    found: &'a Counted,
+fn row<'a>(
+    results: &'a Counted,
     course: &str,
     staleness: usize,
     factor: &str,
     baseline: &str,
     eta: Option<f64>,
 ) -> &'a Row {
-    let wanted = |row: &&Row| {
+    let matches = |row: &&Row| {
         (row.course.as_str(), row.staleness) == (course, staleness)
             && (row.names.factor, row.names.baseline, row.names.eta)
                 == (factor, baseline, eta.map(Eta))
     };
-    found.rows.iter().find(wanted).unwrap()
+    results.rows.iter().find(matches).unwrap()
 }
 
 #[test]
-fn the_study_finds_what_theory_says() {
-    let found = small();
-    assert_eq!(found.rows.len(), 3 * grid().len());
+fn exact_results_agree_with_theory() {
+    let results = small();
+    assert_eq!(results.rows.len(), 3 * grid().len());
     for course in ["updates", "drift"] {
         for baseline in ["none", "loo"] {
-            let bias = of(&found, course, 4, "w", baseline, None).quality.bias;
+            let bias = row(&results, course, 4, "w", baseline, None).quality.bias;
             assert!(bias < 1e-5, "{course} {baseline}: {bias}");
             let biases = ETAS_BELOW.map(|eta| {
-                of(&found, course, 4, "w-capped", baseline, Some(eta))
+                row(&results, course, 4, "w-capped", baseline, Some(eta))
                     .quality
                     .bias
             });
@@ -44,13 +44,13 @@ fn the_study_finds_what_theory_says() {
                 "{course} {baseline}: {biases:?}"
             );
         }
-        // A group of two: half of the gradient, in its direction, off policy too.
-        let own = of(&found, course, 4, "w", "group", None).quality;
+        // A group of two gives half of the gradient in its direction, also off policy.
+        let own = row(&results, course, 4, "w", "group", None).quality;
         assert!((own.scale - 0.5).abs() < 1e-5 && own.cosine > 1.0 - 1e-9);
-        let weighted = of(&found, course, 4, "w", "weighted-group", Some(2.0)).quality;
+        let weighted = row(&results, course, 4, "w", "weighted-group", Some(2.0)).quality;
         assert!(weighted.cosine < 1.0 - 1e-5, "{weighted:?}");
     }
-    for row in found.rows.iter().filter(|row| row.staleness == 0) {
+    for row in results.rows.iter().filter(|row| row.staleness == 0) {
         let expected = if row.names.baseline.ends_with("group") {
             0.5
         } else {
@@ -67,7 +67,7 @@ fn the_study_finds_what_theory_says() {
 const ETAS_BELOW: [f64; 4] = [1.0, 1.5, 2.0, 4.0];
 
 #[test]
-fn what_is_found_depends_on_the_seed_alone() {
+fn results_depend_on_the_seed_alone() {
     let (a, b) = (small(), small());
     assert_eq!(a, b);
     assert!(
@@ -83,9 +83,9 @@ fn a_policy_further_away_has_a_smaller_effective_sample_size() {
         group_sizes: vec![1],
         ..Toy::default()
     };
-    let found = counted(&toy, &|_, _| ()).unwrap();
+    let results = counted(&toy, &|_, _| ()).unwrap();
     for course in ["updates", "drift"] {
-        let ess: Vec<f64> = found
+        let ess: Vec<f64> = results
             .levels
             .iter()
             .filter(|l| l.course == course)
@@ -96,11 +96,11 @@ fn a_policy_further_away_has_a_smaller_effective_sample_size() {
             "{course}: {ess:?}"
         );
     }
-    let values = found.values.iter().zip(&toy.values);
+    let values = results.values.iter().zip(&toy.values);
     assert!(
         values
             .clone()
-            .all(|(found, wanted)| found <= wanted && *found > 0.8 * wanted),
-        "about as often right as asked for: {values:?}"
+            .all(|(value, max)| value <= max && *value > 0.8 * max),
+        "the probabilities of correct completions are near their maximum: {values:?}"
     );
 }

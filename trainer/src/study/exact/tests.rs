@@ -6,8 +6,8 @@ use super::*;
 use crate::algo::{Baseline, Factor};
 use crate::seed;
 
-/// A random prompt: what its completions are worth, its policy, and one that lies `distance` off.
-struct Given {
+/// A random prompt: its completions' rewards, its policy, and a behaviour policy at `distance` from it.
+struct Setup {
     completions: Vec<Completion>,
     rewards: Vec<f64>,
     policy: Policy,
@@ -15,7 +15,7 @@ struct Given {
     gradient: Vec<f64>,
 }
 
-impl Given {
+impl Setup {
     fn new(seed: u64, distance: f64) -> Self {
         let completions = completions();
         let policy = Policy::random(seed, "policy");
@@ -23,7 +23,7 @@ impl Given {
         let order = seed::permutation(seed, 0, completions.len());
         let rewards: Vec<f64> = order
             .iter()
-            .map(|place| f64::from(u8::from(*place < 5)))
+            .map(|position| f64::from(u8::from(*position < 5)))
             .collect();
         let (gradient, _) = exact_gradient(&policy, &completions, &rewards);
         Self {
@@ -51,16 +51,16 @@ impl Given {
 
     /// |E ĝ − ∇J| / |∇J|.
     fn bias(&self, factor: Factor, baseline: Baseline, eta: f64) -> f64 {
-        far(&self.mean(factor, baseline, eta, 2), &self.gradient)
+        relative_distance(&self.mean(factor, baseline, eta, 2), &self.gradient)
     }
 
-    /// E_π of a number of each completion times Σ ∇ log π.
-    fn under_policy(&self, of: impl Fn(usize, f64) -> f64) -> Vec<f64> {
+    /// E_π of `term` of each completion, from its index and ℓ, times Σ ∇ log π.
+    fn under_policy(&self, term: impl Fn(usize, f64) -> f64) -> Vec<f64> {
         let case = self.case();
         let terms: Vec<Vec<f64>> = (0..self.completions.len())
             .map(|y| {
-                let chance = (case.chances[y] + case.ell[y]).exp();
-                vec![chance * of(y, case.ell[y]); self.completions[y].tokens.len()]
+                let probability = (case.behaviour_logp[y] + case.ell[y]).exp();
+                vec![probability * term(y, case.ell[y]); self.completions[y].tokens.len()]
             })
             .collect();
         let pairs = self.completions.iter().zip(terms.iter().map(Vec::as_slice));
@@ -68,54 +68,58 @@ impl Given {
     }
 }
 
-fn far(a: &[f64], b: &[f64]) -> f64 {
-    apart(a, b, b)
+fn relative_distance(a: &[f64], b: &[f64]) -> f64 {
+    distance_over(a, b, b)
 }
 
-/// |a − b|, as a share of |scale|.
-fn apart(a: &[f64], b: &[f64], scale: &[f64]) -> f64 {
+/// |a − b| / |scale|.
+fn distance_over(a: &[f64], b: &[f64], scale: &[f64]) -> f64 {
     let squares = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>();
-    let off = squares(&mut a.iter().zip(b).map(|(a, b)| a - b));
-    (off / squares(&mut scale.iter().copied())).sqrt()
+    let difference = squares(&mut a.iter().zip(b).map(|(a, b)| a - b));
+    (difference / squares(&mut scale.iter().copied())).sqrt()
 }
 
 fn times(scale: f64, values: &[f64]) -> Vec<f64> {
     values.iter().map(|x| scale * x).collect()
 }
 
-/// What single precision of log-probabilities and coefficients leaves.
+/// Rounding errors of log-probabilities and coefficients in single precision.
 const ROUNDING: f64 = 1e-5;
 const INDEPENDENT: [Baseline; 3] = [Baseline::None, Baseline::Loo, Baseline::WeightedLoo];
 
 #[test]
-fn counting_multisets_is_counting_ordered_groups() {
-    let given = Given::new(1, 0.7);
-    let case = given.case();
+fn enumerating_multisets_equals_enumerating_ordered_groups() {
+    let setup = Setup::new(1, 0.7);
+    let case = setup.case();
     let estimator = plain(Factor::WCapped, Baseline::WeightedGroup, 1.5);
-    let counted = case.moments(&estimator, 3).unwrap();
-    let n = given.completions.len();
-    let (mut mean, mut square) = (vec![0.0; given.gradient.len()], 0.0);
+    let moments = case.moments(&estimator, 3).unwrap();
+    let n = setup.completions.len();
+    let (mut mean, mut square) = (vec![0.0; setup.gradient.len()], 0.0);
     for code in 0..n.pow(3) {
         let group = [code % n, code / n % n, code / n / n];
-        let chance = group.iter().map(|y| case.chances[*y]).sum::<f64>().exp();
+        let probability = group
+            .iter()
+            .map(|y| case.behaviour_logp[*y])
+            .sum::<f64>()
+            .exp();
         let estimate = case.estimate(&estimator, &group).unwrap();
-        square += chance * estimate.iter().map(|g| g * g).sum::<f64>();
+        square += probability * estimate.iter().map(|g| g * g).sum::<f64>();
         for (mean, g) in mean.iter_mut().zip(estimate) {
-            *mean += chance * g;
+            *mean += probability * g;
         }
     }
-    assert!(far(&counted.mean, &mean) < 1e-6);
+    assert!(relative_distance(&moments.mean, &mean) < 1e-6);
     let variance = square - mean.iter().map(|m| m * m).sum::<f64>();
-    assert!((counted.variance / variance - 1.0).abs() < 1e-6);
+    assert!((moments.variance / variance - 1.0).abs() < 1e-6);
 }
 
 #[test]
-fn the_chances_of_all_groups_add_up() {
-    let chances = [0.5_f64, 0.3, 0.15, 0.05];
+fn the_probabilities_of_all_groups_sum_to_one() {
+    let probabilities = [0.5_f64, 0.3, 0.15, 0.05];
     for size in 1..=5 {
         let (mut total, mut count) = (0.0, 0);
         multisets(4, size, &mut |group| {
-            total += orders(group) * group.iter().map(|y| chances[*y]).product::<f64>();
+            total += orders(group) * group.iter().map(|y| probabilities[*y]).product::<f64>();
             count += 1;
         });
         assert!((total - 1.0).abs() < 1e-12, "{size}: {total}");
@@ -125,33 +129,33 @@ fn the_chances_of_all_groups_add_up() {
 }
 
 #[test]
-fn an_infinite_cap_is_none() {
-    let given = Given::new(2, 1.0);
-    let whole = given.mean(Factor::W, Baseline::Loo, 2.0, 2);
-    let capped = given.mean(Factor::WCapped, Baseline::Loo, f64::INFINITY, 2);
+fn an_infinite_cap_equals_no_cap() {
+    let setup = Setup::new(2, 1.0);
+    let whole = setup.mean(Factor::W, Baseline::Loo, 2.0, 2);
+    let capped = setup.mean(Factor::WCapped, Baseline::Loo, f64::INFINITY, 2);
     assert_eq!(whole, capped);
-    let case = given.case();
+    let case = setup.case();
     let group = [0, 3].map(|y| sample(&case.new[y], &case.behaviour[y], Some(1.0)));
     let estimator = plain(Factor::TokenCapped, Baseline::WeightedLoo, f64::INFINITY);
     let metrics = gradient(&estimator, &[group.to_vec()], 3).unwrap().metrics;
     let text = serde_json::to_string(&metrics).unwrap();
     assert!(
         !text.contains("null"),
-        "every number that is logged is finite: {text}"
+        "every logged number is finite: {text}"
     );
     assert_eq!(metrics.clip_share, 0.0);
 }
 
 #[test]
-fn on_policy_every_factor_counts_a_completion_once_and_the_distance_is_nil() {
-    let given = Given::new(3, 0.0);
-    let case = given.case();
+fn on_policy_every_factor_is_one_and_the_distance_is_zero() {
+    let setup = Setup::new(3, 0.0);
+    let case = setup.case();
     for factor in Factor::ALL {
-        let (once, twice) = case
+        let (mean, square) = case
             .factor(&plain(factor, Baseline::None, 1.0), 0.5)
             .unwrap();
         assert!(
-            (once - 1.0).abs() < 1e-6 && (twice - 1.0).abs() < 1e-6,
+            (mean - 1.0).abs() < 1e-6 && (square - 1.0).abs() < 1e-6,
             "{factor:?}"
         );
     }
@@ -164,60 +168,60 @@ proptest! {
 
     #[test]
     fn the_whole_weight_is_unbiased_with_every_baseline_that_is_independent_of_the_completion(seed in 0u64..1000, distance in 0.0f64..1.5) {
-        let given = Given::new(seed, distance);
+        let setup = Setup::new(seed, distance);
         for baseline in INDEPENDENT {
-            let bias = given.bias(Factor::W, baseline, 2.0);
+            let bias = setup.bias(Factor::W, baseline, 2.0);
             prop_assert!(bias < ROUNDING, "{baseline:?}: {bias}");
         }
     }
 
     #[test]
-    fn at_weight_one_a_baseline_that_includes_the_completion_leaves_one_minus_one_over_g_of_the_gradient(seed in 0u64..1000) {
-        let given = Given::new(seed, 0.0);
+    fn on_policy_a_baseline_with_the_completion_scales_the_gradient_by_one_minus_one_over_g(seed in 0u64..1000) {
+        let setup = Setup::new(seed, 0.0);
         for size in [2, 3] {
-            let share = times(1.0 - 1.0 / size as f64, &given.gradient);
+            let scaled = times(1.0 - 1.0 / size as f64, &setup.gradient);
             for factor in Factor::ALL {
                 for baseline in [Baseline::Group, Baseline::WeightedGroup] {
-                    let off = far(&given.mean(factor, baseline, 2.0, size), &share);
-                    prop_assert!(off < ROUNDING, "{factor:?} {baseline:?} {size}: {off}");
+                    let distance = relative_distance(&setup.mean(factor, baseline, 2.0, size), &scaled);
+                    prop_assert!(distance < ROUNDING, "{factor:?} {baseline:?} {size}: {distance}");
                 }
             }
         }
     }
 
     #[test]
-    fn off_policy_the_plain_group_mean_only_shortens_and_the_weighted_one_turns(seed in 0u64..1000, distance in 0.3f64..1.5) {
-        let given = Given::new(seed, distance);
+    fn off_policy_the_plain_group_mean_scales_the_gradient_and_the_weighted_one_turns_it(seed in 0u64..1000, distance in 0.3f64..1.5) {
+        let setup = Setup::new(seed, distance);
         for size in [2, 3] {
-            let share = times(1.0 - 1.0 / size as f64, &given.gradient);
-            let plain = given.mean(Factor::W, Baseline::Group, 2.0, size);
-            prop_assert!(far(&plain, &share) < ROUNDING, "the mean reward of the group");
-            // E ĝ = ∇J − (1/G) E_π[min(w, η) R Σ ∇ log π]: the weight of the completion itself stands in its own baseline.
+            let scaled = times(1.0 - 1.0 / size as f64, &setup.gradient);
+            let plain = setup.mean(Factor::W, Baseline::Group, 2.0, size);
+            prop_assert!(relative_distance(&plain, &scaled) < ROUNDING, "the mean reward of the group");
+            // E ĝ = ∇J − (1/G) E_π[min(w, η) R Σ ∇ log π]: the baseline contains the completion's own weight.
             for eta in [1.0, 2.0, f64::INFINITY] {
-                let own = given.under_policy(|y, ell| ell.exp().min(eta) * given.rewards[y]);
-                let expected: Vec<f64> = given.gradient.iter().zip(&own).map(|(g, own)| g - own / size as f64).collect();
-                let weighted = given.mean(Factor::W, Baseline::WeightedGroup, eta, size);
-                // The two terms may all but cancel, so the larger one is the scale.
-                let off = apart(&weighted, &expected, &given.gradient).min(apart(&weighted, &expected, &own));
-                prop_assert!(off < ROUNDING, "η = {eta}: {off}");
+                let own = setup.under_policy(|y, ell| ell.exp().min(eta) * setup.rewards[y]);
+                let expected: Vec<f64> = setup.gradient.iter().zip(&own).map(|(g, own)| g - own / size as f64).collect();
+                let weighted = setup.mean(Factor::W, Baseline::WeightedGroup, eta, size);
+                // The two terms may almost cancel, so the larger one is the scale.
+                let distance = distance_over(&weighted, &expected, &setup.gradient).min(distance_over(&weighted, &expected, &own));
+                prop_assert!(distance < ROUNDING, "η = {eta}: {distance}");
             }
         }
     }
 
     #[test]
-    fn a_cap_loses_what_lies_above_it_and_one_above_all_weights_loses_nothing(seed in 0u64..1000, distance in 0.3f64..1.5) {
-        let given = Given::new(seed, distance);
-        let largest = given.case().ell.iter().copied().fold(0.0, f64::max).exp();
+    fn a_cap_loses_the_weight_above_it_and_a_cap_above_all_weights_is_unbiased(seed in 0u64..1000, distance in 0.3f64..1.5) {
+        let setup = Setup::new(seed, distance);
+        let largest = setup.case().ell.iter().copied().fold(0.0, f64::max).exp();
         for baseline in INDEPENDENT {
-            prop_assert!(given.bias(Factor::WCapped, baseline, largest * 1.001) < ROUNDING);
+            prop_assert!(setup.bias(Factor::WCapped, baseline, largest * 1.001) < ROUNDING);
         }
-        // A cap of 1 cuts off whatever the policy has come to like.
-        prop_assert!(given.bias(Factor::WCapped, Baseline::Loo, 1.0) > 1e-4);
-        // Without a baseline, each cap's loss contains that of a higher one.
-        let kept = |eta: f64| given.under_policy(|y, ell| eta.min(ell.exp()) / ell.exp() * given.rewards[y]);
+        // A cap of 1 cuts the weights of all completions that became likelier.
+        prop_assert!(setup.bias(Factor::WCapped, Baseline::Loo, 1.0) > 1e-4);
+        // Without a baseline, the loss of each cap contains that of a higher cap.
+        let capped = |eta: f64| setup.under_policy(|y, ell| eta.min(ell.exp()) / ell.exp() * setup.rewards[y]);
         for eta in [1.0, 1.5, 2.0] {
-            let mean = given.mean(Factor::WCapped, Baseline::None, eta, 2);
-            prop_assert!(far(&mean, &kept(eta)) < ROUNDING);
+            let mean = setup.mean(Factor::WCapped, Baseline::None, eta, 2);
+            prop_assert!(relative_distance(&mean, &capped(eta)) < ROUNDING);
         }
     }
 }

@@ -9,7 +9,7 @@ use sandboxes::{Call, Deferred, End, Limits, Program, Request, Run, Sandbox, San
 use serde::{Deserialize, Serialize};
 
 use super::first_pass::FirstPass;
-use crate::cache::{Claim, Key, KeyWriter, Lru, Shelf};
+use crate::cache::{Bounded, Claim, Key, KeyWriter, Shelf};
 use crate::grade::excerpt;
 
 /// Fuel for a task's own solution, whoever brought the task: three times what the slowest of MBPP+ takes (task 599, 698 G), some minutes of a core. It bounds what a task that is asked
@@ -64,7 +64,7 @@ pub(super) struct Order<'a> {
 /// Expected values by task.
 pub(super) struct Expectations {
     /// That a task has none is remembered too, so that its solution, which has the same fuel each time, is not run again for each of its samples.
-    memory: Mutex<Lru<Outcome>>,
+    memory: Bounded<Outcome>,
     /// What is being made by this process.
     making: Mutex<HashSet<Key>>,
     shelf: Option<Arc<Shelf>>,
@@ -86,7 +86,7 @@ impl Drop for Making<'_> {
 impl Expectations {
     pub(super) fn new(bytes: usize, shelf: Option<Arc<Shelf>>) -> Expectations {
         Expectations {
-            memory: Mutex::new(Lru::new(bytes)),
+            memory: Bounded::new(bytes),
             making: Mutex::new(HashSet::new()),
             shelf,
         }
@@ -139,13 +139,8 @@ impl Expectations {
 
     /// What is in memory or on disk.
     pub(super) fn known(&self, key: &Key) -> Option<Outcome> {
-        if let Some(known) = self
-            .memory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(key)
-        {
-            return Some(known.clone());
+        if let Some(known) = self.memory.get(key) {
+            return Some(known);
         }
         let bytes = self.shelf.as_ref()?.get(key)?;
         let read: Outcome = Ok(Arc::new(serde_json::from_slice(&bytes).ok()?));
@@ -175,10 +170,7 @@ impl Expectations {
             Err(none) if none.retryable => return,
             Err(none) => none.reason.len(),
         };
-        self.memory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .put(key, outcome.clone(), 256 + bytes);
+        self.memory.put(key, outcome.clone(), bytes);
     }
 }
 

@@ -6,14 +6,14 @@
 //! comments, or holds what looks like a test but would not be run, is the task's fault and no program's.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datasets::{CodeTask, Value};
 use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
 
 use super::blame;
-use crate::cache::{Key, KeyWriter, Lru};
+use crate::cache::{Bounded, Key, KeyWriter};
 use crate::grade::excerpt;
 
 const FIND: &str = concat!(
@@ -70,11 +70,11 @@ impl Suite {
 }
 
 /// Suites by task, so that each is read once.
-pub(super) struct Suites(Mutex<Lru<Arc<Suite>>>);
+pub(super) struct Suites(Bounded<Arc<Suite>>);
 
 impl Suites {
     pub(super) fn new() -> Suites {
-        Suites(Mutex::new(Lru::new(MAX_MEMORY)))
+        Suites(Bounded::new(MAX_MEMORY))
     }
 
     /// The suite of `task`'s test code.
@@ -88,14 +88,13 @@ impl Suites {
         limits: &Limits,
     ) -> Result<Arc<Suite>, SandboxError> {
         let key = key(task);
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&key) {
-            return Ok(Arc::clone(known));
+        if let Some(known) = self.0.get(&key) {
+            return Ok(known);
         }
         let suite = Arc::new(read(sandbox, task, limits)?);
         let bytes = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
-        let weight = 256 + suite.prelude.len() + bytes(&suite.tests) + bytes(&suite.names);
-        lock().put(key, Arc::clone(&suite), weight);
+        let weight = suite.prelude.len() + bytes(&suite.tests) + bytes(&suite.names);
+        self.0.put(key, Arc::clone(&suite), weight);
         Ok(suite)
     }
 }

@@ -98,7 +98,7 @@ fn judged_here(libraries: &Libraries, statement: Statement<'_>, files: &[Vec<u8>
     let library = libraries.of(statement.asked).map_err(Objection::Task)?;
     let question = kernel::Question {
         library: &library,
-        asked: statement.asked,
+        statement: statement.asked,
         theorem: statement.theorem,
         axioms: statement.axioms,
         budget: Budget::default(),

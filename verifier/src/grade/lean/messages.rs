@@ -1,11 +1,11 @@
 //! What Lean's messages say is wrong with a file. They explain a verdict, and decide none: code in the file may have written them.
 
-use sandboxes::lean::{Said, Severity};
+use sandboxes::lean::{Messages, Severity};
 
 /// The first error, and its line behind the header, from 1, where it stands there.
-pub(super) fn fault(said: &Said) -> Option<(String, Option<usize>)> {
+pub(super) fn fault(messages: &Messages) -> Option<(String, Option<usize>)> {
     let error = |message: &&sandboxes::lean::Message| message.severity == Severity::Error;
-    let header = said.header.iter().find(error);
+    let header = messages.header.iter().find(error);
     let header = header.map(|message| {
         (
             format!("Lean does not accept the header: {}", message.data),
@@ -13,7 +13,7 @@ pub(super) fn fault(said: &Said) -> Option<(String, Option<usize>)> {
         )
     });
     header.or_else(|| {
-        let first = said.body.iter().find(error)?;
+        let first = messages.body.iter().find(error)?;
         Some((first.data.clone(), Some(first.pos.line)))
     })
 }
@@ -36,17 +36,17 @@ mod tests {
     fn the_first_error_is_told_with_its_line() {
         let error = |line, data| message(Severity::Error, line, data);
         let warning = message(Severity::Warning, 1, "declaration uses 'sorry'");
-        let mut said = Said {
+        let mut messages = Messages {
             header: vec![],
             body: vec![warning, error(2, "unsolved goals"), error(3, "more")],
         };
-        assert_eq!(fault(&said), Some(("unsolved goals".into(), Some(2))));
-        said.header.push(error(1, "unknown module"));
-        let (why, line) = fault(&said).unwrap();
+        assert_eq!(fault(&messages), Some(("unsolved goals".into(), Some(2))));
+        messages.header.push(error(1, "unknown module"));
+        let (why, line) = fault(&messages).unwrap();
         assert_eq!(
             (why.as_str(), line),
             ("Lean does not accept the header: unknown module", None)
         );
-        assert_eq!(fault(&Said::default()), None);
+        assert_eq!(fault(&Messages::default()), None);
     }
 }

@@ -174,7 +174,7 @@ impl LeanGrader {
 }
 
 fn jail(choice: JailChoice) -> Result<Jail, String> {
-    match (choice, Jail::found()) {
+    match (choice, Jail::detect()) {
         (JailChoice::None, _) => {
             tracing::warn!("Lean runs without a jail (lean.jail = \"none\"): a proof may run code as this user");
             Ok(Jail::None)

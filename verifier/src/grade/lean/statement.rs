@@ -71,10 +71,10 @@ fn compile(
     header: &str,
     statement: &str,
 ) -> Result<Result<Asked, String>, NoStatement> {
-    let (compiled, _) = lean.compile_patiently(header, statement);
+    let (compiled, _) = lean.compile_with_retry(header, statement);
     let compiled = compiled.map_err(NoStatement::NoAnswer)?;
     if compiled.files.is_empty() {
-        let fault = messages::fault(&compiled.said);
+        let fault = messages::fault(&compiled.messages);
         return Ok(Err(match fault {
             Some((why, None)) => why,
             Some((why, Some(_))) => format!("Lean does not accept the statement: {why}"),

@@ -38,7 +38,7 @@ fn module(name: &str) -> Compiled {
     let files = ["olean", "olean.server", "olean.private"]
         .map(|extension| std::fs::read(file.with_extension(extension)).unwrap());
     Compiled {
-        said: Said::default(),
+        messages: Messages::default(),
         files: files.to_vec(),
     }
 }
@@ -46,7 +46,7 @@ fn module(name: &str) -> Compiled {
 /// What Lean says where it compiles nothing.
 fn refused(messages: Vec<Message>) -> Compiled {
     Compiled {
-        said: Said {
+        messages: Messages {
             header: vec![],
             body: messages,
         },
@@ -130,7 +130,7 @@ fn what_lean_says_makes_nothing_right() {
         ("missing", "it declares no theorem `swap`"),
         (
             "redefined",
-            "it defines `And.intro` otherwise than the statement does",
+            "it defines `And.intro` differently than the statement does",
         ),
     ] {
         let (grader, _) = scripted(move |_| Ok(module(left)));

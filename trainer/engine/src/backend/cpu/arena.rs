@@ -1,4 +1,4 @@
-//! The arena's memory: aligned blocks, and the one place where handles become slices.
+//! The arena's memory: aligned blocks, and the one function that turns handles into slices.
 
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ use crate::error::EngineError;
 /// Blocks begin on a cache line.
 const ALIGN: usize = 64;
 
-/// A zeroed, aligned allocation. Its pages are taken when they are first used: the system is asked for zeros without an alignment of our own, for which the standard
-/// library would write them itself.
+/// A zeroed, aligned allocation. The system provides its pages on first use: the memory is requested without our alignment, since the standard library would
+/// write the zeros of aligned memory itself.
 struct Block {
     allocation: NonNull<u8>,
     memory: NonNull<f32>,
@@ -23,7 +23,7 @@ struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Room for the elements wherever in a cache line the allocation begins.
+    /// Layout with room to align the elements to a cache line, wherever the allocation begins.
     fn layout(len: usize) -> Option<Layout> {
         let bytes = len.checked_mul(size_of::<f32>())?.checked_add(ALIGN)?;
         Layout::from_size_align(bytes, align_of::<f32>()).ok()
@@ -33,7 +33,7 @@ impl Block {
         // SAFETY: the layout's size is not 0.
         let allocation = NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?;
         let before = allocation.as_ptr().align_offset(ALIGN);
-        // SAFETY: less than `ALIGN` bytes further on, and the allocation has so many more than the elements take.
+        // SAFETY: the pointer moves by less than `ALIGN` bytes, and the allocation has `ALIGN` bytes more than the elements take.
         let memory = unsafe { allocation.add(before) }.cast();
         Some(Self {
             allocation,
@@ -52,14 +52,14 @@ impl Drop for Block {
     }
 }
 
-/// All buffers of a backend.
+/// All blocks of a backend.
 #[derive(Default)]
 pub(super) struct Arena {
     blocks: Vec<Option<Block>>,
 }
 
 impl Arena {
-    /// A new zeroed block.
+    /// Allocates a zeroed block.
     pub(super) fn allocate(&mut self, len: usize) -> Result<Buf, EngineError> {
         let block = Block::new(len).ok_or_else(|| {
             EngineError::Device(format!(
@@ -90,7 +90,7 @@ impl Arena {
         }
     }
 
-    /// Pointer to a buffer's first element, checked to lie in its block with all of its elements.
+    /// Pointer to a buffer's first element. Checks that the whole buffer lies in its block.
     pub(super) fn pointer(&self, buf: Buf) -> *mut f32 {
         let block = self
             .blocks
@@ -105,7 +105,7 @@ impl Arena {
         unsafe { block.memory.as_ptr().add(buf.offset) }
     }
 
-    /// Slices to write and slices to read; what is written overlaps nothing else.
+    /// Slices to write and slices to read. A slice to write overlaps no other slice.
     pub(super) fn slices<const W: usize, const R: usize>(
         &mut self,
         write: [Buf; W],
@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "overlaps")]
-    fn an_output_that_overlaps_an_input_is_refused() {
+    fn an_output_that_overlaps_an_input_is_rejected() {
         let mut arena = Arena::default();
         let buf = arena.allocate(32).expect("32 elements");
         arena.slices([buf.at(0, 20)], [buf.at(16, 16)]);
     }
 
     #[test]
-    fn buffers_begin_on_cache_lines_and_hold_zeros() {
+    fn buffers_begin_on_cache_lines_and_contain_zeros() {
         let mut arena = Arena::default();
         for len in [0, 1, 17, 100_000] {
             let buf = arena.allocate(len).expect("memory");

@@ -1,9 +1,9 @@
-//! Functions applied number by number: the feed-forward block's gate, and soft caps.
+//! Elementwise functions: the feed-forward block's gate, and soft caps.
 
 use super::lanes::{LANES, Lanes, at_level};
 use crate::config::Activation;
 
-/// Of GELU's approximation: σ(2u) with u = √(2/π) · (a + 0.044715 a³).
+/// Constants of GELU's approximation: σ(2u) with u = √(2/π) · (a + 0.044715 a³).
 const GELU_CUBIC: f32 = 0.044_715;
 const GELU_SCALE: f32 = 2.0 * std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::FRAC_1_SQRT_2;
 
@@ -14,7 +14,7 @@ fn sigmoid<L: Lanes>(a: L) -> L {
     one.div(one.add(L::splat(0.0).sub(a).exp()))
 }
 
-/// `(slope, value)` of an activation at `a`.
+/// An activation function, which returns `(slope, value)` at `a`.
 trait Curve {
     fn at<L: Lanes>(a: L) -> (L, L);
 }
@@ -33,7 +33,7 @@ impl Curve for Silu {
 }
 
 impl Curve for GeluTanh {
-    /// ½ (1 + tanh u) = σ(2u), which loses no digits where tanh is near -1.
+    /// Uses ½ (1 + tanh u) = σ(2u), which loses no digits where tanh is near -1.
     #[inline(always)]
     fn at<L: Lanes>(a: L) -> (L, L) {
         let (one, scale) = (L::splat(1.0), L::splat(GELU_SCALE));
@@ -113,7 +113,7 @@ fn backward_of<L: Lanes, C: Curve>(x: &mut [f32], dy: &[f32], width: usize) {
     }
 }
 
-/// tanh within a few units in the last place: its series where 1 − e⁻²ˣ would lose digits.
+/// tanh within a few units in the last place. Its series is used where 1 − e⁻²ˣ would lose digits.
 #[inline(always)]
 fn tanh<L: Lanes>(x: L) -> L {
     let s = L::splat;
@@ -135,7 +135,7 @@ pub(super) fn capped<L: Lanes>(x: L, cap: f32) -> L {
     tanh(x.mul(L::splat(1.0 / cap))).mul(L::splat(cap))
 }
 
-/// The slope of [`capped`] where its result is `y`; 0 where `y` is minus infinity, a score that is not seen.
+/// The slope of [`capped`], given its result `y`; 0 if `y` is −∞, a masked score.
 #[inline(always)]
 pub(super) fn capped_slope<L: Lanes>(y: L, cap: f32) -> L {
     let share = L::splat(-1.0).max(y.mul(L::splat(1.0 / cap)));
@@ -163,7 +163,7 @@ mod tests {
     use super::{backward, forward, soft_cap};
     use crate::config::Activation;
 
-    /// In f64, by their definitions.
+    /// The activation in f64, by its definition.
     fn value(activation: Activation, a: f64) -> f64 {
         match activation {
             Activation::Silu => a / (1.0 + (-a).exp()),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn activations_and_their_slopes_are_those_of_their_definitions() {
+    fn activations_and_their_slopes_match_their_definitions() {
         for level in levels() {
             for activation in [Activation::Silu, Activation::GeluTanh] {
                 for i in -400..=400 {
@@ -183,8 +183,8 @@ mod tests {
                     let mut y = [0.0];
                     forward(level, &mut y, &[a, 2.0], 1, activation);
                     let expected = 2.0 * value(activation, a.into());
-                    let close = |found: f32, expected: f64| {
-                        (f64::from(found) - expected).abs() <= 2e-6 * expected.abs().max(0.05)
+                    let close = |actual: f32, expected: f64| {
+                        (f64::from(actual) - expected).abs() <= 2e-6 * expected.abs().max(0.05)
                     };
                     assert!(close(y[0], expected), "{activation:?}({a}): {}", y[0]);
                     let mut x = [a, 2.0];
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn caps_are_tanh_in_all_its_reach() {
+    fn soft_caps_match_tanh_over_its_whole_range() {
         for cap in [0.5f32, 30.0] {
             for i in -2000..=2000 {
                 let x = i as f32 * 0.003 * cap;

@@ -1,6 +1,6 @@
-//! The cpu backend: f32, matrix products with a fixed order of summation, fused loops chosen by the processor's instructions at run time.
+//! The CPU backend: f32, matrix products with a fixed order of summation, and fused loops selected at run time by the processor's instructions.
 //!
-//! How work is cut among threads decides no result: each output is computed whole by one thread, and sums over rows are cut by size alone.
+//! The division of work among threads changes no result: one thread computes each output whole, and sums over rows are divided by size alone.
 
 mod arena;
 mod attention;
@@ -30,15 +30,15 @@ use crate::error::EngineError;
 use crate::sample::NotFinite;
 use crate::sample::{Draw, Sampled};
 
-/// Rows over which a weight's gradient is summed before the sums are added up.
+/// Number of rows over which a weight's gradient is summed before the sums are added up.
 const SUM_ROWS: usize = 64;
 
-/// A cpu backend with its own pool of `threads` threads; `None` takes one a processor that this process may use. Matrix products are in f32.
+/// A CPU backend with its own pool of `threads` threads; `None` uses one for each processor that this process may use. Matrix products are in f32.
 pub fn open(threads: Option<usize>) -> Result<Box<dyn Backend>, EngineError> {
     open_with(threads, Dtype::F32)
 }
 
-/// As [`open`], with matrix products of the given numbers.
+/// Like [`open`], with matrix products in the given number format.
 pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend>, EngineError> {
     Ok(Box::new(Cpu {
         element_bytes: element_bytes(dtype),
@@ -55,11 +55,11 @@ pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend
         weights: PackedWeights::default(),
         partial: Vec::new(),
         draws: Vec::new(),
-        drawn: Vec::new(),
+        sampled: Vec::new(),
     }))
 }
 
-/// Activations, keys and values are f32 whatever is multiplied.
+/// Element sizes in bytes. Activations, keys and values are f32 for either format of products.
 pub(crate) fn element_bytes(dtype: Dtype) -> ElementBytes {
     ElementBytes::new(dtype, size_of::<f32>())
 }
@@ -74,11 +74,11 @@ struct Cpu {
     format: Format,
     products: Products,
     weights: PackedWeights,
-    /// Partial sums of weights' gradients, and other numbers that live for one operation.
+    /// Partial sums of weights' gradients, and other temporary numbers of one operation.
     partial: Vec<f32>,
-    /// The current draws, and what they drew.
+    /// The current draws, and the tokens sampled for them.
     draws: Vec<Draw>,
-    drawn: Vec<Result<Sampled, NotFinite>>,
+    sampled: Vec<Result<Sampled, NotFinite>>,
 }
 
 impl Cpu {
@@ -93,13 +93,13 @@ impl Cpu {
         }
     }
 
-    /// Rows of keys and values that the batch's spans reach.
+    /// Number of rows of keys and values that the batch's spans need.
     fn store_rows(&self) -> usize {
         let segments = self.batch.spans.iter().flat_map(|span| &span.kv);
         segments.map(|(row, n)| row + n).max().unwrap_or(0)
     }
 
-    /// Attention's operands, checked to have the rows that the batch names.
+    /// Attention's operands. Checks that they have the rows that the batch needs.
     fn operands(&self, a: &Attention) -> Operands {
         let (tokens, store_rows) = (self.batch.tokens.len(), self.store_rows());
         let kv_width = a.kv_heads * a.head_dim;
@@ -116,7 +116,7 @@ impl Cpu {
     }
 }
 
-/// Elements from the first row's beginning to the last row's end.
+/// Number of elements from the first row's beginning to the last row's end.
 fn strided(rows: usize, stride: usize, width: usize) -> usize {
     rows.checked_sub(1).map_or(0, |last| last * stride + width)
 }
@@ -146,7 +146,7 @@ impl Backend for Cpu {
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         let buf = self.arena.allocate(len)?;
         if purpose == Purpose::Weights && self.format == Format::Bf16 {
-            self.weights.keep(buf);
+            self.weights.register(buf);
         }
         Ok(buf)
     }
@@ -512,7 +512,7 @@ impl Backend for Cpu {
         let ([logits], []) = self.arena.slices([logits], []);
         let inverse = 1.0 / temperature;
         let level = self.level;
-        // The caps' slopes at the targets, while the logits are still there.
+        // Slopes of the soft cap at the targets, computed before the logits are overwritten.
         let slope = |y: f32| soft_cap.map_or(1.0, |cap| 1.0 - (y / cap) * (y / cap));
         let at = |target: &Target| logits[target.row * vocabulary + target.token as usize];
         self.partial.clear();
@@ -535,24 +535,24 @@ impl Backend for Cpu {
     fn draws(&mut self, draws: &[Draw]) {
         self.draws.clear();
         self.draws.extend_from_slice(draws);
-        self.drawn.clear();
-        self.drawn.resize(draws.len(), Err(NotFinite));
+        self.sampled.clear();
+        self.sampled.resize(draws.len(), Err(NotFinite));
     }
 
     fn sample(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>) {
         let len = draws.len() * vocabulary;
         let ([], [logits]) = self.arena.slices([], [logits.at(0, len)]);
         let level = self.level;
-        let (draws, drawn) = (&self.draws[draws.clone()], &mut self.drawn[draws]);
-        let rows = logits.chunks_exact(vocabulary).zip(draws).zip(drawn);
-        self.threads.all(rows, |((row, draw), drawn)| {
-            *drawn = softmax::draw_row(level, row, draw);
+        let (draws, sampled) = (&self.draws[draws.clone()], &mut self.sampled[draws]);
+        let rows = logits.chunks_exact(vocabulary).zip(draws).zip(sampled);
+        self.threads.all(rows, |((row, draw), sampled)| {
+            *sampled = softmax::draw_row(level, row, draw);
         });
     }
 
     fn sampled(&mut self) -> Result<Vec<Sampled>, EngineError> {
-        let drawn: Result<Vec<Sampled>, _> = self.drawn.iter().copied().collect();
-        drawn.map_err(|e| EngineError::Numeric(e.to_string()))
+        let sampled: Result<Vec<Sampled>, _> = self.sampled.iter().copied().collect();
+        sampled.map_err(|e| EngineError::Numeric(e.to_string()))
     }
 
     fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {

@@ -1,4 +1,4 @@
-//! Weights as 16-bit panels beside the f32 ones: made when a product first asks for them, and again after a change.
+//! Weights packed as 16-bit panels, in addition to their f32 values. They are packed when a product first needs them, and again after a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use super::lanes::Level;
 use super::threads::Threads;
 use crate::backend::Buf;
 
-/// First element of a matrix in its block, and its rows.
+/// A matrix's first element in its block, and its number of rows.
 type Extent = (usize, usize);
 
 /// Panels of the matrices of some blocks.
 #[derive(Default)]
 pub(super) struct PackedWeights {
-    /// Blocks of weights.
+    /// Blocks that contain weights.
     blocks: BTreeSet<u32>,
     matrices: BTreeMap<(u32, Extent), Matrix>,
 }
@@ -21,34 +21,34 @@ pub(super) struct PackedWeights {
 struct Matrix {
     packed: Packed,
     len: usize,
-    /// Whether the weights are as they were when they were packed.
+    /// Whether the weights have not changed since they were packed.
     current: bool,
 }
 
 impl PackedWeights {
-    /// From now on keeps panels of the matrices in a new block.
-    pub(super) fn keep(&mut self, block: Buf) {
+    /// Registers a new block, for whose matrices panels are stored from now on.
+    pub(super) fn register(&mut self, block: Buf) {
         self.blocks.insert(block.block);
     }
 
-    /// Drops what belongs to a block.
+    /// Drops the panels of a block.
     pub(super) fn release(&mut self, block: Buf) {
         if self.blocks.remove(&block.block) {
-            self.matrices.retain(|(of, _), _| *of != block.block);
+            self.matrices.retain(|(owner, _), _| *owner != block.block);
         }
     }
 
-    /// Notes that a buffer is about to be written to.
+    /// Records that a buffer is about to be overwritten.
     pub(super) fn changed(&mut self, buf: Buf) {
         if self.blocks.contains(&buf.block) {
             for ((block, (start, _)), matrix) in &mut self.matrices {
-                let apart = start + matrix.len <= buf.offset || buf.offset + buf.len <= *start;
-                matrix.current &= *block != buf.block || apart;
+                let disjoint = start + matrix.len <= buf.offset || buf.offset + buf.len <= *start;
+                matrix.current &= *block != buf.block || disjoint;
             }
         }
     }
 
-    /// The panels of a matrix of weights; `None` for anything else.
+    /// The panels of a matrix of weights; `None` if the buffer contains no weights.
     pub(super) fn packed(
         &mut self,
         weight: Buf,
@@ -61,15 +61,15 @@ impl PackedWeights {
             return None;
         }
         let key = (weight.block, (weight.offset, matrix.vectors()));
-        let kept = self.matrices.entry(key).or_insert_with(|| Matrix {
+        let entry = self.matrices.entry(key).or_insert_with(|| Matrix {
             packed: Packed::default(),
             len: weight.len,
             current: false,
         });
-        if !kept.current {
-            kept.packed.fill(level, threads, format, matrix);
-            kept.current = true;
+        if !entry.current {
+            entry.packed.fill(level, threads, format, matrix);
+            entry.current = true;
         }
-        Some(&kept.packed)
+        Some(&entry.packed)
     }
 }

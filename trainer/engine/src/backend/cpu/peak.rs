@@ -1,5 +1,5 @@
-//! What the processor's instructions and its memory allow, measured without any of the engine's products: multiply-adds on registers alone, and the standard
-//! library's copy. A percentage of these bounds says how much of the machine is used; one of our own product's rate would not.
+//! Upper bounds of the processor's arithmetic and of the memory, measured without any of the engine's products: multiply-adds on registers alone, and the
+//! standard library's copy. A percentage of these bounds is the share of the machine that is used; a percentage of our own product's rate would not be.
 
 #![allow(unsafe_code)]
 
@@ -10,27 +10,27 @@ use std::time::Instant;
 
 use super::super::Dtype;
 
-/// Rounds, of which the best counts: on a shared machine the others are somebody else's.
+/// Number of rounds, of which the best counts. On a shared machine, other processes may slow some rounds down.
 const ROUNDS: usize = 7;
-/// Chains of multiply-adds side by side: more than latency times units on any processor, fewer than registers.
+/// Number of independent chains of multiply-adds: more than latency times units on any processor, fewer than registers.
 #[cfg(target_arch = "x86_64")]
 const CHAINS: usize = 12;
-/// Turns of a round's loop, which takes ten milliseconds at least.
+/// Iterations of a round's loop, which takes at least ten milliseconds.
 const TURNS: usize = 8_000_000;
-/// Bytes that all threads together copy in a round: more than any cache holds. Each has at least, and at most, so many of them.
+/// Bytes that all threads together copy in a round, more than any cache holds. `PIECES` are the minimum and maximum for each thread.
 const COPIED: usize = 512 << 20;
 const PIECES: (usize, usize) = (4 << 20, 128 << 20);
 
-/// The fastest multiply-add instruction for a kind of number.
+/// The fastest multiply-add instruction for a number format.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Peak {
-    /// As assemblers write it.
+    /// Its name in assembly language.
     pub instruction: &'static str,
-    /// What it reaches on all threads together, a multiply-add counted as two operations.
+    /// Its rate on all threads together, with a multiply-add counted as two operations.
     pub gflop_per_s: f64,
 }
 
-/// One way to multiply and add: its name, the operations of one turn, and a loop of so many turns.
+/// One way to multiply and add: its name, the operations of one iteration, and a loop of a given number of iterations.
 #[derive(Clone, Copy)]
 struct Way {
     instruction: &'static str,
@@ -38,8 +38,8 @@ struct Way {
     turn: unsafe fn(usize),
 }
 
-/// The most operations a second that `threads` threads reach with numbers of `dtype`, over all instructions for them that this processor has. Products of bf16
-/// numbers may also be made in f32.
+/// The highest rate of operations that `threads` threads reach with numbers of `dtype`, over all instructions that this processor has for them. Products of
+/// bf16 numbers may also be computed in f32.
 #[must_use]
 pub fn arithmetic(dtype: Dtype, threads: usize) -> Peak {
     let mut best = Peak {
@@ -47,8 +47,8 @@ pub fn arithmetic(dtype: Dtype, threads: usize) -> Peak {
         gflop_per_s: 0.0,
     };
     for way in ways(dtype) {
-        // SAFETY: `ways` lists what this processor has.
-        let seconds = least(vec![(); threads], |()| unsafe { (way.turn)(TURNS) });
+        // SAFETY: `ways` lists only what this processor supports.
+        let seconds = shortest_time(vec![(); threads], |()| unsafe { (way.turn)(TURNS) });
         let gflop_per_s = threads as f64 * way.flop_per_turn * TURNS as f64 / seconds / 1e9;
         if gflop_per_s > best.gflop_per_s {
             best = Peak {
@@ -60,20 +60,20 @@ pub fn arithmetic(dtype: Dtype, threads: usize) -> Peak {
     best
 }
 
-/// GB/s, read and written together, of copies on `threads` threads between memory that no cache holds.
+/// GB/s, read and written together, of copies on `threads` threads between memory that is in no cache.
 #[must_use]
 pub fn copies(threads: usize) -> f64 {
     let piece = (COPIED / threads.max(1)).clamp(PIECES.0, PIECES.1);
     let pieces = vec![(vec![1_u8; piece], vec![2_u8; piece]); threads];
-    let seconds = least(pieces, |(from, to)| {
+    let seconds = shortest_time(pieces, |(from, to)| {
         to.copy_from_slice(black_box(from));
         black_box(to);
     });
     (2 * threads * piece) as f64 / seconds / 1e9
 }
 
-/// The least time from the first thread's start to the last one's end in which each, with what is its own, has done `work` once.
-fn least<T: Send>(mut own: Vec<T>, work: impl Fn(&mut T) + Sync) -> f64 {
+/// The shortest time from the first thread's start to the last one's end, in which each thread runs `work` once on its own item.
+fn shortest_time<T: Send>(mut own: Vec<T>, work: impl Fn(&mut T) + Sync) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         let barrier = Barrier::new(own.len());
@@ -141,7 +141,7 @@ fn ways(_: Dtype) -> Vec<Way> {
     vec![PORTABLE]
 }
 
-/// What the compiler makes of plain loops.
+/// Plain loops, as compiled.
 const PORTABLE: Way = Way {
     instruction: "the compiler's multiply-add",
     flop_per_turn: (PORTABLE_LANES * 2) as f64,
@@ -154,7 +154,7 @@ fn portable(turns: usize) {
     let mut sums = black_box([0.0_f32; PORTABLE_LANES]);
     for _ in 0..turns {
         for (sum, a) in sums.iter_mut().zip(&a) {
-            // Elsewhere a fused one may be a call of the mathematical library.
+            // On other architectures a fused multiply-add may be a call of the mathematical library.
             #[cfg(target_arch = "aarch64")]
             {
                 *sum = a.mul_add(b, *sum);
@@ -177,7 +177,7 @@ mod x86 {
 
     use super::CHAINS;
 
-    /// Tiles that hold sums; two more hold the factors.
+    /// Number of tiles that contain sums; two more contain the factors.
     pub(super) const TILE_CHAINS: usize = 6;
 
     #[target_feature(enable = "avx2,fma")]
@@ -223,7 +223,7 @@ mod x86 {
         black_box(sums);
     }
 
-    /// Shapes of eight tiles, each of 16 rows of 64 bytes, as `ldtilecfg` reads them.
+    /// Shapes of eight tiles, each of 16 rows of 64 bytes, in the format of `ldtilecfg`.
     #[repr(C, align(64))]
     struct TileShapes {
         palette: u8,
@@ -241,9 +241,9 @@ mod x86 {
         rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
     };
 
-    /// Whether this process may use AMX's tiles for bf16: the processor has them, and Linux gives them to processes that ask.
+    /// Whether this process may use AMX's tiles for bf16: the processor must have them, and Linux grants them to processes on request.
     pub(super) fn tiles() -> bool {
-        static MAY: LazyLock<bool> = LazyLock::new(|| has_tiles() && ask_for_tiles());
+        static MAY: LazyLock<bool> = LazyLock::new(|| has_tiles() && request_tiles());
         *MAY
     }
 
@@ -258,12 +258,12 @@ mod x86 {
     }
 
     #[cfg(target_os = "linux")]
-    fn ask_for_tiles() -> bool {
+    fn request_tiles() -> bool {
         const ARCH_PRCTL: i64 = 158;
         const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
         const XTILEDATA: u64 = 18;
         let mut result = ARCH_PRCTL;
-        // SAFETY: this call of the system takes numbers alone, and changes only what this process may use. The system's calls write rcx and r11.
+        // SAFETY: this system call takes only numbers, and changes only what this process may use. System calls write rcx and r11.
         unsafe {
             asm!(
                 "syscall",
@@ -279,16 +279,16 @@ mod x86 {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn ask_for_tiles() -> bool {
+    fn request_tiles() -> bool {
         false
     }
 
     /// # Safety
-    /// [`tiles`] must have said yes.
+    /// [`tiles`] must have returned true.
     pub(super) unsafe fn tile_bf16(turns: usize) {
         // 0.5 in bf16.
         let factors = black_box([0x3f00_u16; 16 * 32]);
-        // SAFETY: the shapes are eight whole tiles, the factors fill one, and the tiles are released before anybody else runs on this thread.
+        // SAFETY: the shapes are eight whole tiles, the factors fill one, and the tiles are released before other code runs on this thread.
         unsafe {
             asm!(
                 "ldtilecfg [{shapes}]",
@@ -325,17 +325,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_instruction_that_is_listed_runs_here() {
+    fn every_listed_instruction_runs_on_this_processor() {
         for dtype in [Dtype::F32, Dtype::Bf16] {
             for way in ways(dtype) {
-                // SAFETY: `ways` lists what this processor has.
+                // SAFETY: `ways` lists only what this processor supports.
                 unsafe { (way.turn)(1000) };
             }
         }
     }
 
     #[test]
-    fn a_bound_names_its_instruction() {
+    fn a_measured_bound_names_its_instruction() {
         let bound = arithmetic(Dtype::F32, 1);
         assert!(
             bound.gflop_per_s > 0.0 && !bound.instruction.is_empty(),

@@ -1,9 +1,9 @@
-//! Loops over rows: norms, rotations, sums, the optimiser. Each works on a chunk of rows that one thread has.
+//! Loops over rows: norms, rotations, sums, the optimiser. Each call processes one thread's chunk of rows.
 
 use super::lanes::{LANES, Lanes, at_level};
 use crate::backend::{AdamWStep, Norm};
 
-/// Σ a·b over two equally long rows.
+/// Σ a·b over two rows of equal length.
 #[inline(always)]
 pub(super) fn dot<L: Lanes>(a: &[f32], b: &[f32]) -> f32 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
@@ -30,13 +30,13 @@ fn inverse_rms<L: Lanes>(x: &[f32], eps: f32) -> f32 {
     1.0 / (dot::<L>(x, x) / x.len() as f32 + eps).sqrt()
 }
 
-/// Vectors of rows that begin `stride` elements apart.
+/// The vectors of rows that begin `stride` elements apart.
 fn vectors(x: &[f32], stride: usize, width: usize, heads: usize) -> impl Iterator<Item = &[f32]> {
     x.chunks(stride)
         .flat_map(move |row| row[..heads * width].chunks_exact(width))
 }
 
-/// As [`vectors`].
+/// Like [`vectors`], for mutable rows.
 fn vectors_mut(
     x: &mut [f32],
     stride: usize,
@@ -160,7 +160,7 @@ fn rope_body<L: Lanes>(x: &mut [f32], table: &[f32], heads: usize, head_dim: usi
     }
 }
 at_level! {
-    /// Rotates the heads of one row; `table` is the token's cosines and sines, `turn` 1 or -1.
+    /// Rotates the heads of one row. `table` contains the token's cosines and sines; `turn` is 1 to rotate forwards and -1 to rotate back.
     fn rope(x: &mut [f32], table: &[f32], heads: usize, head_dim: usize, turn: f32) = rope_body
 }
 
@@ -182,7 +182,7 @@ at_level! {
 
 #[inline(always)]
 fn sum_squares_body<L: Lanes>(x: &[f32]) -> f64 {
-    // f32 over 1,024 numbers, f64 beyond.
+    // Sums 1,024 numbers in f32, and these sums in f64.
     x.chunks(1024).map(|x| f64::from(dot::<L>(x, x))).sum()
 }
 at_level! {

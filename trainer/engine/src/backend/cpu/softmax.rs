@@ -1,13 +1,13 @@
-//! Log-probabilities over the vocabulary: statistics of a row of logits, and the gradient with respect to it.
+//! Log-probabilities over the vocabulary: statistics of a row of logits, and the row's gradient.
 
 use super::lanes::{LANES, Lanes, Level, at_level};
 use crate::sample::{self, NotFinite};
 use crate::sample::{Draw, Sampled};
 
-/// What a row's softmax needs: z = (logit − max) · inverse_temperature, at most 0.
+/// Statistics of a row's softmax, where z = (logit − max) · inverse_temperature is at most 0.
 ///
-/// The difference comes first: a product of the maximum that was rounded before it would be off by up to half a unit in its last place, which at low temperatures is more
-/// than 1.
+/// The difference is taken before the product. A rounded product of the maximum would be off by up to half a unit in its last place, which exceeds 1 at low
+/// temperatures.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowStats {
     /// Largest logit.
@@ -31,7 +31,7 @@ impl RowStats {
     }
 }
 
-/// Numbers summed in f32 before the sum goes on in f64.
+/// Numbers that are summed in f32 before their sum is added in f64.
 const BLOCK: usize = 64 * LANES;
 
 /// z of some logits.
@@ -45,7 +45,7 @@ fn scaled<L: Lanes>(x: L, shift: L, scale: L) -> L {
 fn add_logits<L: Lanes>(x: L, shift: L, scale: L, sum: L, weighted: L) -> (L, L) {
     let z = scaled(x, shift, scale);
     let e = z.exp();
-    // A logit of minus infinity has probability 0 and adds nothing.
+    // A logit of −∞ has probability 0 and adds nothing.
     (sum.add(e), e.fma(L::splat(-1e4).max(z), weighted))
 }
 
@@ -80,7 +80,7 @@ fn row_stats_body<L: Lanes>(row: &[f32], inverse_temperature: f32, blocks: &mut 
     RowStats { max, sum, weighted }
 }
 at_level! {
-    /// Statistics of one row of logits; as many of the sums over [`BLOCK`] logits as `blocks` has room for.
+    /// Statistics of one row of logits. Also writes the sums over [`BLOCK`] logits to `blocks`, as many as fit.
     fn row_stats(row: &[f32], inverse_temperature: f32, blocks: &mut [f64]) -> RowStats = row_stats_body
 }
 
@@ -99,11 +99,11 @@ fn weights_body<L: Lanes>(
     }
 }
 at_level! {
-    /// `exp(z)` of up to [`BLOCK`] logits, 0 beyond them.
+    /// `exp(z)` of up to [`BLOCK`] logits, and 0 beyond them.
     fn weights(weights: &mut [f32; BLOCK], block: &[f32], inverse_temperature: f32, max: f32) = weights_body
 }
 
-/// Draws from a row as [`crate::sample::draw`] does; weights are summed in another order, so that in rare cases the token beside is drawn.
+/// Samples from a row like [`crate::sample::draw`]. The weights are summed in another order, so in rare cases a neighbouring token is sampled.
 pub(super) fn draw_row(level: Level, row: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
     if draw.sampling.has_cutoff() && draw.sampling.temperature > 0.0 {
         return sample::draw(row, draw);
@@ -119,20 +119,21 @@ pub(super) fn draw_row(level: Level, row: &[f32], draw: &Draw) -> Result<Sampled
     if !stats.max.is_finite() || !stats.sum.is_finite() {
         return Err(NotFinite);
     }
-    let found = if greedy {
+    let index = if greedy {
         row.iter().position(|logit| *logit == stats.max)
     } else {
         let target = sample::uniform(draw.seed, draw.index) * stats.sum;
         pick(level, row, inverse, stats.max, &blocks, target)
     };
-    let token = found.ok_or(NotFinite)?;
+    let token = index.ok_or(NotFinite)?;
     Ok(Sampled {
         token: token as u32,
         logp: stats.logp(row[token], inverse),
     })
 }
 
-/// The first token whose cumulated weight exceeds the target; where rounding leaves none in the block that should have it, the block's last with any weight.
+/// The first token whose cumulated weight exceeds the target. If rounding leaves none in the block that should contain it, the block's last token with a
+/// positive weight.
 fn pick(
     level: Level,
     row: &[f32],
@@ -187,7 +188,7 @@ fn row_gradient_body<L: Lanes>(
     }
 }
 
-// A function, not a closure: that would not be compiled for the processor's instructions.
+// This is a function because a closure would not be compiled for the processor's instructions.
 #[inline(always)]
 fn gradient<L: Lanes>(x: L, [shift, scale, factor, inverse_cap]: [f32; 4]) -> L {
     let weight = scaled(x, L::splat(shift), L::splat(scale)).exp();
@@ -197,6 +198,6 @@ fn gradient<L: Lanes>(x: L, [shift, scale, factor, inverse_cap]: [f32; 4]) -> L 
 }
 
 at_level! {
-    /// Replaces logits by `factor · exp(z)`, and by the slope of the cap that they went through.
+    /// Replaces logits by `factor · exp(z)`, times the slope of the soft cap if they are capped.
     fn row_gradient(row: &mut [f32], inverse_temperature: f32, max: f32, factor: f32, soft_cap: Option<f32>) = row_gradient_body
 }

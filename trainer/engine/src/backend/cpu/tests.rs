@@ -22,11 +22,11 @@ fn cpu_of(level: Level, threads: usize) -> Cpu {
         weights: PackedWeights::default(),
         partial: Vec::new(),
         draws: Vec::new(),
-        drawn: Vec::new(),
+        sampled: Vec::new(),
     }
 }
 
-/// A buffer of numbers that look random.
+/// A buffer of pseudo-random numbers.
 fn filled(cpu: &mut Cpu, len: usize, seed: u32) -> Buf {
     let buf = cpu
         .allocate(Purpose::Activations, len)
@@ -47,7 +47,7 @@ fn bits(cpu: &mut Cpu, buf: Buf) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
 }
 
-/// Two sequences that share a prompt of 70 tokens, and one apart.
+/// Two sequences that share a prompt of 70 tokens, and a separate one.
 fn batch() -> Batch {
     let spans = [
         (0, 70, vec![(0, 70)]),
@@ -64,11 +64,11 @@ fn batch() -> Batch {
     }
 }
 
-/// What every fused operation makes of fixed inputs, whose sizes are no multiples of the lanes.
+/// Results of every fused operation for fixed inputs, whose sizes are not multiples of the lanes.
 fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
     let c = &mut cpu;
     let (rows, width) = (100, 53);
-    let mut found = Vec::new();
+    let mut results = Vec::new();
     c.begin(&batch(), rows, rows).expect("a sound batch");
 
     let [x, y, w, d] = [1, 2, 3, 4].map(|seed| filled(c, rows * width, seed));
@@ -82,19 +82,19 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
     let as_rows = |x: Buf| x.rows(0, width);
     c.rms_norm(as_rows(y), as_rows(x), weight, norm, false);
     c.rms_norm(as_rows(y), as_rows(d), weight, norm, true);
-    found.push(("norm", bits(c, y)));
+    results.push(("norm", bits(c, y)));
     let dweight = filled(c, width, 5);
     let [dx, dy, from] = [d, y, x].map(as_rows);
     c.rms_norm_backward(dx, dweight, dy, from, weight, norm);
-    found.push(("norm backward", bits(c, d)));
-    found.push(("norm backward, weight", bits(c, dweight)));
+    results.push(("norm backward", bits(c, d)));
+    results.push(("norm backward, weight", bits(c, dweight)));
 
     let pairs = filled(c, 2 * rows * width, 6);
     for activation in [Activation::Silu, Activation::GeluTanh] {
         c.gate(y, pairs, rows, width, activation);
-        found.push(("gate", bits(c, y)));
+        results.push(("gate", bits(c, y)));
         c.gate_backward(pairs, x, rows, width, activation);
-        found.push(("gate backward", bits(c, pairs)));
+        results.push(("gate backward", bits(c, pairs)));
     }
 
     for (head_dim, soft_cap, window) in
@@ -107,7 +107,7 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
         let (table, frequencies) = (filled(c, rows * head_dim, 12), filled(c, head_dim / 2, 13));
         c.rope_table(table, frequencies);
         c.rope(qkv.rows(0, stride), table, heads, head_dim, false);
-        found.push(("rope", bits(c, qkv)));
+        results.push(("rope", bits(c, qkv)));
         let (k, v) = (heads * head_dim, (heads + kv_heads) * head_dim);
         let attention = Attention {
             q: qkv.rows(0, stride),
@@ -121,7 +121,7 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
             window,
         };
         c.attention(y.rows(0, stride), lse, &attention);
-        found.push(("attention", bits(c, y)));
+        results.push(("attention", bits(c, y)));
         c.attention_backward(
             dqkv.rows(0, stride),
             dqkv.rows(k, stride),
@@ -131,18 +131,18 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
             lse,
             &attention,
         );
-        found.push(("attention backward", bits(c, dqkv)));
+        results.push(("attention backward", bits(c, dqkv)));
     }
 
     let vocabulary = 2777;
     let logits = filled(c, 3 * vocabulary, 14);
     let targets = [(0, 5), (0, 2776), (2, 100)].map(|(row, token)| Target { row, token });
     c.soft_cap(logits, 0.9);
-    found.push(("capped logits", bits(c, logits)));
+    results.push(("capped logits", bits(c, logits)));
     let (logp, entropy) = (filled(c, 3, 15), filled(c, 3, 16));
     c.log_probs(logp, entropy, logits, vocabulary, &targets, 0.8);
-    found.push(("log-probabilities", bits(c, logp)));
-    found.push(("entropies", bits(c, entropy)));
+    results.push(("log-probabilities", bits(c, logp)));
+    results.push(("entropies", bits(c, entropy)));
     let draws: Vec<Draw> = (0..3)
         .map(|seed| Draw {
             sampling: Sampling::default(),
@@ -152,8 +152,8 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
         .collect();
     c.draws(&draws);
     c.sample(logits, vocabulary, 0..3);
-    let drawn = c.sampled().expect("finite logits");
-    found.push(("draws", drawn.iter().map(|d| d.token).collect()));
+    let sampled = c.sampled().expect("finite logits");
+    results.push(("draws", sampled.iter().map(|d| d.token).collect()));
     c.log_probs_backward(
         logits,
         vocabulary,
@@ -162,10 +162,10 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
         0.8,
         Some(0.9),
     );
-    found.push(("log-probabilities backward", bits(c, logits)));
+    results.push(("log-probabilities backward", bits(c, logits)));
 
     let sum = c.sum_squares(x).expect("a sum").to_bits();
-    found.push(("sum of squares", vec![sum as u32, (sum >> 32) as u32]));
+    results.push(("sum of squares", vec![sum as u32, (sum >> 32) as u32]));
     let step = AdamWStep {
         lr: 0.01,
         beta1: 0.9,
@@ -179,8 +179,8 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
     let (m, v) = (y, pairs.at(0, rows * width));
     c.zero(v);
     c.adamw(w, x, m, v, &step);
-    found.push(("adamw", bits(c, w)));
-    found
+    results.push(("adamw", bits(c, w)));
+    results
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn every_operation_gives_the_same_bits_at_every_level() {
         .into_iter()
         .map(|level| (level, everything(cpu(level))));
     let (_, first) = all.next().expect("every processor has the portable level");
-    for (level, found) in all {
-        for ((name, first), (_, found)) in first.iter().zip(&found) {
-            assert!(first == found, "{name} at {level:?}");
+    for (level, results) in all {
+        for ((name, first), (_, results)) in first.iter().zip(&results) {
+            assert!(first == results, "{name} at {level:?}");
         }
     }
 }
@@ -201,18 +201,18 @@ fn every_operation_gives_the_same_bits_on_any_number_of_threads() {
     let level = Level::detect();
     let first = everything(cpu_of(level, 1));
     for threads in [2, 3, 8, 8, 8] {
-        let found = everything(cpu_of(level, threads));
-        for ((name, first), (_, found)) in first.iter().zip(&found) {
-            assert!(first == found, "{name} on {threads} threads");
+        let results = everything(cpu_of(level, threads));
+        for ((name, first), (_, results)) in first.iter().zip(&results) {
+            assert!(first == results, "{name} on {threads} threads");
         }
     }
 }
 
-/// Logits a little below `most` that compete at a temperature, as far as f32 tells them apart.
-fn competing(most: f32, temperature: f32, vocabulary: usize) -> Vec<f32> {
-    let step = temperature.max(most * f32::EPSILON);
+/// Logits slightly below `largest` that compete at a temperature, as far as f32 distinguishes them.
+fn competing(largest: f32, temperature: f32, vocabulary: usize) -> Vec<f32> {
+    let step = temperature.max(largest * f32::EPSILON);
     (0..vocabulary as u32)
-        .map(|i| most - (i.wrapping_mul(2_654_435_761) >> 16) as f32 % 40.0 * step)
+        .map(|i| largest - (i.wrapping_mul(2_654_435_761) >> 16) as f32 % 40.0 * step)
         .collect()
 }
 
@@ -225,13 +225,13 @@ fn exact(row: &[f32], temperature: f32) -> Vec<f64> {
 }
 
 #[test]
-fn at_low_temperatures_draws_are_the_references_and_scores_and_gradients_are_right() {
+fn tokens_scores_and_gradients_match_the_reference_at_low_temperatures() {
     let vocabulary = 2777;
     for level in levels() {
         for temperature in [1e-3, 1e-6] {
             let c = &mut cpu(level);
             let rows = [99.871, 123.456, 9_987.13, 12_345.6];
-            let rows = rows.map(|most| competing(most, temperature, vocabulary));
+            let rows = rows.map(|largest| competing(largest, temperature, vocabulary));
             let exact = rows.each_ref().map(|row| exact(row, temperature));
             let logits = filled(c, rows.len() * vocabulary, 1);
             c.upload(logits, &rows.concat());
@@ -247,25 +247,27 @@ fn at_low_temperatures_draws_are_the_references_and_scores_and_gradients_are_rig
                 });
                 c.draws(&draws);
                 c.sample(logits, vocabulary, 0..rows.len());
-                let drawn = c.sampled().expect("finite logits");
-                // Of each row what was drawn, and a token that may be most unlikely.
-                let targets: Vec<Target> = drawn
+                let sampled = c.sampled().expect("finite logits");
+                // For each row the sampled token, and a token that may be very unlikely.
+                let targets: Vec<Target> = sampled
                     .iter()
                     .enumerate()
-                    .flat_map(|(row, drawn)| [drawn.token, 5].map(|token| Target { row, token }))
+                    .flat_map(|(row, sampled)| {
+                        [sampled.token, 5].map(|token| Target { row, token })
+                    })
                     .collect();
                 c.log_probs(logp, entropy, logits, vocabulary, &targets, temperature);
                 let scores = bits(c, logp);
-                for (row, (drawn, draw)) in drawn.iter().zip(&draws).enumerate() {
+                for (row, (sampled, draw)) in sampled.iter().zip(&draws).enumerate() {
                     let what = format!("{level:?}, T {temperature}, row {row}, seed {seed}");
                     let reference = sample::draw(&rows[row], draw).expect("finite logits");
-                    assert_eq!(drawn.token, reference.token, "{what}");
-                    assert!(drawn.logp <= 0.0, "{what}: {drawn:?}");
-                    let error = f64::from(drawn.logp) - exact[row][drawn.token as usize];
+                    assert_eq!(sampled.token, reference.token, "{what}");
+                    assert!(sampled.logp <= 0.0, "{what}: {sampled:?}");
+                    let error = f64::from(sampled.logp) - exact[row][sampled.token as usize];
                     assert!(error.abs() < 1e-5, "{what}: {error}");
-                    let error = drawn.logp - reference.logp;
+                    let error = sampled.logp - reference.logp;
                     assert!(error.abs() < 1e-5, "{what}: {error} from the reference");
-                    assert_eq!(scores[2 * row], drawn.logp.to_bits(), "{what}");
+                    assert_eq!(scores[2 * row], sampled.logp.to_bits(), "{what}");
                     let other = f64::from(f32::from_bits(scores[2 * row + 1]));
                     let error = (other - exact[row][5]).abs();
                     assert!(error < 1e-5 + 1e-6 * other.abs(), "{what}: {error}");
@@ -292,7 +294,7 @@ fn at_low_temperatures_draws_are_the_references_and_scores_and_gradients_are_rig
     }
 }
 
-/// One head whose queries, keys and values lie side by side.
+/// Attention with one head, whose queries, keys and values lie side by side.
 fn one_head(qkv: Buf) -> Attention {
     let [q, k, v] = [0, 8, 16].map(|column| qkv.rows(column, 24));
     Attention {
@@ -310,7 +312,7 @@ fn one_head(qkv: Buf) -> Attention {
 
 #[test]
 #[should_panic(expected = "overlaps")]
-fn attention_that_would_write_over_its_values_is_refused() {
+fn attention_whose_output_overlaps_its_values_is_rejected() {
     let c = &mut cpu(Level::detect());
     c.begin(&batch(), 100, 100).expect("a sound batch");
     let [qkv, lse] = [2400, 100].map(|len| filled(c, len, 1));
@@ -319,7 +321,7 @@ fn attention_that_would_write_over_its_values_is_refused() {
 
 #[test]
 #[should_panic(expected = "overlaps")]
-fn gradients_of_attention_in_one_place_are_refused() {
+fn overlapping_gradients_of_attention_are_rejected() {
     let c = &mut cpu(Level::detect());
     c.begin(&batch(), 100, 100).expect("a sound batch");
     let [qkv, dqkv, y, dy] = [1, 2, 3, 4].map(|seed| filled(c, 2400, seed));
@@ -330,7 +332,7 @@ fn gradients_of_attention_in_one_place_are_refused() {
 }
 
 #[test]
-fn weights_in_bf16_follow_every_change_of_the_f32_ones() {
+fn bf16_weights_follow_every_change_of_the_f32_weights() {
     let mut cpu = cpu(Level::detect());
     cpu.format = Format::Bf16;
     let c = &mut cpu;
@@ -342,23 +344,23 @@ fn weights_in_bf16_follow_every_change_of_the_f32_ones() {
     let x = filled(c, 150, 1);
     let values = filled(c, 2000, 2);
     let weights = c.allocate(Purpose::Weights, 2100).expect("a little memory");
-    let kept = weights.at(64, 2000);
+    let matrix = weights.at(64, 2000);
     let y = filled(c, 120, 3);
-    // Weights that are no weights to the backend are packed on the way.
+    // Weights in a buffer that the backend does not know as weights are packed for each product.
     let check = |c: &mut Cpu| {
-        c.copy(values, kept);
+        c.copy(values, matrix);
         c.linear(y, x, values, size, false);
         let expected = bits(c, y);
-        c.linear(y, x, kept, size, false);
+        c.linear(y, x, matrix, size, false);
         assert!(bits(c, y) == expected);
         expected
     };
-    let none = check(c);
+    let initial = check(c);
     let numbers: Vec<f32> = (0..2000).map(|i| (i % 13) as f32 - 6.0).collect();
-    c.upload(kept, &numbers);
+    c.upload(matrix, &numbers);
     let uploaded = check(c);
-    c.upload(kept.at(1999, 1), &[77.0]);
-    let touched = check(c);
+    c.upload(matrix.at(1999, 1), &[77.0]);
+    let changed = check(c);
     let [m, v, g] = [4, 5, 6].map(|seed| filled(c, 2000, seed));
     c.zero(v);
     let step = AdamWStep {
@@ -371,14 +373,14 @@ fn weights_in_bf16_follow_every_change_of_the_f32_ones() {
         bias2: 0.01,
         grad_scale: 1.0,
     };
-    c.adamw(kept, g, m, v, &step);
+    c.adamw(matrix, g, m, v, &step);
     let updated = check(c);
-    let all = [&none, &uploaded, &touched, &updated];
+    let all = [&initial, &uploaded, &changed, &updated];
     assert!((1..4).all(|i| all[i] != all[i - 1]));
 }
 
 #[test]
-fn threads_change_no_bit() {
+fn the_number_of_threads_changes_no_bit_of_a_product() {
     let level = Level::detect();
     let one = {
         let mut cpu = cpu(level);
@@ -388,7 +390,7 @@ fn threads_change_no_bit() {
     assert!(one == product(&mut cpu(level)));
 }
 
-/// Matrix products as a block's, forward and backward.
+/// Matrix products like those of a block, forward and backward.
 fn product(cpu: &mut Cpu) -> Vec<Vec<u32>> {
     let size = Linear {
         rows: 150,

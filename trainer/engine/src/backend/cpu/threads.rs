@@ -1,7 +1,7 @@
-//! A pool of threads that waits awake between operations, and work cut among them by size alone.
+//! A pool of threads that stay awake between operations. Work is divided among them by size alone.
 //!
-//! A decoding step is hundreds of operations of some microseconds each, so a thread that went to sleep after each of them would be woken for longer than it
-//! works. The calling thread works too, and waits for none that has not begun.
+//! A decoding step is hundreds of operations of some microseconds each. A thread that slept after each of them would take longer to wake than to work. The
+//! calling thread works too, and does not wait for threads that have not started on a job.
 
 #![allow(unsafe_code)]
 
@@ -12,33 +12,33 @@ use std::thread::JoinHandle;
 
 use crate::error::EngineError;
 
-/// Elements that a thread takes at a time in loops over rows.
+/// Number of elements that a thread processes at a time in loops over rows.
 pub(super) const CHUNK: usize = 1 << 14;
-/// Turns that a thread looks for work before it sleeps: about a tenth of a millisecond.
-const TURNS: usize = 4000;
+/// Number of times that a thread looks for work before it sleeps: about a tenth of a millisecond.
+const SPINS: usize = 4000;
 
-/// The threads that operations run on: the calling one and others that live as long as this.
+/// The threads that run operations: the calling one, and others that live as long as this value.
 pub(super) struct Threads {
     shared: Arc<Shared>,
     others: Vec<JoinHandle<()>>,
     pub(super) count: usize,
 }
 
-/// A call of [`Threads::each`], borrowed for as long as threads are in it.
+/// A call of [`Threads::each`]. The function is borrowed while threads are in the job.
 #[derive(Clone, Copy)]
 struct Job {
     f: *const (dyn Fn(usize) + Sync),
     count: usize,
 }
 
-// SAFETY: the function can be shared among threads, and `Threads::each` keeps it alive while any of them is in the job.
+// SAFETY: `Threads::each` keeps the function alive while any thread is in the job, and the function can be shared among threads.
 unsafe impl Send for Job {}
 
 struct Shared {
     job: Mutex<Option<Job>>,
-    /// The next number of the job that nobody has.
+    /// The job's next index that no thread has taken.
     next: AtomicUsize,
-    /// Times [`ONE_JOB`]: jobs that were opened or closed, an odd number while one is open. Plus the number of other threads that are in it.
+    /// Number of times that a job was opened or closed, times [`ONE_JOB`]; the number is odd while a job is open. Plus the number of other threads in the job.
     state: AtomicU64,
     panicked: AtomicBool,
     ended: AtomicBool,
@@ -47,7 +47,7 @@ struct Shared {
     wake: Condvar,
 }
 
-/// Room for the number of threads below it, and for jobs of a lifetime above.
+/// Leaves room for the number of threads below, and for the number of jobs in a lifetime above.
 const ONE_JOB: u64 = 1 << 16;
 
 fn number(state: u64) -> u64 {
@@ -59,9 +59,9 @@ fn open(state: u64) -> bool {
 }
 
 impl Shared {
-    /// Runs what is left of a job.
+    /// Runs the remaining indices of a job.
     fn work(&self, job: Job) {
-        // SAFETY: `Threads::each` waits for those that are in its job before it returns.
+        // SAFETY: `Threads::each` waits for the threads in its job before it returns.
         let f = unsafe { &*job.f };
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -72,16 +72,16 @@ impl Shared {
         }
     }
 
-    /// Another thread's life: a job after the other.
+    /// Loop of another thread, which works on one job after the other.
     fn serve(&self) {
         let mut seen = 0;
         while let Some(state) = self.wait(seen) {
             seen = number(state);
-            let (order, anew) = (Ordering::AcqRel, Ordering::Relaxed);
-            // Whoever is counted may use the job; one that has changed meanwhile is looked at anew.
+            let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+            // A thread that is counted may use the job. If the state has changed meanwhile, it is examined again.
             if self
                 .state
-                .compare_exchange(state, state + 1, order, anew)
+                .compare_exchange(state, state + 1, success, failure)
                 .is_err()
             {
                 seen = number(state) - 1;
@@ -98,14 +98,14 @@ impl Shared {
         }
     }
 
-    /// Waits for an open job beyond the one of this number; `None` where there will be none.
+    /// Waits for an open job whose number exceeds `seen`; `None` if the pool has ended.
     fn wait(&self, seen: u64) -> Option<u64> {
-        let found = || {
+        let open_job = || {
             let state = self.state.load(Ordering::SeqCst);
             (open(state) && number(state) > seen).then_some(state)
         };
-        for _ in 0..TURNS {
-            if let Some(state) = found() {
+        for _ in 0..SPINS {
+            if let Some(state) = open_job() {
                 return Some(state);
             }
             std::hint::spin_loop();
@@ -116,7 +116,7 @@ impl Shared {
             if self.ended.load(Ordering::SeqCst) {
                 break None;
             }
-            if let Some(state) = found() {
+            if let Some(state) = open_job() {
                 break Some(state);
             }
             let woken = self.wake.wait(guard);
@@ -132,7 +132,7 @@ impl Shared {
     }
 }
 
-/// Closes a job, and waits for those that are in it: also where the calling thread panics.
+/// Closes a job and waits for the threads in it, also if the calling thread panics.
 struct Open<'a>(&'a Shared);
 
 impl Drop for Open<'_> {
@@ -143,12 +143,12 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Waits awake for what another thread is about to do.
+/// Spins until another thread has done something that it is about to do.
 pub(super) fn wait_until(done: impl Fn() -> bool) {
-    let mut turns = 0;
+    let mut spins = 0;
     while !done() {
-        turns += 1;
-        if turns % TURNS == 0 {
+        spins += 1;
+        if spins % SPINS == 0 {
             std::thread::yield_now();
         }
         std::hint::spin_loop();
@@ -156,12 +156,12 @@ pub(super) fn wait_until(done: impl Fn() -> bool) {
 }
 
 impl Threads {
-    /// `threads` threads with the calling one; `None` takes one a processor that this process may use.
+    /// Starts `threads` threads, including the calling one; `None` uses one for each processor that this process may use.
     pub(super) fn start(threads: Option<usize>) -> Result<Self, EngineError> {
         let count = match threads {
             Some(0) => {
                 return Err(EngineError::Request(
-                    "0 threads were asked for; give at least 1, or leave the option out".into(),
+                    "0 threads were requested; give at least 1, or omit the option".into(),
                 ));
             }
             Some(n) => n,
@@ -188,41 +188,41 @@ impl Threads {
                 .name(format!("engine-{i}"))
                 .spawn(move || shared.serve())
                 .map_err(|e| {
-                    EngineError::Device(format!("cannot start {count} threads: {e}; ask for fewer"))
+                    EngineError::Device(format!("cannot start {count} threads: {e}; request fewer"))
                 })?;
             all.others.push(other);
         }
         Ok(all)
     }
 
-    /// Runs `f` for 0 to `count`. The numbers are begun in their order, so one may wait for lower ones.
+    /// Runs `f` for 0 to `count`. The indices are started in order, so a call may wait for calls with lower indices.
     pub(super) fn each(&self, count: usize, f: &(dyn Fn(usize) + Sync)) {
         if count < 2 || self.count == 1 {
             (0..count).for_each(f);
             return;
         }
         let shared = &*self.shared;
-        // Before anything of the job under way is overwritten.
+        // Checked before the state of a job in progress can be overwritten.
         assert!(
             !open(shared.state.load(Ordering::Acquire)),
             "one job at a time"
         );
-        // SAFETY: the lifetime alone changes; `Open` outlasts every use of the job.
+        // SAFETY: only the lifetime changes; `Open` outlives every use of the job.
         let f: *const (dyn Fn(usize) + Sync) =
             unsafe { std::mem::transmute::<_, &'static (dyn Fn(usize) + Sync)>(f) };
         let job = Job { f, count };
         *shared.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job);
         shared.next.store(0, Ordering::Relaxed);
-        // A job that the calling thread left by a panic of its own has not looked at the others'.
+        // A job whose calling thread panicked itself has not read and cleared the flag.
         shared.panicked.store(false, Ordering::Relaxed);
         let before = shared.state.fetch_add(ONE_JOB, Ordering::SeqCst);
-        let opened = Open(shared);
+        let guard = Open(shared);
         assert!(!open(before), "one job at a time");
         if shared.sleeping.load(Ordering::SeqCst) > 0 {
             shared.wake_all();
         }
         shared.work(job);
-        drop(opened);
+        drop(guard);
         if shared.panicked.load(Ordering::Relaxed) {
             resume_unwind(Box::new("a thread of the engine panicked"));
         }
@@ -237,25 +237,25 @@ impl Threads {
         }
     }
 
-    /// Runs `f` on each of some things.
-    pub(super) fn all<T: Send>(&self, things: impl Iterator<Item = T>, f: impl Fn(T) + Sync) {
-        if self.count == 1 || things.size_hint().1.is_some_and(|most| most < 2) {
-            things.for_each(f);
+    /// Runs `f` on each item.
+    pub(super) fn all<T: Send>(&self, items: impl Iterator<Item = T>, f: impl Fn(T) + Sync) {
+        if self.count == 1 || items.size_hint().1.is_some_and(|max| max < 2) {
+            items.for_each(f);
             return;
         }
-        let things: Vec<Mutex<Option<T>>> = things.map(|thing| Mutex::new(Some(thing))).collect();
-        self.each(things.len(), &|number| {
-            let thing = things[number]
+        let items: Vec<Mutex<Option<T>>> = items.map(|item| Mutex::new(Some(item))).collect();
+        self.each(items.len(), &|number| {
+            let item = items[number]
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .take();
-            if let Some(thing) = thing {
-                f(thing);
+            if let Some(item) = item {
+                f(item);
             }
         });
     }
 
-    /// Cuts rows of `y` into chunks of whole rows and runs `f` with the number of each chunk's first row.
+    /// Divides `y` into chunks of whole rows, and runs `f` with the index of each chunk's first row.
     pub(super) fn rows(
         &self,
         y: &mut [f32],
@@ -273,7 +273,7 @@ impl Drop for Threads {
         self.shared.ended.store(true, Ordering::SeqCst);
         self.shared.wake_all();
         for other in self.others.drain(..) {
-            // Its panics were told to the caller.
+            // A thread's panics were reported to the caller.
             let _ = other.join();
         }
     }
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_run_once_whatever_the_threads() {
+    fn every_index_runs_once_on_any_number_of_threads() {
         for threads in 1..5 {
             let threads = Threads::start(Some(threads)).unwrap();
             for count in (0..40).chain([1000]) {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn sleepers_are_woken() {
+    fn sleeping_threads_are_woken() {
         let threads = Threads::start(Some(3)).unwrap();
         for _ in 0..3 {
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -306,7 +306,7 @@ mod tests {
                 assert!(std::time::Instant::now() < deadline, "nobody fell asleep");
                 std::thread::yield_now();
             }
-            // Three that wait for each other: none may be missing.
+            // Three calls that wait for each other, so all three threads must run.
             let barrier = std::sync::Barrier::new(3);
             threads.each(3, &|_| {
                 barrier.wait();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_the_threads_go_on() {
+    fn a_panic_reaches_the_caller_and_the_pool_keeps_working() {
         let threads = Threads::start(Some(2)).unwrap();
         for culprit in 0..8 {
             let result = catch_unwind(AssertUnwindSafe(|| {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_in_which_every_thread_panics_leaves_nothing_to_the_next() {
+    fn a_job_in_which_every_thread_panics_does_not_affect_the_next() {
         let threads = Threads::start(Some(2)).unwrap();
         let both = std::sync::Barrier::new(2);
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -359,12 +359,12 @@ mod tests {
     }
 
     #[test]
-    fn things_are_each_taken_once_however_few() {
+    fn every_item_is_processed_once() {
         let threads = Threads::start(Some(3)).unwrap();
         for count in 0..5 {
-            let mut things = vec![0; count];
-            threads.all(things.iter_mut().enumerate(), |(i, thing)| *thing += i + 1);
-            assert!(things.iter().copied().eq(1..=count));
+            let mut items = vec![0; count];
+            threads.all(items.iter_mut().enumerate(), |(i, item)| *item += i + 1);
+            assert!(items.iter().copied().eq(1..=count));
         }
     }
 }

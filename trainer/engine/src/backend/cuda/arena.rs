@@ -1,13 +1,13 @@
-//! The device's memory: what stays, and a part in which the keys of generated sequences and the activations of training take turns.
+//! The device's memory: permanent allocations, and slabs that are shared by the key/value cache of generation and the activations of training.
 //!
-//! What takes turns is cut from slabs that are kept when everything in them was given back, so that a change of phase asks nothing of the device.
+//! A slab is retained when all its allocations have been released, so that a change of phase allocates and frees nothing on the device.
 
 use super::driver::{Address, Driver, Fault, Format};
 use crate::backend::{Buf, Purpose};
 
-/// Allocations begin at multiples of this.
+/// Alignment of allocations, in bytes.
 const ALIGN: usize = 256;
-/// Slabs are multiples of this.
+/// Sizes of slabs are multiples of this many bytes.
 const SLAB: usize = 2 << 20;
 
 /// An allocation.
@@ -15,19 +15,19 @@ const SLAB: usize = 2 << 20;
 pub(super) struct Block {
     pub(super) address: Address,
     pub(super) format: Format,
-    /// Where the numbers are once more in bf16, for matrix products.
-    pub(super) low: Option<Address>,
-    /// Whether it is of a slab.
-    turns: bool,
+    /// Address of a copy of the numbers in bf16, for matrix products.
+    pub(super) bf16_copy: Option<Address>,
+    /// Whether it lies in a slab.
+    in_slab: bool,
     bytes: usize,
 }
 
-/// Memory that was asked of the device as one piece.
+/// One allocation of the device, divided into blocks.
 #[derive(Debug)]
 struct Slab {
     address: Address,
     bytes: usize,
-    /// Offset and length of what is free, in order.
+    /// Offset and length of the free ranges, in order.
     free: Vec<(usize, usize)>,
 }
 
@@ -47,7 +47,7 @@ impl Slab {
         let offset = (address - self.address) as usize;
         let at = self.free.partition_point(|(start, _)| *start < offset);
         self.free.insert(at, (offset, bytes));
-        // Holes that touch become one.
+        // Adjacent free ranges are merged.
         if at + 1 < self.free.len() && offset + bytes == self.free[at + 1].0 {
             self.free[at].1 += self.free.remove(at + 1).1;
         }
@@ -73,39 +73,41 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// A zeroed buffer of a format; with a copy in bf16 beside it if `low`.
+    /// A zeroed buffer in a format, with a copy in bf16 if `bf16_copy`.
     pub(super) fn allocate(
         &mut self,
         driver: &mut dyn Driver,
         purpose: Purpose,
         len: usize,
         format: Format,
-        low: bool,
+        bf16_copy: bool,
     ) -> Result<Buf, Fault> {
         let bytes_of = |format: Format| {
             let bytes = len.checked_mul(format.bytes());
             bytes.and_then(|bytes| bytes.max(1).checked_next_multiple_of(ALIGN))
         };
-        let too_large = || Fault::Memory { asked: u64::MAX };
+        let too_large = || Fault::Memory {
+            requested: u64::MAX,
+        };
         let bytes = bytes_of(format).ok_or_else(too_large)?;
-        let turns = !matches!(purpose, Purpose::Weights | Purpose::Optimiser);
-        let address = if turns {
-            self.turn(driver, bytes)?
+        let in_slab = !matches!(purpose, Purpose::Weights | Purpose::Optimiser);
+        let address = if in_slab {
+            self.allocate_in_slab(driver, bytes)?
         } else {
             driver.allocate(bytes)?
         };
         let mut block = Block {
             address,
             format,
-            low: None,
-            turns,
+            bf16_copy: None,
+            in_slab,
             bytes,
         };
         let zeroed = driver.zero(address, bytes).and_then(|()| {
-            if low {
+            if bf16_copy {
                 let bytes = bytes_of(Format::Bf16).ok_or_else(too_large)?;
                 let copy = driver.allocate(bytes)?;
-                block.low = Some(copy);
+                block.bf16_copy = Some(copy);
                 driver.zero(copy, bytes)?;
             }
             Ok(())
@@ -132,67 +134,71 @@ impl Arena {
         }
     }
 
-    /// Memory of a slab.
-    fn turn(&mut self, driver: &mut dyn Driver, bytes: usize) -> Result<Address, Fault> {
+    /// Allocates memory in a slab.
+    fn allocate_in_slab(
+        &mut self,
+        driver: &mut dyn Driver,
+        bytes: usize,
+    ) -> Result<Address, Fault> {
         if let Some(address) = self.slabs.iter_mut().find_map(|slab| slab.take(bytes)) {
             return Ok(address);
         }
-        // What is not in use makes room for what does not fit into it.
+        // Unused slabs are freed to make room for a new one.
         self.slabs.retain(|slab| {
             if slab.is_free() {
                 driver.free(slab.address);
             }
             !slab.is_free()
         });
-        let whole = bytes.next_multiple_of(SLAB);
+        let slab_bytes = bytes.next_multiple_of(SLAB);
         let mut slab = Slab {
-            address: driver.allocate(whole)?,
-            bytes: whole,
-            free: vec![(0, whole)],
+            address: driver.allocate(slab_bytes)?,
+            bytes: slab_bytes,
+            free: vec![(0, slab_bytes)],
         };
         let address = slab.take(bytes);
         self.slabs.push(slab);
         address.ok_or(Fault::Memory {
-            asked: bytes as u64,
+            requested: bytes as u64,
         })
     }
 
-    /// Gives an allocation back.
+    /// Releases an allocation.
     pub(super) fn release(&mut self, driver: &mut dyn Driver, buf: Buf) {
         let Some(block) = self.blocks[buf.block as usize].take() else {
             return;
         };
-        if let Some(low) = block.low {
-            driver.free(low);
+        if let Some(bf16_copy) = block.bf16_copy {
+            driver.free(bf16_copy);
         }
-        if !block.turns {
+        if !block.in_slab {
             driver.free(block.address);
         } else if let Some(slab) = self.slabs.iter_mut().find(|s| s.holds(block.address)) {
             slab.give(block.address, block.bytes);
         }
     }
 
-    /// The allocation that a buffer is of.
+    /// The allocation that contains a buffer.
     pub(super) fn block(&self, buf: Buf) -> &Block {
         self.blocks[buf.block as usize]
             .as_ref()
             .expect("a buffer is used while it is allocated")
     }
 
-    /// Where a buffer begins.
+    /// Address of a buffer's first element.
     pub(super) fn address(&self, buf: Buf) -> Address {
         let block = self.block(buf);
         block.address + (buf.offset * block.format.bytes()) as u64
     }
 
-    /// How a buffer's numbers are stored.
+    /// Format of a buffer's elements.
     pub(super) fn format(&self, buf: Buf) -> Format {
         self.block(buf).format
     }
 
-    /// Where a buffer's numbers are once more in bf16.
-    pub(super) fn low(&self, buf: Buf) -> Option<Address> {
-        let low = self.block(buf).low?;
-        Some(low + (buf.offset * Format::Bf16.bytes()) as u64)
+    /// Address of a buffer's elements in the bf16 copy, if there is one.
+    pub(super) fn bf16_copy(&self, buf: Buf) -> Option<Address> {
+        let bf16_copy = self.block(buf).bf16_copy?;
+        Some(bf16_copy + (buf.offset * Format::Bf16.bytes()) as u64)
     }
 }

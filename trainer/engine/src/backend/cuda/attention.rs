@@ -1,7 +1,8 @@
-//! Attention: which kernels serve which of a batch's queries.
+//! Attention: which kernels compute which of a batch's queries.
 //!
-//! Spans of one query (decoding) are served by blocks that each have a share of the keys and all query heads that read them; the others by tiles of queries.
-//! The backward pass goes over tiles of queries for their gradients, then over tiles of keys for theirs, so that nothing is added up by two blocks.
+//! Spans of one query (decoding) are computed by blocks that each process a part of the keys and all query heads that read them. The other spans are computed
+//! by tiles of queries. The backward pass goes over tiles of queries for the queries' gradients, then over tiles of keys for the keys' and values', so that no
+//! two blocks add to the same number.
 
 use super::batch::KeyTiles;
 use super::call::{blocks, word};
@@ -10,32 +11,32 @@ use super::scratch::Use;
 use super::{BLOCK, Cuda, ROW, WARPS};
 use crate::backend::{Attention, Buf, Rows};
 
-/// Heads are of a multiple of so many numbers,
-const HEAD_STEP: usize = 16;
-/// and of so many at most.
-const HEAD_MOST: usize = 256;
-/// Most heads of queries that read one head of keys.
-const GROUP_MOST: usize = 16;
-/// Most parts that the keys of one query are cut into.
+/// The width of a head must be a multiple of this,
+const HEAD_DIM_STEP: usize = 16;
+/// and at most this.
+const MAX_HEAD_DIM: usize = 256;
+/// Maximum number of query heads that read one key head.
+const MAX_GROUP: usize = 16;
+/// Maximum number of parts into which the keys of one query are divided.
 const MAX_SPLITS: u32 = 32;
 
-/// Widths of heads that kernels were compiled for; a head is served by the next one.
+/// Widths of heads that kernels are compiled for. A head uses the kernel of the next larger width.
 const WIDTHS: [usize; 3] = [64, 128, 256];
 
-/// A tile kernel's instance for heads of a width, and the bytes of shared memory that its tiles take.
+/// Name of a tile kernel's instance for heads of a width, and the bytes of shared memory that its tiles take.
 fn instance(kernel: Kernel, format: Format, head_dim: usize) -> (String, u32) {
     let name = kernel.name();
     if format == Format::F32 {
         let bytes = 4 * kernel.float_rows() * (head_dim + 4);
         return (format!("{name}<float>"), bytes as u32);
     }
-    let widest = WIDTHS.into_iter().find(|width| *width >= head_dim);
-    let widest = widest.unwrap_or(HEAD_MOST);
-    let bytes = 2 * kernel.bf16_rows(widest) * (widest + 8);
-    (format!("{name}<bf16, {widest}>"), bytes as u32)
+    let max_width = WIDTHS.into_iter().find(|width| *width >= head_dim);
+    let max_width = max_width.unwrap_or(MAX_HEAD_DIM);
+    let bytes = 2 * kernel.bf16_rows(max_width) * (max_width + 8);
+    (format!("{name}<bf16, {max_width}>"), bytes as u32)
 }
 
-/// The kernels that work on tiles, or on one query.
+/// The attention kernels that process tiles, or single queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kernel {
     Decode,
@@ -54,7 +55,7 @@ impl Kernel {
         }
     }
 
-    /// Rows of its tiles in shared memory, in f32.
+    /// Number of rows of its tiles in shared memory, in f32.
     fn float_rows(self) -> usize {
         match self {
             Self::Decode => 0,
@@ -63,10 +64,10 @@ impl Kernel {
         }
     }
 
-    /// Rows of its tiles in shared memory, in bf16, for heads of at most a width.
-    fn bf16_rows(self, widest: usize) -> usize {
-        // A tile of 64 queries or keys (and what is told of them), and one of those that are led past it.
-        match (self, widest) {
+    /// Number of rows of its tiles in shared memory, in bf16, for heads of at most a width.
+    fn bf16_rows(self, max_width: usize) -> usize {
+        // A tile of 64 queries or keys (and of the data that belongs to them), and one of the keys or queries that pass by it.
+        match (self, max_width) {
             (Self::Decode, _) => 0,
             (Self::Prefill, ..=128) => 64 + 2 * 64,
             (Self::Prefill, _) => 64 + 2 * 32,
@@ -79,35 +80,35 @@ impl Kernel {
     }
 }
 
-/// Refuses shapes that the kernels were not written for.
-fn served(a: &Attention) -> Result<(), Fault> {
+/// Rejects shapes that the kernels do not support.
+fn check_supported(a: &Attention) -> Result<(), Fault> {
     let (width, group) = (a.head_dim, a.heads / a.kv_heads);
-    let refused = |what: String| {
+    let unsupported = |what: String| {
         Err(Fault::Other(format!(
-            "the model has {what}, for which there is no attention on the GPU; take --device cpu"
+            "the model has {what}, which attention on the GPU does not support; use --device cpu"
         )))
     };
-    if !width.is_multiple_of(HEAD_STEP) || width > HEAD_MOST {
-        return refused(format!(
-            "heads of {width} numbers (multiples of {HEAD_STEP} up to {HEAD_MOST} are served)"
+    if !width.is_multiple_of(HEAD_DIM_STEP) || width > MAX_HEAD_DIM {
+        return unsupported(format!(
+            "heads of {width} numbers (multiples of {HEAD_DIM_STEP} up to {MAX_HEAD_DIM} are supported)"
         ));
     }
-    if group > GROUP_MOST {
-        return refused(format!(
-            "{group} heads of queries for one of keys (up to {GROUP_MOST} are served)"
+    if group > MAX_GROUP {
+        return unsupported(format!(
+            "{group} heads of queries for one of keys (up to {MAX_GROUP} are supported)"
         ));
     }
     Ok(())
 }
 
 impl Cuda {
-    /// Rows of keys and values that the batch's spans reach.
+    /// Number of rows of keys and values that the batch's spans need.
     fn store_rows(&self) -> usize {
         let segments = self.batch.spans.iter().flat_map(|span| &span.kv);
         segments.map(|(row, n)| row + n).max().unwrap_or(0)
     }
 
-    /// What attention's kernels are told of keys and values.
+    /// The arguments for keys and values of attention's kernels.
     fn keys(&self, a: &Attention) -> [Arg; 4] {
         assert!(
             a.heads.is_multiple_of(a.kv_heads),
@@ -119,7 +120,7 @@ impl Cuda {
         [k, k_stride, v, v_stride]
     }
 
-    /// What all of attention's kernels end with.
+    /// The last arguments of all attention kernels.
     fn shape(a: &Attention) -> [Arg; 6] {
         [
             word(a.heads),
@@ -131,17 +132,17 @@ impl Cuda {
         ]
     }
 
-    /// Parts that the keys of each of `queries` single queries are cut into: enough that every multiprocessor has work.
+    /// Number of parts into which the keys of each of `queries` single queries are divided, so that every multiprocessor has work.
     fn splits(&self, queries: usize, kv_heads: usize) -> u32 {
-        let wanted = 4 * self.driver.multiprocessors();
-        wanted
+        let min_blocks = 4 * self.driver.multiprocessors();
+        min_blocks
             .div_ceil((queries * kv_heads) as u32)
             .clamp(1, MAX_SPLITS)
     }
 
-    /// [`crate::backend::Backend::attention`].
+    /// See [`crate::backend::Backend::attention`].
     pub(super) fn attend(&mut self, y: Rows, lse: Buf, a: &Attention) {
-        if let Err(fault) = served(a) {
+        if let Err(fault) = check_supported(a) {
             self.fault.get_or_insert(fault);
             return;
         }
@@ -197,7 +198,7 @@ impl Cuda {
         self.launch(&name, launch, &args);
     }
 
-    /// [`crate::backend::Backend::attention_backward`], of the gradients of queries, keys and values.
+    /// See [`crate::backend::Backend::attention_backward`]; the first argument is the gradients of queries, keys and values.
     pub(super) fn attend_backward(
         &mut self,
         [dq, dk, dv]: [Rows; 3],
@@ -223,8 +224,13 @@ impl Cuda {
         let Some(key_tiles) = self.key_tiles.clone() else {
             return;
         };
-        let of = |rows: Rows| self.rows(rows, tokens, width);
-        let (dq, dy, y, q) = (of(dq), of(dy), of(y), of(a.q));
+        let query_rows = |rows: Rows| self.rows(rows, tokens, width);
+        let (dq, dy, y, q) = (
+            query_rows(dq),
+            query_rows(dy),
+            query_rows(y),
+            query_rows(a.q),
+        );
         let (delta, lse) = (Arg::Address(delta), self.at(lse));
         let args = [
             delta,

@@ -1,4 +1,4 @@
-//! A batch as the kernels read it: one piece of memory, laid out by sizes alone but for what comes last.
+//! A batch in the layout that the kernels read: one piece of memory, whose layout depends on sizes alone, except for the last parts.
 
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
@@ -6,30 +6,30 @@ use std::iter::repeat_n;
 use super::driver::Address;
 use crate::batch::{Batch, Span};
 
-/// Queries of one tile of attention, in `kernels/attention.cu`.
+/// Number of queries of a tile of attention, as in `kernels/attention.cu`.
 const QUERY_TILE: usize = 64;
-/// Rows of keys of one tile of attention's backward pass.
+/// Number of rows of keys of a tile in attention's backward pass.
 const KEY_TILE: usize = 64;
-/// The store's row of a token that is there for the shape's sake only.
+/// The store's row of a padding token.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
-/// Where the parts of a batch lie, in words.
+/// Positions of the parts of a batch, in words.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BatchPlan {
-    /// Tokens, those for the shape's sake included.
+    /// Number of tokens, including padding.
     pub(super) tokens: usize,
-    /// Spans of one query, which come first; those for the shape's sake have none.
+    /// Number of spans of one query, which come first. Spans of padding tokens count, but have no query.
     pub(super) single: usize,
-    /// Tiles of queries.
+    /// Number of tiles of queries.
     pub(super) tiles: usize,
-    /// Tiles of spans of one query, which come first.
+    /// Number of tiles of spans of one query, which come first.
     pub(super) single_tiles: usize,
     positions_at: usize,
     rows_at: usize,
     spans_at: usize,
     segments_at: usize,
     tiles_at: usize,
-    /// Where it lies on the device.
+    /// Address on the device.
     pub(super) address: Address,
 }
 
@@ -59,13 +59,13 @@ impl BatchPlan {
         self.at(self.segments_at)
     }
 
-    /// Tiles of queries from the `first` on.
+    /// Address of the tiles of queries, from number `first` on.
     pub(super) fn tiles_from(&self, first: usize) -> Address {
         self.at(self.tiles_at + 2 * first)
     }
 
-    /// Lays a batch out for `tokens` tokens, of which those beyond the batch's own are spans without queries, into `words`. Where every span has one query, what lies
-    /// before the segments, and where these begin, is a function of `tokens`.
+    /// Lays out a batch for `tokens` tokens into `words`. Tokens beyond the batch's own are spans without queries. If every span has one query, the content
+    /// before the segments, and where the segments begin, is a function of `tokens`.
     pub(super) fn new(batch: &Batch, tokens: usize, words: &mut Vec<u32>) -> Self {
         let padding = tokens - batch.tokens.len();
         words.clear();
@@ -112,7 +112,7 @@ impl BatchPlan {
     }
 }
 
-/// Spans as they lie on the device: those of one query first.
+/// The spans in their order on the device: those of one query first.
 fn order(batch: &Batch) -> Vec<&Span> {
     let (mut order, several): (Vec<&Span>, Vec<&Span>) =
         batch.spans.iter().partition(|span| span.q_len <= 1);
@@ -120,7 +120,7 @@ fn order(batch: &Batch) -> Vec<&Span> {
     order
 }
 
-/// `struct Span` and its `struct Segment`s.
+/// Appends the kernels' `struct Span` and its `struct Segment`s.
 fn push_span(words: &mut Vec<u32>, segments: &mut Vec<u32>, span: &Span) {
     let first = segments.len() / 2;
     let mut position = 0;
@@ -132,7 +132,7 @@ fn push_span(words: &mut Vec<u32>, segments: &mut Vec<u32>, span: &Span) {
     words.extend([span.q_start, span.q_len, position, first, count].map(|n| n as u32));
 }
 
-/// Ranges of rows, those that follow each other as one.
+/// Ranges of rows, with adjacent ones merged.
 fn merged(ranges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut merged: Vec<(usize, usize)> = Vec::new();
     for &(row, n) in ranges.iter().filter(|(_, n)| *n > 0) {
@@ -144,13 +144,13 @@ fn merged(ranges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     merged
 }
 
-/// For each tile of rows of keys, which spans have them: what attention's backward pass walks along.
+/// For each tile of rows of keys, the spans that contain it. Attention's backward pass goes through them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyTiles {
     /// Number of tiles.
     pub(super) count: usize,
     visits_at: usize,
-    /// Where they lie on the device.
+    /// Address on the device.
     pub(super) address: Address,
 }
 
@@ -159,9 +159,9 @@ impl KeyTiles {
         self.address + 4 * self.visits_at as u64
     }
 
-    /// Lays the tiles (`struct KeyTile`, then `struct Visit`) of a batch without padding into `words`.
+    /// Lays out the tiles (`struct KeyTile`, then `struct Visit`) of a batch without padding into `words`.
     pub(super) fn new(batch: &Batch, words: &mut Vec<u32>) -> Self {
-        // Rows are cut where any span's ranges begin or end, so that a tile's rows are consecutive keys of whoever has them.
+        // Rows are split wherever any span's ranges begin or end, so that a tile's rows are consecutive keys of every span that contains them.
         let mut ranges = Vec::new();
         for (number, span) in order(batch).into_iter().enumerate() {
             let mut position = 0;
@@ -202,18 +202,18 @@ impl KeyTiles {
     }
 }
 
-/// Which of a batch's tokens are alike: what is added to a row of the embedding's gradient is added by one block.
+/// The batch's tokens, grouped by id. One block adds all gradients to a row of the embedding's gradient.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Alike {
-    /// The batch's tokens by their ids, those that are alike in the batch's order.
+pub(super) struct EqualTokens {
+    /// Indices of the batch's tokens, sorted by token id; equal tokens are in the batch's order.
     pub(super) order: Vec<u32>,
-    /// Where each id's tokens begin in the order, and where the last one's end.
+    /// Start of each id's tokens in the order, and then the end of the last one's.
     pub(super) starts: Vec<u32>,
     /// The ids.
     pub(super) ids: Vec<u32>,
 }
 
-impl Alike {
+impl EqualTokens {
     pub(super) fn new(tokens: &[u32]) -> Self {
         let mut order: Vec<u32> = (0..tokens.len() as u32).collect();
         order.sort_by_key(|i| tokens[*i as usize]);
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// A prompt of 70 and two completions of it, of 10 and of 1.
+    /// A prompt of 70 tokens and two completions of it, of 10 tokens and of 1.
     fn group() -> Batch {
         Batch {
             tokens: (0..81).collect(),
@@ -256,10 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_visited_once_by_each_span_that_sees_it() {
+    fn every_key_is_visited_once_by_each_span_that_contains_it() {
         let mut words = Vec::new();
         let tiles = KeyTiles::new(&group(), &mut words);
-        let mut seen = BTreeMap::new();
+        let mut visited = BTreeMap::new();
         for tile in 0..tiles.count {
             let [row, count, visit, visits] = words[4 * tile..][..4] else {
                 panic!("four words a tile")
@@ -269,7 +269,7 @@ mod tests {
                 let at = tiles.visits_at + 2 * visit as usize;
                 let (span, position) = (words[at], words[at + 1]);
                 for i in 0..count {
-                    *seen.entry((span, position + i, row + i)).or_insert(0) += 1;
+                    *visited.entry((span, position + i, row + i)).or_insert(0) += 1;
                 }
             }
         }
@@ -278,7 +278,7 @@ mod tests {
             .map(|i| (1, i, i))
             .chain((0..80).map(|i| (2, i, i)))
             .chain((0..71).map(|i| (0, i, if i < 70 { i } else { 80 })));
-        assert_eq!(seen, expected.map(|key| (key, 1)).collect());
+        assert_eq!(visited, expected.map(|key| (key, 1)).collect());
     }
 
     #[test]
@@ -292,16 +292,16 @@ mod tests {
     }
 
     #[test]
-    fn a_padded_batch_lies_where_a_full_one_does() {
+    fn a_padded_batch_has_the_layout_of_a_full_one() {
         let decode = |n: usize| Batch {
             tokens: vec![7; n],
             positions: vec![3; n],
             rows: (0..n).collect(),
             spans: (0..n).map(|i| span(i, 1, &[(4 * i, 4)])).collect(),
         };
-        let (mut few, mut many) = (Vec::new(), Vec::new());
-        let padded = BatchPlan::new(&decode(3), 8, &mut few);
-        let full = BatchPlan::new(&decode(8), 8, &mut many);
+        let (mut padded_words, mut full_words) = (Vec::new(), Vec::new());
+        let padded = BatchPlan::new(&decode(3), 8, &mut padded_words);
+        let full = BatchPlan::new(&decode(8), 8, &mut full_words);
         let fixed = |p: &BatchPlan| {
             [
                 p.positions_at,
@@ -312,15 +312,15 @@ mod tests {
             ]
         };
         assert_eq!(fixed(&padded), fixed(&full));
-        assert_eq!(few[padded.rows_at..][..8][3..], [NO_ROW; 5]);
-        assert_eq!(few[padded.spans_at..][5 * 3..5 * 8], [0; 25]);
+        assert_eq!(padded_words[padded.rows_at..][..8][3..], [NO_ROW; 5]);
+        assert_eq!(padded_words[padded.spans_at..][5 * 3..5 * 8], [0; 25]);
     }
 
     #[test]
-    fn tokens_that_are_alike_stand_together_in_their_order() {
-        let alike = Alike::new(&[7, 3, 7, 3, 3, 9]);
-        assert_eq!(alike.order, [1, 3, 4, 0, 2, 5]);
-        assert_eq!(alike.starts, [0, 3, 5, 6]);
-        assert_eq!(alike.ids, [3, 7, 9]);
+    fn equal_tokens_are_grouped_in_the_order_of_the_batch() {
+        let equal = EqualTokens::new(&[7, 3, 7, 3, 3, 9]);
+        assert_eq!(equal.order, [1, 3, 4, 0, 2, 5]);
+        assert_eq!(equal.starts, [0, 3, 5, 6]);
+        assert_eq!(equal.ids, [3, 7, 9]);
     }
 }

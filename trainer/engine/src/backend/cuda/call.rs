@@ -1,15 +1,15 @@
-//! How the backend calls its device: the first fault is remembered, and nothing is asked of the device after it until it has been told.
+//! The backend's calls of its device. The first fault is remembered, and nothing more is requested of the device until the fault has been reported.
 
 use half::bf16;
 
-use super::batch::Alike;
+use super::batch::EqualTokens;
 use super::driver::{Address, Arg, Fault, Format, Launch, Matrix, Product};
 use super::scratch::Use;
 use super::{BLOCK, Cuda, ROW};
 use crate::backend::{Buf, Purpose, Rows};
 use crate::error::EngineError;
 
-/// Most blocks over elements; each takes several where there are more.
+/// Maximum number of blocks over elements. Beyond it, each block processes several parts.
 const BLOCKS: u64 = 16 * 1024;
 
 pub(super) fn word(n: usize) -> Arg {
@@ -29,7 +29,7 @@ pub(super) fn device_error(fault: &Fault) -> EngineError {
     })
 }
 
-/// As many blocks of [`BLOCK`] threads as elements want.
+/// A launch with as many blocks of [`BLOCK`] threads as the elements need.
 pub(super) fn elementwise(n: usize) -> Launch {
     let blocks = n.div_ceil(BLOCK as usize) as u64;
     Launch {
@@ -47,7 +47,7 @@ pub(super) fn blocks(grid: [usize; 3], block: u32) -> Launch {
     }
 }
 
-/// Numbers as they are stored.
+/// Converts numbers to their storage format.
 pub(super) fn encoded(values: &[f32], format: Format) -> Vec<u8> {
     let numbers = values.iter();
     match format {
@@ -58,7 +58,7 @@ pub(super) fn encoded(values: &[f32], format: Format) -> Vec<u8> {
     }
 }
 
-/// Numbers from how they are stored.
+/// Converts numbers from their storage format.
 pub(super) fn decode(bytes: &[u8], format: Format, values: &mut [f32]) {
     match format {
         Format::F32 => {
@@ -75,7 +75,7 @@ pub(super) fn decode(bytes: &[u8], format: Format, values: &mut [f32]) {
 }
 
 impl Cuda {
-    /// Remembers the first fault; `None` where there is one.
+    /// Returns the value of a successful call. Otherwise remembers the fault, if it is the first, and returns `None`.
     pub(super) fn settle<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -86,7 +86,7 @@ impl Cuda {
         }
     }
 
-    /// Tells what went wrong since it was last asked.
+    /// Reports and clears the remembered fault.
     pub(super) fn check(&mut self) -> Result<(), EngineError> {
         match self.fault.take() {
             Some(fault) => Err(device_error(&fault)),
@@ -94,7 +94,7 @@ impl Cuda {
         }
     }
 
-    /// Launches a kernel, unless there is nothing to do or something went wrong before.
+    /// Launches a kernel, unless the grid is empty or a fault is remembered.
     pub(super) fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) {
         if self.fault.is_none() && !launch.grid.contains(&0) {
             let result = self.driver.launch(kernel, launch, args);
@@ -102,7 +102,7 @@ impl Cuda {
         }
     }
 
-    /// As [`Cuda::launch`], of a kernel's instance for some formats.
+    /// Like [`Cuda::launch`], for a kernel's instance with some formats.
     pub(super) fn launch_for(
         &mut self,
         kernel: &str,
@@ -118,7 +118,7 @@ impl Cuda {
         Arg::Address(self.arena.address(buf))
     }
 
-    /// Rows, checked to lie in their buffer: where they begin and how far they are apart.
+    /// The address and the stride of rows, after checking that they lie in their buffer.
     pub(super) fn rows(&self, rows: Rows, count: usize, width: usize) -> [Arg; 2] {
         let reach = count.saturating_sub(1) * rows.stride + width;
         assert!(
@@ -132,18 +132,18 @@ impl Cuda {
         self.arena.format(buf)
     }
 
-    /// Memory for one use; `None` where there is none.
-    pub(super) fn scratch(&mut self, of: Use, bytes: usize) -> Option<Address> {
+    /// Memory for one use; `None` after a fault.
+    pub(super) fn scratch(&mut self, usage: Use, bytes: usize) -> Option<Address> {
         if self.fault.is_some() {
             return None;
         }
-        let found = self.scratch.get(self.driver.as_mut(), of, bytes);
-        if found.is_err() {
-            // What was there is gone: nothing is as it was when passes were made.
+        let result = self.scratch.get(self.driver.as_mut(), usage, bytes);
+        if result.is_err() {
+            // The previous memory has been freed, so recordings and completed passes are no longer valid.
             self.driver.forget();
             self.recordings.clear();
         }
-        let (address, moved) = self.settle(found)?;
+        let (address, moved) = self.settle(result)?;
         if moved {
             self.forget_recordings();
         }
@@ -151,26 +151,26 @@ impl Cuda {
     }
 
     /// Sends words to memory for one use.
-    pub(super) fn send(&mut self, of: Use, words: &[u32]) -> Option<Address> {
+    pub(super) fn send(&mut self, usage: Use, words: &[u32]) -> Option<Address> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let address = self.scratch(of, bytes.len())?;
+        let address = self.scratch(usage, bytes.len())?;
         let written = self.driver.write(address, &bytes);
         self.settle(written)?;
         Some(address)
     }
 
-    /// Sends row numbers.
+    /// Sends row indices.
     pub(super) fn send_rows(&mut self, rows: &[usize]) -> Option<Arg> {
         let words: Vec<u32> = rows.iter().map(|row| *row as u32).collect();
         self.send(Use::Indices, &words).map(Arg::Address)
     }
 
-    /// Sends which tokens are alike: their order, where each id's begin, and the ids.
-    pub(super) fn send_alike(&mut self, alike: &Alike) -> Option<[Arg; 3]> {
-        let places = [0, alike.order.len(), alike.order.len() + alike.starts.len()];
-        let words = [&alike.order[..], &alike.starts, &alike.ids].concat();
+    /// Sends groups of equal tokens: their order, where each group begins, and the ids.
+    pub(super) fn send_equal_tokens(&mut self, equal: &EqualTokens) -> Option<[Arg; 3]> {
+        let offsets = [0, equal.order.len(), equal.order.len() + equal.starts.len()];
+        let words = [&equal.order[..], &equal.starts, &equal.ids].concat();
         let address = self.send(Use::Indices, &words)?;
-        Some(places.map(|at| Arg::Address(address + 4 * at as u64)))
+        Some(offsets.map(|at| Arg::Address(address + 4 * at as u64)))
     }
 
     /// Converts numbers from one format to another.
@@ -179,30 +179,30 @@ impl Cuda {
         self.launch_for("convert", &[to.1, from.1], elementwise(n), &args);
     }
 
-    /// Renews the bf16 copy of weights that have changed.
+    /// Updates the bf16 copy of weights that have changed.
     pub(super) fn changed(&mut self, buf: Buf) {
-        if let Some(low) = self.arena.low(buf) {
+        if let Some(bf16_copy) = self.arena.bf16_copy(buf) {
             let from = (self.arena.address(buf), Format::F32);
-            self.convert((low, Format::Bf16), from, buf.len());
+            self.convert((bf16_copy, Format::Bf16), from, buf.len());
         }
     }
 
-    /// The first `n` numbers of a buffer as products read them.
-    pub(super) fn operand(&mut self, of: Use, buf: Buf, n: usize) -> Option<Address> {
+    /// The address of a buffer's first `n` numbers in the format of products, converted if necessary.
+    pub(super) fn operand(&mut self, usage: Use, buf: Buf, n: usize) -> Option<Address> {
         let buf = buf.at(0, n);
         let (address, format) = (self.arena.address(buf), self.format(buf));
         if format == self.activations {
             return Some(address);
         }
-        if let Some(low) = self.arena.low(buf) {
-            return Some(low);
+        if let Some(bf16_copy) = self.arena.bf16_copy(buf) {
+            return Some(bf16_copy);
         }
-        let copy = self.scratch(of, n * self.activations.bytes())?;
+        let copy = self.scratch(usage, n * self.activations.bytes())?;
         self.convert((copy, self.activations), (address, format), n);
         Some(copy)
     }
 
-    /// `y (rows × columns) = a · b`, each operand a buffer, the columns of its stored rows, and whether its transpose is meant.
+    /// `y (rows × columns) = a · b`. Each operand is a buffer, the number of columns of its stored rows, and whether its transpose is used.
     pub(super) fn multiply(
         &mut self,
         y: Buf,
@@ -253,7 +253,7 @@ impl Cuda {
         result.map_err(|fault| device_error(&fault))
     }
 
-    /// How the numbers of a buffer are stored.
+    /// The storage format of a buffer of this purpose.
     pub(super) fn format_for(&self, purpose: Purpose) -> Format {
         match purpose {
             Purpose::Weights | Purpose::Optimiser | Purpose::Sums => Format::F32,
@@ -261,7 +261,7 @@ impl Cuda {
         }
     }
 
-    /// Adds up partial sums, `y`'s width each.
+    /// Adds up partial sums, each of `y`'s width.
     pub(super) fn add_parts(&mut self, y: Buf, partial: Address, parts: usize) {
         let width = y.len();
         let args = [self.at(y), Arg::Address(partial), word(parts), word(width)];

@@ -1,4 +1,4 @@
-//! Kernels made of their sources by NVRTC, for the architecture of the device at hand.
+//! Compiles the kernels' sources with NVRTC, for the architecture of the device.
 
 #![allow(unsafe_code)]
 
@@ -11,27 +11,30 @@ use super::images::{self, Image};
 use super::kernels::Source;
 use super::libraries;
 
-/// The least compute capability that the kernels are written for: 8.0.
-pub const LEAST: u32 = 80;
-/// Most of a compiler's log that an error repeats.
+/// The lowest architecture for which the kernels are written, compute capability 8.0.
+pub const MIN_ARCH: u32 = 80;
+/// Maximum number of bytes of a compiler's log in an error.
 const LOG: usize = 1500;
 
-/// What kernels are compiled to. Architectures are compute capabilities without the point: 90 is 9.0.
+/// The compilation target. Architectures are compute capabilities without the point: 90 is 9.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Machine code of this architecture. A driver of the compiler's major version loads it, be its minor version older.
+    /// Machine code for this architecture. Any driver of the compiler's major version loads it, even with an older minor version.
     Cubin(u32),
-    /// Code of a virtual architecture, which the driver compiles for its device; the driver must be as new as the compiler.
+    /// Code for a virtual architecture, which the driver compiles for its device. The driver must be at least as new as the compiler.
     Ptx(u32),
 }
 
 impl Target {
-    /// What suits a device, of what a compiler knows: machine code where it knows the device; else, where the device is the newer of the two, the newest PTX that it can run.
+    /// The best target for a device, given the architectures that a compiler knows: machine code if it knows the device's, else the newest PTX that the device
+    /// can run.
     pub fn of(device: u32, known: &[u32]) -> Option<Self> {
         if known.contains(&device) {
             return Some(Self::Cubin(device));
         }
-        let older = known.iter().filter(|arch| (LEAST..device).contains(*arch));
+        let older = known
+            .iter()
+            .filter(|arch| (MIN_ARCH..device).contains(*arch));
         older.max().copied().map(Self::Ptx)
     }
 
@@ -46,41 +49,41 @@ impl Target {
 /// NVRTC's version, major and minor.
 ///
 /// # Errors
-/// Where it is not there, with the remedy.
+/// If NVRTC is not found. The message contains the remedy.
 pub fn version() -> Result<(u32, u32), String> {
     libraries::nvrtc()?;
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: both point at an int.
-    told("tell its version", unsafe {
+    // SAFETY: both point to an int.
+    check("report its version", unsafe {
         sys::nvrtcVersion(&raw mut major, &raw mut minor)
     })?;
     Ok((major as u32, minor as u32))
 }
 
-/// Architectures that NVRTC compiles for.
+/// The architectures that NVRTC compiles for.
 ///
 /// # Errors
-/// Where it is not there, with the remedy.
+/// If NVRTC is not found. The message contains the remedy.
 pub fn architectures() -> Result<Vec<u32>, String> {
     libraries::nvrtc()?;
-    let what = "tell its architectures";
+    let what = "report its architectures";
     let mut count = 0;
-    // SAFETY: points at an int.
-    told(what, unsafe {
+    // SAFETY: it points to an int.
+    check(what, unsafe {
         sys::nvrtcGetNumSupportedArchs(&raw mut count)
     })?;
-    let mut found = vec![0; usize::try_from(count).unwrap_or(0)];
-    // SAFETY: there is room for as many as it said.
-    told(what, unsafe {
-        sys::nvrtcGetSupportedArchs(found.as_mut_ptr())
+    let mut architectures = vec![0; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: there is room for the number of architectures that NVRTC reported.
+    check(what, unsafe {
+        sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr())
     })?;
-    Ok(found.into_iter().map(|arch| arch as u32).collect())
+    Ok(architectures.into_iter().map(|arch| arch as u32).collect())
 }
 
-/// Compiles sources as one program, of which the kernels of the given names are wanted (`scale<float>`), or takes what the folder has of an earlier time.
+/// Compiles sources as one program with the kernels of the given names (such as `scale<float>`), or loads the result of an earlier compilation from the folder.
 ///
 /// # Errors
-/// Where NVRTC is missing, or finds fault with the sources.
+/// If NVRTC is not found or rejects the sources.
 pub fn compiled(
     folder: &Path,
     sources: &[Source],
@@ -96,7 +99,7 @@ pub fn compiled(
     let fields = fields.chain(sources.iter().flat_map(|(name, text)| [*name, *text]));
     let fields = fields.chain(names.iter().copied());
     let fields = fields.chain(options.iter().map(String::as_str));
-    images::kept(folder, &images::key(fields), || {
+    images::cached(folder, &images::key(fields), || {
         let began = std::time::Instant::now();
         let image = compile(sources, names, target)?;
         tracing::info!(
@@ -108,10 +111,10 @@ pub fn compiled(
     })
 }
 
-/// As [`compiled`], without a folder.
+/// Like [`compiled`], without a folder.
 ///
 /// # Errors
-/// As there.
+/// As for [`compiled`].
 pub fn compile(sources: &[Source], names: &[&str], target: Target) -> Result<Image, String> {
     libraries::nvrtc()?;
     let text: String = sources
@@ -122,8 +125,8 @@ pub fn compile(sources: &[Source], names: &[&str], target: Target) -> Result<Ima
     let expressions = names.iter().map(|name| c_string(name));
     let expressions = expressions.collect::<Result<Vec<_>, _>>()?;
     for expression in &expressions {
-        // SAFETY: a program that was not compiled yet, and a string; NVRTC copies it.
-        told("take a kernel's name", unsafe {
+        // SAFETY: the program has not been compiled yet, and NVRTC copies the string.
+        check("accept a kernel's name", unsafe {
             sys::nvrtcAddNameExpression(program.0, expression.as_ptr())
         })?;
     }
@@ -142,21 +145,21 @@ fn options(target: Target) -> [String; 4] {
         target.option(),
         "--std=c++17".into(),
         "--device-as-default-execution-space".into(),
-        // So that a log begins with what is wrong.
+        // So that a log begins with the error.
         "--disable-warnings".into(),
     ]
 }
 
 fn c_string(text: &str) -> Result<CString, String> {
-    CString::new(text).map_err(|_| "a kernel's source or name holds a zero byte".to_owned())
+    CString::new(text).map_err(|_| "a kernel's source or name contains a zero byte".to_owned())
 }
 
-/// An error of NVRTC in words.
-fn told(what: &str, result: sys::nvrtcResult) -> Result<(), String> {
+/// Turns an error of NVRTC into a message. `what` completes "NVRTC did not".
+fn check(what: &str, result: sys::nvrtcResult) -> Result<(), String> {
     match result {
         sys::nvrtcResult::NVRTC_SUCCESS => Ok(()),
         sys::nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE => Err(format!(
-            "NVRTC does not find its libnvrtc-builtins.so, which lies beside libnvrtc.so: {}",
+            "NVRTC does not find its libnvrtc-builtins.so, which must be beside libnvrtc.so: {}",
             libraries::remedy()
         )),
         other => Err(format!("NVRTC did not {what}: {other:?}")),
@@ -169,8 +172,8 @@ struct Program(sys::nvrtcProgram);
 impl Program {
     fn new(text: &CStr) -> Result<Self, String> {
         let mut program = std::ptr::null_mut();
-        // SAFETY: a place for the program, two strings, which NVRTC copies, and no headers.
-        told("take the kernels' sources", unsafe {
+        // SAFETY: the program is writable, NVRTC copies both strings, and there are no headers.
+        check("accept the kernels' sources", unsafe {
             sys::nvrtcCreateProgram(
                 &raw mut program,
                 text.as_ptr(),
@@ -187,7 +190,7 @@ impl Program {
         let options = options(target).map(|option| c_string(&option));
         let options = options.into_iter().collect::<Result<Vec<_>, _>>()?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        // SAFETY: a program that lives, and as many strings as said.
+        // SAFETY: the program is alive, and there are as many strings as stated.
         let result =
             unsafe { sys::nvrtcCompileProgram(self.0, pointers.len() as i32, pointers.as_ptr()) };
         if result == sys::nvrtcResult::NVRTC_ERROR_COMPILATION {
@@ -195,20 +198,20 @@ impl Program {
             let end = log.floor_char_boundary(LOG);
             return Err(format!("the kernels do not compile: {}", log[..end].trim()));
         }
-        told("compile the kernels", result)
+        check("compile the kernels", result)
     }
 
     fn log(&self) -> String {
         let mut size = 0;
-        // SAFETY: a program that lives, and a place for a size.
+        // SAFETY: the program is alive, and the size is writable.
         let sized = unsafe { sys::nvrtcGetProgramLogSize(self.0, &raw mut size) };
         let mut bytes = vec![0_u8; size];
-        if told("tell the size of its log", sized).is_err() || size == 0 {
+        if check("report the size of its log", sized).is_err() || size == 0 {
             return String::new();
         }
-        // SAFETY: there are as many bytes as it said.
+        // SAFETY: there are as many bytes as NVRTC reported.
         let read = unsafe { sys::nvrtcGetProgramLog(self.0, bytes.as_mut_ptr().cast()) };
-        match told("tell its log", read) {
+        match check("return its log", read) {
             Ok(()) => String::from_utf8_lossy(&bytes)
                 .trim_end_matches('\0')
                 .to_owned(),
@@ -216,20 +219,20 @@ impl Program {
         }
     }
 
-    /// Machine code, or PTX with the zero at its end.
+    /// Machine code, or PTX with its terminating zero.
     fn code(&self, target: Target) -> Result<Vec<u8>, String> {
-        let what = "give what it compiled";
+        let what = "return what it compiled";
         let mut size = 0;
-        // SAFETY: a program that was compiled, and a place for a size.
-        told(what, unsafe {
+        // SAFETY: the program has been compiled, and the size is writable.
+        check(what, unsafe {
             match target {
                 Target::Cubin(_) => sys::nvrtcGetCUBINSize(self.0, &raw mut size),
                 Target::Ptx(_) => sys::nvrtcGetPTXSize(self.0, &raw mut size),
             }
         })?;
         let mut bytes = vec![0_u8; size];
-        // SAFETY: there are as many bytes as it said.
-        told(what, unsafe {
+        // SAFETY: there are as many bytes as NVRTC reported.
+        check(what, unsafe {
             match target {
                 Target::Cubin(_) => sys::nvrtcGetCUBIN(self.0, bytes.as_mut_ptr().cast()),
                 Target::Ptx(_) => sys::nvrtcGetPTX(self.0, bytes.as_mut_ptr().cast()),
@@ -240,11 +243,11 @@ impl Program {
 
     fn lowered(&self, expression: &CStr) -> Result<String, String> {
         let mut name = std::ptr::null();
-        // SAFETY: a program that was compiled with this expression, and a place for a string.
-        told("tell a kernel's name", unsafe {
+        // SAFETY: the program has been compiled with this expression, and the string pointer is writable.
+        check("return a kernel's name", unsafe {
             sys::nvrtcGetLoweredName(self.0, expression.as_ptr(), &raw mut name)
         })?;
-        // SAFETY: a string that lives as long as the program.
+        // SAFETY: the string lives as long as the program.
         let name = unsafe { CStr::from_ptr(name) };
         Ok(name.to_string_lossy().into_owned())
     }
@@ -268,7 +271,7 @@ mod tests {
         assert_eq!(Target::of(80, &known), Some(Target::Cubin(80)));
         assert_eq!(Target::of(130, &known), Some(Target::Ptx(120)));
         assert_eq!(Target::of(87, &known), Some(Target::Ptx(86)));
-        // No PTX of before 8.0.
+        // There is no PTX for architectures below 8.0.
         assert_eq!(Target::of(80, &[75]), None);
     }
 }

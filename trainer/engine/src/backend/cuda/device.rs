@@ -1,7 +1,7 @@
 //! [`Driver`] on a GPU, through NVIDIA's driver.
 //!
-//! One stream does everything in the order of the calls. What is recorded is captured from that stream; kernels and products find their memory at fixed places, so a
-//! recording stays right until [`Driver::forget`].
+//! One stream does all work in the order of the calls. A recording is captured from that stream. Kernels and products find their memory at fixed addresses, so
+//! a recording stays valid until [`Driver::forget`].
 
 #![allow(unsafe_code)]
 
@@ -14,25 +14,25 @@ use sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
 
 use super::call::device_error;
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
-use super::handles::{Context, Graph, Memory, Module, Stream, ask};
-use super::probe::{self, Found};
+use super::handles::{Context, Graph, Memory, Module, Stream, check_call};
+use super::probe::{self, GpuInfo};
 use super::products::Products;
 use super::staging::Staging;
 use super::{compile, images, kernels};
 use crate::error::EngineError;
 
-/// Most arguments of a kernel.
+/// Maximum number of arguments of a kernel.
 const ARGS: usize = 32;
-/// Bytes of shared memory that a kernel may have without being asked whether it wants more.
+/// Bytes of shared memory that a kernel may use without an attribute being set.
 const SHARED: u32 = 48 << 10;
 
-/// A GPU by its number. Compiles the kernels for it, unless an earlier start has left them in the cache folder.
+/// Opens a GPU by its number. Compiles the kernels for it, unless they are in the cache folder from an earlier start.
 ///
 /// # Errors
-/// Where there is no such GPU, or the driver, NVRTC or cuBLASLt is missing or too old; with the remedy.
+/// If the GPU does not exist, or the driver, NVRTC or cuBLASLt is missing or too old. The message contains the remedy.
 pub fn open(ordinal: usize) -> Result<Box<dyn Driver>, EngineError> {
-    let found = probe::find(ordinal).map_err(|absent| EngineError::Device(absent.to_string()))?;
-    let gpu = Gpu::open(found).map_err(|fault| device_error(&fault))?;
+    let info = probe::find(ordinal).map_err(|absent| EngineError::Device(absent.to_string()))?;
+    let gpu = Gpu::open(info).map_err(|fault| device_error(&fault))?;
     Ok(Box::new(gpu))
 }
 
@@ -40,17 +40,17 @@ pub fn open(ordinal: usize) -> Result<Box<dyn Driver>, EngineError> {
 #[derive(Debug)]
 struct Function {
     raw: sys::CUfunction,
-    /// Bytes of shared memory that a launch may ask for.
+    /// Bytes of shared memory that a launch may request.
     shared: u32,
 }
 
-/// Fields are dropped in this order: whatever is made in the context before it.
+/// Fields are dropped in this order, so everything created in the context is dropped before it.
 #[derive(Debug)]
 struct Gpu {
-    found: Found,
+    info: GpuInfo,
     multiprocessors: u32,
     graphs: Vec<Graph>,
-    /// Recordings that were to be forgotten while another was made.
+    /// Recordings that were dropped while another one was being recorded.
     forgotten: Vec<Graph>,
     products: Products,
     staging: Staging,
@@ -60,56 +60,56 @@ struct Gpu {
     stream: Stream,
     /// Whether calls are being recorded.
     recording: bool,
-    /// What cannot be recorded and was asked for all the same.
-    unrecorded: Option<&'static str>,
+    /// A call that cannot be recorded and was made while recording.
+    unrecordable_call: Option<&'static str>,
     context: Context,
 }
 
-// SAFETY: the handles belong to no thread; the context is made the calling thread's before it is used, and there is one caller at a time.
+// SAFETY: the handles belong to no thread. The context is made current for the calling thread before use, and there is one caller at a time.
 unsafe impl Send for Gpu {}
 
 impl Gpu {
-    fn open(found: Found) -> Result<Self, Fault> {
+    fn open(info: GpuInfo) -> Result<Self, Fault> {
         let folder = images::home().join("kernels");
-        let image = compile::compiled(&folder, kernels::SOURCES, kernels::NAMES, found.target)
+        let image = compile::compiled(&folder, kernels::SOURCES, kernels::NAMES, info.target)
             .map_err(Fault::Other)?;
         let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        let multiprocessors = probe::attribute(found.device, which).map_err(Fault::Other)?;
-        let context = Context::new(found.device)?;
+        let multiprocessors = probe::attribute(info.device, which).map_err(Fault::Other)?;
+        let context = Context::new(info.device)?;
         let stream = Stream::new()?;
         let module = Module::new(&image.bytes)?;
         let mut functions = HashMap::new();
         for (name, lowered) in kernels::NAMES.iter().zip(&image.names) {
             let raw = module.function(lowered)?;
-            let shared = SHARED.saturating_sub(declared(raw)?);
+            let shared = SHARED.saturating_sub(declared_shared_bytes(raw)?);
             functions.insert((*name).to_owned(), Function { raw, shared });
         }
         Ok(Self {
             multiprocessors: multiprocessors as u32,
             graphs: Vec::new(),
             forgotten: Vec::new(),
-            products: Products::new(found.capability)?,
+            products: Products::new(info.capability)?,
             staging: Staging::new()?,
             functions,
             _module: module,
             memory: HashMap::new(),
             stream,
             recording: false,
-            unrecorded: None,
+            unrecordable_call: None,
             context,
-            found,
+            info,
         })
     }
 
-    /// Makes the context the calling thread's, which may have used another one since.
+    /// Makes the context current for the calling thread, which may have used another one meanwhile.
     fn bind(&self) -> Result<(), Fault> {
         self.context.bind()
     }
 
-    /// As [`Gpu::bind`], before what cannot be recorded.
-    fn bind_at_once(&mut self, what: &'static str) -> Result<(), Fault> {
+    /// Like [`Gpu::bind`], for calls that cannot be recorded.
+    fn bind_unrecorded(&mut self, what: &'static str) -> Result<(), Fault> {
         if self.recording {
-            self.unrecorded.get_or_insert(what);
+            self.unrecordable_call.get_or_insert(what);
             return Err(unrecordable(what));
         }
         self.bind()
@@ -118,16 +118,16 @@ impl Gpu {
 
 fn unrecordable(what: &str) -> Fault {
     Fault::Other(format!(
-        "{what} was asked of the GPU while its work was recorded, which is a mistake in this program"
+        "{what} was requested of the GPU while its work was being recorded, which is a bug in this program"
     ))
 }
 
 /// Bytes of shared memory that a kernel declares.
-fn declared(function: sys::CUfunction) -> Result<u32, Fault> {
+fn declared_shared_bytes(function: sys::CUfunction) -> Result<u32, Fault> {
     let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
     let mut bytes = 0;
-    // SAFETY: points at an int; a function of a module that lives.
-    ask("tell of a kernel", unsafe {
+    // SAFETY: it points to an int, and the function's module is alive.
+    check_call("report a kernel's attribute", unsafe {
         sys::cuFuncGetAttribute(&raw mut bytes, which, function)
     })?;
     Ok(bytes as u32)
@@ -135,14 +135,14 @@ fn declared(function: sys::CUfunction) -> Result<u32, Fault> {
 
 impl Driver for Gpu {
     fn name(&self) -> String {
-        format!("cuda:{}, {}", self.found.ordinal, self.found.name)
+        format!("cuda:{}, {}", self.info.ordinal, self.info.name)
     }
 
     fn memory(&self) -> Result<(u64, u64), Fault> {
         self.bind()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: places for two sizes.
-        ask("tell its memory", unsafe {
+        // SAFETY: both sizes are writable.
+        check_call("report its memory", unsafe {
             sys::cuMemGetInfo_v2(&raw mut free, &raw mut total)
         })?;
         Ok((free as u64, total as u64))
@@ -153,7 +153,7 @@ impl Driver for Gpu {
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<Address, Fault> {
-        self.bind_at_once("memory")?;
+        self.bind_unrecorded("memory")?;
         let memory = Memory::new(bytes)?;
         let address = memory.0;
         self.memory.insert(address, memory);
@@ -161,9 +161,9 @@ impl Driver for Gpu {
     }
 
     fn free(&mut self, address: Address) {
-        // What still uses it comes first. Where that fails, the device says so again when it is next asked for something.
+        // Waits for work that still uses the memory. If waiting fails, the device reports the failure again at the next call.
         let waited = self
-            .bind_at_once("giving memory back")
+            .bind_unrecorded("freeing memory")
             .and_then(|()| self.stream.wait());
         if waited.is_ok() || !self.recording {
             self.memory.remove(&address);
@@ -171,15 +171,16 @@ impl Driver for Gpu {
     }
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault> {
-        self.bind_at_once("a copy from the host")?;
+        self.bind_unrecorded("a copy from the host")?;
         self.staging.write(&self.stream, to, bytes)
     }
 
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Fault> {
-        self.bind_at_once("a copy to the host")?;
+        self.bind_unrecorded("a copy to the host")?;
         if !bytes.is_empty() {
-            // SAFETY: as many bytes as said, which are borrowed until the stream was waited for; the caller says that they are on the device.
-            ask("send to the host", unsafe {
+            // SAFETY: there are as many bytes as stated, and they are borrowed until the stream has been waited for. The caller promises that the source is on
+            // the device.
+            check_call("send to the host", unsafe {
                 sys::cuMemcpyDtoHAsync_v2(
                     bytes.as_mut_ptr().cast(),
                     from,
@@ -192,7 +193,7 @@ impl Driver for Gpu {
     }
 
     fn synchronise(&mut self) -> Result<(), Fault> {
-        self.bind_at_once("a wait for the device")?;
+        self.bind_unrecorded("a wait for the device")?;
         self.stream.wait()
     }
 
@@ -201,8 +202,8 @@ impl Driver for Gpu {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the caller says that both places are on the device.
-        ask("copy", unsafe {
+        // SAFETY: the caller promises that both addresses are on the device.
+        check_call("copy", unsafe {
             sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream.0)
         })
     }
@@ -212,8 +213,8 @@ impl Driver for Gpu {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the caller says that the place is on the device; words are set where words lie.
-        ask("set memory to 0", unsafe {
+        // SAFETY: the caller promises that the address is on the device; words are written only to aligned addresses.
+        check_call("set memory to 0", unsafe {
             if at.is_multiple_of(4) && bytes.is_multiple_of(4) {
                 sys::cuMemsetD32Async(at, 0, bytes / 4, self.stream.0)
             } else {
@@ -229,14 +230,14 @@ impl Driver for Gpu {
         if launch.shared > function.shared {
             let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let what = format!("give `{kernel}` {} bytes of shared memory", launch.shared);
-            // SAFETY: a function of a module that lives.
-            ask(&what, unsafe {
+            // SAFETY: the function's module is alive.
+            check_call(&what, unsafe {
                 sys::cuFuncSetAttribute(function.raw, which, launch.shared as i32)
             })?;
             function.shared = launch.shared;
         }
         assert!(args.len() <= ARGS, "a kernel has up to {ARGS} arguments");
-        // Each argument lies at the beginning of 8 bytes; processors that CUDA knows are little-endian.
+        // Each argument is at the beginning of 8 bytes; all processors that CUDA supports are little-endian.
         let mut values = [0_u64; ARGS];
         let mut pointers: [*mut c_void; ARGS] = [null_mut(); ARGS];
         for ((value, pointer), arg) in values.iter_mut().zip(&mut pointers).zip(args) {
@@ -249,8 +250,8 @@ impl Driver for Gpu {
             *pointer = (&raw mut *value).cast();
         }
         let [x, y, z] = launch.grid;
-        // SAFETY: a function of a module that lives; the pointers are to values that live until it returns, by when they are copied. That they are what the kernel takes, the
-        // backend's tests hold.
+        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns, by which time they have been copied. The
+        // backend's tests hold that they are the kernel's arguments.
         let launched = unsafe {
             sys::cuLaunchKernel(
                 function.raw,
@@ -268,20 +269,20 @@ impl Driver for Gpu {
         };
         match launched {
             CUresult::CUDA_SUCCESS => Ok(()),
-            failed => ask(&format!("run `{kernel}`"), failed),
+            failed => check_call(&format!("run `{kernel}`"), failed),
         }
     }
 
     fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
         self.bind()?;
-        let made = self
+        let result = self
             .products
             .multiply(&self.stream, product, self.recording);
-        let failed = match made {
+        let failed = match result {
             Ok(()) => return Ok(()),
             Err(fault) => fault,
         };
-        // What went wrong before it, and shows only now, is the cause.
+        // The cause may be an earlier failure that shows only now.
         let earlier = match self.recording {
             true => None,
             false => self.stream.wait().err(),
@@ -290,11 +291,11 @@ impl Driver for Gpu {
     }
 
     fn record(&mut self) -> Result<bool, Fault> {
-        self.bind_at_once("a recording")?;
-        // Others may use other streams meanwhile, and what cuBLASLt asks of the driver beside its kernels is allowed.
+        self.bind_unrecorded("a recording")?;
+        // Other threads may use other streams meanwhile, and cuBLASLt may call the driver for more than its kernels.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: a stream that lives, and does not record.
-        ask("record", unsafe {
+        // SAFETY: the stream is alive and is not recording.
+        check_call("record", unsafe {
             sys::cuStreamBeginCapture_v2(self.stream.0, mode)
         })?;
         self.recording = true;
@@ -305,11 +306,11 @@ impl Driver for Gpu {
         self.bind()?;
         self.recording = false;
         let mut graph = null_mut();
-        // SAFETY: the stream that records, and a place for what it recorded.
+        // SAFETY: the stream is recording, and the graph is writable.
         let ended = unsafe { sys::cuStreamEndCapture(self.stream.0, &raw mut graph) };
         let forgotten = std::mem::take(&mut self.forgotten);
-        let mistake = self.unrecorded.take();
-        let graph = ask("end a recording", ended).and_then(|()| Graph::new(graph));
+        let mistake = self.unrecordable_call.take();
+        let graph = check_call("end a recording", ended).and_then(|()| Graph::new(graph));
         if !forgotten.is_empty() {
             self.stream.wait()?;
             drop(forgotten);
@@ -322,11 +323,11 @@ impl Driver for Gpu {
     }
 
     fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
-        self.bind_at_once("a recording")?;
+        self.bind_unrecorded("a recording")?;
         let graph = self.graphs.get(recording as usize);
-        let graph = graph.ok_or_else(|| Fault::Other("a recording that was forgotten".into()))?;
-        // SAFETY: a graph and a stream that live.
-        ask("replay a recording", unsafe {
+        let graph = graph.ok_or_else(|| Fault::Other("the recording has been dropped".into()))?;
+        // SAFETY: the graph and the stream are alive.
+        check_call("replay a recording", unsafe {
             sys::cuGraphLaunch(graph.0, self.stream.0)
         })
     }
@@ -341,7 +342,8 @@ impl Driver for Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // What is not done is waited for, so that nothing that is freed is in use. A lost device fails at all of it, and is given back all the same.
+        // Waits for unfinished work, so that no memory is freed while in use. If the device is lost, all of this fails, and the device is released
+        // nevertheless.
         if self.recording {
             let _ = self.recorded();
         }

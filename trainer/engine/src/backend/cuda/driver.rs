@@ -1,13 +1,13 @@
-//! What the backend asks of a device: memory, kernels by their names, matrix products, recordings.
+//! The backend's interface to a device: memory, kernels by name, matrix products, recordings.
 //!
-//! Everything is done in the order of the calls and may be asynchronous; [`Driver::read`] waits for what was asked before it.
+//! All calls take effect in order and may be asynchronous; [`Driver::read`] waits for all earlier ones.
 
 use crate::backend::Dtype;
 
-/// A place in the device's memory, in bytes.
+/// An address in the device's memory, in bytes.
 pub type Address = u64;
 
-/// How a number is stored.
+/// The storage format of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// 4 bytes.
@@ -56,31 +56,31 @@ pub enum Arg {
     Float(f32),
 }
 
-/// How many threads run a kernel.
+/// The numbers of threads that run a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks.
+    /// Number of blocks in each dimension.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
-    /// Bytes of shared memory beside what the kernel declares.
+    /// Bytes of shared memory in addition to those that the kernel declares.
     pub shared: u32,
 }
 
 /// A row-major matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Matrix {
-    /// Its first number.
+    /// Address of its first number.
     pub address: Address,
-    /// Of its numbers.
+    /// Format of its numbers.
     pub format: Format,
-    /// Numbers of a stored row.
+    /// Number of elements of a stored row.
     pub columns: usize,
-    /// Whether its transpose is meant.
+    /// Whether the product uses its transpose.
     pub transposed: bool,
 }
 
-/// `y (rows × columns) = a (rows × inner) · b (inner × columns)`, sums in f32. `a` and `b` are of one format.
+/// `y (rows × columns) = a (rows × inner) · b (inner × columns)`, with sums in f32. `a` and `b` have the same format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Product {
     /// The left operand.
@@ -95,47 +95,47 @@ pub struct Product {
     pub columns: usize,
     /// Columns of `a`, rows of `b`.
     pub inner: usize,
-    /// Whether it is added to what `y` holds.
+    /// Whether the product is added to `y`.
     pub accumulate: bool,
 }
 
-/// Why a device did not do what it was asked.
+/// A failure of the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// There is no room.
-    #[error("the GPU has no {:.2} GB of memory left", *asked as f64 * 1e-9)]
+    /// There is not enough memory.
+    #[error("the GPU has no {:.2} GB of memory left", *requested as f64 * 1e-9)]
     Memory {
-        /// Bytes that were asked for.
-        asked: u64,
+        /// Number of bytes requested.
+        requested: u64,
     },
-    /// Anything else, in words.
+    /// Any other failure, as a message.
     #[error("{0}")]
     Other(String),
 }
 
-/// A recording's number.
+/// Number of a recording.
 pub type Recording = u32;
 
 /// A device.
 pub trait Driver: Send {
-    /// The device in words.
+    /// Description of the device.
     fn name(&self) -> String;
-    /// Bytes of memory that are free, and all of them.
+    /// Bytes of free memory, and of all memory.
     fn memory(&self) -> Result<(u64, u64), Fault>;
-    /// Processors that run a block at a time or several.
+    /// Number of multiprocessors, each of which runs one or more blocks at a time.
     fn multiprocessors(&self) -> u32;
 
-    /// Memory; what it holds is not said.
+    /// Allocates memory with unspecified content.
     fn allocate(&mut self, bytes: usize) -> Result<Address, Fault>;
-    /// Gives an allocation back.
+    /// Frees an allocation.
     fn free(&mut self, address: Address);
-    /// Copies from the host; the bytes may be changed when this returns.
+    /// Copies from the host. The bytes may be changed after it returns.
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault>;
     /// Copies to the host.
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Fault>;
-    /// Waits until everything asked for before is done.
+    /// Waits until all earlier calls have taken effect.
     fn synchronise(&mut self) -> Result<(), Fault>;
-    /// Copies bytes from one place to another; they do not overlap.
+    /// Copies bytes between addresses; the ranges do not overlap.
     fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault>;
     /// Sets bytes to 0.
     fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault>;
@@ -144,11 +144,11 @@ pub trait Driver: Send {
     /// Multiplies matrices.
     fn multiply(&mut self, product: &Product) -> Result<(), Fault>;
 
-    /// Records the launches, products and copies that follow, instead of making them. `false` where the device does not.
+    /// Records the launches, products and copies that follow, instead of running them. Returns `false` if the device does not record.
     fn record(&mut self) -> Result<bool, Fault>;
     /// Ends a recording.
     fn recorded(&mut self) -> Result<Recording, Fault>;
-    /// Does all that was recorded.
+    /// Runs all that was recorded.
     fn replay(&mut self, recording: Recording) -> Result<(), Fault>;
     /// Drops all recordings.
     fn forget(&mut self);

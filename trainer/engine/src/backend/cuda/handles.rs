@@ -1,4 +1,4 @@
-//! What the driver gives out and takes back, each dropped in its turn, and the driver's errors in words.
+//! Owners of the driver's objects, each released when it is dropped, and conversion of the driver's errors to messages.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use sys::CUresult;
 
 use super::driver::Fault;
 
-/// The device is lost: whatever is asked of it afterwards fails likewise.
+/// Errors after which the device is lost: everything that is requested of it afterwards fails in the same way.
 const LOST: &[CUresult] = &[
     CUresult::CUDA_ERROR_ASSERT,
     CUresult::CUDA_ERROR_CONTAINED,
@@ -30,50 +30,50 @@ const LOST: &[CUresult] = &[
     CUresult::CUDA_ERROR_UNKNOWN,
 ];
 
-/// An error of the driver in words. `what` completes "The GPU did not".
-pub(super) fn ask(what: &str, result: CUresult) -> Result<(), Fault> {
+/// Turns an error of the driver into a message. `what` completes "the GPU did not".
+pub(super) fn check_call(what: &str, result: CUresult) -> Result<(), Fault> {
     if result == CUresult::CUDA_SUCCESS {
         return Ok(());
     }
     let reason = words(result);
     Err(Fault::Other(if LOST.contains(&result) {
         format!(
-            "the GPU has failed ({reason}), as was seen when it was to {what}; what it held is lost. A run can be taken up again from its last checkpoint; \
-             where it happens again, `nvidia-smi` and the system's log may say why"
+            "the GPU has failed ({reason}), which was detected when it was to {what}; the content of its memory is lost. Resume the run from its last checkpoint; \
+             if it happens again, `nvidia-smi` and the system's log may show the reason"
         )
     } else if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
         format!(
-            "the GPU has no memory left to {what}; lower the number of sequences, the tokens of a pack or the tokens of the key/value cache, or end what else uses the GPU"
+            "the GPU has no memory left to {what}; lower the number of sequences, the tokens of a pack or the tokens of the key/value cache, or end other processes on the GPU"
         )
     } else {
         format!("the GPU did not {what}: {reason}")
     }))
 }
 
-/// As [`ask`], of memory.
-pub(super) fn ask_memory(asked: usize, result: CUresult) -> Result<(), Fault> {
+/// Like [`check_call`], for an allocation.
+pub(super) fn check_allocation(requested: usize, result: CUresult) -> Result<(), Fault> {
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
         return Err(Fault::Memory {
-            asked: asked as u64,
+            requested: requested as u64,
         });
     }
-    ask("give memory", result)
+    check_call("allocate memory", result)
 }
 
-/// What the driver says of a result, with its name.
+/// The driver's description of a result, with its name.
 pub(super) fn words(result: CUresult) -> String {
     let mut text = null();
-    // SAFETY: a place for a string, which the driver keeps for ever; an unknown result leaves it null.
-    let told = unsafe { sys::cuGetErrorString(result, &raw mut text) };
-    if told != CUresult::CUDA_SUCCESS || text.is_null() {
+    // SAFETY: the string pointer is writable, and the driver's string lives for ever; an unknown result leaves it null.
+    let status = unsafe { sys::cuGetErrorString(result, &raw mut text) };
+    if status != CUresult::CUDA_SUCCESS || text.is_null() {
         return format!("{result:?}");
     }
-    // SAFETY: a string of the driver's.
+    // SAFETY: the driver's string is valid.
     let text = unsafe { CStr::from_ptr(text) };
     format!("{}, {result:?}", text.to_string_lossy())
 }
 
-/// The device's primary context, kept alive.
+/// The device's primary context, which is retained.
 #[derive(Debug)]
 pub(super) struct Context {
     device: sys::CUdevice,
@@ -81,11 +81,11 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Retains it, and makes it this thread's.
+    /// Retains the context, and makes it the current one of this thread.
     pub(super) fn new(device: sys::CUdevice) -> Result<Self, Fault> {
         let mut raw = null_mut();
-        // SAFETY: a device of the driver's, and a place for its context.
-        ask("open a context", unsafe {
+        // SAFETY: the device is the driver's, and the context is writable.
+        check_call("open a context", unsafe {
             sys::cuDevicePrimaryCtxRetain(&raw mut raw, device)
         })?;
         let context = Self { device, raw };
@@ -93,23 +93,21 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes it the calling thread's.
+    /// Makes it the current context of the calling thread.
     pub(super) fn bind(&self) -> Result<(), Fault> {
-        // SAFETY: a context that is retained.
-        ask("take up its context", unsafe {
-            sys::cuCtxSetCurrent(self.raw)
-        })
+        // SAFETY: the context is retained.
+        check_call("use its context", unsafe { sys::cuCtxSetCurrent(self.raw) })
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: retained once, released once; what was made in it is gone.
+        // SAFETY: retained once, released once; everything created in it has been dropped.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
-/// Does things in the order in which they are asked for.
+/// A queue of work, which is done in order.
 #[derive(Debug)]
 pub(super) struct Stream(pub(super) sys::CUstream);
 
@@ -117,17 +115,17 @@ impl Stream {
     pub(super) fn new() -> Result<Self, Fault> {
         let mut raw = null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: a place for a stream.
-        ask("open a stream", unsafe {
+        // SAFETY: the stream is writable.
+        check_call("open a stream", unsafe {
             sys::cuStreamCreate(&raw mut raw, flags)
         })?;
         Ok(Self(raw))
     }
 
-    /// Waits until all is done.
+    /// Waits until all work is done.
     pub(super) fn wait(&self) -> Result<(), Fault> {
-        // SAFETY: a stream that lives.
-        ask("finish its work", unsafe {
+        // SAFETY: the stream is alive.
+        check_call("finish its work", unsafe {
             sys::cuStreamSynchronize(self.0)
         })
     }
@@ -145,22 +143,22 @@ impl Drop for Stream {
 pub(super) struct Module(sys::CUmodule);
 
 impl Module {
-    /// Of a cubin, or of PTX with a zero at its end.
+    /// Loads a cubin, or PTX with a terminating zero.
     pub(super) fn new(image: &[u8]) -> Result<Self, Fault> {
         let mut raw = null_mut();
-        // SAFETY: a place for a module, and an image that tells its own length.
-        ask("load the kernels", unsafe {
+        // SAFETY: the module is writable, and an image contains its own length.
+        check_call("load the kernels", unsafe {
             sys::cuModuleLoadData(&raw mut raw, image.as_ptr().cast())
         })?;
         Ok(Self(raw))
     }
 
-    /// A kernel by the compiler's name for it.
+    /// A kernel by its compiled name.
     pub(super) fn function(&self, name: &str) -> Result<sys::CUfunction, Fault> {
         let mut raw = null_mut();
         let name = CString::new(name).map_err(|error| Fault::Other(error.to_string()))?;
-        // SAFETY: a place for a function, a module that lives, and a string.
-        ask("find a kernel", unsafe {
+        // SAFETY: the function is writable, the module is alive, and the string is valid.
+        check_call("find a kernel", unsafe {
             sys::cuModuleGetFunction(&raw mut raw, self.0, name.as_ptr())
         })?;
         Ok(raw)
@@ -179,21 +177,21 @@ impl Drop for Module {
 pub(super) struct Graph(pub(super) sys::CUgraphExec);
 
 impl Graph {
-    /// Of what a stream recorded; takes the record.
+    /// Prepares what a stream recorded; consumes the record.
     pub(super) fn new(recorded: sys::CUgraph) -> Result<Self, Fault> {
         let mut raw = null_mut();
-        // SAFETY: a place for it, and a graph that lives.
-        let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut raw, recorded, 0) };
-        // SAFETY: the graph was handed over, and is not needed any more.
+        // SAFETY: the result is writable, and the graph is alive.
+        let status = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut raw, recorded, 0) };
+        // SAFETY: the caller handed the graph over, and it is not used again.
         let _ = unsafe { sys::cuGraphDestroy(recorded) };
-        ask("make a recording ready", made)?;
+        check_call("prepare a recording", status)?;
         Ok(Self(raw))
     }
 }
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: made once, destroyed once.
+        // SAFETY: created once, destroyed once.
         let _ = unsafe { sys::cuGraphExecDestroy(self.0) };
     }
 }
@@ -205,8 +203,8 @@ pub(super) struct Memory(pub(super) sys::CUdeviceptr);
 impl Memory {
     pub(super) fn new(bytes: usize) -> Result<Self, Fault> {
         let mut raw = 0;
-        // SAFETY: a place for an address.
-        ask_memory(bytes, unsafe {
+        // SAFETY: the address is writable.
+        check_allocation(bytes, unsafe {
             sys::cuMemAlloc_v2(&raw mut raw, bytes.max(1))
         })?;
         Ok(Self(raw))
@@ -215,7 +213,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated once, freed once; the driver waits for what uses it.
+        // SAFETY: allocated once, freed once; the driver waits for work that uses it.
         let _ = unsafe { sys::cuMemFree_v2(self.0) };
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of logits: log-probabilities of targets, and draws.
+//! Operations on logits: log-probabilities of targets, and sampling.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use crate::error::EngineError;
 use crate::sample::NotFinite;
 use crate::sample::{Draw, Sampled};
 
-/// Bytes of `struct Draw`.
+/// Bytes of the kernels' `struct Draw`.
 const DRAW: usize = 32;
-/// Bytes of what one draw drew: a token, its log-probability, whether the logits were not finite.
-const DRAWN: usize = 12;
+/// Bytes of the result of a draw: a token, its log-probability, and whether the logits were not finite.
+const SAMPLED: usize = 12;
 
 impl Cuda {
-    /// Which targets belong to each row, and their tokens: offsets of `rows + 1` words, then tokens, then `with`.
+    /// Sends the targets of each row: `rows + 1` offsets, the targets' tokens, and the numbers of `with`. Returns the addresses of the three.
     pub(super) fn send_targets(
         &mut self,
         rows: usize,
@@ -34,9 +34,9 @@ impl Cuda {
         Some([at(0), at(rows + 1), at(rows + 1 + targets.len())])
     }
 
-    /// [`crate::backend::Backend::draws`].
+    /// See [`crate::backend::Backend::draws`].
     pub(super) fn send_draws(&mut self, draws: &[Draw]) {
-        // `struct Draw`: seed, index, temperature, top_p, min_p, top_k. Rows for the shape's sake draw greedily.
+        // The kernels' `struct Draw`: seed, index, temperature, top_p, min_p, top_k. Padding rows sample greedily.
         let halves = |n: u64| [n as u32, (n >> 32) as u32];
         let mut words: Vec<u32> = Vec::with_capacity(DRAW / 4 * draws.len());
         for draw in draws {
@@ -46,23 +46,23 @@ impl Cuda {
             words.extend([s.temperature, s.top_p, s.min_p].map(f32::to_bits));
             words.push(u32::try_from(s.top_k).unwrap_or(0));
         }
-        let most = draws.len().max(self.plan.tokens);
-        words.resize(DRAW / 4 * most, 0);
+        let rows = draws.len().max(self.plan.tokens);
+        words.resize(DRAW / 4 * rows, 0);
         self.draws = draws.len();
         self.send(Use::Draws, &words);
-        self.scratch(Use::Drawn, DRAWN * most);
+        self.scratch(Use::Sampled, SAMPLED * rows);
     }
 
-    /// [`crate::backend::Backend::sample`].
-    pub(super) fn launch_draws(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>) {
-        let most = self.draws.max(self.plan.tokens);
-        let (Some(from), Some(drawn)) = (
-            self.scratch(Use::Draws, DRAW * most),
-            self.scratch(Use::Drawn, DRAWN * most),
+    /// See [`crate::backend::Backend::sample`].
+    pub(super) fn launch_sampling(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>) {
+        let rows = self.draws.max(self.plan.tokens);
+        let (Some(from), Some(sampled)) = (
+            self.scratch(Use::Draws, DRAW * rows),
+            self.scratch(Use::Sampled, SAMPLED * rows),
         ) else {
             return;
         };
-        let result = |part: usize| Arg::Address(drawn + 4 * (part * most + draws.start) as u64);
+        let result = |part: usize| Arg::Address(sampled + 4 * (part * rows + draws.start) as u64);
         let args = [
             result(0),
             result(1),
@@ -74,14 +74,16 @@ impl Cuda {
         self.launch("sample", blocks([draws.len(), 1, 1], VOCABULARY), &args);
     }
 
-    /// [`crate::backend::Backend::sampled`].
-    pub(super) fn read_drawn(&mut self) -> Result<Vec<Sampled>, EngineError> {
-        let most = self.draws.max(self.plan.tokens);
-        let drawn = self.scratch(Use::Drawn, DRAWN * most).unwrap_or_default();
-        let mut bytes = vec![0; DRAWN * most];
-        self.read(drawn, &mut bytes)?;
+    /// See [`crate::backend::Backend::sampled`].
+    pub(super) fn read_sampled(&mut self) -> Result<Vec<Sampled>, EngineError> {
+        let rows = self.draws.max(self.plan.tokens);
+        let sampled = self
+            .scratch(Use::Sampled, SAMPLED * rows)
+            .unwrap_or_default();
+        let mut bytes = vec![0; SAMPLED * rows];
+        self.read(sampled, &mut bytes)?;
         let words = bytes.as_chunks().0;
-        let word = |part: usize, i: usize| u32::from_le_bytes(words[part * most + i]);
+        let word = |part: usize, i: usize| u32::from_le_bytes(words[part * rows + i]);
         (0..self.draws)
             .map(|i| match word(2, i) {
                 0 => Ok(Sampled {

@@ -1,10 +1,10 @@
-//! Compiled kernels, kept in the cache folder: a file for each content, so that a start compiles only what is new.
+//! Compiled kernels in the cache folder. Each content has a file of its own, so that a start compiles only new sources.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Begins a file; another form gets another one.
+/// The beginning of a file. Another file format would have another one.
 const MAGIC: &[u8; 16] = b"rapid kernels 1\n";
 /// Bytes of a digest.
 const DIGEST: usize = 32;
@@ -12,13 +12,13 @@ const DIGEST: usize = 32;
 /// Compiled kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// What the driver loads: a cubin, or PTX that ends with a zero.
+    /// The image for the driver: a cubin, or PTX with a terminating zero.
     pub bytes: Vec<u8>,
-    /// What the compiler calls each of the kernels that were asked for, in their order.
+    /// The compiled name of each requested kernel, in order.
     pub names: Vec<String>,
 }
 
-/// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` here; as `rapid fetch` has it.
+/// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` in the current folder. It is that of `rapid fetch`.
 pub fn home() -> PathBuf {
     let variable = |name| {
         std::env::var_os(name)
@@ -33,7 +33,7 @@ pub fn home() -> PathBuf {
     cache.map_or_else(|| PathBuf::from(".rapid"), |cache| cache.join("rapid"))
 }
 
-/// The digest of everything that an image depends on, field by field.
+/// The digest of all fields that an image depends on.
 pub(super) fn key<'a>(fields: impl Iterator<Item = &'a str>) -> String {
     let mut hasher = blake3::Hasher::new();
     for field in fields {
@@ -43,9 +43,9 @@ pub(super) fn key<'a>(fields: impl Iterator<Item = &'a str>) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// The image that the folder has under a key, else the one that `make` makes, which the folder then has. A file that is damaged is made anew; a folder that cannot be
-/// written costs only the next start's time.
-pub(super) fn kept<E>(
+/// The image in the folder under a key, or else the one that `make` returns, which is then written to the folder. A damaged file is replaced. A folder that
+/// cannot be written only costs time at the next start.
+pub(super) fn cached<E>(
     folder: &Path,
     key: &str,
     make: impl FnOnce() -> Result<Image, E>,
@@ -58,24 +58,24 @@ pub(super) fn kept<E>(
     let image = make()?;
     if let Err(error) = write(folder, &file, &image) {
         tracing::warn!(
-            "compiled kernels cannot be kept in {}: {error}",
+            "compiled kernels cannot be stored in {}: {error}",
             file.display()
         );
     }
     Ok(image)
 }
 
-/// Written aside and renamed.
+/// Writes a temporary file and renames it.
 fn write(folder: &Path, file: &Path, image: &Image) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let mut aside = tempfile::NamedTempFile::new_in(folder)?;
-    aside.write_all(&encode(image))?;
-    aside.as_file().sync_all()?;
-    aside.persist(file)?;
+    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    temporary.write_all(&encode(image))?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(file)?;
     Ok(())
 }
 
-/// Magic, digest of what follows, number of names, each name with its length, the image.
+/// The format: magic, digest of the remaining bytes, number of names, each name with its length, the image.
 fn encode(image: &Image) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend((image.names.len() as u32).to_le_bytes());
@@ -106,7 +106,7 @@ fn decode(bytes: &[u8]) -> Option<Image> {
     })
 }
 
-/// A number, and what follows it.
+/// A number, and the bytes after it.
 fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (number, rest) = bytes.split_first_chunk()?;
     Some((u32::from_le_bytes(*number) as usize, rest))
@@ -123,38 +123,44 @@ mod tests {
         }
     }
 
-    fn never() -> Result<Image, String> {
-        Err("it is made anew".into())
+    fn must_not_compile() -> Result<Image, String> {
+        Err("it was compiled again".into())
     }
 
     #[test]
-    fn an_image_is_made_once() {
+    fn an_image_is_compiled_once() {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path().join("kernels");
-        let made = kept(&cache, "a", || Ok::<_, String>(image(b"\x7fELF")));
-        assert_eq!(made.unwrap(), image(b"\x7fELF"));
-        assert_eq!(kept(&cache, "a", never).unwrap(), image(b"\x7fELF"));
-        // Nothing is left aside.
+        let compiled = cached(&cache, "a", || Ok::<_, String>(image(b"\x7fELF")));
+        assert_eq!(compiled.unwrap(), image(b"\x7fELF"));
+        assert_eq!(
+            cached(&cache, "a", must_not_compile).unwrap(),
+            image(b"\x7fELF")
+        );
+        // No temporary file is left.
         assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_damaged_file_is_made_anew() {
+    fn a_damaged_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.kernels");
-        let whole = encode(&image(b"\x7fELF and so on"));
-        let mut flipped = whole.clone();
+        let intact = encode(&image(b"\x7fELF and so on"));
+        let mut flipped = intact.clone();
         flipped[60] ^= 1;
         for damaged in [
-            &whole[..whole.len() - 1],
+            &intact[..intact.len() - 1],
             &flipped,
             b"",
             b"rapid kernels 1\n",
         ] {
             fs::write(&file, damaged).unwrap();
-            let made = kept(folder.path(), "a", || Ok::<_, String>(image(b"new")));
-            assert_eq!(made.unwrap(), image(b"new"));
-            assert_eq!(kept(folder.path(), "a", never).unwrap(), image(b"new"));
+            let compiled = cached(folder.path(), "a", || Ok::<_, String>(image(b"new")));
+            assert_eq!(compiled.unwrap(), image(b"new"));
+            assert_eq!(
+                cached(folder.path(), "a", must_not_compile).unwrap(),
+                image(b"new")
+            );
         }
     }
 
@@ -173,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_no_error() {
+    fn a_folder_that_cannot_be_written_is_not_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        let made = kept(&file.join("kernels"), "a", || Ok::<_, String>(image(b"x")));
-        assert_eq!(made.unwrap(), image(b"x"));
+        let compiled = cached(&file.join("kernels"), "a", || Ok::<_, String>(image(b"x")));
+        assert_eq!(compiled.unwrap(), image(b"x"));
     }
 }

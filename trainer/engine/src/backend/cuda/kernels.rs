@@ -1,6 +1,6 @@
-//! The kernels' sources, and the instances of them that the backend launches.
+//! The kernels' sources, and the instances that the backend launches.
 
-/// A kernel source: its name, for messages, and its text.
+/// A kernel source: its name for messages, and its text.
 pub type Source = (&'static str, &'static str);
 
 macro_rules! sources {
@@ -9,7 +9,7 @@ macro_rules! sources {
     };
 }
 
-/// One program, in this order.
+/// The sources of one program, in this order.
 pub const SOURCES: &[Source] = sources![
     "common.cu",
     "rows.cu",
@@ -27,7 +27,7 @@ pub const SOURCES: &[Source] = sources![
     "sample.cu",
 ];
 
-/// Every instance that is launched.
+/// All instances that are launched.
 pub const NAMES: &[&str] = &[
     "convert<bf16, float>",
     "convert<float, bf16>",

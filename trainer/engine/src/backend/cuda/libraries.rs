@@ -1,7 +1,7 @@
-//! NVIDIA's libraries, which are found at run time: the driver's, NVRTC, cuBLASLt, and NVTX for profilers.
+//! NVIDIA's libraries, which are located at run time: the driver's, NVRTC, cuBLASLt, and NVTX for profilers.
 //!
-//! The loader looks where it always does (`LD_LIBRARY_PATH`, the system's folders). Where it finds nothing, the places are tried in which toolkits and Python packages
-//! put them: a library that was opened by its path is found by its name afterwards, by whoever asks.
+//! The loader first searches its usual places (`LD_LIBRARY_PATH`, the system's folders). If it finds nothing, the folders of toolkits and Python packages are
+//! tried. A library that was opened by its path is later found by its name.
 
 #![allow(unsafe_code)]
 
@@ -12,10 +12,10 @@ use std::sync::OnceLock;
 use cudarc::{cublaslt, driver, nvrtc};
 use libloading::Library;
 
-/// Major versions of CUDA whose libraries are used, the preferred first; the loader is asked for these names.
+/// Supported major versions of CUDA, the preferred one first. The loader is given these names.
 const VERSIONS: [u32; 2] = [13, 12];
 
-/// What the backend calls of each library. One that lacks any of it is too old.
+/// The functions that the backend calls in each library. A library that lacks one of them is too old.
 const DRIVER: &[&str] = &[
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -90,47 +90,47 @@ const CUBLASLT: &[&str] = &[
     "cublasLtMatrixLayoutDestroy",
 ];
 
-/// Makes sure of the driver's library, which no package brings.
+/// Loads the driver's library, which no package contains.
 pub(super) fn driver() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     FOUND
         .get_or_init(|| {
-            // SAFETY: loading NVIDIA's libraries runs their initialisers, which ask nothing of us; that is so wherever one is loaded here.
+            // SAFETY: loading one of NVIDIA's libraries runs its initialisers, which have no requirements. This holds wherever one is loaded here.
             if !unsafe { driver::sys::is_culib_present() } {
                 return Err("no NVIDIA driver is installed: libcuda.so.1 is not found".to_owned());
             }
-            // SAFETY: as above; it is there, so this does not panic.
+            // SAFETY: as above; the library is present, so this does not panic.
             let library = unsafe { driver::sys::culib() };
-            complete(library, DRIVER)
+            check_functions(library, DRIVER)
                 .map_err(|lacks| format!("the NVIDIA driver is too old: it lacks {lacks}"))
         })
         .clone()
 }
 
-/// The newest CUDA that the driver is for, major and minor.
+/// The newest CUDA version that the driver supports, major and minor.
 pub(super) fn driver_version() -> Result<(u32, u32), String> {
     driver()?;
     let mut version = 0;
-    // SAFETY: points at an int; this may be asked before the driver is started.
-    let told = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) };
-    match (told, u32::try_from(version)) {
+    // SAFETY: it points to an int; the call is allowed before the driver is started.
+    let status = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) };
+    match (status, u32::try_from(version)) {
         (driver::sys::CUresult::CUDA_SUCCESS, Ok(version)) => {
             Ok((version / 1000, version % 1000 / 10))
         }
         (other, _) => Err(format!(
-            "the NVIDIA driver does not tell its version: {other:?}"
+            "the NVIDIA driver does not report its version: {other:?}"
         )),
     }
 }
 
-/// Versions that the driver can load what is made by, where there is one.
+/// Versions whose output the driver can load, if there is a driver.
 fn versions() -> impl Iterator<Item = u32> {
     let newest = driver_version().map_or(VERSIONS[0], |(major, _)| major);
     let usable = move |version: &u32| *version <= newest;
     VERSIONS.into_iter().filter(usable)
 }
 
-/// What brings NVRTC and cuBLASLt, of a version that suits the driver.
+/// How to install NVRTC and cuBLASLt in a version that suits the driver.
 pub(super) fn remedy() -> String {
     remedy_of(versions().next().unwrap_or(VERSIONS[1]))
 }
@@ -141,12 +141,12 @@ fn remedy_of(version: u32) -> String {
         _ => "",
     };
     format!(
-        "`pip install nvidia-cuda-nvrtc{suffix} nvidia-cublas{suffix}` brings NVRTC and cuBLASLt; where they lie elsewhere, let LD_LIBRARY_PATH name the folders of \
+        "`pip install nvidia-cuda-nvrtc{suffix} nvidia-cublas{suffix}` installs NVRTC and cuBLASLt; if they are installed elsewhere, add to LD_LIBRARY_PATH the folders of \
          libnvrtc.so.{version} (with libnvrtc-builtins.so beside it) and libcublasLt.so.{version}"
     )
 }
 
-/// Makes sure of NVRTC, with its builtins.
+/// Loads NVRTC, with its builtins.
 pub(super) fn nvrtc() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     FOUND
@@ -160,14 +160,14 @@ pub(super) fn nvrtc() -> Result<(), String> {
                 return Err(missing("NVRTC", "libnvrtc.so"));
             }
             // SAFETY: as in `driver`.
-            complete(unsafe { nvrtc::sys::culib() }, NVRTC).map_err(|lacks| {
+            check_functions(unsafe { nvrtc::sys::culib() }, NVRTC).map_err(|lacks| {
                 format!("the NVRTC found is too old: it lacks {lacks}; {}", remedy())
             })
         })
         .clone()
 }
 
-/// Makes sure of cuBLASLt.
+/// Loads cuBLASLt.
 pub(super) fn cublaslt() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     FOUND
@@ -181,7 +181,7 @@ pub(super) fn cublaslt() -> Result<(), String> {
                 return Err(missing("cuBLASLt", "libcublasLt.so"));
             }
             // SAFETY: as in `driver`.
-            complete(unsafe { cublaslt::sys::culib() }, CUBLASLT).map_err(|lacks| {
+            check_functions(unsafe { cublaslt::sys::culib() }, CUBLASLT).map_err(|lacks| {
                 format!(
                     "the cuBLASLt found is too old: it lacks {lacks}; {}",
                     remedy()
@@ -191,11 +191,11 @@ pub(super) fn cublaslt() -> Result<(), String> {
         .clone()
 }
 
-/// NVTX's library for programs that are not written in C, by the names that CUDA 13 and 12 have for it; as long as the process lives.
+/// Loads NVTX's library for programs that are not written in C, by its names in CUDA 13 and 12. It stays loaded until the process exits.
 pub(super) fn nvtx() -> Result<&'static Library, String> {
     static FOUND: OnceLock<Option<Library>> = OnceLock::new();
     const NAMES: [&str; 2] = ["libnvtx3interop.so.1", "libnvToolsExt.so.1"];
-    let found = FOUND.get_or_init(|| {
+    let library = FOUND.get_or_init(|| {
         let folders = folders();
         let paths = NAMES.iter().flat_map(|name| {
             let inside = folders.iter().map(move |folder| folder.join(name));
@@ -203,16 +203,16 @@ pub(super) fn nvtx() -> Result<&'static Library, String> {
         });
         paths.into_iter().find_map(|path| open(&path))
     });
-    found.as_ref().ok_or_else(|| {
+    library.as_ref().ok_or_else(|| {
         format!(
-            "NVTX ({}) is not found, so the profiler is told of no ranges; `pip install nvidia-nvtx` brings it",
+            "NVTX ({}) is not found, so the profiler receives no ranges; `pip install nvidia-nvtx` installs it",
             NAMES[0]
         )
     })
 }
 
-/// Whether a library has all of the names; the first that it lacks. cudarc panics where one is called that is not there.
-fn complete(library: &Library, names: &'static [&'static str]) -> Result<(), &'static str> {
+/// Checks that a library has all of the functions; the error is the first that it lacks. cudarc panics when a missing one is called.
+fn check_functions(library: &Library, names: &'static [&'static str]) -> Result<(), &'static str> {
     let lacks = names.iter().find(|name| {
         // SAFETY: the symbol is only looked up.
         unsafe { library.get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_err()
@@ -228,28 +228,29 @@ fn missing(what: &str, library: &str) -> String {
     )
 }
 
-/// Opens the library of the preferred version that the driver can do with and one of the folders has, and what lies beside it, for as long as the process lives.
+/// Opens a library from one of the folders, in the preferred version that the driver supports, and the library `beside` it. Both stay loaded until the process
+/// exits.
 fn open_by_path(name: &str, beside: Option<&str>) {
     let folders = folders();
     for version in versions() {
         let file = format!("{name}.{version}");
         for folder in folders.iter().filter(|folder| folder.join(&file).is_file()) {
             if let Some(beside) = beside {
-                // NVRTC opens its builtins when it compiles, by a name with a version that only the file tells.
+                // NVRTC opens its builtins when it compiles, by a name with a version that only the file's name contains.
                 let prefix = format!("{beside}.{version}");
                 for other in names_in(folder).filter(|other| other.starts_with(&prefix)) {
-                    keep(&folder.join(other));
+                    open_forever(&folder.join(other));
                 }
             }
-            if keep(&folder.join(&file)) {
+            if open_forever(&folder.join(&file)) {
                 return;
             }
         }
     }
 }
 
-/// Opens a library and never closes it. Whether it could be opened.
-fn keep(path: &Path) -> bool {
+/// Opens a library and never closes it. Returns whether it could be opened.
+fn open_forever(path: &Path) -> bool {
     open(path).map(std::mem::forget).is_some()
 }
 
@@ -263,18 +264,18 @@ fn open(path: &Path) -> Option<Library> {
     opened.ok()
 }
 
-/// Where toolkits and Python packages put libraries, in the order in which they are tried.
+/// Folders in which toolkits and Python packages install libraries, in the order in which they are tried.
 fn folders() -> Vec<PathBuf> {
     let variable = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    let mut found = wheels(&super::images::home().join("cuda"));
+    let mut folders = wheels(&super::images::home().join("cuda"));
     for toolkit in ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable) {
-        found.push(toolkit.join("lib64"));
+        folders.push(toolkit.join("lib64"));
     }
-    found.push("/usr/local/cuda/lib64".into());
+    folders.push("/usr/local/cuda/lib64".into());
     let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .into_iter()
         .filter_map(variable)
@@ -285,14 +286,14 @@ fn folders() -> Vec<PathBuf> {
     prefixes.extend(std::env::home_dir().map(|home| home.join(".local")));
     prefixes.extend(["/usr/local".into(), "/usr".into()]);
     for prefix in prefixes {
-        found.extend(packages(&prefix).iter().flat_map(|folder| wheels(folder)));
-        found.push(prefix.join("lib"));
+        folders.extend(packages(&prefix).iter().flat_map(|folder| wheels(folder)));
+        folders.push(prefix.join("lib"));
     }
-    found.retain(|folder| folder.is_dir());
-    found
+    folders.retain(|folder| folder.is_dir());
+    folders
 }
 
-/// Folders of Python's packages under a prefix.
+/// Folders of Python packages under a prefix.
 fn packages(prefix: &Path) -> Vec<PathBuf> {
     let lib = prefix.join("lib");
     names_in(&lib)
@@ -301,7 +302,7 @@ fn packages(prefix: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Folders of libraries that NVIDIA's packages have put into a folder of packages: `nvidia/cu13/lib`, `nvidia/cublas/lib` and so on.
+/// Folders of libraries that NVIDIA's packages have installed in a folder of packages: `nvidia/cu13/lib`, `nvidia/cublas/lib` and so on.
 fn wheels(packages: &Path) -> Vec<PathBuf> {
     let nvidia = packages.join("nvidia");
     names_in(&nvidia)
@@ -310,7 +311,7 @@ fn wheels(packages: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Names in a folder, in order; none where it is not there.
+/// Names of the entries of a folder, sorted; none if the folder does not exist.
 fn names_in(folder: &Path) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -324,7 +325,7 @@ fn names_in(folder: &Path) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
-    /// Functions of one library that sources call as `sys::NAME(`.
+    /// Functions of one library that are called in sources as `sys::NAME(`.
     fn called<'a>(sources: &[&'a str], prefix: &str) -> Vec<&'a str> {
         let mut names: Vec<&str> = sources
             .iter()
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_is_what_is_asked_for() {
+    fn every_called_function_is_checked_for() {
         let sources = [
             include_str!("compile.rs"),
             include_str!("device.rs"),
@@ -359,19 +360,19 @@ mod tests {
     }
 
     #[test]
-    fn packages_of_python_are_looked_through() {
+    fn python_packages_are_searched() {
         let prefix = tempfile::tempdir().unwrap();
         let lib = "lib/python3.12/site-packages/nvidia/cu13/lib";
         fs::create_dir_all(prefix.path().join(lib)).unwrap();
         fs::create_dir_all(prefix.path().join("lib/other")).unwrap();
         let packages = packages(prefix.path());
         assert_eq!(packages.len(), 2, "{packages:?}");
-        let found: Vec<_> = packages.iter().flat_map(|folder| wheels(folder)).collect();
-        assert_eq!(found, [prefix.path().join(lib)]);
+        let folders: Vec<_> = packages.iter().flat_map(|folder| wheels(folder)).collect();
+        assert_eq!(folders, [prefix.path().join(lib)]);
     }
 
     #[test]
-    fn what_is_missing_is_said_with_the_remedy() {
+    fn a_missing_library_is_reported_with_the_remedy() {
         let words = missing("NVRTC", "libnvrtc.so");
         assert!(words.contains("libnvrtc.so.1") && words.contains("pip install"));
         assert!(remedy_of(13).contains("nvidia-cuda-nvrtc nvidia-cublas`"));

@@ -1,8 +1,8 @@
-//! The cuda backend: kernels of `kernels/*.cu` and matrix products of cuBLASLt, on whatever [`Driver`] gives access to.
+//! The CUDA backend: the kernels of `kernels/*.cu` and cuBLASLt's matrix products, on the device behind a [`Driver`].
 //!
-//! Weights, gradients, moments and everything that is summed up are f32. In bf16, what goes into matrix products and attention is stored in bf16, and weights are
-//! kept in bf16 beside their f32 values. Operations are asynchronous: one that fails is remembered, those after it do nothing, and the first that hands numbers to
-//! the host says so.
+//! Weights, gradients, moments and all sums are f32. In bf16, the operands of matrix products and attention are stored in bf16, and weights are stored in bf16
+//! in addition to f32. Operations are asynchronous. A failure is remembered, later operations do nothing, and the first operation that returns numbers to the
+//! host reports it.
 
 mod arena;
 mod attention;
@@ -27,7 +27,7 @@ mod staging;
 use std::ops::Range;
 
 use self::arena::Arena;
-use self::batch::{Alike, BatchPlan, KeyTiles};
+use self::batch::{BatchPlan, EqualTokens, KeyTiles};
 use self::call::{blocks, decode, device_error, elementwise, encoded, size, word};
 use self::driver::{Arg, Driver, Fault, Format, Launch};
 use self::passes::Recordings;
@@ -40,22 +40,22 @@ use crate::config::Activation;
 use crate::error::EngineError;
 use crate::sample::{Draw, Sampled};
 
-/// Threads of a block that has a row of the vocabulary's width.
+/// Threads of a block that processes a row of the vocabulary's width.
 const VOCABULARY: u32 = 512;
-/// Threads of a block that runs over elements.
+/// Threads of a block that processes elements.
 const BLOCK: u32 = 256;
-/// Threads of a block that has a row.
+/// Threads of a block that processes a row.
 const ROW: u32 = 128;
-/// Vectors that a block of [`BLOCK`] threads norms, one a warp.
+/// Vectors that a block of [`BLOCK`] threads normalises, one per warp.
 const WARPS: usize = 8;
-/// Vectors over which a norm's weight gradient is summed before the sums are added up.
+/// Number of vectors over which a norm's weight gradient is summed before the sums are added up.
 const NORM_PART: usize = 16;
-/// Rows over which a bias's gradient is summed before the sums are added up.
+/// Number of rows over which a bias's gradient is summed before the sums are added up.
 const BIAS_PART: usize = 64;
-/// Parts of a sum over all elements.
+/// Number of parts of a sum over all elements.
 const SUM_PARTS: usize = 1024;
 
-/// A backend on a device, with products of the given numbers.
+/// A backend on a device, with matrix products in the given number format.
 pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
     Box::new(Cuda {
         driver,
@@ -73,7 +73,7 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
     })
 }
 
-/// What is multiplied in bf16 is held in bf16.
+/// Element sizes in bytes. Operands of bf16 products are stored in bf16.
 pub(crate) fn element_bytes(dtype: Dtype) -> ElementBytes {
     ElementBytes::new(dtype, Format::from(dtype).bytes())
 }
@@ -81,19 +81,19 @@ pub(crate) fn element_bytes(dtype: Dtype) -> ElementBytes {
 struct Cuda {
     driver: Box<dyn Driver>,
     element_bytes: ElementBytes,
-    /// Of what goes into products and attention.
+    /// Format of the operands of products and attention.
     activations: Format,
     arena: Arena,
     scratch: Scratch,
     batch: Batch,
     plan: BatchPlan,
     key_tiles: Option<KeyTiles>,
-    /// Number of draws of the current batch.
+    /// Number of current draws.
     draws: usize,
-    /// What is being sent.
+    /// Words to be sent to the device; the memory is reused.
     words: Vec<u32>,
     recordings: Recordings,
-    /// The first that went wrong, and has not been told yet.
+    /// The first failure that has not been reported yet.
     fault: Option<Fault>,
 }
 
@@ -117,7 +117,7 @@ impl Backend for Cuda {
         self.driver.memory().ok().map(|(_, total)| total)
     }
 
-    fn ends_first(&self) -> bool {
+    fn must_drop_before_exit(&self) -> bool {
         true
     }
 
@@ -134,9 +134,9 @@ impl Backend for Cuda {
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         self.check()?;
         let format = self.format_for(purpose);
-        let low = purpose == Purpose::Weights && self.activations == Format::Bf16;
+        let bf16_copy = purpose == Purpose::Weights && self.activations == Format::Bf16;
         let driver = self.driver.as_mut();
-        let buf = self.arena.allocate(driver, purpose, len, format, low);
+        let buf = self.arena.allocate(driver, purpose, len, format, bf16_copy);
         buf.map_err(|fault| device_error(&fault))
     }
 
@@ -223,11 +223,11 @@ impl Backend for Cuda {
     }
 
     fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize, scale: f32) {
-        let alike = Alike::new(&self.batch.tokens);
-        let Some([order, starts, ids]) = self.send_alike(&alike) else {
+        let equal = EqualTokens::new(&self.batch.tokens);
+        let Some([order, starts, ids]) = self.send_equal_tokens(&equal) else {
             return;
         };
-        let groups = alike.ids.len();
+        let groups = equal.ids.len();
         let args = [
             self.at(dtable),
             self.at(dy),
@@ -309,8 +309,9 @@ impl Backend for Cuda {
         let Some(partial) = self.scratch(Use::Partial, 4 * parts * width) else {
             return;
         };
-        let of = |rows: Rows| self.rows(rows, norm.rows, norm.heads * width);
-        let ([dx_at, dx_stride], [dy_at, dy_stride], [x_at, x_stride]) = (of(dx), of(dy), of(x));
+        let operand = |rows: Rows| self.rows(rows, norm.rows, norm.heads * width);
+        let ([dx_at, dx_stride], [dy_at, dy_stride], [x_at, x_stride]) =
+            (operand(dx), operand(dy), operand(x));
         let args = [
             dx_at,
             dx_stride,
@@ -546,11 +547,11 @@ impl Backend for Cuda {
     }
 
     fn sample(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>) {
-        self.launch_draws(logits, vocabulary, draws);
+        self.launch_sampling(logits, vocabulary, draws);
     }
 
     fn sampled(&mut self) -> Result<Vec<Sampled>, EngineError> {
-        self.read_drawn()
+        self.read_sampled()
     }
 
     fn replay(&mut self, buffers: &[Buf], tokens: usize) -> bool {
@@ -581,7 +582,7 @@ impl Backend for Cuda {
         let n = weights.len();
         let args = [
             self.at(weights),
-            Arg::Address(self.arena.low(weights).unwrap_or(0)),
+            Arg::Address(self.arena.bf16_copy(weights).unwrap_or(0)),
             self.at(gradient),
             self.at(m),
             self.at(v),

@@ -1,7 +1,7 @@
-//! Passes that only decode are recorded, and made again as a whole: one call of the device instead of some hundreds.
+//! Decoding passes are recorded and replayed as a whole: one call of the device instead of hundreds.
 //!
-//! A pass is known by where its buffers lie and by its number of tokens, which is one of a few; everything else that differs between two such passes lies in memory
-//! that the kernels read.
+//! A pass is identified by the addresses of its buffers and by its number of tokens, which is one of a few. All other differences between two such passes are
+//! in memory that the kernels read.
 
 use std::collections::HashMap;
 
@@ -10,46 +10,47 @@ use super::driver::{Address, Fault, Recording};
 use crate::backend::Buf;
 use crate::batch::Batch;
 
-/// Numbers of tokens for which decoding is recorded; a batch is filled up to the next one.
+/// Numbers of tokens for which decoding is recorded. A batch is padded to the next one.
 const BUCKETS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Recordings that are kept. A cache of keys of another size is another set of buffers, so that a long run would fill the memory with recordings of what is gone.
-const KEPT: usize = 32;
+/// Maximum number of recordings. A key/value cache of another size has other buffers, so a long run would otherwise fill the memory with recordings for buffers
+/// that no longer exist.
+const MAX_RECORDINGS: usize = 32;
 
-/// Recordings that may fail before no more are tried: passes made call by call are slower, and right.
+/// Number of failed recordings after which no more are tried. Passes that are run call by call are slower, but correct.
 const FAILURES: usize = 3;
 
-/// What a recording is of: where its buffers begin and end, and for how many tokens.
+/// Identity of a pass: the start and end of each buffer, and the number of tokens.
 type Pass = (Vec<[Address; 2]>, usize);
 
-/// What is known of a pass.
+/// State of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    /// It was made once: everything has found its place.
-    Made,
+enum PassState {
+    /// It has run once, so all its memory is allocated.
+    Computed,
     /// It was recorded.
     Recorded(Recording),
 }
 
-/// What is known of passes.
+/// The passes that have run, and their recordings.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    /// Passes that were made; recorded from the second time on.
-    known: HashMap<Pass, Known>,
+    /// Passes that have run; they are recorded from the second time on.
+    passes: HashMap<Pass, PassState>,
     /// The pass that is being recorded.
     current: Option<Pass>,
-    /// How many did not succeed.
+    /// Number of recordings that failed.
     failed: usize,
 }
 
 impl Recordings {
-    /// Forgets what was made and what was recorded.
+    /// Forgets all passes and their recordings.
     pub(super) fn clear(&mut self) {
-        self.known.clear();
+        self.passes.clear();
     }
 }
 
-/// Tokens that a pass over the batch is filled up to.
+/// Number of tokens that a pass over the batch is padded to.
 pub(super) fn bucket(batch: &Batch) -> usize {
     let tokens = batch.tokens.len();
     let decodes = batch.spans.len() == tokens;
@@ -58,16 +59,16 @@ pub(super) fn bucket(batch: &Batch) -> usize {
 }
 
 impl Cuda {
-    /// Drops all recordings: something that they may refer to lies elsewhere.
+    /// Drops all recordings, because memory that they may refer to has moved.
     pub(super) fn forget_recordings(&mut self) {
         self.driver.forget();
         self.recordings
-            .known
+            .passes
             .values_mut()
-            .for_each(|known| *known = Known::Made);
+            .for_each(|state| *state = PassState::Computed);
     }
 
-    /// [`crate::backend::Backend::replay`].
+    /// See [`crate::backend::Backend::replay`].
     pub(super) fn replay_pass(&mut self, buffers: &[Buf], tokens: usize) -> bool {
         let ends = |buf: &Buf| {
             let bytes = buf.len() * self.format(*buf).bytes();
@@ -76,24 +77,24 @@ impl Cuda {
         };
         let pass: Pass = (buffers.iter().map(ends).collect(), tokens);
         let decodes = self.plan.single == tokens && self.plan.tiles == self.plan.single_tiles;
-        let tried = self.recordings.failed < FAILURES;
-        if self.fault.is_some() || !decodes || !tried || !BUCKETS.contains(&tokens) {
+        let allowed = self.recordings.failed < FAILURES;
+        if self.fault.is_some() || !decodes || !allowed || !BUCKETS.contains(&tokens) {
             return false;
         }
-        match self.recordings.known.get(&pass) {
-            // The first time everything finds its place; what is allocated then cannot be recorded.
+        match self.recordings.passes.get(&pass) {
+            // The first run allocates all memory. Allocations cannot be recorded.
             None => {
-                self.recordings.known.insert(pass, Known::Made);
+                self.recordings.passes.insert(pass, PassState::Computed);
                 false
             }
-            Some(Known::Made) => {
+            Some(PassState::Computed) => {
                 if self
                     .recordings
-                    .known
+                    .passes
                     .values()
-                    .filter(|known| **known != Known::Made)
+                    .filter(|state| **state != PassState::Computed)
                     .count()
-                    >= KEPT
+                    >= MAX_RECORDINGS
                 {
                     self.driver.forget();
                     self.recordings.clear();
@@ -105,7 +106,7 @@ impl Cuda {
                 }
                 false
             }
-            Some(Known::Recorded(recording)) => {
+            Some(PassState::Recorded(recording)) => {
                 let replayed = self.driver.replay(*recording);
                 self.settle(replayed);
                 true
@@ -113,26 +114,26 @@ impl Cuda {
         }
     }
 
-    /// [`crate::backend::Backend::recorded`].
+    /// See [`crate::backend::Backend::recorded`].
     pub(super) fn end_recording(&mut self) -> bool {
         let Some(pass) = self.recordings.current.take() else {
             return true;
         };
         let ended = self.driver.recorded();
         let recording = self.settle(ended);
-        // Nothing has run since the recording began, so what went wrong is the recording's.
+        // Nothing has run since the recording began, so the failure is the recording's own.
         match (recording, self.fault.take()) {
             (Some(recording), None) => {
                 self.recordings
-                    .known
-                    .insert(pass, Known::Recorded(recording));
+                    .passes
+                    .insert(pass, PassState::Recorded(recording));
                 let replayed = self.driver.replay(recording);
                 self.settle(replayed);
                 true
             }
             (_, fault) => {
-                // Unknown again, so that the next pass is made before one is recorded.
-                self.recordings.known.remove(&pass);
+                // Forgotten, so that the pass runs once before it is recorded again.
+                self.recordings.passes.remove(&pass);
                 if let Some(fault) = fault {
                     self.not_recorded(&fault);
                 }
@@ -143,6 +144,6 @@ impl Cuda {
 
     fn not_recorded(&mut self, fault: &Fault) {
         self.recordings.failed += 1;
-        tracing::warn!("decoding was not recorded, and goes on call by call: {fault}");
+        tracing::warn!("decoding was not recorded and continues call by call: {fault}");
     }
 }

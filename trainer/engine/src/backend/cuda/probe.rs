@@ -1,4 +1,4 @@
-//! What a machine has of GPUs, and whether the backend can use one: found out without opening it.
+//! Detects a machine's GPUs, and whether the backend can use one, without opening it.
 
 #![allow(unsafe_code)]
 
@@ -10,20 +10,20 @@ use sys::{CUdevice_attribute, CUresult};
 
 use super::compile::{self, Target};
 use super::driver::Fault;
-use super::handles::{ask, words};
+use super::handles::{check_call, words};
 use super::libraries;
 
-/// Major and minor.
+/// A version, major and minor.
 pub type Version = (u32, u32);
 
-/// The least compute capability.
-const LEAST: Version = (compile::LEAST / 10, compile::LEAST % 10);
-/// The least version of CUDA whose driver and libraries are used.
+/// The lowest supported compute capability.
+const MIN_CAPABILITY: Version = (compile::MIN_ARCH / 10, compile::MIN_ARCH % 10);
+/// The lowest supported version of CUDA, for driver and libraries.
 const MIN_CUDA: u32 = 12;
 
-/// A GPU that can be used, and what it is used with.
+/// A GPU that can be used, and the software that it is used with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct GpuInfo {
     /// Its number.
     pub ordinal: usize,
     /// Its name.
@@ -32,21 +32,21 @@ pub struct Found {
     pub memory: u64,
     /// Its compute capability.
     pub capability: Version,
-    /// The newest CUDA that the driver is for.
+    /// The newest CUDA version that the driver supports.
     pub driver: Version,
-    /// The driver's own version, where the system tells it.
+    /// The driver's own version, if the system reports it.
     pub release: Option<String>,
-    /// Of NVRTC.
+    /// NVRTC's version.
     pub nvrtc: Version,
-    /// Of cuBLASLt.
+    /// cuBLASLt's version.
     pub cublaslt: Version,
-    /// What kernels are compiled to for it.
+    /// The compilation target of the kernels.
     pub target: Target,
-    /// As the driver knows it.
+    /// The driver's handle.
     pub(super) device: sys::CUdevice,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for GpuInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = |(major, minor): Version| format!("{major}.{minor}");
         let release = self.release.as_deref().unwrap_or_default();
@@ -68,10 +68,10 @@ impl fmt::Display for Found {
 /// Why there is no GPU to compute with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Absent {
-    /// The machine has none, or no driver for one.
+    /// The machine has no GPU, or no driver for one.
     #[error("{0}")]
     None(String),
-    /// There may be one, but it cannot be used as things are; with the remedy.
+    /// There may be a GPU, but it cannot be used at present. The message contains the remedy.
     #[error("{0}")]
     Unusable(String),
 }
@@ -82,13 +82,13 @@ impl From<String> for Absent {
     }
 }
 
-/// A GPU by its number.
+/// Information about a GPU, by its number.
 ///
 /// # Errors
-/// Why it cannot be used, and the remedy.
-pub fn find(ordinal: usize) -> Result<Found, Absent> {
+/// Why it cannot be used. The message contains the remedy.
+pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
     libraries::driver().map_err(Absent::None)?;
-    // SAFETY: what has to be called before all else, and may be called again.
+    // SAFETY: this must be called before all other functions, and may be called again.
     match unsafe { sys::cuInit(0) } {
         CUresult::CUDA_SUCCESS => {}
         CUresult::CUDA_ERROR_NO_DEVICE => {
@@ -100,13 +100,13 @@ pub fn find(ordinal: usize) -> Result<Found, Absent> {
         }
     }
     let mut count = 0;
-    // SAFETY: points at an int.
-    plain(ask("tell how many there are", unsafe {
+    // SAFETY: it points to an int.
+    as_text(check_call("report the number of GPUs", unsafe {
         sys::cuDeviceGetCount(&raw mut count)
     }))?;
     let device = match i32::try_from(ordinal) {
         Ok(n) if n < count => get(n)?,
-        _ => return Err(beyond(ordinal, count).into()),
+        _ => return Err(no_such_gpu(ordinal, count).into()),
     };
     let name = name(device)?;
     let attribute = |which| attribute(device, which).map(|value| value as u32);
@@ -114,20 +114,20 @@ pub fn find(ordinal: usize) -> Result<Found, Absent> {
         attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
         attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     );
-    capable(&name, capability)?;
+    check_capability(&name, capability)?;
     let (nvrtc, cublaslt) = (compile::version()?, cublaslt_version()?);
     let known = compile::architectures()?;
     let target = Target::of(10 * capability.0 + capability.1, &known).ok_or_else(|| {
         format!(
-            "NVRTC {}.{} compiles nothing that {name} can run; {}",
+            "NVRTC {}.{} has no compilation target that {name} can run; {}",
             nvrtc.0,
             nvrtc.1,
             libraries::remedy()
         )
     })?;
     let driver = libraries::driver_version()?;
-    agree(driver, nvrtc, cublaslt, target)?;
-    Ok(Found {
+    check_versions(driver, nvrtc, cublaslt, target)?;
+    Ok(GpuInfo {
         ordinal,
         name,
         memory: memory(device)?,
@@ -143,11 +143,11 @@ pub fn find(ordinal: usize) -> Result<Found, Absent> {
     })
 }
 
-fn plain<T>(result: Result<T, Fault>) -> Result<T, String> {
+fn as_text<T>(result: Result<T, Fault>) -> Result<T, String> {
     result.map_err(|fault| fault.to_string())
 }
 
-fn beyond(ordinal: usize, count: i32) -> String {
+fn no_such_gpu(ordinal: usize, count: i32) -> String {
     match count {
         1 => format!("there is no cuda:{ordinal}: this machine has one GPU, cuda:0"),
         _ => format!(
@@ -157,23 +157,28 @@ fn beyond(ordinal: usize, count: i32) -> String {
     }
 }
 
-fn capable(name: &str, capability: Version) -> Result<(), String> {
-    if capability >= LEAST {
+fn check_capability(name: &str, capability: Version) -> Result<(), String> {
+    if capability >= MIN_CAPABILITY {
         return Ok(());
     }
     Err(format!(
         "{name} is of compute capability {}.{}; the kernels need {}.{} or more: Ampere (2020) or later",
-        capability.0, capability.1, LEAST.0, LEAST.1
+        capability.0, capability.1, MIN_CAPABILITY.0, MIN_CAPABILITY.1
     ))
 }
 
-/// Whether a driver can load what the libraries make.
-fn agree(driver: Version, nvrtc: Version, cublaslt: Version, target: Target) -> Result<(), String> {
+/// Checks that a driver can load the libraries' output.
+fn check_versions(
+    driver: Version,
+    nvrtc: Version,
+    cublaslt: Version,
+    target: Target,
+) -> Result<(), String> {
     for (library, version) in [("NVRTC", nvrtc), ("cuBLASLt", cublaslt)] {
         if version.0 < MIN_CUDA {
             return Err(format!(
-                "{library} {}.{} is too old: {MIN_CUDA}.0 or later is needed; {}. Where the loader finds this one first, by its name without a number, \
-                 remove it, or let the first folder of LD_LIBRARY_PATH have a link of that name to the newer one",
+                "{library} {}.{} is too old: {MIN_CUDA}.0 or later is needed; {}. If the loader finds this one first, by its name without a version, \
+                 remove it, or put a link of that name to the newer one into the first folder of LD_LIBRARY_PATH",
                 version.0,
                 version.1,
                 libraries::remedy()
@@ -202,8 +207,8 @@ fn agree(driver: Version, nvrtc: Version, cublaslt: Version, target: Target) -> 
 
 fn get(ordinal: i32) -> Result<sys::CUdevice, String> {
     let mut device = 0;
-    // SAFETY: a place for a device.
-    plain(ask("be found", unsafe {
+    // SAFETY: the device is writable.
+    as_text(check_call("open", unsafe {
         sys::cuDeviceGet(&raw mut device, ordinal)
     }))?;
     Ok(device)
@@ -211,29 +216,29 @@ fn get(ordinal: i32) -> Result<sys::CUdevice, String> {
 
 fn name(device: sys::CUdevice) -> Result<String, String> {
     let mut bytes: [c_char; 256] = [0; 256];
-    // SAFETY: room for as many bytes as said, the last of which stays 0.
-    plain(ask("tell its name", unsafe {
+    // SAFETY: there is room for as many bytes as stated, and the last one stays 0.
+    as_text(check_call("report its name", unsafe {
         sys::cuDeviceGetName(bytes.as_mut_ptr(), bytes.len() as i32 - 1, device)
     }))?;
-    // SAFETY: it ends with a zero at the latest where the bytes do.
+    // SAFETY: the last byte at the latest is zero.
     let name = unsafe { CStr::from_ptr(bytes.as_ptr()) };
     Ok(name.to_string_lossy().into_owned())
 }
 
 fn memory(device: sys::CUdevice) -> Result<u64, String> {
     let mut bytes = 0;
-    // SAFETY: a place for a size.
-    plain(ask("tell its memory", unsafe {
+    // SAFETY: the size is writable.
+    as_text(check_call("report its memory", unsafe {
         sys::cuDeviceTotalMem_v2(&raw mut bytes, device)
     }))?;
     Ok(bytes as u64)
 }
 
-/// A number that the driver knows of a device.
+/// An attribute of a device.
 pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<i32, String> {
     let mut value = 0;
-    // SAFETY: points at an int.
-    plain(ask("tell what it is", unsafe {
+    // SAFETY: it points to an int.
+    as_text(check_call("report an attribute", unsafe {
         sys::cuDeviceGetAttribute(&raw mut value, which, device)
     }))?;
     Ok(value)
@@ -253,44 +258,44 @@ mod tests {
     const CUBIN: Target = Target::Cubin(90);
 
     #[test]
-    fn a_driver_runs_what_libraries_of_its_major_version_make() {
+    fn a_driver_accepts_libraries_of_its_major_version() {
         for (driver, nvrtc, cublaslt) in [
             ((13, 0), (13, 0), (13, 0)),
             ((13, 0), (13, 5), (13, 1)),
             ((12, 4), (12, 9), (12, 9)),
             ((13, 0), (12, 8), (12, 9)),
         ] {
-            assert_eq!(agree(driver, nvrtc, cublaslt, CUBIN), Ok(()));
+            assert_eq!(check_versions(driver, nvrtc, cublaslt, CUBIN), Ok(()));
         }
     }
 
     #[test]
     fn a_driver_that_is_too_old_is_an_error_with_two_remedies() {
-        let error = agree((12, 4), (13, 0), (13, 0), CUBIN).unwrap_err();
+        let error = check_versions((12, 4), (13, 0), (13, 0), CUBIN).unwrap_err();
         assert!(error.contains("it is for CUDA 12.4"), "{error}");
         assert!(error.contains("nvidia-cuda-nvrtc-cu12"), "{error}");
-        let error = agree((12, 4), (12, 9), (13, 0), CUBIN).unwrap_err();
+        let error = check_versions((12, 4), (12, 9), (13, 0), CUBIN).unwrap_err();
         assert!(error.contains("a driver for CUDA 13.0 or later"), "{error}");
     }
 
     #[test]
-    fn ptx_wants_a_driver_as_new_as_the_compiler() {
+    fn ptx_requires_a_driver_as_new_as_the_compiler() {
         let ptx = Target::Ptx(120);
-        assert_eq!(agree((13, 2), (13, 0), (13, 0), ptx), Ok(()));
-        let error = agree((13, 0), (13, 2), (13, 0), ptx).unwrap_err();
+        assert_eq!(check_versions((13, 2), (13, 0), (13, 0), ptx), Ok(()));
+        let error = check_versions((13, 0), (13, 2), (13, 0), ptx).unwrap_err();
         assert!(error.contains("a driver for CUDA 13.2 or later"), "{error}");
     }
 
     #[test]
     fn libraries_of_cuda_11_are_too_old() {
-        let error = agree((13, 0), (11, 8), (13, 0), CUBIN).unwrap_err();
+        let error = check_versions((13, 0), (11, 8), (13, 0), CUBIN).unwrap_err();
         assert!(error.contains("NVRTC 11.8 is too old"), "{error}");
     }
 
     #[test]
-    fn an_old_gpu_is_named_with_what_it_is() {
-        assert_eq!(capable("NVIDIA A100", (8, 0)), Ok(()));
-        let error = capable("Tesla V100", (7, 0)).unwrap_err();
+    fn an_old_gpu_is_rejected_with_its_name_and_capability() {
+        assert_eq!(check_capability("NVIDIA A100", (8, 0)), Ok(()));
+        let error = check_capability("Tesla V100", (7, 0)).unwrap_err();
         assert!(
             error.contains("Tesla V100 is of compute capability 7.0"),
             "{error}"
@@ -298,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_beyond_the_last_is_an_error() {
-        assert!(beyond(1, 1).contains("one GPU, cuda:0"));
-        assert!(beyond(8, 8).contains("8 GPUs, cuda:0 to cuda:7"));
+    fn a_gpu_number_beyond_the_last_is_an_error() {
+        assert!(no_such_gpu(1, 1).contains("one GPU, cuda:0"));
+        assert!(no_such_gpu(8, 8).contains("8 GPUs, cuda:0 to cuda:7"));
     }
 
     #[test]
-    fn a_gpu_is_told_in_a_line() {
-        let found = Found {
+    fn a_gpu_is_described_in_one_line() {
+        let info = GpuInfo {
             ordinal: 0,
             name: "NVIDIA H200".into(),
             memory: 150_000_000_000,
@@ -318,7 +323,7 @@ mod tests {
             device: 0,
         };
         assert_eq!(
-            found.to_string(),
+            info.to_string(),
             "cuda:0, NVIDIA H200, 139.7 GiB, compute capability 9.0, driver 580.65.06 for CUDA 13.0, NVRTC 13.0, cuBLASLt 13.1"
         );
     }

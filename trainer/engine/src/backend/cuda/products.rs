@@ -1,6 +1,6 @@
-//! Matrix products by cuBLASLt: a thin wrapper over its raw call, since it multiplies bf16 into f32 and `cudarc`'s safe one does not.
+//! Matrix products by cuBLASLt, through a thin wrapper over its raw call: cuBLASLt multiplies bf16 into f32, and `cudarc`'s safe call does not.
 //!
-//! Sums that are split are added up in f32, in an order that the shape fixes: of the ways to reduce them, those that go through the result's own format are not taken.
+//! Sums that are split are added up in f32, in an order that the shape determines. Reductions in the result's own format are excluded.
 
 #![allow(unsafe_code)]
 
@@ -19,14 +19,14 @@ use super::handles::{Memory, Stream};
 use super::libraries;
 use super::shapes::{Shape, Stored};
 
-/// Bytes of workspace, from which algorithms that split sums take room: what NVIDIA advises for Hopper and later, and before.
+/// Bytes of workspace for algorithms that split sums, as NVIDIA advises: for Hopper and later, and for earlier GPUs.
 const WORKSPACE: [usize; 2] = [32 << 20, 8 << 20];
-/// Shapes whose algorithm is kept; training meets new ones with each pack.
-const KEPT: usize = 4096;
-/// Algorithms that are asked for; the first that works is used.
+/// Maximum number of shapes whose algorithm is stored. Training encounters new shapes with each pack.
+const MAX_PLANS: usize = 4096;
+/// Number of algorithms that are requested; the first that works is used.
 const CHOICES: usize = 4;
 
-/// cuBLASLt, with what it was found to do best for each shape, which is dropped before it.
+/// cuBLASLt and the best algorithm for each shape. The plans are dropped before the handle.
 #[derive(Debug)]
 pub(super) struct Products {
     plans: HashMap<Shape, ProductPlan>,
@@ -36,7 +36,7 @@ pub(super) struct Products {
 }
 
 impl Products {
-    /// In the current context, whose device is of this compute capability.
+    /// Opens cuBLASLt in the current context, whose device has this compute capability.
     pub(super) fn new(capability: (u32, u32)) -> Result<Self, Fault> {
         libraries::cublaslt().map_err(Fault::Other)?;
         let workspace_bytes = WORKSPACE[usize::from(capability.0 < 9)];
@@ -48,7 +48,7 @@ impl Products {
         })
     }
 
-    /// While the stream records, cuBLASLt is not asked for algorithms, which some of its versions answer by breaking the recording.
+    /// Multiplies. While the stream is recording, cuBLASLt is not asked for algorithms, because some of its versions then break the recording.
     pub(super) fn multiply(
         &mut self,
         stream: &Stream,
@@ -59,24 +59,24 @@ impl Products {
         if !self.plans.contains_key(&shape) {
             if recording {
                 return Err(Fault::Other(format!(
-                    "no algorithm was chosen for a product before: {shape:?}"
+                    "no algorithm has been chosen yet for a product: {shape:?}"
                 )));
             }
-            if self.plans.len() >= KEPT {
+            if self.plans.len() >= MAX_PLANS {
                 self.plans.clear();
             }
             let plan = ProductPlan::new(&self.handle, &shape, self.workspace_bytes)?;
             self.plans.insert(shape, plan);
         }
         let Some(plan) = self.plans.get_mut(&shape) else {
-            return Err(none_for(&shape));
+            return Err(no_algorithm(&shape));
         };
         let (one, beta) = (1.0_f32, f32::from(u8::from(product.accumulate)));
         let pointer = |matrix: &Matrix| matrix.address as *mut c_void;
         let result = pointer(&product.y);
         while let Some(algorithm) = plan.algorithms.last() {
-            // SAFETY: handles that live; one and beta are f32 of the host's, as the description says; the caller says that the matrices lie on the device as described, and
-            // the workspace is ours, used by one product after the other in the stream's order.
+            // SAFETY: the handles are alive. `one` and `beta` are f32 on the host, as the description states. The caller promises that the matrices are on the
+            // device as described. The workspace is ours, and products use it one after the other in the stream's order.
             let status = unsafe {
                 sys::cublasLtMatmul(
                     self.handle.0,
@@ -98,29 +98,29 @@ impl Products {
                 )
             };
             match status {
-                // Now and then one is offered that is then refused, before anything is done.
+                // Occasionally an algorithm is offered and then rejected, before anything is computed.
                 cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
                 | cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE
                 | cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH => plan.algorithms.pop(),
-                done => return told("multiply", done),
+                done => return check("multiply", done),
             };
         }
-        Err(none_for(&shape))
+        Err(no_algorithm(&shape))
     }
 }
 
-fn none_for(shape: &Shape) -> Fault {
+fn no_algorithm(shape: &Shape) -> Fault {
     Fault::Other(format!(
         "cuBLASLt has no algorithm for a product: {shape:?}"
     ))
 }
 
-/// An error of cuBLASLt in words.
-fn told(what: &str, status: cublasStatus_t) -> Result<(), Fault> {
+/// Turns an error of cuBLASLt into a message. `what` completes "cuBLASLt did not".
+fn check(what: &str, status: cublasStatus_t) -> Result<(), Fault> {
     match status {
         cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(()),
         cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED => Err(Fault::Other(format!(
-            "cuBLASLt did not {what}: the GPU has failed, and what it held is lost. A run can be taken up again from its last checkpoint"
+            "cuBLASLt did not {what}: the GPU has failed, and the content of its memory is lost. Resume the run from its last checkpoint"
         ))),
         other => Err(Fault::Other(format!("cuBLASLt did not {what}: {other:?}"))),
     }
@@ -133,19 +133,19 @@ fn data_type(format: Format) -> cudaDataType {
     }
 }
 
-/// What a shape is multiplied with.
+/// Descriptions of a shape's product, and its algorithms.
 #[derive(Debug)]
 struct ProductPlan {
     description: Description,
     left: Layout,
     right: Layout,
     result: Layout,
-    /// What it can be multiplied by, the best last.
+    /// Algorithms for the product, the best last.
     algorithms: Vec<sys::cublasLtMatmulAlgo_t>,
 }
 
 impl ProductPlan {
-    /// Asks cuBLASLt for what it takes to be the quickest.
+    /// Asks cuBLASLt for the algorithms that it expects to be the fastest.
     fn new(handle: &Handle, shape: &Shape, workspace_bytes: usize) -> Result<Self, Fault> {
         let description = Description::new()?;
         description.transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &shape.left)?;
@@ -153,10 +153,10 @@ impl ProductPlan {
         let left = Layout::new(&shape.left, shape.operands)?;
         let right = Layout::new(&shape.right, shape.operands)?;
         let result = Layout::new(&shape.result, shape.results)?;
-        let wishes = Wishes::new()?;
+        let preferences = Preferences::new()?;
         let scheme = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
         let [a, b, c] = shape.alignments.map(|bytes| bytes as u32);
-        wishes.set(
+        preferences.set(
             Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
             &(workspace_bytes as u64).to_ne_bytes(),
         )?;
@@ -170,17 +170,17 @@ impl ProductPlan {
             (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c),
             (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c),
         ] {
-            wishes.set(which, &value.to_ne_bytes())?;
+            preferences.set(which, &value.to_ne_bytes())?;
         }
-        let untold = sys::cublasLtMatmulHeuristicResult_t {
+        let empty = sys::cublasLtMatmulHeuristicResult_t {
             algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
             workspaceSize: 0,
             state: cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED,
             wavesCount: 0.0,
             reserved: [0; 4],
         };
-        let (mut choices, mut count) = ([untold; CHOICES], 0);
-        // SAFETY: handles that live, and room for as many choices as said.
+        let (mut choices, mut count) = ([empty; CHOICES], 0);
+        // SAFETY: the handles are alive, and there is room for as many choices as stated.
         let status = unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 handle.0,
@@ -189,18 +189,18 @@ impl ProductPlan {
                 right.0,
                 result.0,
                 result.0,
-                wishes.0,
+                preferences.0,
                 CHOICES as i32,
                 choices.as_mut_ptr(),
                 &raw mut count,
             )
         };
         if status != cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
-            told("choose an algorithm", status)?;
+            check("choose an algorithm", status)?;
         }
-        let works = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
+        let supported = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
         let offered = choices.iter().take(usize::try_from(count).unwrap_or(0));
-        let offered = offered.filter(|choice| choice.state == works);
+        let offered = offered.filter(|choice| choice.state == supported);
         let mut algorithms: Vec<_> = offered.map(|choice| choice.algo).collect();
         algorithms.reverse();
         Ok(Self {
@@ -213,15 +213,15 @@ impl ProductPlan {
     }
 }
 
-/// cuBLASLt itself.
+/// A cuBLASLt handle.
 #[derive(Debug)]
 struct Handle(sys::cublasLtHandle_t);
 
 impl Handle {
     fn new() -> Result<Self, Fault> {
         let mut raw = null_mut();
-        // SAFETY: a place for a handle.
-        told("start", unsafe { sys::cublasLtCreate(&raw mut raw) })?;
+        // SAFETY: the handle is writable.
+        check("start", unsafe { sys::cublasLtCreate(&raw mut raw) })?;
         Ok(Self(raw))
     }
 }
@@ -233,17 +233,17 @@ impl Drop for Handle {
     }
 }
 
-/// What is multiplied how.
+/// Description of a product.
 #[derive(Debug)]
 struct Description(sys::cublasLtMatmulDesc_t);
 
 impl Description {
-    /// Sums in f32, without TF32, scaled by f32.
+    /// Sums in f32, without TF32, with f32 factors.
     fn new() -> Result<Self, Fault> {
         let mut raw = null_mut();
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
-        // SAFETY: a place for a description.
-        told("describe a product", unsafe {
+        // SAFETY: the description is writable.
+        check("describe a product", unsafe {
             sys::cublasLtMatmulDescCreate(&raw mut raw, compute, cudaDataType::CUDA_R_32F)
         })?;
         Ok(Self(raw))
@@ -252,8 +252,8 @@ impl Description {
     fn transpose(&self, which: DescAttribute, operand: &Stored) -> Result<(), Fault> {
         // CUBLAS_OP_N and CUBLAS_OP_T of `cublasOperation_t`.
         let operation = i32::from(operand.transposed);
-        // SAFETY: a description that lives, and as many bytes as said.
-        told("describe an operand", unsafe {
+        // SAFETY: the description is alive, and there are as many bytes as stated.
+        check("describe an operand", unsafe {
             sys::cublasLtMatmulDescSetAttribute(
                 self.0,
                 which,
@@ -271,15 +271,15 @@ impl Drop for Description {
     }
 }
 
-/// How a matrix lies.
+/// The memory layout of a matrix.
 #[derive(Debug)]
 struct Layout(sys::cublasLtMatrixLayout_t);
 
 impl Layout {
     fn new(matrix: &Stored, format: Format) -> Result<Self, Fault> {
         let mut raw = null_mut();
-        // SAFETY: a place for a layout.
-        told("describe a matrix", unsafe {
+        // SAFETY: the layout is writable.
+        check("describe a matrix", unsafe {
             sys::cublasLtMatrixLayoutCreate(
                 &raw mut raw,
                 data_type(format),
@@ -299,23 +299,23 @@ impl Drop for Layout {
     }
 }
 
-/// What an algorithm must do with.
+/// Requirements on an algorithm.
 #[derive(Debug)]
-struct Wishes(sys::cublasLtMatmulPreference_t);
+struct Preferences(sys::cublasLtMatmulPreference_t);
 
-impl Wishes {
+impl Preferences {
     fn new() -> Result<Self, Fault> {
         let mut raw = null_mut();
-        // SAFETY: a place for a preference.
-        told("take wishes", unsafe {
+        // SAFETY: the preference is writable.
+        check("create preferences", unsafe {
             sys::cublasLtMatmulPreferenceCreate(&raw mut raw)
         })?;
         Ok(Self(raw))
     }
 
     fn set(&self, which: Preference, value: &[u8]) -> Result<(), Fault> {
-        // SAFETY: a preference that lives, and as many bytes as said.
-        told("take a wish", unsafe {
+        // SAFETY: the preference is alive, and there are as many bytes as stated.
+        check("accept a preference", unsafe {
             sys::cublasLtMatmulPreferenceSetAttribute(
                 self.0,
                 which,
@@ -326,7 +326,7 @@ impl Wishes {
     }
 }
 
-impl Drop for Wishes {
+impl Drop for Preferences {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once.
         let _ = unsafe { sys::cublasLtMatmulPreferenceDestroy(self.0) };

@@ -1,4 +1,4 @@
-//! Named ranges of time for NVIDIA's profilers (NVTX), through the library that hands them to whichever profiler the process runs under.
+//! Named time ranges for NVIDIA's profilers (NVTX), through the library that passes them to the profiler under which the process runs.
 
 #![allow(unsafe_code)]
 
@@ -6,10 +6,10 @@ use std::ffi::{CStr, c_char, c_int};
 
 use super::libraries;
 
-/// By which a profiler says where it takes ranges.
+/// The environment variable in which a profiler names the library that receives ranges.
 const PROFILER: &str = "NVTX_INJECTION64_PATH";
 
-/// NVTX's functions for ranges that lie in one another, thread by thread.
+/// NVTX's functions for nested ranges, which are separate for each thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Ranges {
     push: unsafe extern "C" fn(*const c_char) -> c_int,
@@ -17,16 +17,16 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// What the profiler is told through; `None` where the process runs under none.
+    /// Opens NVTX; `None` if the process does not run under a profiler.
     ///
     /// # Errors
-    /// Where there is a profiler and no library of NVTX, with the remedy.
+    /// If there is a profiler but no NVTX library. The message contains the remedy.
     pub fn open() -> Result<Option<Self>, String> {
         if std::env::var_os(PROFILER).is_none_or(|path| path.is_empty()) {
             return Ok(None);
         }
         let library = libraries::nvtx()?;
-        // SAFETY: the functions of these names are of these types in every version of NVTX, and the library stays open.
+        // SAFETY: the functions of these names have these types in every version of NVTX, and the library stays open.
         let (push, pop) = unsafe {
             (
                 library.get(b"nvtxRangePushA").map(|push| *push),
@@ -39,15 +39,15 @@ impl Ranges {
         }
     }
 
-    /// Begins a range inside those that this thread has begun.
+    /// Begins a range inside this thread's open ranges.
     pub fn push(&self, name: &CStr) {
         // SAFETY: a string, which NVTX copies.
         let _ = unsafe { (self.push)(name.as_ptr()) };
     }
 
-    /// Ends the range that this thread has begun last.
+    /// Ends the range that this thread began last.
     pub fn pop(&self) {
-        // SAFETY: without a range it only says so.
+        // SAFETY: without an open range it only returns an error.
         let _ = unsafe { (self.pop)() };
     }
 }

@@ -1,19 +1,19 @@
-//! Memory that lives for one operation, or until the next batch; it grows and is kept.
+//! Memory that lives for one operation, or until the next batch. It grows and is then retained.
 
 use std::collections::BTreeMap;
 
 use super::driver::{Address, Driver, Fault};
 
-/// What a piece of memory is for; pieces with different uses may be in use at once.
+/// The use of a piece of memory. Pieces of different uses may be in use at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     /// The current batch.
     Batch,
-    /// Its tiles of keys.
+    /// The current batch's tiles of keys.
     KeyTiles,
     /// A product's left operand in bf16.
     Left,
-    /// Its right operand.
+    /// A product's right operand in bf16.
     Right,
     /// Partial sums.
     Partial,
@@ -23,12 +23,12 @@ pub(super) enum Use {
     Indices,
     /// The current draws.
     Draws,
-    /// What they drew.
-    Drawn,
+    /// The tokens sampled for the current draws.
+    Sampled,
 }
 
-/// The least that is allocated.
-const LEAST: usize = 64 << 10;
+/// Smallest allocation, in bytes.
+const MIN_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
@@ -36,23 +36,23 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Memory of at least so many bytes, and whether it lies elsewhere than before.
+    /// Memory of at least `bytes` bytes, and whether its address has changed.
     pub(super) fn get(
         &mut self,
         driver: &mut dyn Driver,
-        of: Use,
+        usage: Use,
         bytes: usize,
     ) -> Result<(Address, bool), Fault> {
-        if let Some((address, size)) = self.pieces.get(&of) {
+        if let Some((address, size)) = self.pieces.get(&usage) {
             if *size >= bytes {
                 return Ok((*address, false));
             }
             driver.free(*address);
-            self.pieces.remove(&of);
+            self.pieces.remove(&usage);
         }
-        let size = bytes.next_power_of_two().max(LEAST);
+        let size = bytes.next_power_of_two().max(MIN_BYTES);
         let address = driver.allocate(size)?;
-        self.pieces.insert(of, (address, size));
+        self.pieces.insert(usage, (address, size));
         Ok((address, true))
     }
 }

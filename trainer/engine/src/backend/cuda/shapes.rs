@@ -1,13 +1,14 @@
-//! Row-major products in the words of a library that counts by columns.
+//! Row-major products in the terms of a library with column-major matrices.
 //!
-//! A row-major matrix read by columns is its transpose, so `y = a · b` is asked for as `yᵀ = bᵀ · aᵀ`, and nothing is moved.
+//! A row-major matrix read by columns is its transpose. So `y = a · b` is computed as `yᵀ = bᵀ · aᵀ`, and no data is moved.
 
 use super::driver::{Address, Format, Matrix, Product};
 
-/// Alignments beyond this one make no difference. That of a place among the buffers depends on the sizes before it; the algorithm, and so the bits, must not.
-const ALIGNED: u64 = 16;
+/// Maximum alignment that is considered. An address's actual alignment depends on the sizes of the buffers before it, and the algorithm, and so the bits, must
+/// not.
+const MAX_ALIGNMENT: u64 = 16;
 
-/// A stored matrix as cuBLASLt sees it, by columns.
+/// A stored matrix in cuBLASLt's column-major view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Stored {
     pub(super) rows: usize,
@@ -21,7 +22,7 @@ pub(super) struct Stored {
 impl Stored {
     /// A row-major matrix of `rows × columns`, or its transpose.
     fn of(matrix: &Matrix, rows: usize, columns: usize) -> Self {
-        // As it is stored; read by columns, what was a row is a column.
+        // The shape as stored. Read by columns, a row is a column.
         let (stored_rows, stored_columns) = if matrix.transposed {
             (columns, rows)
         } else {
@@ -36,7 +37,7 @@ impl Stored {
     }
 }
 
-/// A product by columns, `result = left · right`: all that an algorithm depends on.
+/// A column-major product, `result = left · right`: everything that an algorithm depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     pub(super) left: Stored,
@@ -45,7 +46,7 @@ pub(super) struct Shape {
     pub(super) operands: Format,
     pub(super) results: Format,
     pub(super) accumulate: bool,
-    /// Of left, right and result, in bytes.
+    /// Alignments of left, right and result, in bytes.
     pub(super) alignments: [u64; 3],
 }
 
@@ -64,23 +65,23 @@ impl Shape {
     }
 }
 
-/// The largest power of two that divides an address, up to where it matters.
+/// The largest power of two that divides an address, up to [`MAX_ALIGNMENT`].
 fn alignment(address: Address) -> u64 {
-    (1 << address.trailing_zeros().min(63)).min(ALIGNED)
+    (1 << address.trailing_zeros().min(63)).min(MAX_ALIGNMENT)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Row `i`, column `j` of what is multiplied, by the definition of cuBLASLt's layouts.
+    /// Row `i`, column `j` of an operand, by the definition of cuBLASLt's layouts.
     fn by_columns(memory: &[f32], stored: &Stored, i: usize, j: usize) -> f32 {
         let (row, column) = if stored.transposed { (j, i) } else { (i, j) };
         assert!(row < stored.rows && column < stored.columns && stored.rows <= stored.stride);
         memory[row + column * stored.stride]
     }
 
-    /// As its documentation says: `result (m × n) = left (m × k) · right (k × n)`.
+    /// Multiplies as in cuBLASLt's documentation: `result (m × n) = left (m × k) · right (k × n)`.
     fn multiplied(shape: &Shape, left: &[f32], right: &[f32], result: &mut [f32]) {
         let [m, n] = [shape.result.rows, shape.result.columns];
         let k = if shape.left.transposed {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_major_product_is_asked_for_by_columns() {
+    fn a_row_major_product_is_expressed_by_columns() {
         let (rows, columns, inner) = (3, 5, 4);
         let a: Vec<f32> = (0..rows * inner).map(|i| i as f32 - 4.0).collect();
         let b: Vec<f32> = (0..inner * columns).map(|i| (i * i % 7) as f32).collect();
@@ -142,14 +143,14 @@ mod tests {
                 expected[i * columns + j] = if accumulate { 100.0 + sum } else { sum };
             }
             let mut y = vec![100.0; rows * columns];
-            // The operands change places: `b` is the left one.
+            // The operands are swapped: `b` is the left one.
             multiplied(&Shape::of(&product), &b, &a, &mut y);
             assert_eq!(y, expected, "{ta} {tb} {accumulate}");
         }
     }
 
     #[test]
-    fn the_left_operand_by_columns_is_the_right_one_by_rows() {
+    fn the_left_operand_by_columns_is_the_right_operand_by_rows() {
         let product = Product {
             a: Matrix {
                 address: 0x1008,
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn alignment_is_a_power_of_two_that_divides() {
+    fn alignment_is_a_power_of_two_that_divides_the_address() {
         for (address, bytes) in [(0x1000, 16), (0x1002, 2), (0x1008, 8), (0, 16), (7, 1)] {
             assert_eq!(alignment(address), bytes);
         }

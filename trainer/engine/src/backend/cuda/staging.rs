@@ -1,7 +1,7 @@
-//! The way from the host to the device: through pinned memory, from which the device copies by itself.
+//! Copies from the host to the device through pinned memory, which the device reads asynchronously.
 //!
-//! The driver would take a copy from any memory of the host's, but does not promise to be done with it when the call returns: where the device reaches the host's pages
-//! itself, it may read them later. What is written here has left its place when [`Staging::write`] returns.
+//! The driver would accept a copy from any host memory, but does not promise to have read it when the call returns: a device that accesses the host's pages
+//! directly may read them later. When [`Staging::write`] returns, its bytes have been copied.
 
 #![allow(unsafe_code)]
 
@@ -10,14 +10,14 @@ use std::ptr::{NonNull, null_mut};
 use cudarc::driver::sys;
 
 use super::driver::{Address, Fault};
-use super::handles::{Stream, ask};
+use super::handles::{Stream, check_call};
 
 /// Bytes of a slot.
 const SLOT: usize = 1 << 20;
-/// Slots, which take turns; as many writes as there are do not wait.
+/// Number of slots, which are used in turn. This many writes do not wait.
 const SLOTS: usize = 16;
 
-/// Pinned memory, and for each slot an event that comes when the device has read it.
+/// Pinned memory, and for each slot an event that completes when the device has read it.
 #[derive(Debug)]
 pub(super) struct Staging {
     pinned: NonNull<u8>,
@@ -28,8 +28,8 @@ pub(super) struct Staging {
 impl Staging {
     pub(super) fn new() -> Result<Self, Fault> {
         let mut pinned = null_mut();
-        // SAFETY: a place for a pointer.
-        ask("pin memory of the host's", unsafe {
+        // SAFETY: the pointer is writable.
+        check_call("pin memory of the host's", unsafe {
             sys::cuMemHostAlloc(&raw mut pinned, SLOT * SLOTS, 0)
         })?;
         let pinned = NonNull::new(pinned.cast());
@@ -42,8 +42,8 @@ impl Staging {
         for _ in 0..SLOTS {
             let mut event = null_mut();
             let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-            // SAFETY: a place for an event.
-            ask("make an event", unsafe {
+            // SAFETY: the event is writable.
+            check_call("make an event", unsafe {
                 sys::cuEventCreate(&raw mut event, flags)
             })?;
             staging.read.push(event);
@@ -61,22 +61,22 @@ impl Staging {
         let mut at = to;
         for chunk in bytes.chunks(SLOT) {
             let event = self.read[self.next];
-            // SAFETY: an event that lives; one that was never recorded has come.
-            ask("read what was sent before", unsafe {
+            // SAFETY: the event is alive; an event that was never recorded counts as completed.
+            check_call("read the previous copy", unsafe {
                 sys::cuEventSynchronize(event)
             })?;
-            // SAFETY: the slot lies in the pinned memory, the device has read it, and the chunk is no longer than it.
+            // SAFETY: the slot lies in the pinned memory, the device has read it, and the chunk is no longer than the slot.
             let slot = unsafe {
                 let slot = self.pinned.as_ptr().add(self.next * SLOT);
                 std::ptr::copy_nonoverlapping(chunk.as_ptr(), slot, chunk.len());
                 slot
             };
-            // SAFETY: the slot stays as it is until the event has come; the caller says that the place is on the device.
-            ask("take what was sent", unsafe {
+            // SAFETY: the slot does not change until the event completes, and the caller promises that the address is on the device.
+            check_call("copy data from the host", unsafe {
                 sys::cuMemcpyHtoDAsync_v2(at, slot.cast(), chunk.len(), stream.0)
             })?;
-            // SAFETY: an event and a stream that live.
-            ask("mark what was sent", unsafe {
+            // SAFETY: the event and the stream are alive.
+            check_call("record an event", unsafe {
                 sys::cuEventRecord(event, stream.0)
             })?;
             self.next = (self.next + 1) % SLOTS;
@@ -92,7 +92,7 @@ impl Drop for Staging {
             // SAFETY: created once, destroyed once.
             let _ = unsafe { sys::cuEventDestroy_v2(event) };
         }
-        // SAFETY: allocated once, freed once; who drops this has waited for the stream.
+        // SAFETY: allocated once, freed once; the owner has waited for the stream.
         let _ = unsafe { sys::cuMemFreeHost(self.pinned.as_ptr().cast()) };
     }
 }

@@ -1,4 +1,4 @@
-//! Families as llama.cpp and `transformers` write them.
+//! Model families in the files of llama.cpp and `transformers`.
 
 use candle_core::Tensor as CandleTensor;
 
@@ -6,16 +6,16 @@ use super::*;
 use crate::config::{Llama3Rope, RopeScaling};
 use crate::file::gguf::Gguf;
 
-/// Blocks of every format that is read, wide enough for the widest.
+/// Blocks of every supported format, in rows wide enough for the largest blocks.
 #[test]
-fn blocks_are_expanded_as_candle_expands_them() {
+fn blocks_are_dequantised_as_by_candle() {
     let files = Files::new();
     let shape = [3, 512];
     let values: Vec<f32> = (0..3 * 512)
         .map(|i| (i * 37 % 1009) as f32 / 500.0 - 1.0)
         .collect();
     let exact = CandleTensor::from_vec(values.clone(), &shape, &Device::Cpu).unwrap();
-    for (kind, most) in [
+    for (kind, limit) in [
         (GgmlDType::F32, 0.0),
         (GgmlDType::F16, 1e-3),
         (GgmlDType::BF16, 1e-2),
@@ -31,18 +31,18 @@ fn blocks_are_expanded_as_candle_expands_them() {
         let tensor = QTensor::quantize(&exact, kind).unwrap();
         let theirs = tensor.dequantize(&Device::Cpu).unwrap();
         let theirs: Vec<f32> = theirs.flatten_all().unwrap().to_vec1().unwrap();
-        let file = written(&BTreeMap::new(), &[("x".into(), tensor)]);
+        let file = gguf_bytes(&BTreeMap::new(), &[("x".into(), tensor)]);
         let path = files.write("x.gguf", file);
         let ours = Gguf::open(&path).unwrap().tensor("x", &shape).unwrap();
         assert_eq!(ours, theirs, "{kind:?}");
         let pairs = ours.iter().zip(&values);
         let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(worst <= most, "{kind:?}: {worst}");
+        assert!(worst <= limit, "{kind:?}: {worst}");
         let error = Gguf::open(&path).unwrap().tensor("x", &[6, 256]);
         assert!(error.unwrap_err().contains("[3, 512]"));
     }
     let q2k = QTensor::quantize(&exact, GgmlDType::Q2K).unwrap();
-    let file = written(&BTreeMap::new(), &[("x".into(), q2k)]);
+    let file = gguf_bytes(&BTreeMap::new(), &[("x".into(), q2k)]);
     let error = Gguf::open(&files.write("x.gguf", file)).err().unwrap();
     assert!(
         error.contains("type 10") && error.contains("Q4_K"),
@@ -50,7 +50,7 @@ fn blocks_are_expanded_as_candle_expands_them() {
     );
 }
 
-/// Metadata of the Llama of [`metadata`] under another architecture.
+/// The metadata of the Llama of [`metadata`] under another architecture.
 fn renamed(architecture: &'static str) -> BTreeMap<&'static str, Value> {
     let mut metadata = metadata();
     for (key, value) in metadata.clone() {
@@ -67,7 +67,7 @@ fn renamed(architecture: &'static str) -> BTreeMap<&'static str, Value> {
     metadata
 }
 
-/// SentencePiece's pieces: `ab` is made of `a` and `b`, everything else is bytes.
+/// The metadata of a SentencePiece tokenizer: `ab` is merged from `a` and `b`, and all other text is bytes.
 fn sentencepiece(metadata: &mut BTreeMap<&'static str, Value>) {
     let mut tokens: Vec<(String, f32, i32)> = vec![
         ("<pad>".into(), -1000.0, 3),
@@ -86,10 +86,13 @@ fn sentencepiece(metadata: &mut BTreeMap<&'static str, Value>) {
     tokens.extend((0..=255u8).map(|byte| (format!("<0x{byte:02X}>"), 0.0, 6)));
     tokens.truncate(258);
     let array = |values: Vec<Value>| Value::Array(values);
-    let of = |f: fn(&(String, f32, i32)) -> Value| array(tokens.iter().map(f).collect());
-    metadata.insert("tokenizer.ggml.tokens", of(|t| Value::String(t.0.clone())));
-    metadata.insert("tokenizer.ggml.scores", of(|t| Value::F32(t.1)));
-    metadata.insert("tokenizer.ggml.token_type", of(|t| Value::I32(t.2)));
+    let column = |f: fn(&(String, f32, i32)) -> Value| array(tokens.iter().map(f).collect());
+    metadata.insert(
+        "tokenizer.ggml.tokens",
+        column(|t| Value::String(t.0.clone())),
+    );
+    metadata.insert("tokenizer.ggml.scores", column(|t| Value::F32(t.1)));
+    metadata.insert("tokenizer.ggml.token_type", column(|t| Value::I32(t.2)));
     metadata.remove("tokenizer.ggml.merges");
     metadata.insert("tokenizer.ggml.model", Value::String("llama".into()));
     metadata.insert("tokenizer.ggml.pre", Value::String("default".into()));
@@ -132,7 +135,7 @@ fn gemma_config() -> ModelConfig {
     ModelConfig::from_json(&config.to_string()).unwrap()
 }
 
-/// The tensors as llama.cpp's converter writes Gemma's.
+/// The tensors of a Gemma as llama.cpp's converter writes them.
 fn gemma_tensors(config: &ModelConfig) -> Vec<(String, QTensor)> {
     let names = [
         ("input_layernorm", "attn_norm"),
@@ -165,10 +168,10 @@ fn gemma_tensors(config: &ModelConfig) -> Vec<(String, QTensor)> {
 }
 
 #[test]
-fn a_gguf_file_of_gemma_gives_hugging_faces_weights() {
+fn a_gguf_file_of_gemma_has_hugging_faces_weights() {
     let files = Files::new();
     let config = gemma_config();
-    let file = written(&gemma_metadata(), &gemma_tensors(&config));
+    let file = gguf_bytes(&gemma_metadata(), &gemma_tensors(&config));
     let loaded = open(&files.write("gemma.gguf", file)).unwrap();
     assert_eq!(loaded.config, config);
     assert_eq!(loaded.weights, weights(&config));
@@ -190,7 +193,7 @@ fn a_gguf_file_of_gemma_gives_hugging_faces_weights() {
 }
 
 #[test]
-fn metadata_of_gemma_that_makes_no_sense_is_refused_with_its_name() {
+fn invalid_metadata_of_gemma_is_rejected_by_name() {
     let files = Files::new();
     let tensors = gemma_tensors(&gemma_config());
     let short = || Some(Value::Array(vec![Value::F32(1.0)]));
@@ -231,13 +234,13 @@ fn metadata_of_gemma_that_makes_no_sense_is_refused_with_its_name() {
             Some(value) => metadata.insert(key, value),
             None => metadata.remove(key),
         };
-        let error = files.error("gemma.gguf", written(&metadata, &tensors));
+        let error = files.error("gemma.gguf", gguf_bytes(&metadata, &tensors));
         assert!(error.contains(named), "{key}: {error}");
     }
 }
 
 #[test]
-fn llama_3s_scaling_is_found_in_its_factors() {
+fn llama_3s_scaling_is_recovered_from_its_factors() {
     let files = Files::new();
     let mut scaled = config();
     let scaling = Llama3Rope {
@@ -259,27 +262,27 @@ fn llama_3s_scaling_is_found_in_its_factors() {
         let mut tensors: Vec<(String, QTensor)> = vec![("rope_freqs.weight".into(), factors)];
         for (name, tensor) in weights(&scaled).tensors {
             let values = CandleTensor::from_vec(tensor.data, tensor.shape, &Device::Cpu).unwrap();
-            let name = llama_cpp::their_name(&name, scaled.flags);
+            let name = llama_cpp::llama_cpp_name(&name, scaled.flags);
             tensors.push((name, QTensor::quantize(&values, GgmlDType::F32).unwrap()));
         }
-        let file = written(&metadata, &tensors);
+        let file = gguf_bytes(&metadata, &tensors);
         super::super::config(&files.write("model.gguf", file))
     };
     assert_eq!(read(&factors).unwrap(), scaled);
     factors[3] *= 1.1;
     let error = read(&factors).unwrap_err().to_string();
-    assert!(error.contains("not known"), "{error}");
+    assert!(error.contains("not supported"), "{error}");
 }
 
 #[test]
-fn the_text_part_of_a_model_that_also_sees_is_read_under_either_of_its_names() {
+fn the_text_part_of_a_multimodal_model_is_read_under_either_prefix() {
     let config = gemma_config();
     let mut json = config.to_json("float32");
     json["model_type"] = "gemma3_text".into();
-    let whole = json!({"model_type": "gemma3", "text_config": json, "vision_config": {}, "bos_token_id": 2, "eos_token_id": 1});
+    let multimodal = json!({"model_type": "gemma3", "text_config": json, "vision_config": {}, "bos_token_id": 2, "eos_token_id": 1});
     for prefix in ["model.language_model.", "language_model.model."] {
         let files = Files::new();
-        files.write("config.json", whole.to_string());
+        files.write("config.json", multimodal.to_string());
         files.write("tokenizer.json", bytes::json().to_string());
         let renamed = weights(&config).tensors.into_iter();
         let renamed = renamed.map(|(name, tensor)| (name.replacen("model.", prefix, 1), tensor));

@@ -1,4 +1,4 @@
-//! Files that are made to be misread, or to take more memory than their size allows.
+//! Files crafted to be misread, or to take more memory than their size allows.
 
 use candle_core::Tensor as CandleTensor;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::file::gguf::{Gguf, Value as Stored};
 use crate::file::safetensors::SafetensorsFile;
 
-/// Why a safetensors file of 24 bytes behind this header is refused; `None` where it is not.
+/// The error for a safetensors file with this header and 24 bytes of data; `None` if the file is accepted.
 fn refusal(header: &str) -> Option<String> {
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
     file.extend_from_slice(header.as_bytes());
@@ -23,7 +23,7 @@ fn bytes_from(start: u64, end: u64) -> serde_json::Value {
 }
 
 #[test]
-fn tensors_of_a_safetensors_file_share_no_bytes() {
+fn overlapping_tensors_of_a_safetensors_file_are_rejected() {
     for (one, other) in [
         ((0, 8), (0, 8)),
         ((0, 8), (7, 9)),
@@ -39,7 +39,7 @@ fn tensors_of_a_safetensors_file_share_no_bytes() {
         assert!(error.contains("same bytes"), "{error}");
         assert!(error.contains("`a`") && error.contains("`b`"), "{error}");
     }
-    // Holes, and tensors without elements, which lie nowhere.
+    // Gaps are allowed, and so are tensors without elements, which occupy no bytes.
     let header = json!({
         "a": bytes_from(0, 8),
         "b": bytes_from(12, 20),
@@ -51,12 +51,12 @@ fn tensors_of_a_safetensors_file_share_no_bytes() {
 }
 
 #[test]
-fn tensors_of_a_gguf_file_share_no_bytes() {
+fn overlapping_tensors_of_a_gguf_file_are_rejected() {
     let files = Files::new();
     let mut file = gguf(&metadata(), GgmlDType::F32);
     let name = b"token_embd.weight";
     let at = file.windows(name.len()).position(|w| w == name).unwrap() + name.len() + 24;
-    // The head comes first: 258 rows of 64.
+    // The head comes first, with 258 rows of 64.
     for offset in [0, 258 * 64 * 4 - 1] {
         file[at..at + 8].copy_from_slice(&u64::to_le_bytes(offset));
         let error = files.error("model.gguf", &file);
@@ -69,7 +69,7 @@ fn tensors_of_a_gguf_file_share_no_bytes() {
 }
 
 #[test]
-fn nothing_stands_twice_in_a_header() {
+fn duplicate_header_entries_are_rejected() {
     let tensor = bytes_from(0, 8).to_string();
     for (name, value) in [("a", tensor.as_str()), ("__metadata__", "{}")] {
         let error = refusal(&format!(r#"{{"{name}": {value}, "{name}": {value}}}"#)).unwrap();
@@ -86,7 +86,7 @@ fn nothing_stands_twice_in_a_header() {
 }
 
 #[test]
-fn a_gguf_file_has_no_weights_that_nothing_asks_for() {
+fn unused_weights_in_a_gguf_file_are_rejected() {
     let files = Files::new();
     let with = |extra: &str| {
         let vector = |data: Vec<f32>, shape: Vec<usize>| {
@@ -96,10 +96,10 @@ fn a_gguf_file_has_no_weights_that_nothing_asks_for() {
         let config = config();
         let mut tensors = vec![(extra.to_owned(), vector(vec![0.0; 64], vec![64]))];
         for (name, tensor) in weights(&config).tensors {
-            let name = llama_cpp::their_name(&name, config.flags);
+            let name = llama_cpp::llama_cpp_name(&name, config.flags);
             tensors.push((name, vector(tensor.data, tensor.shape)));
         }
-        written(&metadata(), &tensors)
+        gguf_bytes(&metadata(), &tensors)
     };
     for extra in [
         "blk.0.attn_q.bias",
@@ -119,7 +119,7 @@ fn a_gguf_file_has_no_weights_that_nothing_asks_for() {
 }
 
 #[test]
-fn arrays_of_bytes_are_read_over() {
+fn arrays_of_bytes_are_skipped() {
     let files = Files::new();
     let array = |value: Value| Value::Array(vec![value; 3]);
     let metadata = BTreeMap::from([
@@ -127,7 +127,7 @@ fn arrays_of_bytes_are_read_over() {
         ("nested", array(array(Value::I32(1)))),
         ("numbers", array(Value::I32(1))),
     ]);
-    let path = files.write("x.gguf", written(&metadata, &[]));
+    let path = files.write("x.gguf", gguf_bytes(&metadata, &[]));
     let file = Gguf::open(&path).unwrap();
     assert_eq!(file.value("bytes"), Some(&Stored::Other));
     assert_eq!(file.value("nested"), Some(&Stored::Other));
@@ -136,7 +136,7 @@ fn arrays_of_bytes_are_read_over() {
 
 #[cfg(unix)]
 #[test]
-fn a_device_without_an_end_is_no_file_of_a_model() {
+fn endless_devices_are_rejected_as_model_files() {
     for name in ["config.json", "tokenizer.json", "model.safetensors"] {
         let files = Files::new();
         folder(&files);

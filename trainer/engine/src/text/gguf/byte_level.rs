@@ -1,22 +1,22 @@
-//! Byte-level BPE: every byte is a character, words are cut by a pattern, merges stand in the file.
+//! Byte-level BPE: every byte is a character, a pattern splits the text into words, and the file lists the merges.
 
 use serde_json::{Value, json};
 
-use super::{Parts, texts};
+use super::{Parts, text_array};
 use crate::file::gguf::{Gguf, Value as Metadata};
 
-/// GPT-4's pattern with digits in groups of `DIGITS`, as Llama 3 and Qwen2 have it.
+/// GPT-4's pattern with digits in groups of `DIGITS`, as in Llama 3 and Qwen2.
 const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Of a file's tables.
+/// Reads the file's tables.
 pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
-    let merges = texts(gguf, "tokenizer.ggml.merges")?
+    let merges = text_array(gguf, "tokenizer.ggml.merges")?
         .iter()
         .map(|merge| {
-            // A space inside a token is written Ġ, so the first one parts them; a token may begin with one only by damage.
+            // A space inside a token is written Ġ, so the first space separates the two. A token begins with a space only in a damaged file.
             let (left, right) = merge
                 .split_once(' ')
-                .ok_or_else(|| format!("has a merge that is no pair: {merge:?}"))?;
+                .ok_or_else(|| format!("has a merge that is not a pair: {merge:?}"))?;
             Ok(json!([left, right]))
         })
         .collect::<Result<Vec<Value>, String>>()?;
@@ -43,13 +43,13 @@ pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
     })
 }
 
-/// How llama.cpp's pre-tokenizers, known by name, cut a text into words.
+/// How llama.cpp's pre-tokenizers, which have names, split a text into words.
 struct Splits {
     normalizer: Value,
     pre_tokenizer: Value,
-    /// Whether a word that is a token goes without merges.
+    /// Whether a word that is itself a token is taken without merges.
     ignore_merges: bool,
-    /// Whether texts begin with a BOS token unless the file says otherwise.
+    /// Whether texts begin with a BOS token by default.
     begins_text: bool,
 }
 

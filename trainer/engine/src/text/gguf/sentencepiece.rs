@@ -1,4 +1,4 @@
-//! SentencePiece's BPE as Gemma has it: a text is one word, its spaces written ▁, and merges follow from the tokens' scores.
+//! SentencePiece's BPE as in Gemma: a text is one word, its spaces are written ▁, and the tokens' scores determine the merges.
 
 use std::collections::HashMap;
 
@@ -10,23 +10,23 @@ use crate::file::llama_cpp::token;
 
 /// How SentencePiece writes a space.
 const SPACE: &str = "▁";
-/// No piece is longer, in bytes; its parts are all looked at.
+/// Maximum length of a piece in bytes, since all its splits are tried.
 const LONGEST: usize = 512;
-/// Most bytes of all pieces in all the ways in which they are made; those of Gemma's 262,144 are 4.6 MB.
+/// Maximum bytes of all pieces, each counted once for every split. Those of Gemma's 262,144 pieces are 4.6 MB.
 const MAX_MERGED: usize = 64 << 20;
 
-/// Of a file's tables.
+/// Reads the file's tables.
 pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
-    // llama.cpp takes the prefix for granted where the file does not speak of it.
+    // llama.cpp assumes the prefix if the file does not mention it.
     if gguf.value("tokenizer.ggml.add_space_prefix") != Some(&Metadata::Bool(false)) {
         return Err("has a tokenizer of type `llama` that puts a space before a text, which is not supported; take the model as safetensors with its tokenizer.json".into());
     }
     let scores = match gguf.value("tokenizer.ggml.scores") {
         Some(Metadata::Floats(scores)) if scores.len() == tokens.len() => scores,
-        _ => return Err("`tokenizer.ggml.scores` is not one number a token".into()),
+        _ => return Err("`tokenizer.ggml.scores` does not have one number for each token".into()),
     };
     let types = types(gguf, tokens)?.ok_or("lacks the table `tokenizer.ggml.token_type`")?;
-    // Converting to GGUF has written the spaces of user-defined tokens out.
+    // The conversion to GGUF has replaced ▁ by spaces in user-defined tokens.
     let written = tokens.iter().zip(types).map(|(token, kind)| {
         if *kind == USER_DEFINED {
             token.replace(' ', SPACE)
@@ -57,7 +57,7 @@ pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
     })
 }
 
-/// A piece that two others make.
+/// A piece and its split into two other pieces.
 struct Merge<'a> {
     left: &'a str,
     right: &'a str,
@@ -66,8 +66,8 @@ struct Merge<'a> {
     lengths: (usize, usize),
 }
 
-/// Every way in which two pieces make a third, in the order that `transformers` gives them when it converts SentencePiece's model: by the score of the piece that
-/// they make, then the longer ones first, then by id.
+/// All splits of pieces into two others, in the order in which `transformers` lists them when it converts SentencePiece's model: by the score of the merged
+/// piece, then longer parts first, then by id.
 fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>, String> {
     let pieces = || {
         let all = tokens.iter().zip(types).enumerate();
@@ -84,7 +84,7 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
                 piece.len()
             ));
         }
-        // SentencePiece has no score for what the user defined, and merges it before anything else.
+        // SentencePiece has no score for user-defined pieces, and merges them before all others.
         let score = if kind == USER_DEFINED {
             0.0
         } else {
@@ -92,7 +92,7 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
         };
         let characters = piece.chars().count();
         let cuts = piece.char_indices().enumerate().skip(1);
-        let mut ways: Vec<(usize, usize, Merge<'_>)> = cuts
+        let mut splits: Vec<(usize, usize, Merge<'_>)> = cuts
             .filter_map(|(before, (at, _))| {
                 let (left, right) = piece.split_at(at);
                 let merge = Merge {
@@ -104,14 +104,14 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
                 Some((*ids.get(left)?, *ids.get(right)?, merge))
             })
             .collect();
-        bytes += ways.len() * piece.len();
+        bytes += splits.len() * piece.len();
         if bytes > MAX_MERGED {
             return Err(format!(
-                "has tokens that make one another in so many ways that their list is longer than {MAX_MERGED} bytes; those of the largest known vocabularies are far below"
+                "has tokens that can be merged from others in so many ways that the list of merges exceeds {MAX_MERGED} bytes; the largest known vocabularies are far below that"
             ));
         }
-        ways.sort_by_key(|(left, right, _)| (*left, *right));
-        merges.extend(ways.into_iter().map(|(_, _, merge)| merge));
+        splits.sort_by_key(|(left, right, _)| (*left, *right));
+        merges.extend(splits.into_iter().map(|(_, _, merge)| merge));
     }
     merges.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score);
@@ -126,8 +126,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_that_make_one_another_are_listed_up_to_a_bound() {
-        let of = |letters: &str| {
+    fn merges_of_pieces_are_listed_up_to_a_limit() {
+        let merges_of = |letters: &str| {
             let runs = |letter: char| (1..=LONGEST).map(move |n| letter.to_string().repeat(n));
             let tokens: Vec<String> = letters.chars().flat_map(runs).collect();
             merges(
@@ -136,7 +136,7 @@ mod tests {
                 &vec![NORMAL; tokens.len()],
             )
         };
-        assert_eq!(of("a").unwrap().len(), LONGEST * (LONGEST - 1) / 2);
-        assert!(of("ab").unwrap_err().contains("in so many ways"));
+        assert_eq!(merges_of("a").unwrap().len(), LONGEST * (LONGEST - 1) / 2);
+        assert!(merges_of("ab").unwrap_err().contains("in so many ways"));
     }
 }

@@ -1,4 +1,4 @@
-//! Held-out Pass@1 against the best that it was, beside the training reward.
+//! Alarms on a fall of held-out Pass@1 below its best, with and without a rise of the training reward.
 
 use datasets::passk::MIN_TASKS;
 
@@ -7,12 +7,12 @@ use super::window::Window;
 use crate::record::Alarm;
 use crate::record::EvalRecord;
 
-/// Standard errors of the difference, paired by task, by which Pass@1 must be below its best. The best of ten evaluations of an unchanged
-/// model stands about 1.5 above its mean by luck, so two would ring every tenth time, and three hardly ever.
+/// How many standard errors of the difference, paired by task, Pass@1 must be below its best to raise and to clear an alarm. The best of ten evaluations of an unchanged
+/// model is about 1.5 above its mean by luck, so a limit of two would raise the alarm every tenth time, and three hardly ever does.
 const ERRORS: (f64, f64) = (3.0, 1.0);
-/// A smaller fall is of no account, however sure.
+/// A smaller fall of Pass@1 raises no alarm, however certain it is.
 const POINTS: f64 = 0.02;
-/// By so much must the training reward have risen meanwhile to speak of hacking.
+/// How much the training reward must have risen meanwhile for the fall to count as reward hacking.
 const RISE: f64 = 0.02;
 
 /// The best evaluation so far.
@@ -24,7 +24,7 @@ pub(super) struct HeldOut {
 #[derive(Debug)]
 struct Best {
     record: EvalRecord,
-    /// Training reward then; that of the run's first updates where there were none yet.
+    /// Training reward at that time; `None` if there was no update yet.
     reward: Option<f64>,
 }
 
@@ -69,7 +69,7 @@ fn compare(best: &Best, record: &EvalRecord, window: &Window) -> Vec<Finding> {
         100.0 * error,
         best.record.step
     );
-    let kept = if best.record.step == 0 {
+    let better_weights = if best.record.step == 0 {
         "the model's own files are better than this"
     } else {
         "checkpoints/best has the weights of that time"
@@ -77,33 +77,33 @@ fn compare(best: &Best, record: &EvalRecord, window: &Window) -> Vec<Finding> {
     vec![
         Finding {
             alarm: Alarm::RewardHacking,
-            rings: fallen && rose,
-            quiet: recovered || !rose,
+            raised: fallen && rose,
+            cleared: recovered || !rose,
             numbers: numbers.clone(),
             remedy: format!(
-                "What the reward pays for is no longer what the tasks ask: read the samples of the latest phase, and mend the verifier or the tasks; {kept}"
+                "The reward no longer measures what the tasks ask for: read the samples of the latest phase, and mend the verifier or the tasks; {better_weights}"
             ),
         },
         Finding {
             alarm: Alarm::HeldOutFall,
-            rings: fallen && !rose,
-            quiet: recovered || rose,
+            raised: fallen && !rose,
+            cleared: recovered || rose,
             numbers,
             remedy: format!(
-                "The model is getting worse: lower `optimiser.lr` or `algorithm.h`; {kept}"
+                "The model is getting worse: lower `optimiser.lr` or `algorithm.h`; {better_weights}"
             ),
         },
     ]
 }
 
-/// Mean over tasks of the share right in `before` less that in `after`, with its standard error.
+/// The mean over tasks of the share of correct samples in `before` minus that in `after`, with its standard error. `None` if too few tasks are in both.
 fn fall(before: &EvalRecord, after: &EvalRecord) -> Option<(f64, f64)> {
     let falls: Vec<f64> = before
         .tasks
         .iter()
         .filter_map(|(task, counts)| Some(counts.pass_at(1)? - after.tasks.get(task)?.pass_at(1)?))
         .collect();
-    // With fewer, the standard error itself is a guess.
+    // With fewer tasks, the standard error itself is a guess.
     if falls.len() < MIN_TASKS {
         return None;
     }

@@ -1,10 +1,10 @@
-//! Alarms: signs in a run's numbers that it is going wrong, told to a person while there is time to act.
+//! Alarms: signs in a run's numbers that it is going wrong, reported while there is time to act.
 //!
-//! A pure function of the recipe and of the lines of `metrics.jsonl` and `eval.jsonl`, in their order: a run that is continued has its alarms again by reading
-//! those lines, and no state of their own is kept. Each alarm is told once when it begins and once when it is over; between the two limits
-//! nothing changes, so that a number at a limit does not ring again and again. [`rules`] has the limits, with their reasons.
+//! Alarms are a pure function of the recipe and of the lines of `metrics.jsonl` and `eval.jsonl`, in their order. A resumed run computes them again from those lines,
+//! so they have no stored state. Each alarm is reported once when it is raised and once when it is cleared. It has a limit for each; between the two nothing changes,
+//! so that a number near a limit does not raise it again and again. [`rules`] has the limits, with their reasons.
 //!
-//! An alarm changes nothing in the run: what it means is for a person to judge.
+//! An alarm changes nothing in the run: the user decides what it means.
 
 mod held_out;
 mod rules;
@@ -17,59 +17,59 @@ use crate::record::{Alarm, AlarmRecord, AlarmState, EvalRecord, StepRecord};
 use held_out::HeldOut;
 use window::Window;
 
-/// What a rule finds.
+/// The result of a rule.
 #[derive(Debug, Clone, PartialEq)]
 struct Finding {
     alarm: Alarm,
-    /// Beyond the limit.
-    rings: bool,
-    /// Well within it again.
-    quiet: bool,
-    /// The numbers.
+    /// Whether the numbers are beyond the limit that raises the alarm.
+    raised: bool,
+    /// Whether the numbers are within the limit that clears it.
+    cleared: bool,
+    /// The numbers, in words.
     numbers: String,
-    /// What to do; told with an alarm that begins.
+    /// What to do; reported when the alarm is raised.
     remedy: String,
 }
 
-/// Looks on, and says what begins and what is over.
+/// Reads the records of a run, and reports which alarms are raised and cleared.
 #[derive(Debug, Default)]
 pub struct AlarmMonitor {
     window: Window,
     held_out: HeldOut,
-    standing: BTreeSet<Alarm>,
-    /// Whether a group teaches something even if all of its completions are right, or all are wrong.
-    each_by_itself: bool,
+    active: BTreeSet<Alarm>,
+    /// Whether a group gives a gradient even if all of its completions are correct, or all are wrong.
+    uniform_groups_teach: bool,
 }
 
 impl AlarmMonitor {
-    /// Over a run whose gradients are made so.
+    /// The monitor of a run with this estimator.
     #[must_use]
     pub fn new(estimator: &Estimator) -> Self {
         Self {
-            each_by_itself: !estimator.compares_within_groups(),
+            uniform_groups_teach: !estimator.compares_within_groups(),
             ..Self::default()
         }
     }
 
-    /// After an update.
+    /// Reads the record of an update, and returns the alarms that it raises and clears.
     pub fn update(&mut self, record: &StepRecord) -> Vec<AlarmRecord> {
         self.window.add(record);
-        let findings = rules::all(&self.window, record.phase, self.each_by_itself);
-        self.told(record.step, findings)
+        let findings = rules::all(&self.window, record.phase, self.uniform_groups_teach);
+        self.changes(record.step, findings)
     }
 
-    /// After an evaluation.
+    /// Reads the record of an evaluation, and returns the alarms that it raises and clears.
     pub fn evaluation(&mut self, record: &EvalRecord) -> Vec<AlarmRecord> {
         let findings = self.held_out.findings(record, &self.window);
-        self.told(record.step, findings)
+        self.changes(record.step, findings)
     }
 
-    /// Every alarm of a run's lines.
+    /// Reads all records of a run, and returns every alarm raised and cleared.
     pub fn replay(&mut self, steps: &[StepRecord], evals: &[EvalRecord]) -> Vec<AlarmRecord> {
         let mut alarms = Vec::new();
         let mut evals = evals.iter().peekable();
         for step in steps {
-            // An evaluation comes after the update of its number, before the next.
+            // An evaluation comes after the update with its number, before the next update.
             while let Some(eval) = evals.next_if(|eval| eval.step < step.step) {
                 alarms.extend(self.evaluation(eval));
             }
@@ -83,19 +83,20 @@ impl AlarmMonitor {
         alarms
     }
 
-    /// Alarms that have begun and are not over.
-    pub fn standing(&self) -> impl Iterator<Item = Alarm> + '_ {
-        self.standing.iter().copied()
+    /// The alarms that are raised and not cleared.
+    pub fn active(&self) -> impl Iterator<Item = Alarm> + '_ {
+        self.active.iter().copied()
     }
 
-    fn told(&mut self, step: usize, findings: Vec<Finding>) -> Vec<AlarmRecord> {
+    /// The records of the alarms that findings raise and clear.
+    fn changes(&mut self, step: usize, findings: Vec<Finding>) -> Vec<AlarmRecord> {
         findings
             .into_iter()
             .filter_map(|finding| {
-                let (state, text) = if finding.rings && self.standing.insert(finding.alarm) {
+                let (state, text) = if finding.raised && self.active.insert(finding.alarm) {
                     let text = format!("{}. {}", finding.numbers, finding.remedy);
                     (AlarmState::Raised, text)
-                } else if finding.quiet && self.standing.remove(&finding.alarm) {
+                } else if finding.cleared && self.active.remove(&finding.alarm) {
                     (AlarmState::Cleared, finding.numbers)
                 } else {
                     return None;

@@ -1,45 +1,44 @@
-//! What is normal of a training run's numbers, and what is not.
+//! The rules: which numbers of a training run are normal, and which raise an alarm.
 //!
-//! Limits are relative to the run's own first updates wherever what is normal differs from task to task. They are set so that a run that
-//! learns well stays silent: a rule that rings often is not read.
+//! Limits are relative to the run's own first updates wherever the normal value differs from task to task. They are set so that a run that learns well raises no
+//! alarm, because users ignore an alarm that is raised often. Of a pair of limits, the first raises the alarm and the second clears it.
 
 use super::Finding;
 use super::window::{Means, UPDATES, Window};
 use crate::record::Alarm;
 
-/// Completions that end by themselves at under a quarter of their length at the start. A model that stops to ramble halves its answers while it
-/// learns; to a quarter falls one that has found that an empty or bare answer pays.
+/// The length of completions that end by themselves is below a quarter of its value at the start. A model that stops rambling halves its answers while it learns; a fall
+/// to a quarter comes from a model that has learnt that an empty or bare answer pays.
 const SHORTER: (f64, f64) = (0.25, 1.0 / 3.0);
-/// Shorter ones at the start cannot become much shorter.
+/// Completions that are shorter than this at the start cannot become much shorter.
 const SHORTEST: f64 = 4.0;
-/// Four times the length at the start. Reasoning that grows with the reward does so over many hundred updates, and the person who
-/// wants it will know this alarm for what it is.
+/// The length is four times its value at the start. Reasoning that grows with the reward takes many hundred updates to do so, and a user who wants that can interpret
+/// this alarm.
 const LONGER: (f64, f64) = (4.0, 3.0);
-/// How far on the way from its share at the start to all completions the commonest one is. Tasks with few possible answers (yes or no) have a
-/// high share from the start, others one near 0.
+/// How far the share of the commonest completion has moved from its value at the start towards 1. Tasks with few possible answers (yes or no) have a high share from the
+/// start, others have one near 0.
 const COMMONEST: (f64, f64) = (0.5, 0.4);
-/// With fewer prompts an update, one prompt's completions alone are that many.
+/// Minimum number of prompts in an update: with fewer, the completions of a single prompt can reach the limit.
 const PROMPTS: usize = 4;
-/// A tenth of the entropy at the start, with the reward under 0.9: a model that is sure of right answers is at its goal, one that is
-/// sure of wrong ones has stopped to look for others.
+/// The entropy is below a tenth of its value at the start, with the reward under 0.9. A model that is sure of correct answers is at its goal; one that is sure of wrong
+/// answers has stopped looking for others.
 const ENTROPY: (f64, f64) = (0.1, 0.2);
 const LEARNT: (f64, f64) = (0.9, 0.95);
-/// Half of all completions are cut off, and no fewer than a tenth less than at the start: base models ramble at first, and learn to stop.
+/// Half of all completions are truncated, and the share has not fallen by more than a tenth since the start: base models ramble at first, and learn to stop.
 const TRUNCATED: (f64, f64) = (0.5, 0.4);
 const FEWER: (f64, f64) = (0.1, 0.2);
-/// Groups in a row without a right and a wrong completion side by side. Where one prompt in 20 has both, as in the hardest tasks that still can
-/// be learnt, a hundred without come by chance once in 170 times.
-const SILENT: usize = 100;
-/// Effective sample size as a share of the samples: under 0.3, as at a standard deviation of ℓ of 1.1, more than two thirds of what was
-/// drawn no longer counts.
+/// Groups in a row that have no correct or no wrong completion. If one prompt in 20 has both, as in the hardest tasks that can still be learnt, a hundred in a row occur
+/// by chance once in 170 times.
+const NO_SIGNAL: usize = 100;
+/// Effective sample size as a share of the samples. Below 0.3, as with a standard deviation of ℓ of 1.1, more than two thirds of the samples no longer count.
 const ESS: (f64, f64) = (0.3, 0.4);
-/// Half of what ends a run by `verifier.max_masked` = 0.1.
+/// Half of the share of masked samples that ends a run with `verifier.max_masked` = 0.1.
 const MASKED: (f64, f64) = (0.05, 0.02);
 
-/// Every rule over the updates so far. `phase` is that of the latest, whose samples a person should read. Where completions are not compared within their
-/// groups, but count `each_by_itself`, a group that is all right or all wrong is no sign of anything.
-pub(super) fn all(window: &Window, phase: usize, each_by_itself: bool) -> Vec<Finding> {
-    let mut findings = if each_by_itself {
+/// The findings of every rule on the updates so far. `phase` is the phase of the latest update, whose samples the user should read. With `uniform_groups_teach`,
+/// completions are not compared within their groups, so a group that is all correct or all wrong is not a bad sign.
+pub(super) fn all(window: &Window, phase: usize, uniform_groups_teach: bool) -> Vec<Finding> {
+    let mut findings = if uniform_groups_teach {
         Vec::new()
     } else {
         no_signal(window, phase)
@@ -48,7 +47,7 @@ pub(super) fn all(window: &Window, phase: usize, each_by_itself: bool) -> Vec<Fi
         findings.extend(lengths(&start, &now, phase));
         findings.extend(repetition(&start, &now, phase));
         findings.extend(entropy(&start, &now));
-        findings.push(truncation(&start, &now, window.apart(), phase));
+        findings.push(truncation(&start, &now, window.disjoint(), phase));
         findings.push(stale(&now));
         findings.push(masked(&now));
     }
@@ -60,20 +59,20 @@ fn percent(share: f64) -> String {
 }
 
 fn no_signal(window: &Window, phase: usize) -> Vec<Finding> {
-    let (right, wrong) = window.silent;
-    let silent = right + wrong;
-    let enough = silent >= SILENT && window.silent_updates > 2;
-    let numbers = if silent == 0 {
+    let (right, wrong) = window.no_signal;
+    let uniform = right + wrong;
+    let enough = uniform >= NO_SIGNAL && window.no_signal_updates > 2;
+    let numbers = if uniform == 0 {
         "there are groups with right and wrong completions again".to_owned()
     } else {
         format!(
-            "none of the last {silent} groups has both right and wrong completions ({right} all right, {wrong} all wrong), so nothing is learnt"
+            "none of the last {uniform} groups has both right and wrong completions ({right} all right, {wrong} all wrong), so nothing is learnt"
         )
     };
-    let finding = |alarm, rings, remedy: String| Finding {
+    let finding = |alarm, predominant, remedy: String| Finding {
         alarm,
-        rings: enough && rings,
-        quiet: silent == 0,
+        raised: enough && predominant,
+        cleared: uniform == 0,
         numbers: numbers.clone(),
         remedy,
     };
@@ -100,8 +99,8 @@ fn lengths(start: &Means, now: &Means, phase: usize) -> Vec<Finding> {
     );
     let longer = Finding {
         alarm: Alarm::LengthExplosion,
-        rings: now.length > LONGER.0 * start.length,
-        quiet: now.length < LONGER.1 * start.length,
+        raised: now.length > LONGER.0 * start.length,
+        cleared: now.length < LONGER.1 * start.length,
         numbers: format!(
             "completions are {:.1} tokens long on average over the last {UPDATES} updates, {:.1} over the first; {rewards}",
             now.length, start.length
@@ -116,8 +115,8 @@ fn lengths(start: &Means, now: &Means, phase: usize) -> Vec<Finding> {
     {
         findings.push(Finding {
             alarm: Alarm::LengthCollapse,
-            rings: after < SHORTER.0 * before,
-            quiet: after > SHORTER.1 * before,
+            raised: after < SHORTER.0 * before,
+            cleared: after > SHORTER.1 * before,
             numbers: format!(
                 "completions that end by themselves are {after:.1} tokens long on average over the last {UPDATES} updates, {before:.1} over the first; {rewards}"
             ),
@@ -136,8 +135,8 @@ fn repetition(start: &Means, now: &Means, phase: usize) -> Option<Finding> {
     let limit = |way: f64| start.commonest + way * (1.0 - start.commonest);
     Some(Finding {
         alarm: Alarm::Repetition,
-        rings: now.commonest >= limit(COMMONEST.0),
-        quiet: now.commonest < limit(COMMONEST.1),
+        raised: now.commonest >= limit(COMMONEST.0),
+        cleared: now.commonest < limit(COMMONEST.1),
         numbers: format!(
             "{} of all completions are the same text over the last {UPDATES} updates, {} over the first",
             percent(now.commonest),
@@ -150,11 +149,11 @@ fn repetition(start: &Means, now: &Means, phase: usize) -> Option<Finding> {
 }
 
 fn entropy(start: &Means, now: &Means) -> Option<Finding> {
-    // At so little there is nothing to lose: sampling was all but greedy.
+    // With so little entropy at the start, sampling was almost greedy, and there is nothing to lose.
     (start.entropy > 0.01).then(|| Finding {
         alarm: Alarm::EntropyCollapse,
-        rings: now.entropy < ENTROPY.0 * start.entropy && now.reward < LEARNT.0,
-        quiet: now.entropy > ENTROPY.1 * start.entropy || now.reward > LEARNT.1,
+        raised: now.entropy < ENTROPY.0 * start.entropy && now.reward < LEARNT.0,
+        cleared: now.entropy > ENTROPY.1 * start.entropy || now.reward > LEARNT.1,
         numbers: format!(
             "the entropy of the next token is {:.4} nats over the last {UPDATES} updates, {:.4} over the first, at a reward of {:.3}",
             now.entropy, start.entropy, now.reward
@@ -163,12 +162,14 @@ fn entropy(start: &Means, now: &Means) -> Option<Finding> {
     })
 }
 
-/// Only once the model had time to learn to stop.
-fn truncation(start: &Means, now: &Means, apart: bool, phase: usize) -> Finding {
+/// The alarm can be raised only once the first and the latest updates are `disjoint`, so that the model had time to learn to stop.
+fn truncation(start: &Means, now: &Means, disjoint: bool, phase: usize) -> Finding {
     Finding {
         alarm: Alarm::Truncation,
-        rings: apart && now.truncated >= TRUNCATED.0 && now.truncated >= start.truncated - FEWER.0,
-        quiet: now.truncated < TRUNCATED.1 || now.truncated < start.truncated - FEWER.1,
+        raised: disjoint
+            && now.truncated >= TRUNCATED.0
+            && now.truncated >= start.truncated - FEWER.0,
+        cleared: now.truncated < TRUNCATED.1 || now.truncated < start.truncated - FEWER.1,
         numbers: format!(
             "{} of all completions are cut off at the limit over the last {UPDATES} updates, {} over the first",
             percent(now.truncated),
@@ -183,21 +184,21 @@ fn truncation(start: &Means, now: &Means, apart: bool, phase: usize) -> Finding 
 fn stale(now: &Means) -> Finding {
     Finding {
         alarm: Alarm::StaleSamples,
-        rings: now.ess < ESS.0,
-        quiet: now.ess > ESS.1,
+        raised: now.ess < ESS.0,
+        cleared: now.ess > ESS.1,
         numbers: format!(
             "the effective sample size is {} of the samples over the last {UPDATES} updates",
             percent(now.ess)
         ),
-        remedy: "The policy has moved far from the one that drew them: take fewer updates a phase (`algorithm.h`) or a lower `optimiser.lr`".to_owned(),
+        remedy: "The policy has moved far from the behaviour policy: take fewer updates a phase (`algorithm.h`) or a lower `optimiser.lr`".to_owned(),
     }
 }
 
 fn masked(now: &Means) -> Finding {
     Finding {
         alarm: Alarm::Masked,
-        rings: now.masked >= MASKED.0,
-        quiet: now.masked < MASKED.1,
+        raised: now.masked >= MASKED.0,
+        cleared: now.masked < MASKED.1,
         numbers: format!(
             "{:.1}% of all completions have no verdict over the last {UPDATES} updates",
             100.0 * now.masked

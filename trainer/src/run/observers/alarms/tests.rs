@@ -6,7 +6,7 @@ use crate::record::GroupCounts;
 use crate::record::Repeats;
 use datasets::passk::{self, Counts};
 
-/// An update of a run in good order: 16 prompts × 8, a third right.
+/// An update of a healthy run: 16 prompts × 8 completions, a third of them correct.
 fn step(step: usize) -> StepRecord {
     StepRecord {
         step,
@@ -43,7 +43,7 @@ fn step(step: usize) -> StepRecord {
     }
 }
 
-/// 40 tasks × 8, of which `right` of each eight.
+/// An evaluation of 40 tasks × 8 completions; `right(task)` of each eight are correct.
 fn eval(step: usize, right: impl Fn(usize) -> usize) -> EvalRecord {
     let tasks: BTreeMap<String, Counts> = (0..40)
         .map(|task| {
@@ -66,8 +66,8 @@ fn eval(step: usize, right: impl Fn(usize) -> usize) -> EvalRecord {
     }
 }
 
-/// 8 good updates, then 8 changed ones, then 8 good ones: what began and what was over.
-fn told(change: impl Fn(&mut StepRecord)) -> Vec<(Alarm, AlarmState)> {
+/// The alarms raised and cleared in a run of 8 good updates, then 8 changed ones, then 8 good ones.
+fn alarms_of(change: impl Fn(&mut StepRecord)) -> Vec<(Alarm, AlarmState)> {
     let steps: Vec<StepRecord> = (1..=24)
         .map(|n| {
             let mut record = step(n);
@@ -84,17 +84,17 @@ fn told(change: impl Fn(&mut StepRecord)) -> Vec<(Alarm, AlarmState)> {
         .collect()
 }
 
-fn comes_and_goes(alarm: Alarm) -> Vec<(Alarm, AlarmState)> {
+fn raised_and_cleared(alarm: Alarm) -> Vec<(Alarm, AlarmState)> {
     vec![(alarm, AlarmState::Raised), (alarm, AlarmState::Cleared)]
 }
 
 #[test]
-fn a_run_in_good_order_rings_nothing() {
-    assert_eq!(told(|_| {}), []);
+fn a_healthy_run_raises_no_alarm() {
+    assert_eq!(alarms_of(|_| {}), []);
 }
 
 #[test]
-fn each_way_to_go_wrong_rings_once_and_is_over_once() {
+fn each_alarm_is_raised_once_and_cleared_once() {
     type Change = fn(&mut StepRecord);
     let cases: Vec<(Alarm, Change)> = vec![
         (Alarm::LengthCollapse, |r| r.length_mean = 4.5),
@@ -120,13 +120,13 @@ fn each_way_to_go_wrong_rings_once_and_is_over_once() {
         }),
     ];
     for (alarm, change) in cases {
-        assert_eq!(told(change), comes_and_goes(alarm), "{alarm}");
+        assert_eq!(alarms_of(change), raised_and_cleared(alarm), "{alarm}");
     }
 }
 
 #[test]
-fn what_is_normal_for_the_task_rings_nothing() {
-    let silent = |name: &str, change: &dyn Fn(&mut StepRecord)| {
+fn numbers_that_are_normal_for_the_task_raise_no_alarm() {
+    let raises_none = |name: &str, change: &dyn Fn(&mut StepRecord)| {
         let steps: Vec<StepRecord> = (1..=60)
             .map(|n| {
                 let mut record = step(n);
@@ -136,26 +136,26 @@ fn what_is_normal_for_the_task_rings_nothing() {
             .collect();
         assert_eq!(AlarmMonitor::default().replay(&steps, &[]), [], "{name}");
     };
-    silent("yes or no", &|r| r.repeats.commonest = 0.55);
-    silent("a hard task: one group in 32 is mixed", &|r| {
+    raises_none("yes or no", &|r| r.repeats.commonest = 0.55);
+    raises_none("a hard task: one group in 32 is mixed", &|r| {
         let mixed = usize::from(r.step % 2 == 0);
         (r.groups.mixed, r.groups.wrong, r.groups.right) = (mixed, 16 - mixed, 0);
     });
-    silent("sure of right answers", &|r| {
+    raises_none("sure of right answers", &|r| {
         r.entropy = 0.6 / r.step as f64;
         r.algo.reward = (0.1 * r.step as f64).min(0.97);
     });
-    silent("a model that learns to stop", &|r| {
+    raises_none("a model that learns to stop", &|r| {
         r.truncated = (0.95 - 0.1 * r.step as f64).max(0.0);
         r.length_mean = 64.0 * r.truncated + 18.0 * (1.0 - r.truncated);
     });
-    silent("few prompts an update", &|r| {
+    raises_none("few prompts an update", &|r| {
         (r.prompts, r.repeats.commonest) = (2, 0.1 + 0.1 * r.step.min(8) as f64);
     });
 }
 
 #[test]
-fn groups_all_right_or_all_wrong_ring_only_where_they_are_compared_within() {
+fn uniform_groups_raise_an_alarm_only_if_completions_are_compared_within_groups() {
     let steps: Vec<StepRecord> = (1..=20)
         .map(|n| {
             let mut record = step(n);
@@ -167,21 +167,21 @@ fn groups_all_right_or_all_wrong_ring_only_where_they_are_compared_within() {
         let records = AlarmMonitor::new(&estimator).replay(&steps, &[]);
         records.into_iter().map(|record| record.alarm).collect()
     };
-    let of_the_batch = Estimator {
+    let batch_baseline = Estimator {
         baseline: Baseline::Batch,
         ..Preset::RapidPaper.estimator()
     };
     assert_eq!(alarms(Preset::RapidPaper.estimator()), [Alarm::AllWrong]);
-    assert_eq!(alarms(of_the_batch), []);
-    let over_its_std = Estimator {
+    assert_eq!(alarms(batch_baseline), []);
+    let divided_by_std = Estimator {
         divide_by_std: true,
-        ..of_the_batch
+        ..batch_baseline
     };
-    assert_eq!(alarms(over_its_std), [Alarm::AllWrong]);
+    assert_eq!(alarms(divided_by_std), [Alarm::AllWrong]);
 }
 
 #[test]
-fn reward_up_and_held_out_down_is_hacking_and_else_a_fall() {
+fn a_held_out_fall_is_reward_hacking_only_if_the_reward_rises() {
     let alarms = |reward: f64, right: fn(usize) -> usize| -> Vec<Alarm> {
         let steps: Vec<StepRecord> = (1..=20)
             .map(|n| {
@@ -193,45 +193,45 @@ fn reward_up_and_held_out_down_is_hacking_and_else_a_fall() {
             })
             .collect();
         let evals = [eval(0, |t| t % 4), eval(10, |t| t % 5 + 2), eval(20, right)];
-        let mut watch = AlarmMonitor::default();
-        let records = watch.replay(&steps, &evals);
+        let mut monitor = AlarmMonitor::default();
+        let records = monitor.replay(&steps, &evals);
         assert_eq!(
             records.iter().map(|r| r.alarm).collect::<Vec<_>>(),
-            watch.standing().collect::<Vec<_>>()
+            monitor.active().collect::<Vec<_>>()
         );
         records.into_iter().map(|record| record.alarm).collect()
     };
     assert_eq!(alarms(0.6, |t| t % 5), [Alarm::RewardHacking]);
     assert_eq!(alarms(0.3, |t| t % 5), [Alarm::HeldOutFall]);
-    // Some up, some down: within what luck does.
+    // Some tasks rise and some fall, which chance explains.
     assert_eq!(alarms(0.6, |t| t % 5 + 4 - [0, 4, 3][t % 3]), []);
     assert_eq!(alarms(0.6, |t| t % 5 + 3), []);
 }
 
 #[test]
 fn a_warning_names_the_numbers_and_a_remedy() {
-    let mut watch = AlarmMonitor::default();
+    let mut monitor = AlarmMonitor::default();
     let mut texts = Vec::new();
     for n in 1..=16 {
         let mut record = step(n);
         if n > 8 {
             (record.length_mean, record.entropy) = (4.5, 0.01);
         }
-        texts.extend(watch.update(&record).iter().map(ToString::to_string));
+        texts.extend(monitor.update(&record).iter().map(ToString::to_string));
     }
     texts.extend(
-        watch
+        monitor
             .evaluation(&eval(16, |t| t % 5 + 3))
             .iter()
-            .chain(&watch.evaluation(&eval(20, |t| t % 5)))
+            .chain(&monitor.evaluation(&eval(20, |t| t % 5)))
             .map(ToString::to_string),
     );
     insta::assert_snapshot!(texts.join("\n"));
 }
 
 #[test]
-fn a_line_reads_back() {
-    let mut watch = AlarmMonitor::default();
+fn a_record_is_read_back_from_its_line() {
+    let mut monitor = AlarmMonitor::default();
     let steps: Vec<StepRecord> = (1..=12)
         .map(|n| {
             let mut record = step(n);
@@ -239,7 +239,7 @@ fn a_line_reads_back() {
             record
         })
         .collect();
-    let records = watch.replay(&steps, &[]);
+    let records = monitor.replay(&steps, &[]);
     assert_eq!((records.len(), records[0].step), (1, 5));
     let line = serde_json::to_string(&records[0]).unwrap();
     assert!(
@@ -254,16 +254,16 @@ fn a_line_reads_back() {
     );
 }
 
-/// `metrics.jsonl` of `rapid quickstart` with seed 0, and one update more, as they were on two cores.
+/// `quickstart.jsonl` is the `metrics.jsonl` of `rapid quickstart` with seed 0 and one more update, from a machine with two cores.
 #[test]
-fn the_quickstart_rings_nothing() {
+fn the_quickstart_raises_no_alarm() {
     let steps: Vec<StepRecord> = include_str!("quickstart.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(steps.len(), 11);
     assert!(steps[10].algo.reward > 2.0 * steps[0].algo.reward);
-    // Held-out tasks that rise as its own did.
+    // Held-out tasks that rise as those of that run did.
     let evals = [eval(0, |t| t % 4), eval(11, |t| t % 4 + 2)];
     assert_eq!(AlarmMonitor::default().replay(&steps, &evals), []);
 }

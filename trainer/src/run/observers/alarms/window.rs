@@ -1,15 +1,15 @@
-//! The first updates of a run and the latest ones, as sums: what the rules compare.
+//! Means over the first updates of a run and over its latest ones, which the rules compare.
 
 use std::collections::VecDeque;
 
 use crate::record::StepRecord;
 
-/// Updates that the start and the present each rest on: more than a phase of the paper's H = 4, so that they hold fresh and stale samples alike.
+/// Number of updates at the start, and of latest updates, that are averaged: more than a phase of the paper's H = 4, so that they include fresh and stale samples.
 pub(super) const UPDATES: usize = 5;
 
-/// What the rules need of an update.
+/// The numbers of an update that the rules use.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct UpdateStats {
     reward: f64,
     judged: f64,
     all: f64,
@@ -22,19 +22,19 @@ struct Look {
     ess: f64,
 }
 
-/// Means over a few updates, each completion counting alike.
+/// Means over a few updates, with equal weight for each completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Means {
     pub(super) reward: f64,
     pub(super) entropy: f64,
     pub(super) length: f64,
-    /// Of completions that ended by themselves, where at least a tenth did: what is cut off says how long the limit is.
+    /// Mean length of the completions that ended by themselves, without truncation; `None` if less than a tenth did.
     pub(super) own_length: Option<f64>,
     pub(super) truncated: f64,
     pub(super) commonest: f64,
     /// The fewest prompts of an update.
     pub(super) prompts: usize,
-    /// Effective sample size, of 1.
+    /// Effective sample size, as a share of the judged samples.
     pub(super) ess: f64,
     pub(super) masked: f64,
 }
@@ -42,20 +42,20 @@ pub(super) struct Means {
 /// The run so far, as the rules see it.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    start: Vec<Look>,
-    recent: VecDeque<Look>,
-    /// Updates in all.
+    start: Vec<UpdateStats>,
+    recent: VecDeque<UpdateStats>,
+    /// Number of updates so far.
     updates: usize,
-    /// Groups all right and all wrong since the last that was neither.
-    pub(super) silent: (usize, usize),
-    /// Updates since then.
-    pub(super) silent_updates: usize,
+    /// Groups all correct and groups all wrong since the last update with a mixed group.
+    pub(super) no_signal: (usize, usize),
+    /// Updates since the last update with a mixed group.
+    pub(super) no_signal_updates: usize,
 }
 
 impl Window {
     pub(super) fn add(&mut self, record: &StepRecord) {
         let algo = &record.algo;
-        let look = Look {
+        let update = UpdateStats {
             reward: algo.reward,
             judged: algo.judged as f64,
             all: (algo.judged + algo.masked) as f64,
@@ -69,59 +69,64 @@ impl Window {
         };
         self.updates += 1;
         if self.start.len() < UPDATES {
-            self.start.push(look);
+            self.start.push(update);
         }
         if self.recent.len() == UPDATES {
             self.recent.pop_front();
         }
-        self.recent.push_back(look);
+        self.recent.push_back(update);
         if record.groups.mixed > 0 {
-            (self.silent, self.silent_updates) = ((0, 0), 0);
+            (self.no_signal, self.no_signal_updates) = ((0, 0), 0);
         } else {
-            self.silent.0 += record.groups.right;
-            self.silent.1 += record.groups.wrong;
-            self.silent_updates += 1;
+            self.no_signal.0 += record.groups.right;
+            self.no_signal.1 += record.groups.wrong;
+            self.no_signal_updates += 1;
         }
     }
 
-    /// The run's first updates and its latest, once there are enough.
+    /// The means over the run's first updates and over its latest; `None` if there are not enough updates yet.
     pub(super) fn means(&self) -> Option<(Means, Means)> {
         (self.recent.len() == UPDATES)
             .then(|| (means(&self.start.iter()), means(&self.recent.iter())))
     }
 
-    /// Whether the latest updates have none of the first among them.
-    pub(super) fn apart(&self) -> bool {
+    /// Whether none of the first updates is among the latest.
+    pub(super) fn disjoint(&self) -> bool {
         self.updates >= 2 * UPDATES
     }
 
-    /// Reward of the latest updates; of fewer where there are not enough yet. `None` before the first.
+    /// Mean reward of the latest updates, of which there may be fewer than [`UPDATES`]. `None` before the first.
     pub(super) fn reward(&self) -> Option<f64> {
         (!self.recent.is_empty()).then(|| means(&self.recent.iter()).reward)
     }
 
-    /// The same of the first updates.
+    /// Mean reward of the first updates, of which there may be fewer than [`UPDATES`]. `None` before the first.
     pub(super) fn first_reward(&self) -> Option<f64> {
         (!self.start.is_empty()).then(|| means(&self.start.iter()).reward)
     }
 }
 
-fn means<'a>(looks: &(impl Iterator<Item = &'a Look> + Clone)) -> Means {
-    let sum = |of: fn(&Look) -> f64| looks.clone().map(of).sum::<f64>();
-    let all = sum(|look| look.all).max(1.0);
-    let judged = sum(|look| look.judged).max(1.0);
-    let stopped = sum(|look| (1.0 - look.truncated) * look.all);
-    // What was cut off has the limit's length, and nothing is longer.
-    let stopped_tokens = sum(|look| (look.length - look.truncated * look.length_max) * look.all);
+fn means<'a>(updates: &(impl Iterator<Item = &'a UpdateStats> + Clone)) -> Means {
+    let sum = |value: fn(&UpdateStats) -> f64| updates.clone().map(value).sum::<f64>();
+    let all = sum(|update| update.all).max(1.0);
+    let judged = sum(|update| update.judged).max(1.0);
+    let stopped = sum(|update| (1.0 - update.truncated) * update.all);
+    // Truncated completions have the limit's length, and none is longer.
+    let stopped_tokens =
+        sum(|update| (update.length - update.truncated * update.length_max) * update.all);
     Means {
-        reward: sum(|look| look.reward * look.judged) / judged,
-        entropy: sum(|look| look.entropy * look.judged) / judged,
-        length: sum(|look| look.length * look.all) / all,
+        reward: sum(|update| update.reward * update.judged) / judged,
+        entropy: sum(|update| update.entropy * update.judged) / judged,
+        length: sum(|update| update.length * update.all) / all,
         own_length: (stopped >= 0.1 * all).then(|| stopped_tokens / stopped),
-        truncated: sum(|look| look.truncated * look.all) / all,
-        commonest: sum(|look| look.commonest * look.all) / all,
-        prompts: looks.clone().map(|look| look.prompts).min().unwrap_or(0),
-        ess: sum(|look| look.ess) / judged,
-        masked: 1.0 - sum(|look| look.judged) / all,
+        truncated: sum(|update| update.truncated * update.all) / all,
+        commonest: sum(|update| update.commonest * update.all) / all,
+        prompts: updates
+            .clone()
+            .map(|update| update.prompts)
+            .min()
+            .unwrap_or(0),
+        ess: sum(|update| update.ess) / judged,
+        masked: 1.0 - sum(|update| update.judged) / all,
     }
 }

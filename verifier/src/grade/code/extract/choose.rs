@@ -128,7 +128,7 @@ fn itself<'a>(task: &CodeTask, whole: &'a Reading<'_>) -> Option<Vec<Block<'a>>>
         .behind
         .as_ref()
         .and_then(of_all)
-        .is_some_and(|piece| piece.goes_on);
+        .is_some_and(|piece| piece.continues_header);
     let defines = alone.is_some_and(|piece| piece.defines.contains(&task.entry_point));
     // A text that only uses the function is a program, but no answer to be put behind a prefix.
     if alone.is_none() && !goes_on || whole.text.trim().is_empty() {
@@ -220,7 +220,7 @@ fn fenced<'a>(reading: &'a Reading<'_>, label: Label) -> Block<'a> {
             .behind
             .as_ref()
             .and_then(piece)
-            .is_some_and(|piece| piece.goes_on),
+            .is_some_and(|piece| piece.continues_header),
         fault: fault(reading),
     }
 }
@@ -242,7 +242,7 @@ fn outside<'a>(reading: &'a Reading<'_>) -> Vec<Block<'a>> {
     };
     let body = pieces(reading.behind.as_ref())
         .iter()
-        .find(|piece| piece.goes_on);
+        .find(|piece| piece.continues_header);
     let behind = body.map_or(0, |body| body.lines.end);
     let alone = pieces(Some(&reading.alone))
         .iter()

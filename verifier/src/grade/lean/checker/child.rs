@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kernel::{Axioms, Budget, Error, Fault, Library};
 
 use super::libraries::Libraries;
-use super::wire::{self, Ask, HELLO, Said};
+use super::wire::{self, CheckReply, CheckRequest, HELLO};
 
 /// The code with which a process leaves that has no room for a thread.
 pub(super) const NO_ROOM: i32 = 12;
@@ -25,13 +25,13 @@ pub fn serve(
     // The stack counts, whether it is used or not.
     let bytes = (memory_mib << 20).saturating_add(kernel::STACK_BYTES as u64);
     sandboxes::lean::confine(bytes)?;
-    wire::answer(&mut to, 0, Said::Hello(HELLO.to_owned()))?;
+    wire::answer(&mut to, 0, CheckReply::Hello(HELLO.to_owned()))?;
     let libraries = Libraries::new(folders);
     let mut statement = None;
     while let Some(question) = wire::question(&mut from)? {
         let files = question.files;
         let said = match question.ask {
-            Ask::Statement {
+            CheckRequest::Statement {
                 followed,
                 steps,
                 terms,
@@ -46,23 +46,23 @@ pub fn serve(
                 match opened {
                     Some(Ok(opened)) => {
                         statement = Some(opened);
-                        Said::Ready
+                        CheckReply::Ready
                     }
-                    Some(Err(reason)) => Said::Task(reason),
-                    None => Said::Task(FAILED.to_owned()),
+                    Some(Err(reason)) => CheckReply::Task(reason),
+                    None => CheckReply::Task(FAILED.to_owned()),
                 }
             }
-            Ask::Alone => {
+            CheckRequest::Alone => {
                 let about = known(statement.as_ref())?;
-                match on_a_thread(|| about.check_asked())? {
-                    Some(Ok(())) => Said::Ready,
-                    Some(Err(reason)) => Said::Task(reason),
-                    None => Said::Task(FAILED.to_owned()),
+                match on_a_thread(|| about.check_statement())? {
+                    Some(Ok(())) => CheckReply::Ready,
+                    Some(Err(reason)) => CheckReply::Task(reason),
+                    None => CheckReply::Task(FAILED.to_owned()),
                 }
             }
-            Ask::Proof => {
+            CheckRequest::Proof => {
                 let about = known(statement.as_ref())?;
-                on_a_thread(|| about.proved_by(files))?.map_or(Said::Failed, said)
+                on_a_thread(|| about.proved_by(files))?.map_or(CheckReply::Failed, said)
             }
         };
         wire::answer(&mut to, question.number, said)?;
@@ -108,20 +108,20 @@ fn known(statement: Option<&Statement>) -> io::Result<kernel::Question<'_>> {
         statement.ok_or_else(|| io::Error::other("a question about no statement was asked"))?;
     Ok(kernel::Question {
         library: &statement.library,
-        asked: &statement.asked,
+        statement: &statement.asked,
         theorem: &statement.theorem,
         axioms: statement.axioms,
         budget: statement.budget,
     })
 }
 
-fn said(judged: Result<Option<Vec<String>>, Fault>) -> Said {
+fn said(judged: Result<Option<Vec<String>>, Fault>) -> CheckReply {
     match judged {
-        Ok(axioms) => Said::Proved(axioms),
-        Err(Fault::Task(reason)) => Said::Task(reason),
-        Err(Fault::Proof(Error::Rejected(reason))) => Said::Rejected(reason),
-        Err(Fault::Proof(Error::Unreadable(reason))) => Said::Unreadable(reason),
-        Err(Fault::Proof(Error::Budget)) => Said::Budget,
+        Ok(axioms) => CheckReply::Proved(axioms),
+        Err(Fault::Task(reason)) => CheckReply::Task(reason),
+        Err(Fault::Proof(Error::Rejected(reason))) => CheckReply::Rejected(reason),
+        Err(Fault::Proof(Error::Unreadable(reason))) => CheckReply::Unreadable(reason),
+        Err(Fault::Proof(Error::Budget)) => CheckReply::Budget,
     }
 }
 

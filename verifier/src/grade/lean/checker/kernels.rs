@@ -5,19 +5,19 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kernel::{AXIOMS, Axioms, Budget, Error};
-use sandboxes::lean::{Allowance, Companion, CompanionCommand, How, Jail};
+use sandboxes::lean::{Allowance, Companion, CompanionCommand, EndCause, Jail};
 
 use super::child::NO_ROOM;
-use super::wire::{self, Ask, HELLO, MAX_FILE, Said};
+use super::wire::{self, CheckReply, CheckRequest, HELLO, MAX_FILE};
 use super::{Ended, Judged, Objection, Statement};
 
 /// Seconds of processor time for a proof. The kernel counts its steps and gives up after some 5 seconds; this is for what it does not count.
 const PROOF_SECONDS: u64 = 120;
-/// How much more of the clock's time there is than of the processor's, on a machine that does other things too.
+/// EndCause much more of the clock's time there is than of the processor's, on a machine that does other things too.
 const CLOCK: u32 = 5;
 /// The signal of who ends a process from outside: the system, where it is out of memory.
 const KILLED: i32 = 9;
-/// How the runtime begins what it says where there is no memory.
+/// EndCause the runtime begins what it says where there is no memory.
 const NO_MEMORY: &str = "memory allocation of ";
 
 /// Starts, asks and replaces the kernel's processes.
@@ -106,12 +106,12 @@ impl Kernels {
         }
         // Not the proof's doing where the statement does the same.
         let alone = self.about(statement, false).and_then(|mut kernel| {
-            match kernel.ask(Ask::Alone, &[], PROOF_SECONDS) {
-                Some(Said::Ready) => {
+            match kernel.ask(CheckRequest::Alone, &[], PROOF_SECONDS) {
+                Some(CheckReply::Ready) => {
                     self.put_back(kernel);
                     Ok(())
                 }
-                Some(Said::Task(reason)) => Err(Objection::Task(reason)),
+                Some(CheckReply::Task(reason)) => Err(Objection::Task(reason)),
                 _ => Err(self.absent(self.end_of(kernel, PROOF_SECONDS))),
             }
         });
@@ -120,7 +120,7 @@ impl Kernels {
 
     /// A process that has opened the statement's library: one that waits, or a new one.
     fn about(&self, statement: Statement<'_>, known: bool) -> Result<Kernel, Objection> {
-        let ask = Ask::statement(statement.axioms, Budget::default());
+        let ask = CheckRequest::statement(statement.axioms, Budget::default());
         let mut files = vec![statement.theorem.as_bytes()];
         files.extend(statement.asked.iter().map(Vec::as_slice));
         if files.iter().any(|file| file.len() > MAX_FILE) {
@@ -133,7 +133,7 @@ impl Kernels {
         while fresh < 2 {
             let idle = known.then(|| self.locked().kernels.pop()).flatten();
             let mut kernel = match idle {
-                Some(kernel) if kernel.companion.lives() => kernel,
+                Some(kernel) if kernel.companion.is_alive() => kernel,
                 Some(_) => continue,
                 None => {
                     fresh += 1;
@@ -147,8 +147,8 @@ impl Kernels {
                 }
             };
             match kernel.ask(ask, &files, self.start_seconds) {
-                Some(Said::Ready) => return Ok(kernel),
-                Some(Said::Task(reason)) => {
+                Some(CheckReply::Ready) => return Ok(kernel),
+                Some(CheckReply::Task(reason)) => {
                     self.put_back(kernel);
                     return Err(Objection::Task(reason));
                 }
@@ -166,7 +166,7 @@ impl Kernels {
             number: 0,
         };
         match kernel.answer(self.start_seconds) {
-            Some(Said::Hello(hello)) if hello == HELLO => Ok(kernel),
+            Some(CheckReply::Hello(hello)) if hello == HELLO => Ok(kernel),
             Some(_) => Err(Ended::Crashed(
                 "it is of another version; start the service again".to_owned(),
             )),
@@ -192,17 +192,19 @@ impl Kernels {
         ))
     }
 
-    /// How a process ended that gave no answer, or none that it may give.
+    /// EndCause a process ended that gave no answer, or none that it may give.
     fn end_of(&self, kernel: Kernel, seconds: u64) -> Ended {
         let end = kernel.companion.end();
-        let no_memory = end.said.lines().any(|line| line.starts_with(NO_MEMORY));
-        match end.how {
-            How::Late => Ended::Late(seconds),
-            How::Signal(KILLED) | How::Left(NO_ROOM) => Ended::Memory(self.memory_mib),
-            How::Signal(_) if no_memory => Ended::Memory(self.memory_mib),
-            How::Signal(signal) => Ended::Crashed(format!("signal {signal}; {}", end.last_line())),
-            How::Left(code) => Ended::Crashed(format!("code {code}; {}", end.last_line())),
-            How::Dismissed => Ended::Crashed("it answered what was not asked".to_owned()),
+        let no_memory = end.stderr.lines().any(|line| line.starts_with(NO_MEMORY));
+        match end.cause {
+            EndCause::Late => Ended::Late(seconds),
+            EndCause::Signal(KILLED) | EndCause::Exited(NO_ROOM) => Ended::Memory(self.memory_mib),
+            EndCause::Signal(_) if no_memory => Ended::Memory(self.memory_mib),
+            EndCause::Signal(signal) => {
+                Ended::Crashed(format!("signal {signal}; {}", end.last_line()))
+            }
+            EndCause::Exited(code) => Ended::Crashed(format!("code {code}; {}", end.last_line())),
+            EndCause::Dismissed => Ended::Crashed("it answered what was not asked".to_owned()),
         }
     }
 
@@ -243,14 +245,14 @@ struct Kernel {
 
 impl Kernel {
     /// The answer to a question; `None` where there is none in time, or it is no answer. Such a process is asked nothing more.
-    fn ask(&mut self, ask: Ask, files: &[&[u8]], seconds: u64) -> Option<Said> {
+    fn ask(&mut self, ask: CheckRequest, files: &[&[u8]], seconds: u64) -> Option<CheckReply> {
         self.number += 1;
         self.companion.allow(Some(allowance(seconds)));
         wire::ask(&mut self.companion, self.number, ask, files).ok()?;
         self.answer(seconds)
     }
 
-    fn answer(&mut self, seconds: u64) -> Option<Said> {
+    fn answer(&mut self, seconds: u64) -> Option<CheckReply> {
         self.companion.allow(Some(allowance(seconds)));
         let said = wire::answered(&mut self.companion, self.number).ok()?;
         self.companion.allow(None);
@@ -258,14 +260,14 @@ impl Kernel {
     }
 
     fn judge(&mut self, files: &[&[u8]], axioms: Axioms) -> Option<Judged> {
-        Some(match self.ask(Ask::Proof, files, PROOF_SECONDS)? {
-            Said::Proved(found) if may_rest_on(found.as_deref(), axioms) => Ok(found),
-            Said::Task(reason) => Err(Objection::Task(reason)),
-            Said::Rejected(reason) => Err(Objection::Proof(Error::Rejected(reason))),
-            Said::Unreadable(reason) => Err(Objection::Proof(Error::Unreadable(reason))),
-            Said::Budget => Err(Objection::Proof(Error::Budget)),
-            Said::Failed => Err(Objection::Failed),
-            Said::Proved(_) | Said::Hello(_) | Said::Ready => return None,
+        Some(match self.ask(CheckRequest::Proof, files, PROOF_SECONDS)? {
+            CheckReply::Proved(found) if may_rest_on(found.as_deref(), axioms) => Ok(found),
+            CheckReply::Task(reason) => Err(Objection::Task(reason)),
+            CheckReply::Rejected(reason) => Err(Objection::Proof(Error::Rejected(reason))),
+            CheckReply::Unreadable(reason) => Err(Objection::Proof(Error::Unreadable(reason))),
+            CheckReply::Budget => Err(Objection::Proof(Error::Budget)),
+            CheckReply::Failed => Err(Objection::Failed),
+            CheckReply::Proved(_) | CheckReply::Hello(_) | CheckReply::Ready => return None,
         })
     }
 }

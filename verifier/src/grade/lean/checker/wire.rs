@@ -1,6 +1,6 @@
-//! What the verifier and the process of its kernel say to each other: frames of bounded size, each side trusting the other's no further.
+//! The protocol between the verifier and the process of its kernel: frames of bounded size, which neither side trusts further.
 //!
-//! A question is the length of a head, the head as JSON, and as many bytes as the head says. An answer is a length, and JSON.
+//! A question is the length of a head, the head as JSON, and the files whose sizes the head states. An answer is a length, and JSON.
 
 use std::io::{self, Read, Write};
 
@@ -17,30 +17,30 @@ const MAX_FILES: usize = 8;
 /// Characters of a reason.
 const MAX_REASON: usize = 4_000;
 
-/// What a process says first, so that no other program is taken for it.
+/// The first message of a process, so that no other program is mistaken for it.
 pub(super) const HELLO: &str = concat!("rapid-verifier kernel ", env!("CARGO_PKG_VERSION"));
 
-/// What is asked.
+/// A request to the kernel's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Ask {
-    /// Opens the library of a statement, about which the next questions are. Its files: the theorem's name, then the statement's compiled module.
+pub(super) enum CheckRequest {
+    /// Opens the library of a statement, to which the next requests refer. Its files are the theorem's name, then the statement's compiled module.
     Statement {
-        /// Whether it is followed through all that is imported what a proof rests on.
+        /// Whether the axioms that a proof rests on are followed through all imports.
         followed: bool,
         steps: u64,
         terms: usize,
     },
-    /// Whether the statement can be judged by itself.
+    /// Checks whether the statement can be judged by itself.
     Alone,
-    /// Whether these files, a compiled module, prove it.
+    /// Checks whether its files, a compiled module, prove the statement.
     Proof,
 }
 
-impl Ask {
-    /// A statement's.
+impl CheckRequest {
+    /// The request that opens a statement.
     pub(super) fn statement(axioms: kernel::Axioms, budget: Budget) -> Self {
-        Ask::Statement {
+        CheckRequest::Statement {
             followed: axioms == kernel::Axioms::Followed,
             steps: budget.steps,
             terms: budget.terms,
@@ -48,63 +48,63 @@ impl Ask {
     }
 }
 
-/// What precedes the files of a question.
+/// The head of a question, which precedes its files.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     number: u64,
-    ask: Ask,
+    ask: CheckRequest,
     /// Bytes of each file.
     files: Vec<usize>,
 }
 
-/// A question, as it was read.
+/// A question that was read.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) number: u64,
-    pub(super) ask: Ask,
+    pub(super) ask: CheckRequest,
     pub(super) files: Vec<Vec<u8>>,
 }
 
-/// An answer to the question of a number; 0 for what is said before any.
+/// An answer to the question with this number, or 0 for the message before any question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) number: u64,
-    pub(super) said: Said,
+    pub(super) said: CheckReply,
 }
 
-/// What is answered.
+/// A reply of the kernel's process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Said {
-    /// The process is what it should be.
+pub(super) enum CheckReply {
+    /// The process identifies itself.
     Hello(String),
-    /// Nothing is wrong with the statement, so far.
+    /// Nothing is wrong with the statement so far.
     Ready,
-    /// It is proved; from these axioms, where they were followed.
+    /// The statement is proved; from these axioms, if they were followed.
     Proved(Option<Vec<String>>),
     /// The statement or its library is at fault.
     Task(String),
-    /// The proof is.
+    /// The proof is at fault.
     Rejected(String),
-    /// The proof's compiled module is no such thing.
+    /// The proof's files are not a compiled module.
     Unreadable(String),
-    /// It takes too many steps or terms.
+    /// The check takes too many steps or terms.
     Budget,
     /// The kernel itself failed.
     Failed,
 }
 
-impl Said {
-    /// With its reason cut to what fits into an answer.
+impl CheckReply {
+    /// The reply with its reason cut so that it fits into an answer.
     fn bounded(self) -> Self {
         let cut = |reason: String| match reason.char_indices().nth(MAX_REASON) {
             Some((end, _)) => reason[..end].to_owned(),
             None => reason,
         };
         match self {
-            Said::Task(reason) => Said::Task(cut(reason)),
-            Said::Rejected(reason) => Said::Rejected(cut(reason)),
-            Said::Unreadable(reason) => Said::Unreadable(cut(reason)),
+            CheckReply::Task(reason) => CheckReply::Task(cut(reason)),
+            CheckReply::Rejected(reason) => CheckReply::Rejected(cut(reason)),
+            CheckReply::Unreadable(reason) => CheckReply::Unreadable(cut(reason)),
             other => other,
         }
     }
@@ -123,7 +123,7 @@ fn write_text(to: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     to.write_all(&[&length.to_le_bytes(), &text[..]].concat())
 }
 
-/// Reads what [`write_text`] wrote; `None` at the end of a stream.
+/// Reads a value that [`write_text`] wrote; `None` at the end of a stream.
 fn read_text<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     let first = loop {
@@ -146,7 +146,12 @@ fn read_text<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>>
 }
 
 /// Writes a question.
-pub(super) fn ask(to: &mut impl Write, number: u64, ask: Ask, files: &[&[u8]]) -> io::Result<()> {
+pub(super) fn ask(
+    to: &mut impl Write,
+    number: u64,
+    ask: CheckRequest,
+    files: &[&[u8]],
+) -> io::Result<()> {
     let head = Head {
         number,
         ask,
@@ -159,7 +164,7 @@ pub(super) fn ask(to: &mut impl Write, number: u64, ask: Ask, files: &[&[u8]]) -
     to.flush()
 }
 
-/// Reads a question; `None` where no more come.
+/// Reads a question; `None` at the end of the stream.
 pub(super) fn question(from: &mut impl Read) -> io::Result<Option<Question>> {
     let Some(head) = read_text::<Head>(from)? else {
         return Ok(None);
@@ -181,18 +186,18 @@ pub(super) fn question(from: &mut impl Read) -> io::Result<Option<Question>> {
 }
 
 /// Writes an answer.
-pub(super) fn answer(to: &mut impl Write, number: u64, said: Said) -> io::Result<()> {
+pub(super) fn answer(to: &mut impl Write, number: u64, said: CheckReply) -> io::Result<()> {
     let said = said.bounded();
     write_text(to, &Answer { number, said })?;
     to.flush()
 }
 
-/// Reads the answer to the question of a number.
-pub(super) fn answered(from: &mut impl Read, number: u64) -> io::Result<Said> {
+/// Reads the answer to the question with this number.
+pub(super) fn answered(from: &mut impl Read, number: u64) -> io::Result<CheckReply> {
     let answer: Option<Answer> = read_text(from)?;
     let answer = answer.ok_or(io::ErrorKind::UnexpectedEof)?;
     if answer.number != number {
-        return Err(invalid("it answered another question than was asked"));
+        return Err(invalid("it answered a different question"));
     }
     Ok(answer.said)
 }
@@ -202,22 +207,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn questions_and_answers_survive_a_round_trip() {
         let mut bytes = Vec::new();
-        let asked = Ask::statement(kernel::Axioms::Named, Budget::default());
+        let asked = CheckRequest::statement(kernel::Axioms::Named, Budget::default());
         ask(&mut bytes, 7, asked, &[b"swap", b"", b"olean"]).unwrap();
-        ask(&mut bytes, 8, Ask::Proof, &[]).unwrap();
+        ask(&mut bytes, 8, CheckRequest::Proof, &[]).unwrap();
         let mut from = &bytes[..];
         let read = question(&mut from).unwrap().unwrap();
         assert_eq!((read.number, read.ask), (7, asked));
         assert_eq!(read.files, [&b"swap"[..], b"", b"olean"]);
-        assert_eq!(question(&mut from).unwrap().unwrap().ask, Ask::Proof);
+        assert_eq!(
+            question(&mut from).unwrap().unwrap().ask,
+            CheckRequest::Proof
+        );
         assert!(question(&mut from).unwrap().is_none());
         for said in [
-            Said::Proved(Some(vec!["propext".to_owned()])),
-            Said::Proved(None),
-            Said::Rejected("no".to_owned()),
-            Said::Budget,
+            CheckReply::Proved(Some(vec!["propext".to_owned()])),
+            CheckReply::Proved(None),
+            CheckReply::Rejected("no".to_owned()),
+            CheckReply::Budget,
         ] {
             let mut bytes = Vec::new();
             answer(&mut bytes, 7, said.clone()).unwrap();
@@ -227,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_no_frame_is_refused_and_not_read() {
+    fn frames_that_are_too_long_or_malformed_are_refused() {
         let head = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
         for bytes in [
             vec![255; 4],
@@ -247,7 +255,7 @@ mod tests {
             assert!(answered(&mut &bytes[..], 1).is_err(), "{bytes:?}");
         }
         let mut bytes = Vec::new();
-        answer(&mut bytes, 1, Said::Rejected("\0é".repeat(1 << 20))).unwrap();
+        answer(&mut bytes, 1, CheckReply::Rejected("\0é".repeat(1 << 20))).unwrap();
         assert!(bytes.len() <= MAX_TEXT && answered(&mut &bytes[..], 1).is_ok());
     }
 }

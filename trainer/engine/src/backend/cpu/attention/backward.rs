@@ -1,4 +1,4 @@
-//! Gradients of attention: scores are recomputed from the stored log-sum-exp.
+//! Backward pass: scores are recomputed from the stored log-sum-exp.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use super::plan::{AttentionPlan, Task};
 use super::turns::{Progress, Turn};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
-/// Where gradients come from and go to.
+/// Gradients to read and gradients to write.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Gradients {
     pub(in super::super) dq: Raw,
@@ -23,7 +23,7 @@ pub(in super::super) struct Gradients {
     pub(in super::super) lse: Raw,
 }
 
-/// One task for one head of keys. A component's tasks add to the same rows of `dk` and `dv`, in turns.
+/// One task for one key head. A component's tasks add to the same rows of `dk` and `dv`, in turns.
 pub(super) struct Unit<'a> {
     task: &'a Task,
     kv_head: usize,
@@ -131,8 +131,8 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
                 value_stride: depth,
                 terms: last - first,
             };
-            // SAFETY: as above. Who else adds to these rows of this head does so at the same position (`plan.in_place`), so before or after this task's turn there;
-            // or all of them are on this thread.
+            // SAFETY: as above. Other tasks add to these rows of this head at the same position (`plan.in_place`), and so before or after this task's turn
+            // there; otherwise all of them run on this thread.
             unsafe {
                 let at = |x: Raw| x.start.add(run.row * x.stride + head);
                 let (dv, dk) = (gradients.dv, gradients.dk);
@@ -185,7 +185,7 @@ fn task_rows(
     })
 }
 
-/// Rows of scaled queries and of `dy`, the log-sum-exp, and Σ_d dy·y of each row.
+/// Collects rows of scaled queries and of `dy`, the log-sum-exp, and Σ_d dy·y of each row.
 ///
 /// # Safety
 /// The task's tokens are rows of the operands.
@@ -219,7 +219,7 @@ unsafe fn collect<L: Lanes>(
     }
 }
 
-/// Replaces scores by p = exp(score − lse), and dL/dp by dL/dscore = p · (dL/dp − Σ dy·y), times the slope of a cap that scores went through.
+/// Replaces scores by p = exp(score − lse), and dL/dp by dL/dscore = p · (dL/dp − Σ dy·y), times the slope of the soft cap if there is one.
 #[inline(always)]
 fn softmax_backward<L: Lanes>(
     p: &mut [f32],
@@ -251,10 +251,10 @@ fn softmax_backward<L: Lanes>(
     }
 }
 
-/// Where there are so many times more heads of components than threads, a thread has one whole, whose keys stay near.
-const MANY: usize = 4;
+/// From this many heads of components per thread, each thread computes whole ones, whose keys stay in its caches.
+const CHAINS_PER_THREAD: usize = 4;
 
-/// Gradients of a planned batch, the same whatever the number of threads; `each` as in the forward pass.
+/// Gradients of a planned batch, which do not depend on the number of threads. `each` is as in the forward pass.
 pub(in super::super) fn backward(
     level: Level,
     plan: &AttentionPlan,
@@ -277,32 +277,32 @@ pub(in super::super) fn backward(
     let progress: Vec<Progress> = (plan.components.iter())
         .flat_map(|tasks| (0..heads).map(|_| Progress::of(tasks.len())))
         .collect();
-    let run = |chain: usize, place: usize| {
+    let run = |chain: usize, index: usize| {
         let unit = Unit {
-            task: &plan.tasks[plan.components[chain / heads][place]],
+            task: &plan.tasks[plan.components[chain / heads][index]],
             kv_head: chain % heads,
             operands,
             gradients,
-            turn: progress[chain].turn(place),
+            turn: progress[chain].turn(index),
         };
         SCRATCH.with_borrow_mut(|scratch| run_unit(level, &unit, scratch));
     };
     let tasks = |chain: usize| plan.components[chain / heads].len();
     let chains = progress.len();
-    if chains >= MANY * threads || !plan.in_place {
+    if chains >= CHAINS_PER_THREAD * threads || !plan.in_place {
         each(chains, &|chain| {
-            (0..tasks(chain)).for_each(|place| run(chain, place));
+            (0..tasks(chain)).for_each(|index| run(chain, index));
         });
         return;
     }
-    // The first tasks of all before the second: those of one chain wait for each other least.
+    // The first tasks of all chains come before the second ones, so that tasks of one chain wait for each other as little as possible.
     let longest = (0..chains).map(tasks).max().unwrap_or(0);
     let units: Vec<(usize, usize)> = (0..longest)
-        .flat_map(|place| (0..chains).map(move |chain| (chain, place)))
-        .filter(|(chain, place)| *place < tasks(*chain))
+        .flat_map(|index| (0..chains).map(move |chain| (chain, index)))
+        .filter(|(chain, index)| *index < tasks(*chain))
         .collect();
     each(units.len(), &|number| {
-        let (chain, place) = units[number];
-        run(chain, place);
+        let (chain, index) = units[number];
+        run(chain, index);
     });
 }

@@ -1,4 +1,4 @@
-//! Online softmax (Milakov & Gimelshein 2018; Dao et al. 2022) over a task's keys.
+//! Forward pass: online softmax (Milakov & Gimelshein 2018; Dao et al. 2022) over a task's keys.
 
 #![allow(unsafe_code)]
 
@@ -8,10 +8,10 @@ use super::kernels::{Weighted, combine, scores};
 use super::plan::{AttentionPlan, Block, Task};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
-/// A maximum below all scores, yet finite: exp(−∞ − it) is 0, not NaN.
+/// A maximum that is below all scores but finite, so that exp(−∞ − maximum) is 0 and not NaN.
 const BELOW_ALL: f32 = -1e30;
 
-/// One task for one head of keys.
+/// One task for one key head.
 pub(super) struct Unit<'a> {
     task: &'a Task,
     kv_head: usize,
@@ -60,12 +60,12 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     let head = kv_head * depth;
     let mut blocks = task.read_through(operands.shape.window).peekable();
     if let Some(block) = blocks.peek() {
-        bring_near::<L>(block, operands.k, head, depth);
+        prefetch_head::<L>(block, operands.k, head, depth);
     }
     while let Some(block) = blocks.next() {
-        bring_near::<L>(block, operands.v, head, depth);
+        prefetch_head::<L>(block, operands.v, head, depth);
         if let Some(next) = blocks.peek() {
-            bring_near::<L>(next, operands.k, head, depth);
+            prefetch_head::<L>(next, operands.k, head, depth);
         }
         let (first, last) = task.rows(&block.pieces, share);
         let (from, to) = (first / LANES * LANES, last.next_multiple_of(LANES));
@@ -136,9 +136,9 @@ at_level! {
     fn run_unit(unit: &Unit<'_>, scratch: &mut Scratch) = unit_body
 }
 
-/// Begins to fetch one head of a block's keys or values: they lie too far apart for the processor to guess.
+/// Prefetches one head of a block's keys or values. They lie too far apart for the processor's own prefetching.
 #[inline(always)]
-fn bring_near<L: Lanes>(block: &Block, from: Raw, head: usize, depth: usize) {
+fn prefetch_head<L: Lanes>(block: &Block, from: Raw, head: usize, depth: usize) {
     for run in &block.runs {
         for row in run.row..run.row + run.len {
             let start = from.start.wrapping_add(row * from.stride + head);
@@ -149,7 +149,7 @@ fn bring_near<L: Lanes>(block: &Block, from: Raw, head: usize, depth: usize) {
     }
 }
 
-/// Writes for each lane the positions of the first key that it sees and of the one after the last: 0 and 0 for lanes beyond the last row.
+/// Writes for each lane the position of the first key that its query attends to, and the position after the last one; 0 and 0 for lanes beyond the last row.
 pub(super) fn visible(
     first_seen: &mut [f32],
     seen: &mut [f32],
@@ -188,7 +188,7 @@ pub(super) fn cap_scores<L: Lanes>(
     }
 }
 
-/// Sets scores of a block's keys that a lane does not see to minus infinity.
+/// Sets the scores of keys that a lane's query does not attend to to −∞.
 #[inline(always)]
 pub(super) fn mask<L: Lanes>(
     s: &mut [f32],
@@ -220,7 +220,7 @@ pub(super) fn mask<L: Lanes>(
     }
 }
 
-/// Replaces scores by exp(score − new maximum); updates maxima and sums; `fade` is what earlier results shrink by.
+/// Replaces scores by exp(score − new maximum), and updates maxima and sums. `fade` is the factor by which earlier results shrink.
 #[inline(always)]
 fn softmax<L: Lanes>(
     s: &mut [f32],
@@ -275,7 +275,7 @@ fn softmax<L: Lanes>(
     }
 }
 
-/// `to[d][row] = scale · head`, rows being the task's queries × the heads that share `kv_head`; lanes beyond the last row are 0.
+/// `to[d][row] = scale · head`, where the rows are the task's queries × the heads that share `kv_head`. Lanes beyond the last row are 0.
 ///
 /// # Safety
 /// The task's tokens are rows of `from`.
@@ -312,7 +312,7 @@ pub(super) unsafe fn transpose(
     }
 }
 
-/// Attention of a planned batch; `each` runs a function for each number below its first argument, on as many threads as there are.
+/// Attention of a planned batch. `each` runs a function for each number below its first argument, on all threads.
 pub(in super::super) fn forward(
     level: Level,
     plan: &AttentionPlan,

@@ -1,4 +1,4 @@
-//! The two products that attention is made of.
+//! The two matrix products of attention.
 
 #![allow(unsafe_code)]
 
@@ -114,16 +114,16 @@ pub(super) unsafe fn scores<L: Lanes>(
     }
 }
 
-/// What [`combine`] multiplies and sums: `weight(row, term)` lies `row · row_stride + term · term_stride` elements from its beginning.
+/// Operands of [`combine`]: `weight(row, term)` is `row · row_stride + term · term_stride` elements after the first weight.
 #[derive(Clone, Copy)]
 pub(super) struct Weighted {
     pub(super) weights: *const f32,
     pub(super) row_stride: usize,
     pub(super) term_stride: usize,
-    /// Vectors that are summed, `value_stride` apart.
+    /// The vectors that are summed, `value_stride` apart.
     pub(super) values: *const f32,
     pub(super) value_stride: usize,
-    /// Number of them.
+    /// Number of vectors.
     pub(super) terms: usize,
 }
 

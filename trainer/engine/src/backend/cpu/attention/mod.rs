@@ -1,8 +1,8 @@
-//! Attention without copying keys or values: each reads its rows where they lie in the store.
+//! Attention without copying keys or values: each row is read where it lies in the store.
 //!
-//! Lanes run over queries (all heads that share a key/value head, of all sequences that share a prefix), so a score needs no sum across lanes and a shared
-//! prompt's keys are read once for all its completions. Softmax is computed online over blocks of keys that begin at fixed positions; a query's result depends on its
-//! own keys in order of position, not on the rows that they lie in, on what else is in the batch or on how a prompt was cut into chunks.
+//! Lanes run over queries (all heads that share a key/value head, of all sequences that share a prefix). A score thus needs no sum across lanes, and a shared
+//! prompt's keys are read once for all its completions. Softmax is computed online over blocks of keys that begin at fixed positions. A query's result depends
+//! on its own keys in order of position, and not on the rows that contain them, on the rest of the batch, or on how a prompt was split into chunks.
 
 mod backward;
 mod forward;
@@ -18,28 +18,28 @@ use super::lanes::LANES;
 use super::strided;
 use crate::backend::Attention;
 
-/// Positions of a block of keys, whose scores are computed before they are used.
+/// Number of positions in a block of keys. A block's scores are all computed before they are used.
 const KEYS: usize = 64;
 
-/// Rows of f32 in the arena that several threads use at once, each its own part of them.
+/// Rows of f32 in the arena. Several threads use them at once, each a different part.
 #[derive(Clone, Copy)]
 pub(super) struct Raw {
     pub(super) start: *mut f32,
     pub(super) stride: usize,
     /// Number of rows.
     pub(super) count: usize,
-    /// Elements of a row that are used.
+    /// Number of used elements in a row.
     pub(super) width: usize,
 }
 
 impl Raw {
-    /// Elements from the first that is used to the last.
+    /// Number of elements from the first used one to the last.
     fn reach(self) -> usize {
         strided(self.count, self.stride, self.width)
     }
 
     /// Whether the two have no element in common. Rows of one stride may lie side by side, as those of queries, keys and values do.
-    fn apart(self, other: Self) -> bool {
+    fn disjoint(self, other: Self) -> bool {
         let (low, high) = if self.start <= other.start {
             (self, other)
         } else {
@@ -55,26 +55,26 @@ impl Raw {
     }
 }
 
-/// Holds an operation to outputs whose rows overlap nothing, not even each other.
+/// Panics if an output's rows overlap each other or another operand.
 fn check(write: &[Raw], read: &[Raw]) {
     for (i, a) in write.iter().enumerate() {
         let mut others = write[i + 1..].iter().chain(read);
         assert!(
-            (a.count < 2 || a.width <= a.stride) && others.all(|b| a.apart(*b)),
+            (a.count < 2 || a.width <= a.stride) && others.all(|b| a.disjoint(*b)),
             "an operation's output overlaps another operand"
         );
     }
 }
 
-// SAFETY: `forward` and `backward` give each thread other elements to write, and read none that another writes: `check` saw to that. Rows of `dk` and `dv`, which
-// several threads add to, they add to in turns.
+// SAFETY: `forward` and `backward` give each thread different elements to write, and threads read none that another writes, as `check` ensures. Several threads add to
+// the rows of `dk` and `dv`, but in turns.
 #[allow(unsafe_code)]
 unsafe impl Send for Raw {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
 unsafe impl Sync for Raw {}
 
-/// Operands as pointers. Rows that the plan names lie inside their buffers: the backend checked it.
+/// Operands as pointers. The backend has checked that the rows named by the plan lie inside their buffers.
 #[derive(Clone, Copy)]
 pub(super) struct Operands {
     pub(super) q: Raw,
@@ -84,13 +84,13 @@ pub(super) struct Operands {
 }
 
 impl Operands {
-    /// Heads of queries that share a head of keys.
+    /// Number of query heads that share a key head.
     fn share(&self) -> usize {
         self.shape.heads / self.shape.kv_heads
     }
 }
 
-/// One thread's working memory, grown to the largest task once.
+/// One thread's working memory. It grows to the size of the largest task.
 #[derive(Default)]
 struct Scratch {
     memory: Vec<f32>,
@@ -101,7 +101,7 @@ thread_local! {
 }
 
 impl Scratch {
-    /// Cuts the memory into parts of at least the given sizes, each a multiple of the lanes; they hold what the task before left.
+    /// Divides the memory into parts of at least the given sizes, each a multiple of the lanes. Their content is left over from the previous task.
     fn parts<const N: usize>(&mut self, sizes: [usize; N]) -> [&mut [f32]; N] {
         let sizes = sizes.map(|n| n.next_multiple_of(LANES));
         let total = sizes.iter().sum();
@@ -133,32 +133,32 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_apart_behind_each_other_or_side_by_side() {
+    fn rows_are_disjoint_one_after_the_other_or_side_by_side() {
         let memory = &mut [0.0_f32; 100];
-        for (a, b, apart) in [
-            // Behind each other, with and without an element in common.
+        for (a, b, disjoint) in [
+            // One after the other, without and with an element in common.
             ((0, [4, 5, 5]), (20, [4, 5, 5]), true),
             ((0, [4, 5, 5]), (19, [4, 5, 5]), false),
             ((0, [4, 5, 3]), (18, [4, 7, 7]), true),
             ((0, [4, 5, 3]), (17, [4, 7, 7]), false),
-            // Side by side, with rows of another number, or begun further on.
+            // Side by side, with different numbers of rows, or beginning at a later row.
             ((0, [4, 10, 6]), (6, [9, 10, 4]), true),
             ((0, [4, 10, 6]), (16, [2, 10, 4]), true),
             ((0, [4, 10, 6]), (5, [4, 10, 4]), false),
             ((0, [4, 10, 6]), (6, [4, 10, 5]), false),
             ((0, [4, 10, 6]), (6, [4, 9, 3]), false),
-            // The same, and nothing at all.
+            // The same rows, and no rows at all.
             ((7, [1, 5, 5]), (7, [1, 5, 5]), false),
             ((0, [4, 5, 5]), (3, [0, 5, 5]), true),
         ] {
             let [a, b] = [a, b].map(|(start, shape)| rows(memory, start, shape));
-            assert_eq!([a.apart(b), b.apart(a)], [apart; 2]);
+            assert_eq!([a.disjoint(b), b.disjoint(a)], [disjoint; 2]);
         }
     }
 
     #[test]
     #[should_panic(expected = "overlaps")]
-    fn an_output_whose_rows_overlap_each_other_is_refused() {
+    fn an_output_whose_rows_overlap_each_other_is_rejected() {
         check(&[rows(&mut [0.0; 100], 0, [4, 5, 6])], &[]);
     }
 }

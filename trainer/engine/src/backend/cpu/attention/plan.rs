@@ -1,11 +1,11 @@
-//! A batch's spans cut into tasks: queries that read the same keys together, few enough to stay in the nearest cache.
+//! Divides a batch's spans into tasks. A task's queries read the same keys together, and are few enough to stay in the nearest cache.
 
 use std::ops::Range;
 
 use super::KEYS;
 use crate::batch::Span;
 
-/// Most queries of a task (each of them counts once for all heads that share its keys).
+/// Maximum number of queries of a task. Each counts once for all heads that share its keys.
 const QUERIES: usize = 32;
 
 /// Consecutive queries of one span.
@@ -15,9 +15,9 @@ pub(super) struct Piece {
     pub(super) token: usize,
     /// Number of tokens.
     pub(super) len: usize,
-    /// Keys that the first of them sees, by position; each next one sees one more.
+    /// Number of keys that the first token attends to, by position; each later token attends to one more.
     pub(super) visible: usize,
-    /// Number of the first one among the task's queries.
+    /// Index of the first token among the task's queries.
     pub(super) query: usize,
 }
 
@@ -28,36 +28,36 @@ pub(super) struct Run {
     pub(super) row: usize,
     /// Number of rows.
     pub(super) len: usize,
-    /// Position of the first row's token, counted from the beginning of its block.
+    /// Position of the first row's token, relative to the beginning of its block.
     pub(super) offset: usize,
-    /// The pieces that read them.
+    /// The pieces that read these rows.
     pub(super) pieces: Range<usize>,
 }
 
-/// Keys whose softmax is computed at once: those of [`KEYS`] positions, from a multiple of [`KEYS`] on, whatever rows they lie in.
+/// Keys whose softmax is computed at once: those of [`KEYS`] positions from a multiple of [`KEYS`] on, whatever rows contain them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     /// The first key's position.
     pub(super) position: usize,
-    /// Number of positions, the last that some piece sees included.
+    /// Number of positions, up to the last that some piece attends to.
     pub(super) len: usize,
     pub(super) runs: Vec<Run>,
-    /// The pieces that read any of them.
+    /// The pieces that read any of the block's rows.
     pub(super) pieces: Range<usize>,
 }
 
-/// Queries that one thread computes, for one head of keys at a time.
+/// Queries that one thread computes, for one key head at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Task {
     pub(super) pieces: Vec<Piece>,
-    /// What they read, in order of position.
+    /// The keys that the pieces read, in order of position.
     pub(super) blocks: Vec<Block>,
     /// Number of queries.
     pub(super) queries: usize,
 }
 
 impl Task {
-    /// First and last row (query × head) of some pieces, for `share` heads a query.
+    /// First row and end of the rows (query × head) of some pieces, with `share` heads for each query.
     pub(super) fn rows(&self, pieces: &Range<usize>, share: usize) -> (usize, usize) {
         match (
             self.pieces.get(pieces.start),
@@ -68,7 +68,7 @@ impl Task {
         }
     }
 
-    /// The blocks of which some query sees a key, where each sees `window` keys at most. One that none sees would add nothing but zeros.
+    /// The blocks with a key that some query attends to, if each query attends to at most `window` keys. The other blocks would add only zeros.
     pub(super) fn read_through(&self, window: Option<usize>) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(move |block| {
             let pieces = &self.pieces[block.pieces.clone()];
@@ -78,7 +78,7 @@ impl Task {
         })
     }
 
-    /// Adds rows whose first token stands at `position`, cut where blocks end and where no piece sees further.
+    /// Adds rows whose first token is at `position`. They are split where blocks end, and end where no piece attends further.
     fn read(&mut self, row: usize, len: usize, position: usize, pieces: &Range<usize>) {
         let visible = self.pieces[pieces.clone()]
             .iter()
@@ -106,27 +106,28 @@ impl Task {
                     block.pieces = first.min(pieces.start)..last.max(pieces.end);
                     block.runs.push(run);
                 }
-                Err(place) => {
+                Err(index) => {
                     let block = Block {
                         position: number * KEYS,
                         len: offset + len,
                         runs: vec![run],
                         pieces: pieces.clone(),
                     };
-                    self.blocks.insert(place, block);
+                    self.blocks.insert(index, block);
                 }
             }
         }
     }
 }
 
-/// Tasks of a batch.
+/// The tasks of a batch.
 #[derive(Debug, Default)]
 pub(in super::super) struct AttentionPlan {
     pub(super) tasks: Vec<Task>,
-    /// Tasks (by number) that share rows of keys with each other and with no others. In the backward pass they add to the same rows of gradients.
+    /// Groups of task indices. Tasks of one group share rows of keys with each other and with no other tasks. In the backward pass they add to the same rows of
+    /// gradients.
     pub(super) components: Vec<Vec<usize>>,
-    /// Whether each row of keys stands at one position, whoever reads it.
+    /// Whether each row of keys has the same position for all its readers.
     pub(super) in_place: bool,
 }
 
@@ -168,7 +169,7 @@ impl AttentionPlan {
     }
 }
 
-/// Makes a task of the pieces at hand, given with their spans.
+/// Creates a task of the collected pieces, which are given with the indices of their spans.
 fn close(
     tasks: &mut Vec<Task>,
     open: &mut Vec<(usize, Piece)>,
@@ -208,16 +209,17 @@ fn close(
     tasks.push(task);
 }
 
-/// Tasks connected by common rows, each list in order; the lists in order of their first tasks. And whether common rows stand at common positions.
+/// Tasks connected by common rows. Each list is in order, and the lists are in order of their first tasks. Also returns whether common rows have common
+/// positions.
 fn components(tasks: &[Task]) -> (Vec<Vec<usize>>, bool) {
     let mut intervals: Vec<(usize, usize, usize, usize)> = Vec::new();
     for (number, task) in tasks.iter().enumerate() {
         for block in &task.blocks {
-            let of = |run: &Run| {
+            let interval = |run: &Run| {
                 let position = block.position + run.offset;
                 (run.row, run.row + run.len, number, position)
             };
-            intervals.extend(block.runs.iter().map(of));
+            intervals.extend(block.runs.iter().map(interval));
         }
     }
     intervals.sort_unstable();
@@ -229,7 +231,7 @@ fn components(tasks: &[Task]) -> (Vec<Vec<usize>>, bool) {
         }
         x
     }
-    // Of the rows that reach furthest so far: their end, their task, and how far their numbers are from their positions.
+    // For the rows that reach furthest so far: their end, their task, and the distance between their row numbers and positions.
     let mut reach = (0, 0, 0);
     let mut in_place = true;
     for (start, end, task, position) in intervals {
@@ -259,7 +261,7 @@ mod tests {
     use super::{AttentionPlan, Block};
     use crate::batch::Span;
 
-    /// `(first row, number of rows, place in the block, pieces)`.
+    /// `(first row, number of rows, offset in the block, pieces)`.
     fn runs(block: &Block) -> Vec<(usize, usize, usize, Range<usize>)> {
         let runs = block.runs.iter();
         runs.map(|r| (r.row, r.len, r.offset, r.pieces.clone()))
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_begin_at_multiples_of_their_size_wherever_the_rows_lie() {
+    fn blocks_begin_at_multiples_of_their_size_in_any_rows() {
         let plan = AttentionPlan::new(&[span(0, 1, &[(100, 70), (16, 16), (48, 50)])]);
         let blocks = &plan.tasks[0].blocks;
         let sizes: Vec<_> = blocks.iter().map(|b| (b.position, b.len)).collect();
@@ -309,30 +311,30 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_stand_at_two_positions_are_noticed() {
-        let apart = |second: &[(usize, usize)]| {
+    fn rows_with_two_positions_are_detected() {
+        let components_of = |second: &[(usize, usize)]| {
             let plan = AttentionPlan::new(&[span(0, 40, &[(0, 40)]), span(40, 1, second)]);
             (plan.components.len(), plan.in_place)
         };
-        assert_eq!(apart(&[(0, 30), (90, 1)]), (1, true));
-        assert_eq!(apart(&[(80, 5), (0, 30)]), (1, false));
-        assert_eq!(apart(&[(1, 30)]), (1, false));
-        assert_eq!(apart(&[(40, 30)]), (2, true));
+        assert_eq!(components_of(&[(0, 30), (90, 1)]), (1, true));
+        assert_eq!(components_of(&[(80, 5), (0, 30)]), (1, false));
+        assert_eq!(components_of(&[(1, 30)]), (1, false));
+        assert_eq!(components_of(&[(40, 30)]), (2, true));
     }
 
     #[test]
-    fn keys_that_no_query_sees_are_not_read() {
+    fn keys_that_no_query_attends_to_are_not_read() {
         let plan = AttentionPlan::new(&[span(0, 100, &[(0, 100)])]);
-        let seen: Vec<usize> = plan
+        let read: Vec<usize> = plan
             .tasks
             .iter()
             .map(|t| t.blocks.iter().map(|b| b.len).sum())
             .collect();
-        assert_eq!(seen, [32, 64, 96, 100]);
+        assert_eq!(read, [32, 64, 96, 100]);
     }
 
     #[test]
-    fn sequences_apart_are_components_apart_and_long_ones_are_cut() {
+    fn separate_sequences_are_separate_components_and_long_ones_are_split() {
         let plan = AttentionPlan::new(&[span(0, 70, &[(0, 70)]), span(70, 1, &[(100, 40)])]);
         assert_eq!(plan.tasks.len(), 4);
         assert_eq!(plan.components, [vec![0, 1, 2], vec![3]]);

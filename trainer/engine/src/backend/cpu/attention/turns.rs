@@ -1,4 +1,4 @@
-//! Turns at sums that several tasks add to: block by block in the tasks' order, so that the sums are the same whatever the threads and their speed.
+//! Turns for sums that several tasks add to. They add block by block in the tasks' order, so that the sums do not depend on the number or speed of the threads.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::threads::wait_until;
 use super::KEYS;
 
-/// How far each task of a component has come with one head of keys: it adds nothing more to positions below.
+/// Progress of each task of a component with one key head: the task adds nothing more to positions below this number.
 pub(super) struct Progress(Vec<AtomicUsize>);
 
 impl Progress {
@@ -14,44 +14,44 @@ impl Progress {
         Self((0..tasks).map(|_| AtomicUsize::new(0)).collect())
     }
 
-    /// The turn of the task at this place, once for each.
-    pub(super) fn turn(&self, place: usize) -> Turn<'_> {
+    /// The turn of the task with this index. Must be called once for each.
+    pub(super) fn turn(&self, index: usize) -> Turn<'_> {
         Turn {
-            before: &self.0[..place],
-            own: &self.0[place],
+            before: &self.0[..index],
+            own: &self.0[index],
             ended: Cell::new(0),
         }
     }
 }
 
-/// One task's turn. Its blocks come in order of position. Dropped, it is over, also where the task panicked.
+/// One task's turn. Its blocks come in order of position. Dropping it ends the turn, also if the task panics.
 pub(super) struct Turn<'a> {
     before: &'a [AtomicUsize],
     own: &'a AtomicUsize,
-    /// So many of those before are over.
+    /// Number of earlier tasks, from the first on, that have ended.
     ended: Cell<usize>,
 }
 
-const OVER: usize = usize::MAX;
+const ENDED: usize = usize::MAX;
 
 impl Turn<'_> {
-    /// Waits until every task before this one has added what it adds to the block at `position`.
+    /// Waits until every earlier task has made its additions to the block at `position`.
     pub(super) fn wait(&self, position: usize) {
         wait_until(|| {
-            for (place, task) in self.before.iter().enumerate().skip(self.ended.get()) {
-                let come = task.load(Ordering::Acquire);
-                if come < position + KEYS {
+            for (index, task) in self.before.iter().enumerate().skip(self.ended.get()) {
+                let position_reached = task.load(Ordering::Acquire);
+                if position_reached < position + KEYS {
                     return false;
                 }
-                if come == OVER && place == self.ended.get() {
-                    self.ended.set(place + 1);
+                if position_reached == ENDED && index == self.ended.get() {
+                    self.ended.set(index + 1);
                 }
             }
             true
         });
     }
 
-    /// Lets others add to the block at `position`.
+    /// Lets later tasks add to the block at `position`.
     pub(super) fn pass(&self, position: usize) {
         self.own.store(position + KEYS, Ordering::Release);
     }
@@ -59,7 +59,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.own.store(OVER, Ordering::Release);
+        self.own.store(ENDED, Ordering::Release);
     }
 }
 
@@ -70,12 +70,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_block_is_added_to_in_the_order_of_the_tasks() {
+    fn tasks_add_to_each_block_in_order() {
         const TASKS: usize = 12;
         const BLOCKS: usize = 9;
         let progress = Progress::of(TASKS);
         let added: Vec<Mutex<Vec<usize>>> = (0..BLOCKS).map(|_| Mutex::default()).collect();
-        // Tasks that begin late and end early, begun in their order.
+        // Tasks that start late and end early; they are started in order.
         let blocks = |task: usize| task % 4..BLOCKS - task % 3;
         std::thread::scope(|scope| {
             for task in 0..TASKS {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_panics_holds_nobody_up() {
+    fn a_task_that_panics_blocks_no_other() {
         let progress = Progress::of(2);
         let first = progress.turn(0);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {

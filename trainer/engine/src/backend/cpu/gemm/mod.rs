@@ -1,12 +1,12 @@
 //! Matrix products with a fixed order of summation.
 //!
-//! The depth of a product is cut into blocks by its size alone. Within a block an element of the result is one chain of fused multiply-adds in order of depth; the
-//! blocks' sums are added to the result one after the other. Tiles, panels, threads and the number of rows decide only who computes an element and when, so
-//! a row's result has the same bits alone and in any batch. See `NUMERICS.md`.
+//! The depth of a product (its inner dimension) is divided into blocks by its size alone. Within a block, an element of the result is one chain of fused
+//! multiply-adds in order of depth. The blocks' sums are added to the result one after the other. Tiles, panels, threads and the number of rows decide only
+//! where and when an element is computed. A row's result therefore has the same bits alone and in any batch. See `NUMERICS.md`.
 //!
-//! A tile of the result is held in registers: up to [`TILE_ROWS`] rows of one operand's panel against two panels of the other (Goto & van de Geijn 2008).
-//! Panels are packed on the way, 16 vectors side by side, transposed where their numbers lie in order of depth. With few rows the weights are not packed but read where
-//! they lie, and the lanes are rows of the result.
+//! A tile of the result is computed in registers: up to [`TILE_ROWS`] rows of one operand's panel against two panels of the other (Goto & van de Geijn 2008).
+//! Panels are packed when they are needed, with 16 vectors side by side; vectors whose own numbers are contiguous are transposed. With few rows the weights are
+//! not packed but read in place, and the lanes are rows of the result.
 
 #![allow(unsafe_code)]
 
@@ -17,41 +17,41 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use self::pack::{Row, pack, panel_rows};
-use self::tile::{To, tiles, turned};
+use self::tile::{To, tiles, transposed};
 use super::lanes::{LANES, Lanes, Level, at_level};
 use super::threads::Threads;
 
 pub(super) use self::pack::Operand;
 
-/// Numbers that are multiplied; sums are f32.
+/// Number format of the factors; sums are f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     F32,
-    /// Rounded on the way into panels.
+    /// Rounded when packed into panels.
     Bf16,
 }
 
-/// Most rows of a tile: with two panels beside them, 28 of 32 registers hold sums.
+/// Maximum number of rows of a tile. With two panels beside them, 28 of 32 registers contain sums.
 const TILE_ROWS: usize = 14;
-/// Most numbers of one chain: two panels of so many stay in the second-level cache with a tile's rows.
+/// Maximum length of one chain. Two panels of this depth stay in the second-level cache together with a tile's rows.
 const DEPTH: usize = 768;
-/// Rows whose panels are packed at a time.
+/// Number of rows whose panels are packed at a time.
 const CHUNK_ROWS: usize = 2048;
-/// Rows of a piece of work, about.
+/// Approximate number of rows of a unit of work.
 const PART_ROWS: usize = 512;
-/// Most rows of a product that reads the second operand where it lies.
+/// Maximum number of rows of a product that reads its second operand in place.
 const FEW_ROWS: usize = 512;
-/// Columns of a tile.
+/// Number of columns of a tile.
 const COLUMNS: usize = 2 * LANES;
 /// Products with fewer multiplications run on the calling thread.
 const PARALLEL: usize = 1 << 17;
 
 thread_local! {
-    /// A thread's packed columns.
+    /// The calling thread's packed columns.
     static PANELS: RefCell<Vec<Row>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Blocks of a depth: as few as there can be, and about equal.
+/// Divides a depth into blocks, as few as possible and of about equal size.
 fn blocks(depth: usize) -> impl Iterator<Item = Range<usize>> {
     let count = depth.div_ceil(DEPTH).max(1);
     let size = depth.div_ceil(count).next_multiple_of(LANES).max(LANES);
@@ -60,7 +60,7 @@ fn blocks(depth: usize) -> impl Iterator<Item = Range<usize>> {
         .map(move |from| from..depth.min(from + size))
 }
 
-/// Tiles of a number of rows: as few as there can be, and about equal.
+/// Divides rows into tiles, as few as possible and of about equal size.
 fn tile_rows(rows: Range<usize>) -> (usize, impl Fn(usize) -> Range<usize>) {
     let count = rows.len().div_ceil(TILE_ROWS);
     let (size, larger) = (rows.len() / count.max(1), rows.len() % count.max(1));
@@ -70,15 +70,15 @@ fn tile_rows(rows: Range<usize>) -> (usize, impl Fn(usize) -> Range<usize>) {
     })
 }
 
-/// Vectors packed whole, for many products.
+/// Vectors packed over their whole depth, for use in many products.
 #[derive(Debug, Default)]
 pub(super) struct Packed {
-    /// Panel after panel, each of all blocks of depth.
+    /// One panel after the other, each with all blocks of depth.
     rows: Vec<Row>,
 }
 
 impl Packed {
-    /// Packs vectors anew, in the memory that is there.
+    /// Packs vectors again, reusing the memory.
     pub(super) fn fill(
         &mut self,
         level: Level,
@@ -92,7 +92,7 @@ impl Packed {
         let to = Panels(self.rows.as_mut_ptr());
         threads.each(count, &|number| {
             let vectors = number * LANES..from.vectors().min((number + 1) * LANES);
-            // SAFETY: the memory has `count` panels, and this one is no other call's.
+            // SAFETY: the memory has `count` panels, and no other call writes this one.
             let to = unsafe { std::slice::from_raw_parts_mut({ to }.0.add(number * panel), panel) };
             pack(level, format, to, from, vectors, 0..from.depth());
         });
@@ -102,9 +102,9 @@ impl Packed {
 /// The second operand of a product.
 #[derive(Clone, Copy)]
 pub(super) enum Right<'a> {
-    /// Packed on the way.
+    /// Packed for each product.
     Plain(Operand<'a>),
-    /// The same, packed before in the product's format.
+    /// The same operand, packed beforehand in the product's format.
     Packed(Operand<'a>, &'a Packed),
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Products {
     rows: Vec<Row>,
 }
 
-/// A result in memory that threads write disjoint tiles of.
+/// A result in memory. Threads write disjoint tiles of it.
 #[derive(Clone, Copy)]
 struct Output {
     start: *mut f32,
@@ -127,16 +127,16 @@ unsafe impl Send for Output {}
 // SAFETY: as above.
 unsafe impl Sync for Output {}
 
-/// Packed rows that threads write disjoint panels of.
+/// Packed rows. Threads write disjoint panels of them.
 #[derive(Clone, Copy)]
 struct Panels(*mut Row);
 
-// SAFETY: each panel is written by one thread, and read when all are written.
+// SAFETY: each panel is written by one thread, and read only after all are written.
 unsafe impl Send for Panels {}
 // SAFETY: as above.
 unsafe impl Sync for Panels {}
 
-/// What all parts of a product have in common.
+/// Data that all parts of a product share.
 #[derive(Clone, Copy)]
 struct Job<'a> {
     level: Level,
@@ -147,13 +147,13 @@ struct Job<'a> {
     b: Right<'a>,
 }
 
-/// Whether a product reads its second operand where it lies.
-fn turns(format: Format, rows: usize, b: Operand<'_>) -> bool {
+/// Whether a product reads its second operand in place.
+fn reads_in_place(format: Format, rows: usize, b: Operand<'_>) -> bool {
     format == Format::F32 && rows <= FEW_ROWS && !b.by_depth()
 }
 
 impl Products {
-    /// `y[i][j] = Σₖ a[i][k] · b[j][k]`, added to what `y` holds if `accumulate`; `y` is row-major.
+    /// `y[i][j] = Σₖ a[i][k] · b[j][k]`; added to `y` if `accumulate`. `y` is row-major.
     pub(super) fn run(
         &mut self,
         level: Level,
@@ -188,8 +188,8 @@ impl Products {
             for block in blocks(depth) {
                 let add = accumulate || block.start > 0;
                 match b {
-                    Right::Plain(of) if turns(format, rows, of) => {
-                        self.block_turned(job, of, block, add);
+                    Right::Plain(of) if reads_in_place(format, rows, of) => {
+                        self.block_transposed(job, of, block, add);
                     }
                     _ => self.block(job, chunk.clone(), block, add),
                 }
@@ -197,9 +197,9 @@ impl Products {
         }
     }
 
-    /// One block of depth of all rows, `b` being read where it lies: its rows are a tile's rows, and those of `a` its lanes. Packing `b` would cost more than
-    /// multiplying it with so few rows.
-    fn block_turned(&mut self, job: Job<'_>, b: Operand<'_>, depth: Range<usize>, add: bool) {
+    /// Computes one block of depth for all rows, with `b` read in place: the rows of `b` are a tile's rows, and those of `a` its lanes. With so few rows,
+    /// packing `b` would cost more than multiplying it.
+    fn block_transposed(&mut self, job: Job<'_>, b: Operand<'_>, depth: Range<usize>, add: bool) {
         let (rows, panel) = (job.a.vectors(), panel_rows(job.format, depth.len()));
         let panels = rows.div_ceil(LANES);
         if self.rows.len() < panels * panel {
@@ -222,14 +222,14 @@ impl Products {
                     To::new(y, job.output.stride, columns.len(), rows, add)
                 };
                 let from = &b.data()[columns.start * b.depth() + depth.start..];
-                turned(job.level, to, from, b.depth(), depth.len(), packed, panel);
+                transposed(job.level, to, from, b.depth(), depth.len(), packed, panel);
             }
         };
         let work = rows * b.vectors() * depth.len();
         job.threads.each_if(work > PARALLEL, units, &unit);
     }
 
-    /// One block of depth of some rows.
+    /// Computes one block of depth for some rows.
     fn block(&mut self, job: Job<'_>, rows: Range<usize>, depth: Range<usize>, add: bool) {
         let (Right::Plain(of) | Right::Packed(of, _)) = job.b;
         let columns = of.vectors();
@@ -241,7 +241,7 @@ impl Products {
         }
         let packed = Panels(self.rows.as_mut_ptr());
         let pack_rows = |number: usize| {
-            // SAFETY: `rows` has `count` panels, and this one is no other call's.
+            // SAFETY: `rows` has `count` panels, and no other call writes this one.
             let to =
                 unsafe { std::slice::from_raw_parts_mut({ packed }.0.add(number * panel), panel) };
             pack(
@@ -262,11 +262,11 @@ impl Products {
         let groups = columns.div_ceil(COLUMNS);
         let parts = (count * TILE_ROWS).div_ceil(PART_ROWS);
         let fits = |n: &usize| groups * parts >= 8 * n * job.threads.count;
-        let together = [4, 2].into_iter().find(fits).unwrap_or(1);
-        let units = groups.div_ceil(together);
+        let group = [4, 2].into_iter().find(fits).unwrap_or(1);
+        let units = groups.div_ceil(group);
         let multiply = |number: usize, panels: &[Row], stride: usize| {
             let (part, unit) = (number / units, number % units);
-            let columns = unit * together * COLUMNS..columns.min((unit + 1) * together * COLUMNS);
+            let columns = unit * group * COLUMNS..columns.min((unit + 1) * group * COLUMNS);
             for number in part * count / parts..(part + 1) * count / parts {
                 let rows = tile(number);
                 // SAFETY: `rows` has `count` panels, all written; the tile lies in the result, and no other unit has it.
@@ -281,7 +281,7 @@ impl Products {
             }
         };
         let unit = |number: usize| {
-            let first = number % units * together * COLUMNS;
+            let first = number % units * group * COLUMNS;
             match job.b {
                 Right::Packed(of, packed) => {
                     let stride = panel_rows(job.format, of.depth());
@@ -293,17 +293,17 @@ impl Products {
                     );
                 }
                 Right::Plain(of) => PANELS.with_borrow_mut(|panels| {
-                    let columns = first..columns.min(first + together * COLUMNS);
-                    let wide = columns.len().div_ceil(LANES) * panel;
-                    if panels.len() < wide {
-                        panels.resize(wide, [0.0; LANES]);
+                    let columns = first..columns.min(first + group * COLUMNS);
+                    let len = columns.len().div_ceil(LANES) * panel;
+                    if panels.len() < len {
+                        panels.resize(len, [0.0; LANES]);
                     }
                     let starts = columns.clone().step_by(LANES);
                     for (to, from) in panels.chunks_exact_mut(panel).zip(starts) {
                         let vectors = from..columns.end.min(from + LANES);
                         pack(job.level, job.format, to, of, vectors, depth.clone());
                     }
-                    multiply(number, &panels[..wide], panel);
+                    multiply(number, &panels[..len], panel);
                 }),
             }
         };

@@ -1,4 +1,4 @@
-//! Panels: 16 vectors side by side, number after number of their depth, or pair after pair of bf16.
+//! Panels: 16 vectors side by side, in order of depth, as f32 numbers or as pairs of bf16.
 
 #![allow(unsafe_code)]
 
@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use super::{Format, LANES, Lanes, at_level};
 
-/// A row of a panel: a number, or a pair of bf16, of each vector.
+/// A row of a panel: a number, or a pair of bf16 numbers, of each vector.
 pub(super) type Row = [f32; LANES];
 
-/// Vectors of equal depth in memory: a matrix's rows or its columns.
+/// Vectors of equal depth in memory: the rows or the columns of a matrix.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Operand<'a> {
     data: &'a [f32],
@@ -46,7 +46,7 @@ impl<'a> Operand<'a> {
         self.data
     }
 
-    /// Whether a vector's numbers lie apart, those of equal depth side by side.
+    /// Whether the numbers of one depth are contiguous, so that a vector's own numbers are not.
     pub(super) fn by_depth(&self) -> bool {
         self.by_depth
     }
@@ -56,13 +56,13 @@ impl<'a> Operand<'a> {
         self.vectors
     }
 
-    /// Numbers of a vector.
+    /// Number of elements of a vector.
     pub(in super::super) fn depth(&self) -> usize {
         self.depth
     }
 }
 
-/// Rows of a panel of so many numbers of depth.
+/// Number of rows of a panel for a depth.
 pub(super) fn panel_rows(format: Format, depth: usize) -> usize {
     match format {
         Format::F32 => depth,
@@ -70,7 +70,7 @@ pub(super) fn panel_rows(format: Format, depth: usize) -> usize {
     }
 }
 
-/// Up to 16 numbers of depth `k..k + n` of up to 16 vectors, as rows of a panel of f32; what is not there is 0.
+/// Up to 16 numbers of depth `k..k + n` of up to 16 vectors, as rows of a panel of f32; missing numbers are 0.
 #[inline(always)]
 fn square<L: Lanes>(
     to: &mut [Row; LANES],
@@ -88,7 +88,7 @@ fn square<L: Lanes>(
             let row = &from.data[(k + i) * from.vectors..][vectors.clone()];
             match row.first_chunk::<LANES>() {
                 Some(row) => L::get(row).put(to),
-                // SAFETY: the row has so many numbers, fewer than the lanes.
+                // SAFETY: the row has `row.len()` numbers, fewer than the lanes.
                 None => unsafe { L::load_first(row.as_ptr(), row.len(), 0.0) }.put(to),
             }
         }
@@ -98,7 +98,7 @@ fn square<L: Lanes>(
     let end = start + (vectors.len() - 1) * from.depth + n;
     assert!(end <= from.data.len(), "a panel lies in its operand");
     if n == LANES {
-        // SAFETY: so many rows from `start` on, `depth` apart, lie in the operand with 16 numbers each, as just checked.
+        // SAFETY: `vectors.len()` rows from `start` on, `depth` apart, lie in the operand with 16 numbers each, as just checked.
         unsafe { L::transpose(from.data.as_ptr().add(start), from.depth, vectors.len(), to) }
         return;
     }
@@ -119,8 +119,8 @@ fn pack_body<L: Lanes>(
     depth: Range<usize>,
 ) {
     let inside = vectors.end <= from.vectors && depth.end <= from.depth;
-    let some = !vectors.is_empty() && vectors.len() <= LANES;
-    assert!(inside && some, "a panel lies in its operand");
+    let valid = !vectors.is_empty() && vectors.len() <= LANES;
+    assert!(inside && valid, "a panel lies in its operand");
     let mut numbers = [[0.0; LANES]; LANES];
     match format {
         Format::F32 => {
@@ -147,6 +147,6 @@ fn pack_body<L: Lanes>(
 }
 
 at_level! {
-    /// Fills a panel with some numbers of some vectors side by side, up to 16 of these; lanes beyond them are 0.
+    /// Fills a panel with up to 16 vectors side by side, over a range of depth. Lanes beyond the vectors are 0.
     pairs fn pack(format: Format, to: &mut [Row], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_body
 }

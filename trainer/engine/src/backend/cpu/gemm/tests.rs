@@ -46,7 +46,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_product_is_right_and_alike_at_every_level_on_any_threads_and_from_either_side(
+    fn a_product_is_correct_and_the_same_at_every_level_on_any_threads_for_any_operands(
         rows in 1usize..70,
         columns in 1usize..100,
         depth in prop_oneof![1usize..60, 700usize..1700],
@@ -71,8 +71,8 @@ proptest! {
         for level in levels() {
             for (a, b) in sides {
                 let one = Threads::start(Some(1)).unwrap();
-                let found = product(level, &one, a, b, accumulate);
-                prop_assert!(bits(&found) == bits(&first), "{level:?}");
+                let actual = product(level, &one, a, b, accumulate);
+                prop_assert!(bits(&actual) == bits(&first), "{level:?}");
             }
         }
     }
@@ -98,10 +98,10 @@ proptest! {
             if format == Format::Bf16 {
                 let mut packed = Packed::default();
                 packed.fill(level, &two, format, w);
-                let mut again = vec![0.0; y.len()];
+                let mut from_packed = vec![0.0; y.len()];
                 let w = Right::Packed(w, &packed);
-                Products::default().run(level, &two, format, &mut again, x, w, false);
-                assert_eq!(bits(&y), bits(&again));
+                Products::default().run(level, &two, format, &mut from_packed, x, w, false);
+                assert_eq!(bits(&y), bits(&from_packed));
             }
             bits(&y)
         };
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn a_product_in_bf16_is_that_of_rounded_numbers(
+    fn a_bf16_product_equals_the_product_of_rounded_numbers(
         rows in 1usize..40,
         columns in 1usize..70,
         depth in prop_oneof![1usize..60, 700usize..1700],
@@ -128,12 +128,12 @@ proptest! {
         };
         let emulated = run(Level::Portable, Operand::rows(&b, columns, depth));
         for level in levels() {
-            let found = run(level, Operand::rows(&b, columns, depth));
-            prop_assert!(found == run(level, Operand::columns(&bt, depth, columns)));
+            let actual = run(level, Operand::rows(&b, columns, depth));
+            prop_assert!(actual == run(level, Operand::columns(&bt, depth, columns)));
             if level.name() != "AVX-512 with bf16" {
-                prop_assert!(bits(&found) == bits(&emulated), "{level:?}");
+                prop_assert!(bits(&actual) == bits(&emulated), "{level:?}");
             }
-            for (i, y) in found.iter().enumerate() {
+            for (i, y) in actual.iter().enumerate() {
                 let (a, b) = (&a[i / columns * depth..][..depth], &b[i % columns * depth..][..depth]);
                 let exact: f64 = a.iter().zip(b).map(|(a, b)| rounded(a) * rounded(b)).sum();
                 prop_assert!((f64::from(*y) - exact).abs() < 1e-6 * (depth as f64).max(16.0), "{level:?} {y} {exact}");

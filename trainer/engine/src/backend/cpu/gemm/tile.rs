@@ -5,7 +5,7 @@
 use super::pack::Row;
 use super::{Format, LANES, Lanes, at_level};
 
-/// Where a tile of the result goes, and whether it is added to what is there.
+/// Destination of a tile of the result, and whether the tile is added to its content.
 #[derive(Clone, Copy)]
 pub(super) struct To {
     start: *mut f32,
@@ -19,7 +19,7 @@ impl To {
     /// `rows` rows, `stride` apart, of `columns` numbers.
     ///
     /// # Safety
-    /// As long as it is used, `start` is valid for writing them, and for reading where `add`.
+    /// While it is used, `start` is valid for writing them, and also for reading them if `add`.
     pub(super) unsafe fn new(
         start: *mut f32,
         stride: usize,
@@ -37,27 +37,34 @@ impl To {
     }
 }
 
-/// Where the rows of a tile are read from.
+/// Source of the rows of a tile.
 #[derive(Clone, Copy)]
 struct From {
     start: *const f32,
-    /// From a row to the next; numbers of a row are side by side where that is turned, else a panel's width apart.
+    /// Distance between rows. In a transposed product a row's numbers are contiguous, otherwise they are a panel's width apart.
     row: usize,
 }
 
 impl From {
-    /// The lanes of a panel.
+    /// The lanes of a panel as rows.
     fn panel(start: *const f32) -> Self {
         Self { start, row: 1 }
     }
 }
 
-/// `R` rows against `V` panels that begin `panel` rows apart. `TURNED` writes the result's columns where its rows would be.
+/// Multiplies `R` rows by `V` panels that begin `panel` rows apart. `TRANSPOSED` writes the result's columns as rows.
 ///
 /// # Safety
-/// The rows and the panels have `depth` numbers; `to` is valid for `R` rows of up to `V · 16` columns, or turned, for up to `V · 16` rows of `R` columns.
+/// The rows and the panels have `depth` numbers. `to` is valid for `R` rows of up to `V · 16` columns, or, if transposed, for up to `V · 16` rows of `R`
+/// columns.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const PAIRS: bool, const TURNED: bool, const R: usize, const V: usize>(
+unsafe fn tile<
+    L: Lanes,
+    const PAIRS: bool,
+    const TRANSPOSED: bool,
+    const R: usize,
+    const V: usize,
+>(
     to: To,
     a: From,
     b: *const Row,
@@ -68,8 +75,8 @@ unsafe fn tile<L: Lanes, const PAIRS: bool, const TURNED: bool, const R: usize, 
     unsafe {
         let mut sums = [[L::splat(0.0); V]; R];
         for k in 0..depth {
-            if TURNED && k % LANES < R {
-                // What is read next, most likely: as many rows further on.
+            if TRANSPOSED && k % LANES < R {
+                // The memory that is most likely read next: the same number of rows further on.
                 L::prefetch(a.start.wrapping_add((R + k % LANES) * a.row + k));
             }
             let mut columns = [L::splat(0.0); V];
@@ -77,7 +84,11 @@ unsafe fn tile<L: Lanes, const PAIRS: bool, const TURNED: bool, const R: usize, 
                 *column = L::get(&*b.add(v * panel + k));
             }
             for (r, sums) in sums.iter_mut().enumerate() {
-                let at = if TURNED { r * a.row + k } else { k * LANES + r };
+                let at = if TRANSPOSED {
+                    r * a.row + k
+                } else {
+                    k * LANES + r
+                };
                 let row = L::splat(*a.start.add(at));
                 for (sum, column) in sums.iter_mut().zip(columns) {
                     *sum = if PAIRS {
@@ -88,7 +99,7 @@ unsafe fn tile<L: Lanes, const PAIRS: bool, const TURNED: bool, const R: usize, 
                 }
             }
         }
-        if TURNED {
+        if TRANSPOSED {
             for v in 0..V {
                 let mut columns = [[0.0; LANES]; R];
                 for (column, sums) in columns.iter_mut().zip(&sums) {
@@ -126,7 +137,7 @@ unsafe fn tile<L: Lanes, const PAIRS: bool, const TURNED: bool, const R: usize, 
 /// # Safety
 /// As [`tile`].
 #[inline(always)]
-unsafe fn some_rows<L: Lanes, const PAIRS: bool, const TURNED: bool, const V: usize>(
+unsafe fn some_rows<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usize>(
     to: To,
     a: From,
     b: *const Row,
@@ -136,20 +147,22 @@ unsafe fn some_rows<L: Lanes, const PAIRS: bool, const TURNED: bool, const V: us
     macro_rules! by_rows {
         ($to:expr, $a:expr, $rows:expr, $($n:literal)*) => {
             match $rows {
-                $($n => tile::<L, PAIRS, TURNED, $n, V>($to, $a, b, panel, depth),)*
+                $($n => tile::<L, PAIRS, TRANSPOSED, $n, V>($to, $a, b, panel, depth),)*
                 _ => unreachable!("a tile has 1 to 14 rows"),
             }
         };
     }
-    // SAFETY: the caller's promise, of some rows after others.
+    // SAFETY: the caller's promise, for a few rows at a time.
     unsafe {
         if L::WIDE {
             by_rows!(to, a, to.rows, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
             return;
         }
-        // Fewer registers: a few rows at a time.
+        // With fewer registers, a few rows at a time.
         for from in (0..to.rows).step_by(5) {
-            let start = to.start.add(if TURNED { from } else { from * to.stride });
+            let start = to
+                .start
+                .add(if TRANSPOSED { from } else { from * to.stride });
             let rows = (to.rows - from).min(5);
             let a = From {
                 start: a.start.add(from * a.row),
@@ -161,9 +174,9 @@ unsafe fn some_rows<L: Lanes, const PAIRS: bool, const TURNED: bool, const V: us
 }
 
 /// # Safety
-/// As [`tile`], for the rows and columns that `to` has.
+/// As [`tile`], for the rows and columns of `to`.
 #[inline(always)]
-unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TURNED: bool>(
+unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
     to: To,
     a: From,
     depth: usize,
@@ -178,9 +191,11 @@ unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TURNED: bool>(
         let wide = if L::WIDE && number + 1 < panels { 2 } else { 1 };
         let done = number * LANES;
         let columns = (to.columns - done).min(wide * LANES);
-        // SAFETY: panels as just checked, and what the caller and `To::new` promised.
+        // SAFETY: the panels were just checked, and the rest is promised by the callers of this function and of `To::new`.
         unsafe {
-            let start = to.start.add(if TURNED { done * to.stride } else { done });
+            let start = to
+                .start
+                .add(if TRANSPOSED { done * to.stride } else { done });
             let b = b.as_ptr().add(number * panel);
             let to = To {
                 start,
@@ -188,9 +203,9 @@ unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TURNED: bool>(
                 ..to
             };
             if wide == 2 {
-                some_rows::<L, PAIRS, TURNED, 2>(to, a, b, panel, depth);
+                some_rows::<L, PAIRS, TRANSPOSED, 2>(to, a, b, panel, depth);
             } else {
-                some_rows::<L, PAIRS, TURNED, 1>(to, a, b, panel, depth);
+                some_rows::<L, PAIRS, TRANSPOSED, 1>(to, a, b, panel, depth);
             }
         }
         number += wide;
@@ -209,12 +224,19 @@ fn tiles_body<L: Lanes>(format: Format, to: To, a: &[Row], b: &[Row], panel: usi
     }
 }
 at_level! {
-    /// The rows of the panel `a` against panels of as many rows that begin `panel` rows apart in `b`.
+    /// Multiplies the rows of the panel `a` by panels of the same number of rows, which begin `panel` rows apart in `b`.
     pairs fn tiles(format: Format, to: To, a: &[Row], b: &[Row], panel: usize) = tiles_body
 }
 
 #[inline(always)]
-fn turned_body<L: Lanes>(to: To, a: &[f32], stride: usize, depth: usize, b: &[Row], panel: usize) {
+fn transposed_body<L: Lanes>(
+    to: To,
+    a: &[f32],
+    stride: usize,
+    depth: usize,
+    b: &[Row],
+    panel: usize,
+) {
     let reach = to.rows.saturating_sub(1) * stride + depth;
     assert!(reach <= a.len(), "rows have their numbers");
     let from = From {
@@ -225,6 +247,7 @@ fn turned_body<L: Lanes>(to: To, a: &[f32], stride: usize, depth: usize, b: &[Ro
     unsafe { all_columns::<L, false, true>(to, from, depth, b, panel) }
 }
 at_level! {
-    /// `depth` numbers of each of some rows, `stride` apart in `a`, against panels as in [`tiles`], in f32. Rows of the result are the panels' lanes, and `to.rows` its columns.
-    fn turned(to: To, a: &[f32], stride: usize, depth: usize, b: &[Row], panel: usize) = turned_body
+    /// Multiplies rows of `depth` numbers, `stride` apart in `a`, by panels as in [`tiles`], in f32. The panels' lanes are the rows of the result, and
+    /// `to.rows` is its number of columns.
+    fn transposed(to: To, a: &[f32], stride: usize, depth: usize, b: &[Row], panel: usize) = transposed_body
 }

@@ -163,10 +163,10 @@ impl<const BF16: bool> Lanes for Avx512<BF16> {
         // SAFETY: see the module's beginning; rows from `rows` on are not read.
         unsafe {
             for q in 0..4 {
-                // Rows r, r + 4, r + 8, r + 12 side by side: four squares of 4 × 4 are transposed at once.
+                // Rows r, r + 4, r + 8 and r + 12 side by side, so that four squares of 4 × 4 are transposed at once.
                 let mut group = [_mm512_setzero_ps(); 4];
                 for (r, group) in group.iter_mut().enumerate() {
-                    // Where there is no such row, the address is not used.
+                    // If there is no such row, the address is not used.
                     let p = from.wrapping_add(r * stride + 4 * q);
                     if rows == LANES {
                         let x = _mm512_castps128_ps512(_mm_loadu_ps(p));
@@ -207,7 +207,7 @@ impl<const BF16: bool> Lanes for Avx512<BF16> {
     }
 }
 
-/// Rounded to bf16 in the upper half of the bits; what the lower half holds is to be dropped. NaN stays NaN.
+/// Rounds to bf16 in the upper half of the bits; the lower half has no meaning. NaN stays NaN.
 #[inline(always)]
 unsafe fn rounded512(x: __m512) -> __m512i {
     // SAFETY: see the module's beginning.
@@ -221,7 +221,7 @@ unsafe fn rounded512(x: __m512) -> __m512i {
     }
 }
 
-/// As [`rounded512`].
+/// Like [`rounded512`].
 #[inline(always)]
 unsafe fn rounded256(x: __m256) -> __m256i {
     // SAFETY: see the module's beginning.
@@ -235,7 +235,7 @@ unsafe fn rounded256(x: __m256) -> __m256i {
     }
 }
 
-/// The pairs of two halves.
+/// Pairs of the lanes of two halves.
 #[inline(always)]
 unsafe fn pair256(even: __m256, odd: __m256) -> __m256 {
     // SAFETY: see the module's beginning.
@@ -249,7 +249,7 @@ unsafe fn pair256(even: __m256, odd: __m256) -> __m256 {
     }
 }
 
-/// `sum` and the products of pairs.
+/// `sum` plus the products of pairs.
 #[inline(always)]
 unsafe fn add_products256(sum: __m256, a: __m256, b: __m256) -> __m256 {
     // SAFETY: see the module's beginning.

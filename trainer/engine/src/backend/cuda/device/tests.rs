@@ -1,9 +1,9 @@
-//! The driver's calls on a GPU.
+//! Tests of the driver's calls on a GPU.
 
 use super::*;
 use crate::backend::cuda::driver::{Format, Matrix};
 
-/// The first GPU; says so where there is none.
+/// The first GPU. If there is none, prints that the test is skipped.
 fn gpu() -> Option<Box<dyn Driver>> {
     match open(0) {
         Ok(driver) => Some(driver),
@@ -32,10 +32,10 @@ fn read(gpu: &mut dyn Driver, from: Address, count: usize) -> Vec<f32> {
 }
 
 #[test]
-fn memory_holds_what_is_written() {
+fn memory_contains_what_was_written() {
     let Some(mut gpu) = gpu() else { return };
     let gpu = gpu.as_mut();
-    // More than all slots of the way there hold.
+    // More bytes than all slots of the staging memory together.
     let written: Vec<u8> = (0..20_000_003_u32).map(|i| (i % 251) as u8).collect();
     let mut back = vec![0; written.len()];
     let [from, to] = [0; 2].map(|_| gpu.allocate(written.len()).unwrap());
@@ -53,7 +53,7 @@ fn memory_holds_what_is_written() {
 }
 
 #[test]
-fn products_are_those_of_row_major_matrices() {
+fn products_multiply_row_major_matrices() {
     let Some(mut gpu) = gpu() else { return };
     let gpu = gpu.as_mut();
     let (rows, columns, inner) = (5, 6, 7);
@@ -88,7 +88,7 @@ fn products_are_those_of_row_major_matrices() {
 }
 
 #[test]
-fn what_is_recorded_is_done_when_it_is_replayed() {
+fn recorded_work_runs_when_it_is_replayed() {
     let Some(mut gpu) = gpu() else { return };
     let gpu = gpu.as_mut();
     let x = sent(gpu, &[1.0, 2.0, 3.0]);
@@ -107,7 +107,7 @@ fn what_is_recorded_is_done_when_it_is_replayed() {
     gpu.replay(recording).unwrap();
     gpu.replay(recording).unwrap();
     assert_eq!(read(gpu, x, 3), [8.0, 16.0, 24.0]);
-    // What cannot be recorded is refused, and the recording with it; the device goes on.
+    // An operation that cannot be recorded fails, and the recording with it. The device remains usable.
     gpu.record().unwrap();
     assert!(gpu.allocate(4).is_err());
     assert!(gpu.recorded().is_err());

@@ -1,0 +1,270 @@
+//! The cache that Hugging Face's own programs share, and what a hub source takes from it.
+//!
+//! A repository's folder in it holds contents (`blobs/`), the commits of branches and tags (`refs/`), the files of each
+//! commit as links to their contents (`snapshots/COMMIT/`), and, where a recent program downloaded all of it, the hub's list
+//! of a commit's files (`trees/COMMIT.json`). None of it is trusted: a file has to lie in that folder and to be what the manifest or the hub
+//! says. A file without a stated SHA-256 is held to the one that its content is named by (large files), or to its size.
+//!
+//! A file that is taken is hard-linked where the system allows it, so that both caches hold the same one. Nothing here may
+//! therefore write into a file of a fetched folder, or change its permissions: files are replaced, never altered.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use hf_hub::{Cache, CacheRepo, Repo, RepoType};
+use serde::Deserialize;
+
+use super::Progress;
+use super::check::{Downloaded, Expected};
+use super::error::Failure;
+use super::folder::is_inside;
+use super::hub::{Answer, Listing, MAX_LISTING, Repository, Sibling, is_commit, is_digest, select};
+
+/// A repository in the cache.
+pub(super) struct Cached {
+    folder: PathBuf,
+    repo: CacheRepo,
+}
+
+/// `trees/COMMIT.json`.
+#[derive(Deserialize)]
+struct Tree {
+    format_version: u32,
+    files: BTreeMap<String, TreeFile>,
+}
+
+#[derive(Deserialize)]
+struct TreeFile {
+    size: u64,
+    lfs_sha256: Option<String>,
+}
+
+impl Cached {
+    pub(super) fn new(cache: &Path, repository: &Repository<'_>) -> Cached {
+        let kind = if repository.dataset {
+            RepoType::Dataset
+        } else {
+            RepoType::Model
+        };
+        let repo = Repo::new(repository.repo.to_owned(), kind);
+        Cached {
+            folder: cache.join(repo.folder_name()),
+            repo: Cache::new(cache.to_owned()).repo(repo),
+        }
+    }
+
+    /// What the hub would list, as far as the cache knows it: the files that match `include`, at the revision's commit. The
+    /// error is a sentence without its full stop.
+    pub(super) fn list(
+        &self,
+        repository: &Repository<'_>,
+        include: &[String],
+    ) -> Result<Listing, String> {
+        let commit = self.commit(repository)?;
+        let tree = self.tree(&commit);
+        let whole = tree.is_some();
+        let siblings = tree.unwrap_or_else(|| self.snapshot(&commit));
+        let answer = Answer {
+            sha: commit,
+            siblings,
+        };
+        let listing = select(&answer, repository, include, "the cache of Hugging Face")?;
+        let by_pattern = include.iter().any(|pattern| pattern.contains('*'));
+        if by_pattern && !whole && !repository.dataset {
+            let names: Vec<&str> = listing.files.iter().map(|f| f.name.as_str()).collect();
+            if let Some(missing) = missing(&names) {
+                return Err(format!(
+                    "the cache of Hugging Face has only a part of {}@{}: it lacks {missing}",
+                    repository.repo, repository.revision
+                ));
+            }
+        }
+        Ok(listing)
+    }
+
+    /// The commit that the revision is, or was when a program of Hugging Face last asked.
+    fn commit(&self, repository: &Repository<'_>) -> Result<String, String> {
+        let Repository { repo, revision, .. } = *repository;
+        if is_commit(revision) {
+            return Ok(revision.to_owned());
+        }
+        let file = self.folder.join("refs").join(revision);
+        if !is_inside(revision) || file.symlink_metadata().is_err() {
+            return Err(format!(
+                "the cache of Hugging Face, {}, does not know {repo}@{revision}",
+                self.folder.display()
+            ));
+        }
+        let text = self.read(&file, 1 << 10)?;
+        Some(text.trim().to_owned())
+            .filter(|commit| is_commit(commit))
+            .ok_or_else(|| format!("{} names no commit", file.display()))
+    }
+
+    /// The hub's list of the commit's files, if the cache keeps it.
+    fn tree(&self, commit: &str) -> Option<Vec<Sibling>> {
+        let file = self.folder.join("trees").join(format!("{commit}.json"));
+        let tree: Tree = serde_json::from_str(&self.read(&file, MAX_LISTING).ok()?).ok()?;
+        let files = tree.files.into_iter();
+        (tree.format_version == 1).then(|| {
+            files
+                .map(|(name, file)| Sibling::new(name, Some(file.size), file.lfs_sha256))
+                .collect()
+        })
+    }
+
+    /// The commit's files that are in the cache.
+    fn snapshot(&self, commit: &str) -> Vec<Sibling> {
+        let top = self.repo.pointer_path(commit);
+        let mut found = Vec::new();
+        let mut folders = vec![top.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                // A link to a folder is none of the cache's own: it counts as a file, and is refused where it is wanted.
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push(path);
+                } else if let Some(name) = path.strip_prefix(&top).ok().and_then(Path::to_str) {
+                    found.push(Sibling::new(
+                        name.replace(std::path::MAIN_SEPARATOR, "/"),
+                        None,
+                        None,
+                    ));
+                }
+            }
+        }
+        found.sort_by(|a, b| a.rfilename.cmp(&b.rfilename));
+        found
+    }
+
+    /// Brings a commit's file to `at`, where nothing lies, if it is what it must be. `None` if the cache does not have it. The
+    /// reason of a [`Failure::Source`] is a sentence without its full stop; nothing lies at `at` then.
+    pub(super) fn take(
+        &self,
+        commit: &str,
+        name: &str,
+        at: &Path,
+        path: &str,
+        expected: &Expected,
+        progress: &dyn Progress,
+    ) -> Result<Option<Downloaded>, Failure> {
+        let link = self.repo.pointer_path(commit).join(name);
+        if link.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let file = self.resolve(&link).map_err(Failure::Source)?;
+        let size = file.metadata().map_or(0, |found| found.len());
+        progress.begin(
+            &format!("{name} from the cache of Hugging Face"),
+            Some(size),
+            size,
+        );
+        let outcome = bring(&file, at).and_then(|()| check(&file, at, path, expected));
+        progress.end();
+        outcome.map(Some)
+    }
+
+    /// The file that a link of the cache leads to, which has to lie in the repository's own folder.
+    fn resolve(&self, link: &Path) -> Result<PathBuf, String> {
+        let wrong = |what: String| format!("{} {what}", link.display());
+        let file = link
+            .canonicalize()
+            .map_err(|e| wrong(format!("leads to no file ({e})")))?;
+        let folder = self.folder.canonicalize();
+        if !folder.is_ok_and(|folder| file.starts_with(folder)) {
+            return Err(wrong(format!(
+                "leads out of its repository's folder, to {}",
+                file.display()
+            )));
+        }
+        if !file.is_file() {
+            return Err(wrong("is no file".to_owned()));
+        }
+        Ok(file)
+    }
+
+    fn read(&self, path: &Path, most: usize) -> Result<String, String> {
+        let mut text = String::new();
+        File::open(self.resolve(path)?)
+            .and_then(|file| file.take(most as u64).read_to_string(&mut text))
+            .map_err(|e| format!("{} cannot be read ({e})", path.display()))?;
+        Ok(text)
+    }
+}
+
+impl Expected {
+    /// This, with the SHA-256 that a content of the cache is named by where no other is known.
+    fn or_named(&self, file: &Path) -> Expected {
+        let is_content = file
+            .parent()
+            .is_some_and(|folder| folder.ends_with("blobs"));
+        let named = file.file_name().and_then(|name| name.to_str());
+        Expected {
+            size: self.size,
+            sha256: self.sha256.clone().or_else(|| {
+                named
+                    .filter(|name| is_content && is_digest(name, 64))
+                    .map(str::to_owned)
+            }),
+        }
+    }
+}
+
+/// Hard-links a file, or copies it where that is not possible: to another file system, or of another user.
+fn bring(file: &Path, at: &Path) -> Result<(), Failure> {
+    let local = |e| Failure::local(at, e);
+    if let Some(parent) = at.parent() {
+        std::fs::create_dir_all(parent).map_err(local)?;
+    }
+    if std::fs::hard_link(file, at).is_ok() {
+        return Ok(());
+    }
+    let mut from = File::open(file)
+        .map_err(|e| Failure::Source(format!("{} cannot be read ({e})", file.display())))?;
+    let mut to = File::create_new(at).map_err(local)?;
+    std::io::copy(&mut from, &mut to)
+        .and_then(|_| to.sync_all())
+        .map_err(local)
+}
+
+/// Compares what was brought to `at` with what it must be, and removes it from there if it differs.
+fn check(file: &Path, at: &Path, path: &str, expected: &Expected) -> Result<Downloaded, Failure> {
+    // What lay in the cache may have been exchanged for a link since it was looked at.
+    let outcome = if at.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        expected
+            .or_named(file)
+            .compare(at, path)
+            .unwrap_or_else(|e| Err(format!("cannot be read ({e})")))
+    } else {
+        Err("is no file any more".to_owned())
+    };
+    outcome.or_else(|difference| {
+        std::fs::remove_file(at).map_err(|e| Failure::local(at, e))?;
+        Err(Failure::Source(format!("{} {difference}", file.display())))
+    })
+}
+
+/// What a model of these files cannot do without. A program that asked for a few of the files leaves the others out of the
+/// cache.
+fn missing(names: &[&str]) -> Option<String> {
+    for name in ["config.json", "tokenizer.json"] {
+        if !names.contains(&name) {
+            return Some(name.to_owned());
+        }
+    }
+    if names.contains(&"model.safetensors") {
+        return None;
+    }
+    // `model-00001-of-00002.safetensors`: each part says how many there are.
+    let parts: Vec<usize> = names
+        .iter()
+        .filter_map(|name| name.strip_suffix(".safetensors")?.rsplit_once("-of-"))
+        .filter_map(|(_, total)| total.parse().ok())
+        .collect();
+    let whole = names.contains(&"model.safetensors.index.json")
+        && !parts.is_empty()
+        && parts.iter().all(|total| *total == parts.len());
+    (!whole).then(|| "weights (*.safetensors)".to_owned())
+}
