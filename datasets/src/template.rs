@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::nearest::{hint, nearest};
+use crate::did_you_mean::{hint, nearest};
 use crate::{CodeTask, Task, TaskSpec};
 
 /// How a task becomes a prompt, and where a completion of that prompt ends.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datasets::digest::of_tasks;
-use datasets::nearest::nearest;
+use datasets::did_you_mean::nearest;
 use datasets::{Dataset, Task, TaskSpec};
 use verifier_api::DatasetInfo;
 

@@ -9,14 +9,14 @@ mod humaneval;
 mod math;
 mod mbppplus;
 mod minif2f;
-mod own;
+mod user_file;
 mod record;
 mod starter;
 
 use std::path::{Path, PathBuf};
 
-use crate::fetch::{self, Kind};
-use crate::nearest::nearest;
+use crate::fetch::{self, ArtifactKind};
+use crate::did_you_mean::nearest;
 use crate::{Dataset, DatasetError};
 
 /// The data sets that have a name.
@@ -31,7 +31,7 @@ pub const NAMES: [&str; 8] = [
     "starter-lean",
 ];
 
-/// Reads a data set: one of [`NAMES`], or the path of a `.jsonl` file of one's own (its form is described in `own.rs`).
+/// Reads a data set: one of [`NAMES`], or the path of a `.jsonl` file of one's own (its form is described in `user_file.rs`).
 ///
 /// The files of a named data set are looked for in `data_dir`, where one is given, and then in the cache folder. The
 /// starter sets are part of the program.
@@ -44,7 +44,7 @@ pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError
         .is_some_and(|e| e.eq_ignore_ascii_case("jsonl"));
     let places = || places(name, data_dir);
     match name {
-        _ if is_path => own::open(Path::new(name)),
+        _ if is_path => user_file::open(Path::new(name)),
         "mbppplus" => mbppplus::open(&places()),
         "math" => math::open(&places()),
         "gsm8k" => gsm8k::open(&places()),
@@ -62,9 +62,9 @@ pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError
 /// The folders in which a named data set may lie, in order.
 fn places(name: &str, data_dir: Option<&Path>) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = data_dir.map(|dir| dir.join(name)).into_iter().collect();
-    places.extend(fetch::locate(Kind::Dataset, name));
+    places.extend(fetch::locate(ArtifactKind::Dataset, name));
     if places.is_empty() {
-        places.push(fetch::folder(Kind::Dataset, name));
+        places.push(fetch::folder(ArtifactKind::Dataset, name));
     }
     places
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::lines::{Line, LineError, Lines, MAX_LINE};
+use crate::jsonl::{Line, LineError, Lines, MAX_LINE};
 use crate::{DatasetError, Value};
 
 /// One JSON object of a file.

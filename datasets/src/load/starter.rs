@@ -1,6 +1,6 @@
 //! The starter sets, which this project wrote itself and which are part of the program.
 
-use super::{own, record};
+use super::{record, user_file};
 use crate::{Dataset, DatasetError};
 
 pub(super) fn open(name: &str) -> Result<Dataset, DatasetError> {
@@ -9,7 +9,7 @@ pub(super) fn open(name: &str) -> Result<Dataset, DatasetError> {
         "starter-lean" => include_str!("../../starter/starter-lean.jsonl"),
         _ => include_str!("../../starter/starter-math.jsonl"),
     };
-    own::from_records(
+    user_file::from_records(
         name.to_owned(),
         &record::parse(&format!("{name}.jsonl"), text)?,
     )

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use datasets::fetch::{Kind, locate};
+use datasets::fetch::{ArtifactKind, locate};
 
 /// A folder that holds a data set.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub fn holding(name: &str) -> Option<Records> {
         "it is neither in {} (RAPID_TEST_DATA names another folder) nor in the cache folder (rapid fetch dataset:{name})",
         beside.display()
     );
-    if let Some(cached) = locate(Kind::Dataset, name) {
+    if let Some(cached) = locate(ArtifactKind::Dataset, name) {
         return cached.parent().map(|folder| whole(folder.to_owned()));
     }
     let missing = if has_excerpt {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use datasets::name::is_keyword;
+use datasets::python_name::is_keyword;
 
 /// Whether the last of `texts`, a task's test code as far as it was run, can depend on what the program does: it holds a name that is not of the test code's own making. A
 /// program defines its entry point and whatever else it likes, `len` included, so only names of earlier texts that depend on nothing are known to be the tests' own. A text that

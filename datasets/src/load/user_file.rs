@@ -25,8 +25,8 @@ use std::path::Path;
 
 use super::humaneval;
 use super::record::{self, Record};
-use crate::name::why_no_name;
-use crate::nearest::nearest;
+use crate::python_name::invalid_name_reason;
+use crate::did_you_mean::nearest;
 use crate::{
     CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, Split, Task, TaskSpec,
     Value,
@@ -225,7 +225,7 @@ fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
 
 fn code(record: &Record) -> Result<CodeTask, DatasetError> {
     let entry_point = record.text("entry_point")?;
-    if let Some(reason) = why_no_name(entry_point) {
+    if let Some(reason) = invalid_name_reason(entry_point) {
         return Err(record.error("entry_point", reason));
     }
     let canonical = record.optional_text("canonical")?.map(str::to_owned);
@@ -289,7 +289,7 @@ fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
             Value::Str(key) if key == "args" => args = Some(value()?),
             Value::Str(key) if key == "expected" => expected = Some(value()?),
             Value::Str(key) => {
-                let hint = crate::nearest::hint(nearest(key, ["args", "expected"]));
+                let hint = crate::did_you_mean::hint(nearest(key, ["args", "expected"]));
                 return Err(format!(
                     "the field `{key}` is not known{hint}; a test has `args` and `expected`"
                 ));
@@ -446,7 +446,7 @@ mod tests {
             ),
             (
                 r#"{"question":"q","entry_point":"class","asserts":["assert f"]}"#,
-                "mine.jsonl, line 1, field `entry_point`: `class` is a keyword of Python, which no function can be called; give the name that the completion must define",
+                "mine.jsonl, line 1, field `entry_point`: `class` is a keyword of Python, so it cannot be the name of a function; give the name that the completion must define",
             ),
             (
                 r#"{"question":"q","entry_point":"f","asserts":["assert f", " "]}"#,
