@@ -15,16 +15,16 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod did_you_mean;
 pub mod digest;
 pub mod error;
 pub mod fetch;
 pub mod jsonl;
 mod load;
 pub mod manifest;
-pub mod python_name;
-pub mod did_you_mean;
 mod overlap;
 pub mod passk;
+pub mod python_name;
 pub mod random;
 pub mod settings;
 pub mod task;

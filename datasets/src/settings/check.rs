@@ -81,15 +81,12 @@ impl Keys {
     /// # Errors
     /// [`SettingError::Value`].
     pub fn check_limits(self, table: &Table) -> Result<(), SettingError> {
-        walk(
-            "",
-            self.keys,
-            table,
-            &|path, key, value| match key.and_then(|key| key.violation(value)) {
-                Some(reason) => Err(SettingError::value(path, reason)),
-                None => Ok(()),
-            },
-        )
+        walk("", self.keys, table, &|path, key, value| match key
+            .and_then(|key| key.violation(value))
+        {
+            Some(reason) => Err(SettingError::value(path, reason)),
+            None => Ok(()),
+        })
     }
 
     /// The nearest key to an unknown path, or else the existing keys.
@@ -154,7 +151,9 @@ fn walk(
         let path = format!("{prefix}{name}");
         let key = keys.iter().find(|key| key.name == name);
         visit(&path, key, value)?;
-        if let (Some(ValueKind::Section(keys)), Value::Table(inner)) = (key.map(|key| key.kind), value) {
+        if let (Some(ValueKind::Section(keys)), Value::Table(inner)) =
+            (key.map(|key| key.kind), value)
+        {
             walk(&format!("{path}."), keys, inner, visit)?;
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use toml::{Table, Value};
 
 use super::check::Keys;
-use super::key::{Key, ValueKind, Limit};
+use super::key::{Key, Limit, ValueKind};
 
 impl Keys {
     /// All keys, one line per section: `  section.{key, key}`.

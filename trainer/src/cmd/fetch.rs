@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use datasets::fetch::{self, FetchError, ArtifactKind, Terminal};
-use datasets::manifest::{self, Manifest};
 use datasets::did_you_mean::nearest;
+use datasets::fetch::{self, ArtifactKind, FetchError, Terminal};
+use datasets::manifest::{self, Manifest};
 use trainer::stderr::say;
 
 use super::Usage;
@@ -51,7 +51,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Parses `kind:name`, or a name that only one kind has. A name with a slash is a model of the hub.
 fn resolve(text: &str) -> anyhow::Result<(ArtifactKind, String)> {
     let known = manifest::all()?;
-    for kind in [ArtifactKind::Model, ArtifactKind::Dataset, ArtifactKind::Sandbox] {
+    for kind in [
+        ArtifactKind::Model,
+        ArtifactKind::Dataset,
+        ArtifactKind::Sandbox,
+    ] {
         if let Some(name) = text
             .strip_prefix(kind.word())
             .and_then(|rest| rest.strip_prefix(':'))

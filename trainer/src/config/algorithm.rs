@@ -1,6 +1,6 @@
 //! `[algorithm]`: the estimator, and the sizes of its batches.
 
-use datasets::settings::{ValueKind, Setting, above, at_least, below, between, settings, whole};
+use datasets::settings::{Setting, ValueKind, above, at_least, below, between, settings, whole};
 
 use super::limits::{MAX_NUMBER, MAX_SAMPLES};
 use crate::algo::{Baseline, Estimator, Factor, LengthNorm, Preset};

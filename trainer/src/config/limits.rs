@@ -26,7 +26,7 @@ pub(super) const MAX_NUMBER: f64 = 1e6;
 mod tests {
     use std::ops::Bound::{Excluded, Included, Unbounded};
 
-    use datasets::settings::{ValueKind, Limit};
+    use datasets::settings::{Limit, ValueKind};
 
     use super::*;
     use crate::config::{Config, KEYS, Preset, parse};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use datasets::did_you_mean::{hint, nearest};
 use datasets::fetch::{self, ArtifactKind};
 use datasets::manifest;
-use datasets::did_you_mean::{hint, nearest};
 use datasets::settings::SettingError;
 
 /// What a text that is given as a model's name can be.

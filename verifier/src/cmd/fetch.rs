@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use datasets::fetch::{FetchError, ArtifactKind, Terminal, fetch};
+use datasets::fetch::{ArtifactKind, FetchError, Terminal, fetch};
 use verifier::setup;
 
 use super::{print, say};

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
-use datasets::settings::{ValueKind, Setting};
+use datasets::settings::{Setting, ValueKind};
 use serde::{Deserialize, Serialize};
 
 /// A host and a port.

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datasets::python_name::invalid_name_reason;
 use datasets::did_you_mean::{hint, nearest};
+use datasets::python_name::invalid_name_reason;
 use datasets::{CodeTask, CodeTest, Compare, LeanTask, MathTask, TaskSpec, Value};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;

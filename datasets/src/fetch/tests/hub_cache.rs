@@ -166,7 +166,10 @@ async fn only_what_the_cache_lacks_of_the_hubs_commit_is_downloaded() {
     let mut fetcher = fetcher(home.path());
     fetcher.hub.clone_from(&server.address);
 
-    let folder = fetcher.fetch(ArtifactKind::Model, "o/r", &NoProgress).await.unwrap();
+    let folder = fetcher
+        .fetch(ArtifactKind::Model, "o/r", &NoProgress)
+        .await
+        .unwrap();
 
     let config = std::fs::read(folder.join("config.json")).unwrap();
     assert_eq!(config, b"{'new'}");
@@ -189,7 +192,10 @@ async fn offline_a_branch_is_the_commit_that_the_cache_remembers() {
     let mut fetcher = fetcher(home.path());
     fetcher.offline = true;
 
-    let folder = fetcher.fetch(ArtifactKind::Model, "o/r", &NoProgress).await.unwrap();
+    let folder = fetcher
+        .fetch(ArtifactKind::Model, "o/r", &NoProgress)
+        .await
+        .unwrap();
 
     let mut names: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
@@ -385,7 +391,10 @@ async fn offline_a_large_file_is_held_to_the_digest_that_it_is_named_by() {
     let mut fetcher = fetcher(home.path());
     fetcher.offline = true;
     let name = format!("o/r@{COMMIT}");
-    let error = fetcher.fetch(ArtifactKind::Model, &name, &NoProgress).await.unwrap_err();
+    let error = fetcher
+        .fetch(ArtifactKind::Model, &name, &NoProgress)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("has the SHA-256"), "{error}");
     assert!(
         entries(home.path()).is_empty(),
