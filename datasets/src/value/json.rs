@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use num_bigint::BigInt;
 use serde_json::{Value as Json, json};
 
+use super::literal::to_f64;
 use super::parse::parse_digits;
 use super::{MAX_DEPTH, Value, ValueError};
 
@@ -157,11 +157,6 @@ fn from_tag(tag: &str, content: Value, depth: usize) -> Result<Value, ValueError
             "is not a tag ($tuple, $set, $frozenset, $bytes, $complex, $float, $int, $dict, $opaque); a dict with such a key is written {\"$dict\":[[key,value],…]}",
         )),
     }
-}
-
-fn to_f64(n: &BigInt) -> f64 {
-    use num_traits::ToPrimitive as _;
-    n.to_f64().unwrap_or(f64::NAN)
 }
 
 pub(super) fn to_json(value: &Value) -> Json {

@@ -1,13 +1,13 @@
 //! Parses numbers and strings of Python and JSON, and computes which values are equal as Python dict keys.
 
-use num_bigint::BigInt;
-use num_traits::{FromPrimitive as _, ToPrimitive as _};
+use dashu_int::IBig;
 
 use super::parse::{ParseError, Parser, parse_digits};
 use super::{MAX_DIGITS, Value};
 
-pub(super) fn to_f64(n: &BigInt) -> f64 {
-    n.to_f64().unwrap_or(f64::NAN)
+/// The nearest float, or an infinity.
+pub(super) fn to_f64(n: &IBig) -> f64 {
+    n.to_f64().value()
 }
 
 /// The value as a float, if it is a real number.
@@ -50,18 +50,18 @@ pub(super) fn python_number(parser: &mut Parser<'_>) -> Result<Value, ParseError
             .iter()
             .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
             .count();
-        let digits: Vec<u8> = rest[2..2 + length]
+        let digits: String = rest[2..2 + length]
             .iter()
-            .copied()
-            .filter(|b| *b != b'_')
+            .filter(|b| **b != b'_')
+            .map(|b| char::from(*b))
             .collect();
         parser.at += 2 + length;
         if digits.len() > MAX_DIGITS {
             return Err(parser.error_at(start, "the integer is too long"));
         }
-        return BigInt::parse_bytes(&digits, radix)
+        return IBig::from_str_radix(&digits, radix)
             .map(Value::Int)
-            .ok_or_else(|| parser.error_at(start, "the integer has no digits, or wrong ones"));
+            .map_err(|_| parser.error_at(start, "the integer has no digits, or wrong ones"));
     }
     let digits = |from: usize| {
         rest[from..]
@@ -410,8 +410,8 @@ pub(super) fn json_string(parser: &mut Parser<'_>) -> Result<Value, ParseError> 
 /// A text that is the same for two values exactly if Python treats them as the same key of a dict (as `1`, `1.0` and `True`);
 /// `None` if the value cannot be hashed.
 pub(super) fn hash_key(value: &Value) -> Option<String> {
-    let number = |x: f64| match BigInt::from_f64(x) {
-        Some(n) if x.fract() == 0.0 => format!("n{n}"),
+    let number = |x: f64| match IBig::try_from(x) {
+        Ok(n) if x.fract() == 0.0 => format!("n{n}"),
         _ => format!("f{:x}", x.to_bits()),
     };
     let all = |items: &[Value]| items.iter().map(hash_key).collect::<Option<Vec<_>>>();

@@ -5,14 +5,14 @@ mod literal;
 mod parse;
 mod render;
 
-use num_bigint::BigInt;
+use dashu_int::IBig;
 
 pub use parse::ParseError;
 
 /// Maximum nesting depth of a value. The tagged form needs up to three JSON levels for one level of Python's, and `serde_json` reads 128.
 pub const MAX_DEPTH: usize = 40;
 
-/// Maximum number of digits of an integer. Parsing takes time quadratic in the digits.
+/// Maximum number of digits of an integer. Parsing takes more than twice the time for twice as many digits.
 pub const MAX_DIGITS: usize = 100_000;
 
 /// A Python value.
@@ -32,7 +32,7 @@ pub enum Value {
     /// `True` or `False`.
     Bool(bool),
     /// An integer of any size.
-    Int(BigInt),
+    Int(IBig),
     /// A 64-bit float, which may be infinite or NaN.
     Float(f64),
     /// Real and imaginary part.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use num_bigint::BigInt;
+use dashu_int::IBig;
 
 use super::literal;
 use super::{MAX_DEPTH, MAX_DIGITS, Value};
@@ -70,12 +70,12 @@ pub(super) fn prefix(text: &str, dialect: Dialect) -> Result<(Value, usize), Par
 }
 
 /// Decimal digits as an integer; `None` for anything else and for more than [`MAX_DIGITS`].
-pub(super) fn parse_digits(digits: &str) -> Option<BigInt> {
+pub(super) fn parse_digits(digits: &str) -> Option<IBig> {
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit())
     {
         return None;
     }
-    BigInt::parse_bytes(digits.as_bytes(), 10)
+    digits.parse().ok()
 }
 
 /// The text and the offset up to which it has been read.

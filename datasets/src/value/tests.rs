@@ -1,4 +1,4 @@
-use num_bigint::BigInt;
+use dashu_int::IBig;
 use proptest::prelude::*;
 
 use super::*;
@@ -238,8 +238,8 @@ fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::None),
         any::<bool>().prop_map(Value::Bool),
-        any::<i128>().prop_map(|n| Value::Int(BigInt::from(n))),
-        any::<i64>().prop_map(|n| Value::Int(BigInt::from(n))),
+        any::<i128>().prop_map(|n| Value::Int(IBig::from(n))),
+        any::<i64>().prop_map(|n| Value::Int(IBig::from(n))),
         number.clone().prop_map(Value::Float),
         (number.clone(), number).prop_map(|(re, im)| Value::Complex(re, im)),
         any::<String>().prop_map(Value::Str),

@@ -103,7 +103,7 @@ async fn completions_are_judged_while_others_are_still_being_sampled() {
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let mut early = false;
     let mut watch = |progress: &RolloutProgress| {
-        early |= progress.judged > 0 && progress.sampled < progress.wanted
+        early |= progress.judged > 0 && progress.sampled < progress.wanted;
     };
     collect(
         &policy,

@@ -346,4 +346,11 @@ mod tests {
             assert!(!same_both_ways(one, other), "{one} and {other}");
         }
     }
+
+    /// What they share has no greatest divisor.
+    #[test]
+    fn zero_times_a_power_of_zero_is_compared() {
+        let found = compare(r"0\cdot 0^n", r"(0\cdot 0^n)", Policy::Standard);
+        assert_eq!(found, Comparison::Same(Rule::Form));
+    }
 }

@@ -7,8 +7,8 @@ mod fractions;
 mod steps;
 mod written;
 
-use num_bigint::BigInt;
-use num_traits::Zero as _;
+use dashu_int::UBig;
+use dashu_int::ops::BitTest as _;
 
 use crate::finished::distributed::{comes_out, same_terms};
 use crate::finished::fractions::is_reduced_less;
@@ -22,7 +22,7 @@ use crate::same::reals::Reals;
 use crate::same::same;
 use crate::same::signs::variants;
 use crate::same::value::{Judge, is_infinite};
-use crate::syntax::{Expr, Relation, SetOperator};
+use crate::syntax::{Expr, Full, Relation, SetOperator};
 
 /// Why an answer is none yet.
 const NOT_A_NUMBER: &str = "it is to be written as one number";
@@ -270,11 +270,10 @@ fn more(right: Steps, given: Steps) -> Option<&'static str> {
 /// A decimal without an end, such as 0.333…: a number that no decimal with an end is.
 fn is_repeating(expr: &Expr) -> bool {
     match expr {
-        Expr::Number(number) => {
-            let below = number.denom();
+        Expr::Number(Full(number)) => {
+            let below = number.denominator();
             let odd = below >> below.trailing_zeros().unwrap_or(0);
-            let fives = u32::try_from(odd.bits()).unwrap_or(u32::MAX);
-            !(BigInt::from(5).pow(fives) % odd).is_zero()
+            !(UBig::from(5_u8).pow(odd.bit_len()) % odd).is_zero()
         }
         other => other.parts().into_iter().any(is_repeating),
     }

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
+use dashu_int::ops::BitTest;
+use dashu_ratio::RBig;
 
 /// Steps of one comparison, at most: one takes some ten nanoseconds, all of them some ten milliseconds.
 const MAX_STEPS: u64 = 1_000_000;
@@ -43,12 +43,15 @@ impl Meter {
 }
 
 /// What arithmetic with two fractions costs: products of their parts, and a common divisor.
-pub(crate) fn arithmetic(a: &BigRational, b: &BigRational) -> u64 {
-    let limbs = words(a.numer()) + words(a.denom()) + words(b.numer()) + words(b.denom());
+pub(crate) fn arithmetic(a: &RBig, b: &RBig) -> u64 {
+    let limbs = words(a.numerator())
+        + words(a.denominator())
+        + words(b.numerator())
+        + words(b.denominator());
     8 + limbs * limbs / 8
 }
 
 /// Words of 64 bits.
-pub(crate) fn words(value: &BigInt) -> u64 {
-    value.bits() / 64 + 1
+pub(crate) fn words(value: &impl BitTest) -> u64 {
+    value.bit_len() as u64 / 64 + 1
 }

@@ -1,6 +1,6 @@
 //! What a question says of the form of its answer.
 
-use num_rational::BigRational;
+use dashu_ratio::RBig;
 
 use crate::read::parse::{Commas, Letters, read};
 use crate::read::unit::{Dimension, Measure, measure};
@@ -41,9 +41,9 @@ pub(crate) struct Question {
     /// A time of day, and no ratio.
     pub(crate) time: bool,
     /// So many of these units: "how many minutes".
-    counted: Vec<(BigRational, Dimension)>,
+    counted: Vec<(RBig, Dimension)>,
     /// Units that it may ask for in other words: "in hours".
-    named: Vec<(BigRational, Dimension)>,
+    named: Vec<(RBig, Dimension)>,
 }
 
 impl Question {
@@ -65,7 +65,7 @@ impl Question {
     }
 
     /// The size of the unit that is asked for, where it measures the same as one of this size, and is another.
-    pub(crate) fn other_unit(&self, size: &BigRational, of: Dimension) -> Option<&BigRational> {
+    pub(crate) fn other_unit(&self, size: &RBig, of: Dimension) -> Option<&RBig> {
         let all = || self.counted.iter().chain(&self.named);
         if all().any(|(asked, dimension)| asked == size && *dimension == of) {
             return None;
@@ -99,7 +99,7 @@ pub(crate) fn behind_asked<'a>(given: &'a str, question: &str) -> Option<&'a str
 }
 
 /// The units behind each place where these words stand.
-fn units(lower: &str, words: &[&str]) -> Vec<(BigRational, Dimension)> {
+fn units(lower: &str, words: &[&str]) -> Vec<(RBig, Dimension)> {
     let all: Vec<&str> = lower
         .split(|c: char| !c.is_alphabetic())
         .filter(|word| !word.is_empty())

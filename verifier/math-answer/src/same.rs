@@ -7,8 +7,7 @@ pub(crate) mod reals;
 pub(crate) mod signs;
 pub(crate) mod value;
 
-use num_rational::BigRational;
-use num_traits::One as _;
+use dashu_ratio::RBig;
 
 use crate::arithmetic::modular::Element;
 use crate::read::unit::{Measure, measure};
@@ -19,7 +18,7 @@ use crate::same::quantity::{measured, quantities};
 use crate::same::reals::Reals;
 use crate::same::signs::variants;
 use crate::same::value::{Agreement, Judge};
-use crate::syntax::{Bracket, Expr, Relation, SetOperator};
+use crate::syntax::{Bracket, Expr, Full, Relation, SetOperator};
 
 /// Elements of longer lists are compared in order only.
 const MAX_UNORDERED: usize = 48;
@@ -140,16 +139,16 @@ fn spoken(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
         let Some(said) = said else { return false };
         match (&said, other) {
             (words::Said::Time(parts, _), Expr::Ratio(others)) => {
-                let others: Vec<Option<BigRational>> =
+                let others: Vec<Option<RBig>> =
                     others.iter().map(|other| judge.rational(other)).collect();
                 parts.len() == others.len()
-                    && parts.iter().zip(others).all(|(part, other)| {
-                        other == Some(BigRational::from_integer((*part).into()))
-                    })
+                    && parts
+                        .iter()
+                        .zip(others)
+                        .all(|(part, other)| other == Some(RBig::from(*part)))
             }
-            (words::Said::Time(parts, _), Expr::Number(hour)) => {
-                *hour == BigRational::from_integer(parts[0].into())
-                    && parts[1..].iter().all(|part| *part == 0)
+            (words::Said::Time(parts, _), Expr::Number(Full(hour))) => {
+                *hour == RBig::from(parts[0]) && parts[1..].iter().all(|part| *part == 0)
             }
             _ => words::number(&said).is_some_and(|number| judge.same(&number, other).is_some()),
         }
@@ -354,10 +353,7 @@ fn relation(
 fn inverted(value: &Expr) -> Expr {
     match value {
         Expr::Ratio(parts) => Expr::Ratio(parts.iter().rev().cloned().collect()),
-        other => Expr::Quotient(
-            Box::new(Expr::Number(BigRational::one())),
-            Box::new(other.clone()),
-        ),
+        other => Expr::Quotient(Box::new(Expr::number(1)), Box::new(other.clone())),
     }
 }
 

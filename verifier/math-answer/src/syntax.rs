@@ -1,15 +1,17 @@
 //! What an answer says, as a tree.
 
-use num_bigint::BigUint;
-use num_rational::BigRational;
+use std::fmt;
+
+use dashu_int::UBig;
+use dashu_ratio::RBig;
 
 /// An answer, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
     /// A number written out: an integer, a decimal, a repeating decimal. Never below 0.
-    Number(BigRational),
+    Number(Full<RBig>),
     /// A whole number and a proper fraction: 1⅘.
-    Mixed(BigUint, Box<Expr>),
+    Mixed(Full<UBig>, Box<Expr>),
     /// A variable, or a name of several letters.
     Symbol(String),
     /// A constant.
@@ -58,6 +60,24 @@ pub(crate) enum Expr {
     Ratio(Vec<Expr>),
     /// Words.
     Words(String),
+}
+
+/// A number whose debug form has all its digits. The library's own leaves out the middle of a long number, so that two numbers may share it; and what is written here are
+/// keys, by which terms are told apart, and which cost as many steps as they are long.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Full<T>(pub(crate) T);
+
+impl fmt::Debug for Full<UBig> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Debug for Full<RBig> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (above, below) = (self.0.numerator(), self.0.denominator());
+        write!(f, "Ratio {{ numer: {above}, denom: {below} }}")
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -172,6 +192,11 @@ impl Function {
 }
 
 impl Expr {
+    /// A number, not below 0.
+    pub(crate) fn number(value: impl Into<RBig>) -> Self {
+        Self::Number(Full(value.into()))
+    }
+
     /// What it is made of.
     pub(crate) fn parts(&self) -> Vec<&Expr> {
         match self {
@@ -214,5 +239,25 @@ impl Expr {
     /// Levels of parts within parts.
     pub(crate) fn depth(&self) -> usize {
         1 + self.parts().into_iter().map(Expr::depth).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_differ_in_one_digit_are_written_differently() {
+        let long = |middle: &str| -> UBig {
+            let digits = "7".repeat(500);
+            format!("{digits}{middle}{digits}").parse().unwrap()
+        };
+        let [one, other] = ["1", "2"].map(long);
+        let written = |number: &UBig| {
+            let tree = Box::new(Expr::number(number.clone()));
+            format!("{:?}", Expr::Mixed(Full(number.clone()), tree))
+        };
+        assert_ne!(written(&one), written(&other));
+        assert!(written(&one).matches(&one.to_string()).count() == 2);
     }
 }

@@ -4,9 +4,8 @@ use std::cell::RefCell;
 
 use dashu_float::round::mode::HalfEven;
 use dashu_float::{ConstCache, Context, FBig, FpError, round::Rounded};
-use dashu_int::{IBig, UBig};
-use num_bigint::{BigInt, Sign};
-use num_rational::BigRational;
+use dashu_int::IBig;
+use dashu_ratio::RBig;
 
 pub(crate) type Real = FBig<HalfEven, 2>;
 
@@ -67,15 +66,10 @@ impl Digits {
         Complex { re, im: Real::ZERO }
     }
 
-    pub(crate) fn rational(self, value: &BigRational) -> Option<Complex> {
-        let integer = |n: &BigInt| {
-            let (sign, bytes) = n.to_bytes_le();
-            let size = IBig::from(UBig::from_le_bytes(&bytes));
-            Real::from(if sign == Sign::Minus { -size } else { size })
-        };
-        let quotient = self
-            .context
-            .div(integer(value.numer()).repr(), integer(value.denom()).repr());
+    pub(crate) fn rational(self, value: &RBig) -> Option<Complex> {
+        let above = Real::from(value.numerator().clone());
+        let below = Real::from(value.denominator().clone());
+        let quotient = self.context.div(above.repr(), below.repr());
         self.kept(quotient).map(|re| self.real(re))
     }
 
@@ -208,7 +202,7 @@ impl Digits {
         }
         self.exp(&self.mul(
             &self.ln(z)?,
-            &self.rational(&BigRational::new(1.into(), 2.into()))?,
+            &self.rational(&RBig::from_parts(IBig::ONE, 2_u8.into()))?,
         )?)
     }
 

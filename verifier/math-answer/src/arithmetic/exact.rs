@@ -1,52 +1,47 @@
 //! Exact rational values: of numbers, and of the arithmetic that answers leave undone.
 
-use dashu_int::UBig;
-use dashu_int::ops::Gcd as _;
-use num_bigint::{BigInt, BigUint, Sign};
-use num_rational::BigRational;
-use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+use dashu_int::ops::{Abs as _, BitTest as _, Gcd as _, SquareRoot as _, UnsignedAbs as _};
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
 
 use crate::meter::{Meter, arithmetic, words};
-use crate::syntax::{Expr, Function};
+use crate::syntax::{Expr, Full, Function};
 
 /// No number of more bits is computed.
-const MAX_BITS: u64 = 8192;
+const MAX_BITS: usize = 8192;
 /// No factorial of a larger number is.
 const MAX_FACTORIAL: u32 = 512;
 
 /// The rational number that `expr` is, where that can be computed within bounds.
-pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<BigRational> {
+pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
     meter.spend(4)?;
     let rational = |expr: &Expr| rational(expr, meter);
     let value = match expr {
-        Expr::Number(number) => {
-            meter.spend(words(number.numer()) / 8)?;
+        Expr::Number(Full(number)) => {
+            meter.spend(words(number.numerator()) / 8)?;
             number.clone()
         }
-        Expr::Mixed(whole, fraction) => {
+        Expr::Mixed(Full(whole), fraction) => {
             let fraction = rational(fraction)?;
-            meter.spend(arithmetic(&fraction, &fraction) + whole.bits() / 64)?;
-            let above = BigInt::from(whole.clone()) * fraction.denom() + fraction.numer();
-            BigRational::new_raw(above, fraction.denom().clone())
+            meter.spend(arithmetic(&fraction, &fraction) + words(whole) - 1)?;
+            fraction + whole
         }
         Expr::Negative(inner) => -rational(inner)?,
         Expr::Sum(terms) => {
-            let mut sum = BigRational::zero();
+            let mut sum = RBig::ZERO;
             for term in terms {
                 let term = rational(term)?;
                 meter.spend(arithmetic(&sum, &term))?;
-                let above = sum.numer() * term.denom() + term.numer() * sum.denom();
-                sum = bounded(reduced(above, sum.denom() * term.denom()))?;
+                sum = bounded(sum + term)?;
             }
             sum
         }
         Expr::Product(factors) => {
-            let mut product = BigRational::one();
+            let mut product = RBig::ONE;
             for factor in factors {
                 let factor = rational(factor)?;
                 meter.spend(arithmetic(&product, &factor))?;
-                let above = product.numer() * factor.numer();
-                product = bounded(reduced(above, product.denom() * factor.denom()))?;
+                product = bounded(product * factor)?;
             }
             product
         }
@@ -55,24 +50,24 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<BigRational> {
             if below.is_zero() {
                 return None;
             }
-            let (below, above) = (below.recip(), rational(above)?);
+            let above = rational(above)?;
             meter.spend(arithmetic(&above, &below))?;
-            reduced(above.numer() * below.numer(), above.denom() * below.denom())
+            above / below
         }
         Expr::Power(base, power) => {
             return self::power(&rational(base)?, &rational(power)?, meter);
         }
         Expr::Root(index, radicand) => {
             let index = rational(index)?;
-            if !index.is_positive() {
+            if index <= RBig::ZERO {
                 return None;
             }
-            return power(&rational(radicand)?, &index.recip(), meter);
+            return power(&rational(radicand)?, &index.pow(-1), meter);
         }
         Expr::Percent(inner) => {
             let inner = rational(inner)?;
             meter.spend(arithmetic(&inner, &inner))?;
-            reduced(inner.numer().clone(), inner.denom() * 100u32)
+            inner / UBig::from(100_u8)
         }
         Expr::Call(function, arguments) => return call(*function, arguments, meter),
         _ => return None,
@@ -80,150 +75,158 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<BigRational> {
     bounded(value)
 }
 
-/// A fraction in lowest terms, its denominator being positive. The library's own reduction takes many times as long, and longest where the denominator is 1.
-pub(crate) fn reduced(numerator: BigInt, denominator: BigInt) -> BigRational {
-    if denominator.is_one() {
-        return BigRational::from_integer(numerator);
-    }
-    let common = gcd(&numerator, &denominator);
-    if common.is_one() {
-        return BigRational::new_raw(numerator, denominator);
-    }
-    BigRational::new_raw(numerator / &common, denominator / common)
-}
-
 /// The greatest common divisor, not negative; 0 where both numbers are 0.
-fn gcd(a: &BigInt, b: &BigInt) -> BigInt {
-    // The other library's is undefined there.
+pub(crate) fn gcd(a: &IBig, b: &IBig) -> IBig {
+    // The library's is undefined there.
     if a.is_zero() && b.is_zero() {
-        return BigInt::zero();
+        return IBig::ZERO;
     }
-    let natural = |n: &BigInt| UBig::from_le_bytes(&n.magnitude().to_bytes_le());
-    let common = natural(a).gcd(&natural(b));
-    BigInt::from_bytes_le(Sign::Plus, &common.to_le_bytes())
+    a.gcd(b).into()
 }
 
 /// The least common multiple, not negative; 0 where a number is 0.
-fn lcm(a: &BigInt, b: &BigInt) -> BigInt {
+fn lcm(a: &IBig, b: &IBig) -> IBig {
     if a.is_zero() || b.is_zero() {
-        return BigInt::zero();
+        return IBig::ZERO;
     }
     (a / gcd(a, b) * b).abs()
 }
 
-pub(crate) fn bounded(value: BigRational) -> Option<BigRational> {
-    (value.numer().bits() <= MAX_BITS && value.denom().bits() <= MAX_BITS).then_some(value)
+pub(crate) fn bounded(value: RBig) -> Option<RBig> {
+    (bits(&value) <= MAX_BITS).then_some(value)
 }
 
-fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<BigRational> {
+fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<RBig> {
     let mut values = Vec::with_capacity(arguments.len());
     for argument in arguments {
         values.push(rational(argument, meter)?);
     }
-    let whole = |value: &BigRational| value.is_integer().then(|| value.to_integer());
+    let whole = |value: &RBig| value.is_int().then(|| value.numerator().clone());
     let limbs: u64 = values
         .iter()
-        .map(|value| words(value.numer()) + words(value.denom()))
+        .map(|value| words(value.numerator()) + words(value.denominator()))
         .sum();
     meter.spend(4 + limbs * limbs / 8)?;
-    let of_integers = |join: fn(&BigInt, &BigInt) -> BigInt| {
+    let of_integers = |join: fn(&IBig, &IBig) -> IBig| {
         let mut joined = whole(&values[0])?;
         for value in &values[1..] {
             let value = whole(value)?;
             let limbs = words(&joined) + words(&value);
             meter.spend(8 + limbs * limbs)?;
             joined = join(&joined, &value);
-            if joined.bits() > MAX_BITS {
+            if joined.bit_len() > MAX_BITS {
                 return None;
             }
         }
-        bounded(BigRational::from_integer(joined))
+        bounded(joined.into())
     };
     match function {
-        Function::Abs => Some(values[0].abs()),
-        Function::Floor => Some(values[0].floor()),
-        Function::Ceiling => Some(values[0].ceil()),
-        Function::Min => values
-            .into_iter()
-            .reduce(|a, b| if below(&b, &a) { b } else { a }),
-        Function::Max => values
-            .into_iter()
-            .reduce(|a, b| if below(&a, &b) { b } else { a }),
+        Function::Abs => Some(values[0].clone().abs()),
+        Function::Floor => Some(values[0].floor().into()),
+        Function::Ceiling => Some(values[0].ceil().into()),
+        Function::Min => values.into_iter().min(),
+        Function::Max => values.into_iter().max(),
         Function::Gcd => of_integers(gcd),
         Function::Lcm => of_integers(lcm),
         Function::Factorial => {
-            let n = whole(&values[0])?
-                .to_u32()
-                .filter(|n| *n <= MAX_FACTORIAL)?;
+            let n = small(whole(&values[0])?).filter(|n| *n <= MAX_FACTORIAL)?;
             meter.spend(u64::from(n) * 8)?;
-            let product = (1..=n).fold(BigUint::one(), |product, k| product * k);
-            bounded(BigRational::from_integer(product.into()))
+            let product = (1..=n).fold(UBig::ONE, |product, k| product * k);
+            bounded(product.into())
         }
         Function::Binomial => {
-            let n = whole(&values[0])?.to_u32().filter(|n| *n <= 4096)?;
-            let k = whole(&values[1])?.to_u32()?;
+            let n = small(whole(&values[0])?).filter(|n| *n <= 4096)?;
+            let k = small(whole(&values[1])?)?;
             if k > n {
-                return Some(BigRational::zero());
+                return Some(RBig::ZERO);
             }
             meter.spend(u64::from(k.min(n - k)) * 64)?;
-            let mut binomial = BigUint::one();
+            let mut binomial = UBig::ONE;
             for step in 0..k.min(n - k) {
                 binomial = binomial * (n - step) / (step + 1);
             }
-            bounded(BigRational::from_integer(binomial.into()))
+            bounded(binomial.into())
         }
         _ => None,
     }
 }
 
-/// Whether a is less than b.
-pub(crate) fn below(a: &BigRational, b: &BigRational) -> bool {
-    a.numer() * b.denom() < b.numer() * a.denom()
-}
-
 /// `base^exponent`, where it is rational and not too large.
-fn power(base: &BigRational, exponent: &BigRational, meter: &Meter) -> Option<BigRational> {
-    let index = exponent.denom().to_u32().filter(|index| *index <= 64)?;
-    let exponent = exponent.numer();
+fn power(base: &RBig, exponent: &RBig, meter: &Meter) -> Option<RBig> {
+    let index = u32::try_from(exponent.denominator())
+        .ok()
+        .filter(|index| *index <= 64)?;
+    let exponent = exponent.numerator();
     if base.is_zero() {
-        return exponent.is_positive().then(BigRational::zero);
+        return (*exponent > IBig::ZERO).then_some(RBig::ZERO);
     }
     let base = if index == 1 {
         base.clone()
     } else {
-        let limbs = words(base.numer()) + words(base.denom());
+        let limbs = words(base.numerator()) + words(base.denominator());
         meter.spend(40 + limbs * limbs * u64::from(index.ilog2() + 1))?;
         root(base, index)?
     };
-    let times = exponent.abs().to_u32()?;
-    let bits = base.numer().bits().max(base.denom().bits());
+    let times = small(exponent.clone().abs())?;
+    let bits = bits(&base);
+    let size = bits.saturating_mul(times as usize);
     // 1 and −1 stay small whatever the exponent.
-    if bits > 1 && bits.saturating_mul(u64::from(times)) > MAX_BITS {
+    if bits > 1 && size > MAX_BITS {
         return None;
     }
-    let limbs = bits.saturating_mul(u64::from(times)).min(MAX_BITS) / 64;
+    let limbs = (size.min(MAX_BITS) / 64) as u64;
     meter.spend(8 + limbs * limbs / 8)?;
-    let times = if bits <= 1 { times % 2 + 2 } else { times };
-    // Powers of what has no common factor have none.
-    let power = BigRational::new_raw(base.numer().pow(times), base.denom().pow(times));
-    Some(if exponent.is_negative() {
-        power.recip()
+    let times = if bits <= 1 { times % 2 + 2 } else { times } as isize;
+    Some(base.pow(if *exponent < IBig::ZERO {
+        -times
     } else {
-        power
-    })
+        times
+    }))
 }
 
 /// The exact root, where there is one. A negative number has real roots of odd index.
-fn root(value: &BigRational, index: u32) -> Option<BigRational> {
-    if value.is_negative() {
+fn root(value: &RBig, index: u32) -> Option<RBig> {
+    if *value < RBig::ZERO {
         return (index % 2 == 1).then(|| root(&-value, index).map(|root| -root))?;
     }
-    let exact = |n: &BigInt| {
-        let root = n.nth_root(index);
-        (root.pow(index) == *n).then_some(root)
+    let exact = |n: &UBig| {
+        let root = whole_root(n, index);
+        (root.pow(index as usize) == *n).then_some(root)
     };
-    let (above, below) = (exact(value.numer())?, exact(value.denom())?);
-    Some(BigRational::new_raw(above, below))
+    let above = exact(&value.numerator().unsigned_abs())?;
+    Some(RBig::from_parts(above.into(), exact(value.denominator())?))
+}
+
+/// The root, rounded down; the index is not 0. The library's own takes hundreds of times as long where the index is a large prime.
+pub(crate) fn whole_root(n: &UBig, index: u32) -> UBig {
+    let index = index as usize;
+    match (n.bit_len(), index) {
+        (_, 2) => return n.sqrt(),
+        (bits, index) if bits <= index => return n.clone().min(UBig::ONE),
+        _ => {}
+    }
+    // Newton's method, from above.
+    let mut root = UBig::ONE << (n.bit_len() / index + 1);
+    loop {
+        let next = (n / root.pow(index - 1) + &root * (index - 1)) / index;
+        if next >= root {
+            return root;
+        }
+        root = next;
+    }
+}
+
+/// The bits of the longer part of a fraction.
+pub(crate) fn bits(value: &RBig) -> usize {
+    value
+        .numerator()
+        .bit_len()
+        .max(value.denominator().bit_len())
+}
+
+/// A number that fits.
+fn small(number: IBig) -> Option<u32> {
+    number.try_into().ok()
 }
 
 #[cfg(test)]
@@ -234,21 +237,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fractions_are_reduced_as_by_the_library(above: i128, below in 1u64.., common in 1u64..) {
-            let common = BigInt::from(common);
-            let [above, below] = [BigInt::from(above) * &common, BigInt::from(below) * &common];
-            let ours = reduced(above.clone(), below.clone());
-            let theirs = BigRational::new(above, below);
-            prop_assert_eq!((ours.numer(), ours.denom()), (theirs.numer(), theirs.denom()));
+        fn a_root_is_the_largest_whole_number_whose_power_is_not_beyond(n: u128, more: u128, index in 1u32..70) {
+            let n = UBig::from(n) * UBig::from(more) / UBig::from(index);
+            for n in [n.clone(), whole_root(&n, index).pow(index as usize)] {
+                let root = whole_root(&n, index);
+                prop_assert!(root.pow(index as usize) <= n);
+                prop_assert!((root + UBig::ONE).pow(index as usize) > n);
+            }
         }
 
         #[test]
-        fn gcd_and_lcm_equal_those_of_num_integer(a: i128, b: i128, common in -9i128..9) {
-            for (a, b) in [(a, b), (a / 16 * common, b / 16 * common), (common, 0), (0, 0)] {
-                let [a, b] = [a, b].map(BigInt::from);
-                prop_assert_eq!(gcd(&a, &b), num_integer::Integer::gcd(&a, &b));
-                prop_assert_eq!(lcm(&a, &b), num_integer::Integer::lcm(&a, &b));
-            }
+        fn gcd_and_lcm_divide_as_they_are_to(a in -200i64..200, b in -200i64..200) {
+            let divides = |d: i64, n: i64| if d == 0 { n == 0 } else { n % d == 0 };
+            let [one, other] = [a, b].map(IBig::from);
+            let greatest = (1..=200).rev().find(|d| divides(*d, a) && divides(*d, b));
+            let greatest = if (a, b) == (0, 0) { 0 } else { greatest.unwrap_or(1) };
+            prop_assert_eq!(gcd(&one, &other), IBig::from(greatest));
+            let least = (1..=40_000).find(|n| divides(a, *n) && divides(b, *n));
+            prop_assert_eq!(lcm(&one, &other), IBig::from(least.unwrap_or(0)));
         }
     }
 }

@@ -6,16 +6,15 @@
 
 use std::collections::HashMap;
 
-use num_bigint::{BigInt, BigUint};
-use num_integer::Integer as _;
-use num_rational::BigRational;
-use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+use dashu_int::ops::{BitTest as _, RemEuclid as _, SquareRoot as _, UnsignedAbs as _};
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::prime::Prime;
 use crate::meter::{Meter, words};
 use crate::seed::mix;
-use crate::syntax::{Constant, Expr, Function};
+use crate::syntax::{Constant, Expr, Full, Function};
 
 /// Factorials of larger numbers are not computed.
 const MAX_FACTORIAL: u64 = 4096;
@@ -35,7 +34,7 @@ pub(crate) struct Field {
     seed: u64,
     names: HashMap<String, Element>,
     /// The chosen roots of whole numbers that were asked for, where they were found.
-    roots: HashMap<BigUint, Option<Element>>,
+    roots: HashMap<UBig, Option<Element>>,
 }
 
 /// Why there is no value.
@@ -63,7 +62,7 @@ impl Field {
     pub(crate) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
         meter.spend(4).ok_or(Missing::Unknown)?;
         match expr {
-            Expr::Number(number) => self.of_rational(number, meter),
+            Expr::Number(Full(number)) => self.of_rational(number, meter),
             Expr::Mixed(..) | Expr::Percent(_) => self.computed(expr, meter),
             Expr::Symbol(name) => Ok(self.named(name)),
             Expr::Constant(Constant::Pi) => Ok(self.named("\\pi")),
@@ -99,16 +98,14 @@ impl Field {
             }
             Expr::Power(base, power) => self.power(base, power, meter),
             Expr::Root(index, radicand) => {
-                if rational(index, meter) != Some(BigRational::from_integer(2.into())) {
+                if rational(index, meter) != Some(RBig::from(2)) {
                     return Err(Missing::Unknown);
                 }
                 self.square_root(radicand, meter)
             }
             Expr::Call(Function::Factorial, arguments) => {
                 let n = rational(&arguments[0], meter)
-                    .and_then(|n| n.is_integer().then(|| n.to_integer()));
-                let n = n
-                    .and_then(|n| n.to_u64())
+                    .and_then(|n| u64::try_from(n).ok())
                     .filter(|n| *n <= MAX_FACTORIAL && meter.spend(*n).is_some())
                     .ok_or(Missing::Unknown)?;
                 let prime = self.prime;
@@ -148,60 +145,61 @@ impl Field {
         value
     }
 
-    fn of_rational(&self, value: &BigRational, meter: &Meter) -> Result<Element, Missing> {
-        let limbs = words(value.numer()) + words(value.denom());
+    fn of_rational(&self, value: &RBig, meter: &Meter) -> Result<Element, Missing> {
+        let limbs = words(value.numerator()) + words(value.denominator());
         meter.spend(4 * limbs).ok_or(Missing::Unknown)?;
-        let above = self.prime.of_integer(value.numer());
-        if value.denom().is_one() {
+        let above = self.prime.of_integer(value.numerator());
+        if value.denominator().is_one() {
             return Ok(self.real(above));
         }
-        let below = self.real(self.prime.of_integer(value.denom()));
+        let below = self.real(self.prime.of_natural(value.denominator()));
         Ok(self.times(self.real(above), self.inverse(below, meter)?))
     }
 
     fn power(&mut self, base: &Expr, power: &Expr, meter: &Meter) -> Result<Element, Missing> {
         let power = rational(power, meter).ok_or(Missing::Unknown)?;
         // e^x of rational x: powers of one point only where x is an integer.
-        let base = if power.is_integer() {
+        let base = if power.is_int() {
             self.value(base, meter)?
-        } else if *power.denom() == BigInt::from(2) {
+        } else if *power.denominator() == UBig::from(2_u8) {
             self.square_root(base, meter)?
         } else {
             return Err(Missing::Unknown);
         };
         if base == self.real(0) {
-            return if power.is_positive() {
+            return if power > RBig::ZERO {
                 Ok(base)
             } else {
                 Err(Missing::Point)
             };
         }
         meter
-            .spend(300 + 20 * words(power.numer()))
+            .spend(300 + 20 * words(power.numerator()))
             .ok_or(Missing::Unknown)?;
         let p = u128::from(self.prime.p);
         let order = if base.im == 0 { p - 1 } else { p * p - 1 };
-        let exponent = power.numer().mod_floor(&BigInt::from(order));
-        Ok(self.raise(base, exponent.to_u128().ok_or(Missing::Unknown)?))
+        let exponent = power.numerator().rem_euclid(IBig::from(order));
+        let exponent = u128::try_from(exponent).map_err(|_| Missing::Unknown)?;
+        Ok(self.raise(base, exponent))
     }
 
     /// The root of a rational number, as the product of the chosen roots of its primes.
     fn square_root(&mut self, radicand: &Expr, meter: &Meter) -> Result<Element, Missing> {
         let value = rational(radicand, meter).ok_or(Missing::Unknown)?;
         let mut root = self.real(self.prime.one);
-        if value.is_negative() {
+        if value < RBig::ZERO {
             std::mem::swap(&mut root.re, &mut root.im);
         }
-        let above = self.root_of_integer(value.numer().magnitude(), meter)?;
+        let above = self.root_of_integer(&value.numerator().unsigned_abs(), meter)?;
         root = self.times(root, above);
-        if !value.denom().is_one() {
-            let below = self.root_of_integer(value.denom().magnitude(), meter)?;
+        if !value.denominator().is_one() {
+            let below = self.root_of_integer(value.denominator(), meter)?;
             root = self.times(root, self.inverse(below, meter)?);
         }
         Ok(root)
     }
 
-    fn root_of_integer(&mut self, value: &BigUint, meter: &Meter) -> Result<Element, Missing> {
+    fn root_of_integer(&mut self, value: &UBig, meter: &Meter) -> Result<Element, Missing> {
         meter.spend(8).ok_or(Missing::Unknown)?;
         let known = self.roots.get(value).copied();
         let root = known.unwrap_or_else(|| {
@@ -212,21 +210,21 @@ impl Field {
         root.ok_or(Missing::Unknown)
     }
 
-    fn new_root(&mut self, value: &BigUint, meter: &Meter) -> Option<Element> {
-        let limbs = value.bits() / 64 + 1;
+    fn new_root(&mut self, value: &UBig, meter: &Meter) -> Option<Element> {
+        let limbs = words(value);
         meter.spend(400 + 64 * limbs * limbs)?;
-        let whole = |value: &BigUint| {
+        let whole = |value: &UBig| {
             let root = value.sqrt();
-            (&root * &root == *value).then(|| root.into())
+            (&root * &root == *value).then_some(root)
         };
         if let Some(exact) = whole(value) {
-            return Some(self.real(self.prime.of_integer(&exact)));
+            return Some(self.real(self.prime.of_natural(&exact)));
         }
         let (mut left, mut root) = (value.clone(), self.real(self.prime.one));
         let mut factor = 2;
         // What fits a word is divided as one.
-        while factor <= MAX_FACTOR && left.bits() > 64 {
-            if (&left % factor).is_zero() {
+        while factor <= MAX_FACTOR && left.bit_len() > 64 {
+            if &left % factor == 0 {
                 left /= factor;
                 meter.spend(100 + 4 * limbs)?;
                 root = self.times(root, self.root_of_prime(factor));
@@ -235,9 +233,9 @@ impl Field {
             }
         }
         if let Some(exact) = whole(&left) {
-            return Some(self.times(root, self.real(self.prime.of_integer(&exact))));
+            return Some(self.times(root, self.real(self.prime.of_natural(&exact))));
         }
-        let mut left = left.to_u64()?;
+        let mut left = u64::try_from(left).ok()?;
         while factor <= MAX_FACTOR && factor * factor <= left {
             if left.is_multiple_of(factor) {
                 left /= factor;

@@ -5,10 +5,9 @@
 
 use std::collections::HashMap;
 
-use dashu_int::IBig;
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::{Signed as _, ToPrimitive as _};
+use dashu_int::ops::BitTest as _;
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
 
 use crate::arithmetic::complex::{Complex, Digits, Real, forget_constants, is_zero};
 use crate::arithmetic::exact::rational;
@@ -46,7 +45,7 @@ pub(crate) enum Computed {
 pub(crate) struct Point {
     seed: u64,
     number: u64,
-    names: HashMap<String, BigRational>,
+    names: HashMap<String, RBig>,
 }
 
 impl Point {
@@ -64,7 +63,7 @@ impl Point {
         self.names.is_empty()
     }
 
-    fn of(&mut self, name: &str) -> BigRational {
+    fn of(&mut self, name: &str) -> RBig {
         let (seed, number) = (self.seed, self.number);
         self.names
             .entry(name.to_owned())
@@ -80,7 +79,7 @@ impl Point {
                 } else {
                     -size
                 };
-                BigRational::new(signed.into(), (1_i64 << 19).into())
+                RBig::from_parts(signed.into(), (1_u32 << 19).into())
             })
             .clone()
     }
@@ -106,7 +105,7 @@ pub(crate) fn value(
 }
 
 /// The value of a number.
-pub(crate) fn of_rational(value: &BigRational) -> Option<Value> {
+pub(crate) fn of_rational(value: &RBig) -> Option<Value> {
     let extra = if bits(value) > SPARE { bits(value) } else { 0 };
     Some(Value {
         low: Digits::new(PRECISION + extra).rational(value)?,
@@ -116,9 +115,10 @@ pub(crate) fn of_rational(value: &BigRational) -> Option<Value> {
 }
 
 /// Bits that it takes to write the longer part of a fraction, which tell it from its neighbours.
-fn bits(value: &BigRational) -> usize {
-    let of = |part: &BigInt| part.bits() - part.trailing_zeros().unwrap_or(0);
-    usize::try_from(of(value.numer()).max(of(value.denom()))).unwrap_or(usize::MAX)
+fn bits(value: &RBig) -> usize {
+    let (above, below) = (value.numerator(), value.denominator());
+    let of = |length: usize, zeros: Option<usize>| length - zeros.unwrap_or(0);
+    of(above.bit_len(), above.trailing_zeros()).max(of(below.bit_len(), below.trailing_zeros()))
 }
 
 impl Value {
@@ -254,9 +254,9 @@ impl<'a> Evaluator<'a> {
             Expr::Quotient(above, below) => digits.div(&self.of(above)?, &self.of(below)?),
             Expr::Power(base, power) => self.power(base, power),
             Expr::Root(index, radicand) => {
-                let index = rational(index, self.meter).filter(BigRational::is_positive)?;
+                let index = rational(index, self.meter).filter(|index| *index > RBig::ZERO)?;
                 let radicand = self.of(radicand)?;
-                self.raise(&radicand, &index.recip())
+                self.raise(&radicand, &index.pow(-1))
             }
             Expr::Degrees(inner) => {
                 let turned = digits.mul(&self.of(inner)?, &digits.pi())?;
@@ -300,28 +300,32 @@ impl<'a> Evaluator<'a> {
         self.lost = self.lost.max(2 * size);
     }
 
-    fn raise(&self, base: &Complex, exponent: &BigRational) -> Option<Complex> {
+    fn raise(&self, base: &Complex, exponent: &RBig) -> Option<Complex> {
         let digits = self.digits;
         let nothing = is_zero(&base.re) && is_zero(&base.im);
         if nothing {
-            return exponent.is_positive().then(|| digits.integer(0));
+            return (*exponent > RBig::ZERO).then(|| digits.integer(0));
         }
-        let whole = |n: &BigInt| n.to_i64().filter(|n| n.unsigned_abs() <= 1 << 32);
-        if exponent.is_integer() {
-            return digits.power(base, whole(exponent.numer())?);
+        let whole = |n: &IBig| {
+            i64::try_from(n)
+                .ok()
+                .filter(|n| n.unsigned_abs() <= 1 << 32)
+        };
+        if exponent.is_int() {
+            return digits.power(base, whole(exponent.numerator())?);
         }
         // The real root of a negative number, where there is one.
-        if is_zero(&base.im) && base.re < Real::ZERO && exponent.denom().bit(0) {
+        if is_zero(&base.im) && base.re < Real::ZERO && exponent.denominator().bit(0) {
             let size = self.raise(&digits.real(-base.re.clone()), exponent)?;
-            let negative = exponent.numer().bit(0);
+            let negative = exponent.numerator().bit(0);
             return if negative {
                 digits.sub(&digits.integer(0), &size)
             } else {
                 Some(size)
             };
         }
-        if *exponent.denom() == BigInt::from(2) {
-            return digits.power(&digits.sqrt(base)?, whole(exponent.numer())?);
+        if *exponent.denominator() == UBig::from(2_u8) {
+            return digits.power(&digits.sqrt(base)?, whole(exponent.numerator())?);
         }
         digits.exp(&digits.mul(&digits.ln(base)?, &digits.rational(exponent)?)?)
     }

@@ -2,7 +2,8 @@
 //!
 //! No prime is known before both answers are, so that no answer can be made to fit one: an exponent that is a multiple of p − 1, say.
 
-use num_bigint::{BigInt, Sign};
+use dashu_int::ops::UnsignedAbs as _;
+use dashu_int::{IBig, UBig};
 
 use crate::seed::mix;
 
@@ -52,14 +53,13 @@ impl Prime {
         self.times(value % self.p, self.square)
     }
 
-    pub(crate) fn of_integer(self, value: &BigInt) -> u64 {
-        let digits = value.magnitude().iter_u64_digits();
-        let p = u128::from(self.p);
-        let rest = digits.rev().fold(0, |rest: u64, digit| {
-            (((u128::from(rest) << 64) | u128::from(digit)) % p) as u64
-        });
-        let size = self.of_u64(rest);
-        if value.sign() == Sign::Minus {
+    pub(crate) fn of_natural(self, value: &UBig) -> u64 {
+        self.of_u64(value % self.p)
+    }
+
+    pub(crate) fn of_integer(self, value: &IBig) -> u64 {
+        let size = self.of_natural(&value.unsigned_abs());
+        if *value < IBig::ZERO {
             self.minus(size)
         } else {
             size
@@ -167,8 +167,8 @@ mod tests {
         fn arithmetic_is_that_of_the_integers(seed: u64, a: i128, b: i128) {
             let field = Prime::of(seed);
             prop_assert_eq!(field.p % 4, 3);
-            let [a, b] = [BigInt::from(a), BigInt::from(b)];
-            let of = |value: &BigInt| field.of_integer(value);
+            let [a, b] = [IBig::from(a), IBig::from(b)];
+            let of = |value: &IBig| field.of_integer(value);
             prop_assert_eq!(of(&(&a + &b)), field.plus(of(&a), of(&b)));
             prop_assert_eq!(of(&(&a * &b)), field.times(of(&a), of(&b)));
             prop_assert_eq!(of(&-&a), field.minus(of(&a)));

@@ -1,9 +1,9 @@
 //! Sums of which a number multiplies or divides all: (a − 5)/3 and a/3 − 5/3 say the same, and neither leaves anything to be worked out.
 
-use num_rational::BigRational;
-use num_traits::{One as _, Signed as _, Zero as _};
+use dashu_ratio::RBig;
+use dashu_ratio::ops::Abs as _;
 
-use crate::arithmetic::exact::{bounded, rational, reduced};
+use crate::arithmetic::exact::{bounded, rational};
 use crate::finished::written::{holds_sum, is_constant};
 use crate::meter::{Meter, arithmetic};
 use crate::same::unordered;
@@ -50,7 +50,7 @@ struct Spread {
 /// What multiplies a term: its rational part, and constants such as π.
 #[derive(Debug, Clone)]
 struct Factor {
-    number: BigRational,
+    number: RBig,
     constants: Vec<Expr>,
     /// Numbers that multiply, and that divide, since the last bracket that holds a sum.
     times: usize,
@@ -68,7 +68,7 @@ impl Spread {
     fn of(expr: &Expr, meter: &Meter) -> Option<Self> {
         let mut spread = Self::default();
         let one = Factor {
-            number: BigRational::one(),
+            number: RBig::ONE,
             constants: Vec::new(),
             times: 0,
             over: 0,
@@ -101,7 +101,7 @@ impl Spread {
                 let below = rational(below, meter).filter(|below| !below.is_zero())?;
                 factor.over += 1;
                 self.divided = true;
-                factor.number = times(&factor.number, &below.recip(), meter)?;
+                factor.number = times(&factor.number, &below.pow(-1), meter)?;
                 return self.add(above, factor, meter);
             }
             Expr::Product(factors) => {
@@ -130,12 +130,12 @@ impl Spread {
     fn term(&mut self, term: &Expr, factor: &Factor, meter: &Meter) -> Option<()> {
         factor.carried_out()?;
         let number = times(&coefficient(term, meter)?, &factor.number, meter)?;
-        self.divided |= !factor.number.is_integer();
-        self.fraction |= !number.is_integer();
-        let mut product = vec![Expr::Number(factor.number.abs()), term.clone()];
+        self.divided |= !factor.number.is_int();
+        self.fraction |= !number.is_int();
+        let mut product = vec![Expr::number(factor.number.clone().abs()), term.clone()];
         product.extend(factor.constants.iter().cloned());
         let product = Expr::Product(product);
-        self.terms.push(if factor.number.is_negative() {
+        self.terms.push(if factor.number < RBig::ZERO {
             Expr::Negative(Box::new(product))
         } else {
             product
@@ -144,13 +144,13 @@ impl Spread {
     }
 }
 
-fn times(a: &BigRational, b: &BigRational, meter: &Meter) -> Option<BigRational> {
+fn times(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
     meter.spend(arithmetic(a, b))?;
-    bounded(reduced(a.numer() * b.numer(), a.denom() * b.denom()))
+    bounded(a * b)
 }
 
 /// The number before a term without sums: 3/2 of 3x/2.
-fn coefficient(term: &Expr, meter: &Meter) -> Option<BigRational> {
+fn coefficient(term: &Expr, meter: &Meter) -> Option<RBig> {
     let number = |expr: &Expr| {
         if is_constant(expr) {
             rational(expr, meter)
@@ -162,14 +162,11 @@ fn coefficient(term: &Expr, meter: &Meter) -> Option<BigRational> {
         Expr::Negative(inner) => -coefficient(inner, meter)?,
         Expr::Quotient(above, below) => match number(below) {
             Some(below) if !below.is_zero() => {
-                times(&coefficient(above, meter)?, &below.recip(), meter)?
+                times(&coefficient(above, meter)?, &below.pow(-1), meter)?
             }
             _ => coefficient(above, meter)?,
         },
-        Expr::Product(factors) => factors
-            .first()
-            .and_then(number)
-            .unwrap_or_else(BigRational::one),
-        other => number(other).unwrap_or_else(BigRational::one),
+        Expr::Product(factors) => factors.first().and_then(number).unwrap_or(RBig::ONE),
+        other => number(other).unwrap_or(RBig::ONE),
     })
 }

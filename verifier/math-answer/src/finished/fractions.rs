@@ -1,8 +1,6 @@
 //! Whether fractions with variables are in lowest terms: by the degree of what stands below them.
 
-use num_traits::ToPrimitive as _;
-
-use crate::syntax::Expr;
+use crate::syntax::{Expr, Full};
 
 /// A fraction that a factor is left to be cancelled in, or one below a fraction, of which the right answer has none: (x² + x)/(x + 1)² for x/(x + 1).
 pub(crate) fn is_reduced_less(right: &Expr, given: &Expr) -> bool {
@@ -31,8 +29,8 @@ fn below(expr: &Expr) -> Option<(u64, u64)> {
             Some(plus(below(above)?, (degree, degree)))
         }
         Expr::Power(base, power) => match &**power {
-            Expr::Number(power) => {
-                let power = power.is_integer().then(|| power.to_integer().to_u64())??;
+            Expr::Number(Full(power)) => {
+                let power = u64::try_from(power.clone()).ok()?;
                 let (least, most) = below(base)?;
                 Some((least.saturating_mul(power), most.saturating_mul(power)))
             }
@@ -71,8 +69,8 @@ fn degree(expr: &Expr) -> Option<u64> {
         }),
         Expr::Quotient(above, under) if !under.has_variable() => degree(above),
         Expr::Power(base, power) => match &**power {
-            Expr::Number(power) if power.is_integer() => {
-                Some(degree(base)?.saturating_mul(power.to_integer().to_u64()?))
+            Expr::Number(Full(power)) if power.is_int() => {
+                Some(degree(base)?.saturating_mul(power.numerator().try_into().ok()?))
             }
             _ => None,
         },

@@ -7,7 +7,7 @@ mod angle;
 mod count;
 mod product;
 
-use num_traits::{Signed as _, ToPrimitive as _};
+use dashu_ratio::RBig;
 
 use crate::meter::Meter;
 use crate::syntax::Expr;
@@ -142,9 +142,9 @@ pub(crate) fn shape(expr: &Expr, meter: &Meter) -> Shape {
     let sums: usize = monomial
         .sums
         .iter()
-        .filter_map(|sum| sum.power.to_integer().to_usize())
+        .filter_map(|sum| usize::try_from(sum.power.trunc()).ok())
         .fold(0, usize::saturating_add);
-    let below = monomial.sums.iter().any(|sum| sum.power.is_negative());
+    let below = monomial.sums.iter().any(|sum| sum.power < RBig::ZERO);
     if sums == 0 && !below {
         Shape::Term
     } else if sums == 1 && !below && monomial.atoms.is_empty() {

@@ -1,11 +1,10 @@
 //! How an expression is written, whatever it is worth: digits, signs, powers of ten, sums behind numbers.
 
-use num_rational::BigRational;
-use num_traits::{One as _, Zero as _};
+use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
-use crate::syntax::{Expr, Relation};
+use crate::syntax::{Expr, Full, Relation};
 
 /// Without units and names, and the last of several that are equal.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
@@ -53,8 +52,7 @@ pub(crate) fn is_written(expr: &Expr) -> bool {
 
 /// A whole number but 0 and 1, to the powers of which nobody raises who has finished.
 fn is_exponent(expr: &Expr) -> bool {
-    let none =
-        |expr: &Expr| matches!(expr, Expr::Number(number) if number.is_zero() || number.is_one());
+    let none = |expr: &Expr| matches!(expr, Expr::Number(Full(number)) if number.is_zero() || number.is_one());
     is_literal(expr) && !none(expr)
 }
 
@@ -64,7 +62,7 @@ pub(crate) fn is_share(expr: &Expr) -> bool {
 }
 
 fn is_one(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(one) if one.is_one())
+    matches!(expr, Expr::Number(Full(one)) if one.is_one())
 }
 
 /// 1 or −1, by which nobody multiplies or divides who has finished.
@@ -122,19 +120,19 @@ pub(crate) fn has_inverse(expr: &Expr) -> bool {
 
 pub(crate) fn is_whole(expr: &Expr) -> bool {
     match expr {
-        Expr::Number(number) => number.is_integer(),
+        Expr::Number(Full(number)) => number.is_int(),
         Expr::Negative(inner) => !is_signed(inner) && is_whole(inner),
         _ => false,
     }
 }
 
 pub(crate) fn is_ten(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(ten) if *ten == BigRational::from_integer(10.into()))
+    matches!(expr, Expr::Number(Full(ten)) if *ten == RBig::from(10))
 }
 
 /// 12/4, 12:4 and 30·10⁻¹, which are 3.
 pub(crate) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
-    let comes_out = || rational(expr, meter).is_some_and(|value| value.is_integer());
+    let comes_out = || rational(expr, meter).is_some_and(|value| value.is_int());
     match expr {
         Expr::Negative(inner) => is_whole_quotient(bare(inner), meter),
         Expr::Quotient(..) => comes_out(),
@@ -158,7 +156,7 @@ pub(crate) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
 /// 2:1, which is as far as a ratio goes.
 pub(crate) fn is_ratio_to_one(expr: &Expr) -> bool {
     matches!(expr, Expr::Ratio(parts)
-        if matches!(parts.as_slice(), [_, Expr::Number(one)] if one.is_one()))
+        if matches!(parts.as_slice(), [_, Expr::Number(Full(one))] if one.is_one()))
 }
 
 /// Whether there is a sum in it that numbers before it, or a number below it, multiply.

@@ -24,7 +24,7 @@ use crate::read::lex::{Kind, Token, counted_text, tokens};
 use crate::read::name::is_name;
 use crate::read::unit;
 use crate::read::words;
-use crate::syntax::{Expr, Relation, SetOperator, Side};
+use crate::syntax::{Expr, Full, Relation, SetOperator, Side};
 use measured::{fraction, is_whole_amount, mixed};
 
 /// Answers nested deeper than this are not parsed.
@@ -496,7 +496,7 @@ fn product(mut factors: Vec<Expr>) -> Expr {
 }
 
 fn is_whole(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(number) if number.is_integer())
+    matches!(expr, Expr::Number(Full(number)) if number.is_int())
 }
 
 fn is_literal(expr: &Expr) -> bool {

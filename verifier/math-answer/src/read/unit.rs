@@ -1,14 +1,12 @@
 //! What stands behind a number: units, which have a size, and words for what is counted, which have none.
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::One as _;
+use dashu_ratio::RBig;
 
 /// What a number measures.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Measure {
     /// A unit: its size in base units, and its dimension.
-    Unit(BigRational, Dimension),
+    Unit(RBig, Dimension),
     /// An angle in degrees.
     Degrees,
     /// An angle in radians.
@@ -16,7 +14,7 @@ pub(crate) enum Measure {
     /// Hundredths.
     Percent,
     /// A number in words: million, dozen.
-    Scale(BigRational),
+    Scale(RBig),
     /// Before or after noon; noon itself counts as after, midnight as before.
     Noon(bool),
     /// "units", "square units", "cubic units": any unit, of lengths in this power where it is 2 or 3.
@@ -136,7 +134,7 @@ pub(crate) fn measure(words: &str) -> Measure {
 }
 
 fn scale(size: i64) -> Measure {
-    Measure::Scale(BigRational::from_integer(BigInt::from(size)))
+    Measure::Scale(RBig::from(size))
 }
 
 fn named(unit: Option<char>) -> Measure {
@@ -144,12 +142,12 @@ fn named(unit: Option<char>) -> Measure {
         named: unit,
         ..Dimension::default()
     };
-    Measure::Unit(BigRational::one(), dimension)
+    Measure::Unit(RBig::ONE, dimension)
 }
 
 /// A product of units and their powers, or `None` where a word is none.
 fn known(words: &str) -> Option<Measure> {
-    let mut size = BigRational::one();
+    let mut size = RBig::ONE;
     let mut dimension = Dimension::default();
     let mut generic = None;
     let (mut below, mut next_power, mut any) = (false, 1, false);
@@ -245,8 +243,8 @@ fn known(words: &str) -> Option<Measure> {
 }
 
 /// A unit's size in metres, seconds, kilograms or main units of a currency.
-fn base(word: &str) -> Option<(BigRational, Dimension)> {
-    let of = |above: i64, below: i64| BigRational::new(above.into(), below.into());
+fn base(word: &str) -> Option<(RBig, Dimension)> {
+    let of = |above: u64, below: u64| RBig::from_parts(above.into(), below.into());
     let length = Dimension {
         length: 1,
         ..Dimension::default()
@@ -335,7 +333,7 @@ fn base(word: &str) -> Option<(BigRational, Dimension)> {
 /// The dimension of an amount of money.
 pub(crate) fn money(sign: char) -> Measure {
     Measure::Unit(
-        BigRational::one(),
+        RBig::ONE,
         Dimension {
             money: Some(sign),
             ..Dimension::default()

@@ -1,9 +1,7 @@
 //! Answers in words: choices, names, days, times, numbers written out.
 
-use num_rational::BigRational;
-
 use crate::read::unit::{Measure, measure};
-use crate::syntax::{Constant, Expr};
+use crate::syntax::{Constant, Expr, Full};
 
 const MONTHS: [&str; 12] = [
     "january",
@@ -120,14 +118,10 @@ pub(crate) fn word(expr: &Expr) -> Option<String> {
 
 /// Of a number that is whole and small.
 fn whole(expr: &Expr) -> Option<u32> {
-    let Expr::Number(number) = expr else {
+    let Expr::Number(Full(number)) = expr else {
         return None;
     };
-    number
-        .is_integer()
-        .then(|| number.to_integer())?
-        .try_into()
-        .ok()
+    number.clone().try_into().ok()
 }
 
 /// The letters of a name or of a product of names: what a word is without `\text`.
@@ -136,7 +130,7 @@ pub(crate) fn letters(expr: &Expr) -> Option<String> {
         Expr::Symbol(name) if name.chars().all(char::is_alphabetic) => Some(name.clone()),
         Expr::Constant(Constant::E) => Some("e".into()),
         Expr::Constant(Constant::I) => Some("i".into()),
-        Expr::Number(number) if number.is_integer() => Some(number.to_string()),
+        Expr::Number(Full(number)) if number.is_int() => Some(number.to_string()),
         Expr::Product(factors) => factors.iter().map(letters).collect(),
         _ => None,
     }
@@ -291,7 +285,7 @@ pub(crate) fn same(right: &Said, given: &Said) -> bool {
 /// The number that words are, as an expression.
 pub(crate) fn number(said: &Said) -> Option<Expr> {
     match said {
-        Said::Number(number) => Some(Expr::Number(BigRational::from_integer((*number).into()))),
+        Said::Number(number) => Some(Expr::number(*number)),
         _ => None,
     }
 }

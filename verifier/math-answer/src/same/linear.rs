@@ -1,9 +1,8 @@
 //! Linear forms in one variable: what -2y + 1 is made of.
 
-use num_rational::BigRational;
-use num_traits::{One as _, Zero as _};
+use dashu_ratio::RBig;
 
-use crate::arithmetic::exact::{bounded, rational, reduced};
+use crate::arithmetic::exact::{bounded, rational};
 use crate::meter::{Meter, arithmetic};
 use crate::syntax::Expr;
 
@@ -15,8 +14,8 @@ const NODE: u64 = 4;
 pub(crate) struct Linear<'a> {
     /// The variable; `None` where there is none, and the slope is 0.
     pub(crate) of: Option<&'a Expr>,
-    pub(crate) slope: BigRational,
-    pub(crate) constant: BigRational,
+    pub(crate) slope: RBig,
+    pub(crate) constant: RBig,
 }
 
 impl<'a> Linear<'a> {
@@ -26,17 +25,15 @@ impl<'a> Linear<'a> {
         match expr {
             Expr::Symbol(name) if name != "Reals" => Some(Self {
                 of: Some(expr),
-                slope: BigRational::one(),
-                constant: BigRational::zero(),
+                slope: RBig::ONE,
+                constant: RBig::ZERO,
             }),
-            Expr::Sum(terms) => terms
-                .iter()
-                .try_fold(Self::plain(BigRational::zero()), |sum, term| {
-                    sum.plus(&Self::read(term, meter)?, meter)
-                }),
-            Expr::Negative(inner) => Self::read(inner, meter)?.times(&-BigRational::one(), meter),
+            Expr::Sum(terms) => terms.iter().try_fold(Self::plain(RBig::ZERO), |sum, term| {
+                sum.plus(&Self::read(term, meter)?, meter)
+            }),
+            Expr::Negative(inner) => Self::read(inner, meter)?.times(&RBig::NEG_ONE, meter),
             Expr::Product(factors) => {
-                let mut product = Self::plain(BigRational::one());
+                let mut product = Self::plain(RBig::ONE);
                 for factor in factors {
                     let factor = Self::read(factor, meter)?;
                     product = match (&product.of, &factor.of) {
@@ -52,7 +49,7 @@ impl<'a> Linear<'a> {
                 if below.constant.is_zero() {
                     return None;
                 }
-                Self::read(above, meter)?.times(&below.constant.recip(), meter)
+                Self::read(above, meter)?.times(&below.constant.pow(-1), meter)
             }
             // Powers and functions of numbers, and nothing that holds a variable.
             other => rational(other, meter).map(Self::plain),
@@ -61,14 +58,14 @@ impl<'a> Linear<'a> {
 
     /// `left` - `right`.
     pub(crate) fn difference(left: &'a Expr, right: &'a Expr, meter: &Meter) -> Option<Self> {
-        let right = Self::read(right, meter)?.times(&-BigRational::one(), meter)?;
+        let right = Self::read(right, meter)?.times(&RBig::NEG_ONE, meter)?;
         Self::read(left, meter)?.plus(&right, meter)
     }
 
-    fn plain(constant: BigRational) -> Self {
+    fn plain(constant: RBig) -> Self {
         Self {
             of: None,
-            slope: BigRational::zero(),
+            slope: RBig::ZERO,
             constant,
         }
     }
@@ -85,7 +82,7 @@ impl<'a> Linear<'a> {
         })
     }
 
-    fn times(self, number: &BigRational, meter: &Meter) -> Option<Self> {
+    fn times(self, number: &RBig, meter: &Meter) -> Option<Self> {
         Some(Self {
             slope: product(&self.slope, number, meter)?,
             constant: product(&self.constant, number, meter)?,
@@ -94,15 +91,14 @@ impl<'a> Linear<'a> {
     }
 }
 
-fn sum(a: &BigRational, b: &BigRational, meter: &Meter) -> Option<BigRational> {
+fn sum(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
     meter.spend(arithmetic(a, b))?;
-    let above = a.numer() * b.denom() + b.numer() * a.denom();
-    bounded(reduced(above, a.denom() * b.denom()))
+    bounded(a + b)
 }
 
-fn product(a: &BigRational, b: &BigRational, meter: &Meter) -> Option<BigRational> {
+fn product(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
     meter.spend(arithmetic(a, b))?;
-    bounded(reduced(a.numer() * b.numer(), a.denom() * b.denom()))
+    bounded(a * b)
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use num_traits::ToPrimitive as _;
-
 use crate::read::name::is_name;
 use crate::same::value::{Judge, RealNumber};
 use crate::syntax::{Bracket, Expr, Relation};
@@ -135,7 +133,7 @@ pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
 /// Whether a number is near another, as rounded ones are.
 fn is_near(judge: &Judge, exact: &Expr, rounded: &Expr) -> bool {
     let size = |expr: &Expr| match judge.real_number(&value(expr))? {
-        RealNumber::Exact(number) => number.to_f64(),
+        RealNumber::Exact(number) => Some(number.to_f64().value()),
         RealNumber::Digits(number) => number.real(),
         RealNumber::Infinite(_) => None,
     };

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::Signed as _;
+use dashu_ratio::RBig;
+use dashu_ratio::ops::Abs as _;
 
 use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
@@ -30,10 +29,9 @@ pub(crate) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
     let (right, of) = measured(right);
     let (given, other) = measured(given);
     let same = |a: &Expr, b: &Expr| judge.same(a, b).map(Rule::from);
-    let scaled = |expr: &Expr, size: &BigRational| {
-        Expr::Product(vec![expr.clone(), Expr::Number(size.clone())])
-    };
-    let hundredth = BigRational::new(BigInt::from(1), BigInt::from(100));
+    let scaled =
+        |expr: &Expr, size: &RBig| Expr::Product(vec![expr.clone(), Expr::number(size.clone())]);
+    let hundredth = RBig::from(100).pow(-1);
     let degrees = |expr: &Expr| Expr::Degrees(Box::new(expr.clone()));
     match (of, other) {
         (
@@ -97,9 +95,8 @@ fn counts(asked: Asked, judge: &Judge, expr: &Expr) -> bool {
     if asked != Asked::Perhaps {
         return asked == Asked::Yes;
     }
-    let one = BigRational::from_integer(BigInt::from(1));
     match judge.real_number(expr) {
-        Some(RealNumber::Exact(value)) => value.abs() > one,
+        Some(RealNumber::Exact(value)) => value.abs() > RBig::ONE,
         Some(RealNumber::Digits(value)) => value.real().is_some_and(|value| value.abs() > 1.0),
         Some(RealNumber::Infinite(_)) | None => false,
     }
@@ -210,7 +207,7 @@ pub(crate) fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
         }
         Expr::Quantity(inner, words) => match (measure(words), measured(inner)) {
             (Measure::Scale(size), (amount, of)) => {
-                let product = vec![amount.into_owned(), Expr::Number(size)];
+                let product = vec![amount.into_owned(), Expr::number(size)];
                 (Cow::Owned(Expr::Product(product)), of)
             }
             (of, (amount, None)) => (amount, Some(of)),

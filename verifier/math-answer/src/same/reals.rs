@@ -2,8 +2,7 @@
 
 use std::cmp::Ordering;
 
-use num_rational::BigRational;
-use num_traits::{Signed as _, Zero as _};
+use dashu_ratio::RBig;
 
 use crate::meter::arithmetic;
 use crate::same::linear::Linear;
@@ -158,7 +157,7 @@ impl<'a> Reals<'a> {
             judge.meter.spend(arithmetic(&form.constant, &form.slope))?;
             let bound = written(-form.constant / &form.slope);
             // Dividing by a number below 0 turns the sign.
-            let relation = if form.slope.is_negative() {
+            let relation = if form.slope < RBig::ZERO {
                 reversed(*relation)?
             } else {
                 *relation
@@ -358,11 +357,11 @@ fn infinite(positive: bool) -> End {
 }
 
 /// A number as answers write it: without a sign, or minus one.
-fn written(number: BigRational) -> Expr {
-    if number.is_negative() {
-        Expr::Negative(Box::new(Expr::Number(-number)))
+fn written(number: RBig) -> Expr {
+    if number < RBig::ZERO {
+        Expr::Negative(Box::new(Expr::number(-number)))
     } else {
-        Expr::Number(number)
+        Expr::number(number)
     }
 }
 

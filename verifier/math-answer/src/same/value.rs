@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
-use num_rational::BigRational;
+use dashu_ratio::RBig;
 
-use crate::arithmetic::exact::{below, rational};
+use crate::arithmetic::exact::rational;
 use crate::arithmetic::modular::{Element, Field, Missing};
 use crate::arithmetic::numeric::{self, Computed, Point};
 use crate::meter::{Meter, arithmetic};
 use crate::question::Question;
-use crate::syntax::{Constant, Expr, Function};
+use crate::syntax::{Constant, Expr, Full, Function};
 
 /// Steps of what is computed to many digits, for each step of `cost`.
 const STEPS_PER_COST: u64 = 6_000;
@@ -48,7 +48,7 @@ pub(crate) struct Judge {
 #[derive(Debug, Clone)]
 pub(crate) enum RealNumber {
     Infinite(bool),
-    Exact(BigRational),
+    Exact(RBig),
     Digits(Box<numeric::Value>),
 }
 
@@ -66,7 +66,7 @@ impl Judge {
         Self { question, ..self }
     }
 
-    pub(crate) fn rational(&self, expr: &Expr) -> Option<BigRational> {
+    pub(crate) fn rational(&self, expr: &Expr) -> Option<RBig> {
         rational(expr, &self.meter)
     }
 
@@ -204,11 +204,7 @@ impl Judge {
             (RealNumber::Infinite(false), _) | (_, RealNumber::Infinite(true)) => Ordering::Less,
             (RealNumber::Exact(a), RealNumber::Exact(b)) => {
                 self.meter.spend(arithmetic(a, b))?;
-                match (below(a, b), a == b) {
-                    (true, _) => Ordering::Less,
-                    (_, true) => Ordering::Equal,
-                    _ => Ordering::Greater,
-                }
+                a.cmp(b)
             }
             (RealNumber::Digits(a), RealNumber::Digits(b)) => {
                 self.meter.spend(1_000)?;
@@ -309,9 +305,7 @@ impl Judge {
             Expr::Root(index, inner) if is_two(index) && self.rational(inner).is_some() => 2,
             Expr::Root(_, inner) => self.cost(inner).saturating_add(8),
             Expr::Power(base, power) => {
-                let plain = self
-                    .rational(power)
-                    .is_some_and(|power: BigRational| power.is_integer());
+                let plain = self.rational(power).is_some_and(|power| power.is_int());
                 let own = if plain { 1 } else { 8 };
                 self.cost(base)
                     .saturating_add(self.cost(power))
@@ -328,5 +322,5 @@ impl Judge {
 }
 
 fn is_two(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(two) if *two == BigRational::from_integer(2.into()))
+    matches!(expr, Expr::Number(Full(two)) if *two == RBig::from(2))
 }

@@ -11,7 +11,6 @@
 //! test that no program can pass teaches nothing.
 
 use datasets::{Compare, Value};
-use num_traits::ToPrimitive as _;
 
 use super::equality::{distinct, equal};
 use super::oracle;
@@ -102,7 +101,9 @@ fn close(got: &Value, expected: &Value, atol: f64) -> bool {
 fn number(value: &Value) -> Option<(f64, f64)> {
     match value {
         Value::Bool(b) => Some((f64::from(u8::from(*b)), 0.0)),
-        Value::Int(n) => n.to_f64().filter(|x| x.is_finite()).map(|x| (x, 0.0)),
+        Value::Int(n) => Some(n.to_f64().value())
+            .filter(|x| x.is_finite())
+            .map(|x| (x, 0.0)),
         Value::Float(x) => Some((*x, 0.0)),
         Value::Complex(re, im) => Some((*re, *im)),
         _ => None,

@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use dashu_int::IBig;
 use datasets::Value;
-use num_bigint::BigInt;
-use num_traits::FromPrimitive as _;
 
 /// Whether Python holds `a == b`, for two objects made apart from each other: `1 == 1.0 == True`, a list is no tuple, sets and
 /// dicts have no order. One thing differs: a NaN equals a NaN, as the author of a task who expects one means it (see `compare`).
@@ -74,7 +73,7 @@ pub(super) enum Hashed {
 /// An exact real number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Real {
-    Integer(BigInt),
+    Integer(IBig),
     /// The bits of a float that is no integer: a fraction, an infinity, or the one NaN.
     Other(u64),
 }
@@ -84,17 +83,17 @@ fn real(x: f64) -> Option<Real> {
         Some(Real::Other(f64::NAN.to_bits()))
     } else if x.fract() == 0.0 {
         // The fractional part of an infinity is NaN, so that x is finite here.
-        BigInt::from_f64(x).map(Real::Integer)
+        IBig::try_from(x).ok().map(Real::Integer)
     } else {
         Some(Real::Other(x.to_bits()))
     }
 }
 
 fn hashed(value: &Value) -> Option<Hashed> {
-    let zero = || Real::Integer(BigInt::ZERO);
+    let zero = || Real::Integer(IBig::ZERO);
     Some(match value {
         Value::None => Hashed::None,
-        Value::Bool(b) => Hashed::Number(Real::Integer(BigInt::from(u8::from(*b))), zero()),
+        Value::Bool(b) => Hashed::Number(Real::Integer(IBig::from(u8::from(*b))), zero()),
         Value::Int(n) => Hashed::Number(Real::Integer(n.clone()), zero()),
         Value::Float(x) => Hashed::Number(real(*x)?, zero()),
         Value::Complex(re, im) => Hashed::Number(real(*re)?, real(*im)?),

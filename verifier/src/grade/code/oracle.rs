@@ -1,7 +1,6 @@
 //! What else than the expected value EvalPlus accepts, for the few tasks that have a rule of their own.
 
 use datasets::Value;
-use num_traits::ToPrimitive as _;
 
 /// Whether `got` is, within `atol`, the surface of a square pyramid of which the second of `args` is the height: base plus four triangles, rounded
 /// to a whole number.
@@ -53,7 +52,7 @@ pub(super) fn root(args: &[Value], got: &Value, atol: f64) -> bool {
 fn real(value: &Value) -> Option<f64> {
     match value {
         Value::Bool(b) => Some(f64::from(u8::from(*b))),
-        Value::Int(n) => n.to_f64(),
+        Value::Int(n) => Some(n.to_f64().value()),
         Value::Float(x) => Some(*x),
         _ => None,
     }

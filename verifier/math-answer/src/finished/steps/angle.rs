@@ -1,7 +1,6 @@
 //! Angles that a function takes: sin(π − x) is sin x.
 
-use num_rational::BigRational;
-use num_traits::Zero as _;
+use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
@@ -21,16 +20,16 @@ pub(super) fn is_turned(function: Function, arguments: &[Expr], meter: &Meter) -
     let [Expr::Sum(terms)] = arguments else {
         return false;
     };
-    let whole = |term| right_angles(term, meter).is_some_and(|angles| angles.is_integer());
+    let whole = |term| right_angles(term, meter).is_some_and(|angles| angles.is_int());
     of_angles && terms.iter().any(Expr::has_variable) && terms.iter().any(whole)
 }
 
 /// How many right angles it is, where it is so many and not none: 3 of 3π/2 and of 270°.
-fn right_angles(term: &Expr, meter: &Meter) -> Option<BigRational> {
+fn right_angles(term: &Expr, meter: &Meter) -> Option<RBig> {
     let number = |expr: &Expr| rational(expr, meter).filter(|value| !value.is_zero());
     match term {
-        Expr::Constant(Constant::Pi) => Some(BigRational::from_integer(2.into())),
-        Expr::Degrees(degrees) => Some(number(degrees)? / BigRational::from_integer(90.into())),
+        Expr::Constant(Constant::Pi) => Some(RBig::from(2)),
+        Expr::Degrees(degrees) => Some(number(degrees)? / RBig::from(90)),
         Expr::Negative(inner) => right_angles(inner, meter),
         Expr::Quotient(above, below) => Some(right_angles(above, meter)? / number(below)?),
         Expr::Product(factors) => {
@@ -39,7 +38,8 @@ fn right_angles(term: &Expr, meter: &Meter) -> Option<BigRational> {
             let [angle] = angles.as_slice() else {
                 return None;
             };
-            let times: BigRational = numbers.into_iter().filter_map(number).product();
+            let numbers = numbers.into_iter().filter_map(number);
+            let times = numbers.fold(RBig::ONE, |product, number| product * number);
             Some(right_angles(angle, meter)? * times)
         }
         _ => None,

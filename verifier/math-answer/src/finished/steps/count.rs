@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use num_bigint::BigInt;
-use num_integer::Integer as _;
-use num_rational::BigRational;
-use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+use dashu_int::ops::{Gcd as _, UnsignedAbs as _};
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
 
 use super::product::{Atom, Monomial, Sum};
 use super::{Step, Steps};
-use crate::arithmetic::exact::rational;
+use crate::arithmetic::exact::{gcd, rational};
 use crate::finished::written::{
     bare, holds_sum, is_constant, is_literal, is_share, is_unit, is_whole_quotient, is_written,
 };
@@ -67,7 +66,7 @@ impl Counter<'_> {
     fn sum(&mut self, expr: &Expr) {
         let terms = self.spread(expr);
         let several = terms.len() > 1;
-        let mut seen: BTreeSet<Vec<(Atom, BigRational)>> = BTreeSet::new();
+        let mut seen: BTreeSet<Vec<(Atom, RBig)>> = BTreeSet::new();
         for term in &terms {
             let monomial = self.monomial(term);
             if several && rational(term.term, self.meter).is_some_and(|value| value.is_zero()) {
@@ -77,7 +76,7 @@ impl Counter<'_> {
             for inner in &monomial.inner {
                 self.visit(inner);
             }
-            let key: Vec<(Atom, BigRational)> = monomial
+            let key: Vec<(Atom, RBig)> = monomial
                 .atoms
                 .into_iter()
                 .map(|(atom, (power, _))| (atom, power))
@@ -97,10 +96,7 @@ impl Counter<'_> {
         let more = |count: usize| count.saturating_sub(1);
         let divides = monomial.above > 0
             && monomial.below > 0
-            && monomial
-                .number
-                .as_ref()
-                .is_some_and(BigRational::is_integer);
+            && monomial.number.as_ref().is_some_and(RBig::is_int);
         self.steps.add(
             Step::Numbers,
             more(monomial.above) + more(monomial.below) + usize::from(divides),
@@ -117,9 +113,9 @@ impl Counter<'_> {
             self.steps.add(Step::Factors, more(*times));
         }
         // 2·2ⁿ is 2ⁿ⁺¹, 2ⁿ·3ⁿ is 6ⁿ.
-        let shares = |base: &BigInt| {
+        let shares = |base: &IBig| {
             monomial.number.as_ref().is_some_and(|number| {
-                !number.numer().gcd(base).is_one() || !number.denom().gcd(base).is_one()
+                !gcd(number.numerator(), base).is_one() || !number.denominator().gcd(base).is_one()
             })
         };
         let shared = monomial.bases.iter().filter(|base| shares(base)).count();
@@ -127,9 +123,9 @@ impl Counter<'_> {
             .add(Step::Factors, shared + more(monomial.bases.len()));
         // 33/√33 and 12√(1/2), where the number above has what is below.
         if let Some(number) = &monomial.number {
-            let shares = |other: &BigInt| !number.numer().gcd(other).is_one();
+            let shares = |other: &UBig| !number.numerator().gcd(other).is_one();
             let cancels = monomial.atoms.iter().any(|(atom, (power, _))| match atom {
-                Atom::Surd(_, radicand) => power.is_negative() && shares(radicand),
+                Atom::Surd(_, radicand) => *power < RBig::ZERO && shares(radicand),
                 _ => false,
             });
             if cancels || monomial.divisors.iter().any(shares) {
@@ -140,13 +136,10 @@ impl Counter<'_> {
         // 1/log₃ 2 is log₂ 3.
         let alone = usize::from(above == 0 && below > 0);
         self.steps.add(Step::Logarithms, above.max(below) + alone);
-        let whole = |sum: &&Sum| sum.power.is_integer();
+        let whole = |sum: &&Sum| sum.power.is_int();
         let size = |sum: &Sum| {
-            sum.power
-                .to_integer()
-                .abs()
-                .to_usize()
-                .unwrap_or(usize::MAX)
+            let power = sum.power.trunc().unsigned_abs();
+            power.try_into().unwrap_or(usize::MAX)
         };
         let complex: usize = monomial
             .sums
@@ -160,18 +153,18 @@ impl Counter<'_> {
             .get(&Atom::Constant(Constant::I))
             .cloned()
             .unwrap_or_default();
-        let below = power.is_negative()
+        let below = power < RBig::ZERO
             || monomial
                 .sums
                 .iter()
-                .any(|sum| sum.complex && sum.power.is_negative());
-        if complex.saturating_add(times) > 1 || below || power > BigRational::one() {
+                .any(|sum| sum.complex && sum.power < RBig::ZERO);
+        if complex.saturating_add(times) > 1 || below || power > RBig::ONE {
             self.add(Step::Complex);
         }
         let numbers: usize = monomial
             .sums
             .iter()
-            .filter(|sum| !sum.variable && !sum.complex && sum.power.is_integer())
+            .filter(|sum| !sum.variable && !sum.complex && sum.power.is_int())
             .map(size)
             .fold(0, usize::saturating_add);
         self.steps.add(Step::Brackets, more(numbers).min(1));
@@ -182,18 +175,18 @@ impl Counter<'_> {
             let brackets = monomial
                 .sums
                 .iter()
-                .filter(|sum| sum.power.is_positive())
+                .filter(|sum| sum.power > RBig::ZERO)
                 .count();
             self.steps.add(Step::Brackets, brackets);
         }
-        let denominators = monomial.sums.iter().any(|sum| sum.power.is_negative());
+        let denominators = monomial.sums.iter().any(|sum| sum.power < RBig::ZERO);
         self.steps
             .add(Step::Denominators, usize::from(denominators));
     }
 
     /// What a sum shares with the factors beside it: √2(√2 + √3) is 2 + √6, (π² + π)/π is π + 1.
     fn shared(&mut self, monomial: &Monomial<'_>, sum: &Sum) {
-        if sum.power != BigRational::one() {
+        if sum.power != RBig::ONE {
             return;
         }
         let roots = |atom: &Atom| match atom {
@@ -204,12 +197,12 @@ impl Counter<'_> {
             if let Some((index, radicand)) = roots(atom) {
                 let shares = |other: &Atom| {
                     roots(other)
-                        .is_some_and(|(of, other)| of == index && !radicand.gcd(&other).is_one())
+                        .is_some_and(|(of, other)| of == index && !(&radicand).gcd(&other).is_one())
                 };
                 if !sum.variable && sum.terms.iter().flatten().any(shares) {
                     self.add(Step::Brackets);
                 }
-            } else if power.is_negative()
+            } else if *power < RBig::ZERO
                 && !sum.terms.is_empty()
                 && sum.terms.iter().all(|term| term.contains(atom))
             {

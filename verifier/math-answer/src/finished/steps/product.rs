@@ -2,24 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+use dashu_int::ops::{Abs as _, BitTest as _, UnsignedAbs as _};
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
 
 use super::angle::is_turned;
 use super::count::{Counter, NODE, Term};
 use super::{Step, Steps};
-use crate::arithmetic::exact::{bounded, rational};
+use crate::arithmetic::exact::{bits, bounded, rational, whole_root};
 use crate::finished::written::{
     has_inverse, holds_sum, is_literal, is_signed, is_ten, is_unit, is_whole_quotient,
 };
 use crate::meter::{Meter, arithmetic};
-use crate::syntax::{Constant, Expr, Function};
+use crate::syntax::{Constant, Expr, Full, Function};
 
 /// Radicands are searched for powers of numbers up to here.
 const MAX_FACTOR: u32 = 1 << 12;
 /// Larger ones, in bits, are not.
-const MAX_RADICAND: u64 = 512;
+const MAX_RADICAND: usize = 512;
 
 /// What `exp` is a power of.
 static E: Expr = Expr::Constant(Constant::E);
@@ -30,14 +30,14 @@ pub(super) enum Atom {
     Name(String),
     Constant(Constant),
     /// The root of this index of this number.
-    Surd(u32, BigInt),
+    Surd(u32, UBig),
     /// Anything else, as it is written.
     Text(String),
 }
 
 /// A factor that is a sum.
 pub(super) struct Sum {
-    pub power: BigRational,
+    pub power: RBig,
     /// A number with i in it.
     pub complex: bool,
     /// Whether it has a variable.
@@ -50,37 +50,34 @@ pub(super) struct Sum {
 #[derive(Default)]
 pub(super) struct Monomial<'a> {
     /// The number before the rest, where it is known.
-    pub number: Option<BigRational>,
+    pub number: Option<RBig>,
     /// Numbers that multiply, and that divide.
     pub above: usize,
     pub below: usize,
     /// Powers of atoms, and how often each was written.
-    pub atoms: BTreeMap<Atom, (BigRational, usize)>,
+    pub atoms: BTreeMap<Atom, (RBig, usize)>,
     pub sums: Vec<Sum>,
     /// Roots of numbers, by their index.
     pub surds: BTreeMap<u32, usize>,
     /// What numbers under roots are divided by.
-    pub divisors: Vec<BigInt>,
+    pub divisors: Vec<UBig>,
     /// Whole numbers that a variable is the exponent of.
-    pub bases: Vec<BigInt>,
+    pub bases: Vec<IBig>,
     /// Logarithms that multiply, and that divide.
     pub logarithms: (usize, usize),
     pub inner: Vec<&'a Expr>,
 }
 
 impl Monomial<'_> {
-    fn times(&mut self, number: &BigRational, meter: &Meter) {
-        let before = self.number.take().unwrap_or_else(BigRational::one);
+    fn times(&mut self, number: &RBig, meter: &Meter) {
+        let before = self.number.take().unwrap_or(RBig::ONE);
         if meter.spend(arithmetic(&before, number)).is_some() {
             self.number = bounded(before * number);
         }
     }
 
-    fn atom(&mut self, atom: Atom, power: BigRational) {
-        let (total, times) = self
-            .atoms
-            .entry(atom)
-            .or_insert_with(|| (BigRational::zero(), 0));
+    fn atom(&mut self, atom: Atom, power: RBig) {
+        let (total, times) = self.atoms.entry(atom).or_insert_with(|| (RBig::ZERO, 0));
         *total += power;
         *times += 1;
     }
@@ -90,23 +87,23 @@ impl Counter<'_> {
     pub(super) fn monomial<'b>(&mut self, term: &Term<'b>) -> Monomial<'b> {
         let mut monomial = Monomial::default();
         for constant in &term.constants {
-            self.factor(constant, &BigRational::one(), &mut monomial);
+            self.factor(constant, &RBig::ONE, &mut monomial);
         }
-        self.factor(term.term, &BigRational::one(), &mut monomial);
+        self.factor(term.term, &RBig::ONE, &mut monomial);
         monomial
     }
 
     /// Adds `expr` to the power `power` to a product.
-    fn factor<'b>(&mut self, expr: &'b Expr, power: &BigRational, product: &mut Monomial<'b>) {
+    fn factor<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
         if self.meter.spend(NODE).is_none() {
             return;
         }
-        let single = power.abs().is_one();
-        let whole = power.is_integer();
+        let single = power.clone().abs().is_one();
+        let whole = power.is_int();
         // A power of what is put together of others; below a fraction that stands below another, too.
         if whole
             && (!single && matches!(expr, Expr::Negative(_) | Expr::Product(_) | Expr::Root(..))
-                || *power != BigRational::one() && matches!(expr, Expr::Quotient(..))
+                || *power != RBig::ONE && matches!(expr, Expr::Quotient(..))
                 || !single && matches!(expr, Expr::Power(..)))
         {
             let ten = matches!(expr, Expr::Power(base, _) if is_ten(base));
@@ -165,7 +162,7 @@ impl Counter<'_> {
                 _ => self.exponential(expr, base, exponent, power, product),
             },
             Expr::Root(index, inner) => match rational(index, self.meter) {
-                Some(index) if index.is_integer() && index > BigRational::one() => {
+                Some(index) if index.is_int() && index > RBig::ONE => {
                     self.root(inner, &index, power, product);
                 }
                 // The first root, and that of index ½, are powers.
@@ -201,7 +198,7 @@ impl Counter<'_> {
             Expr::Call(function, arguments) => {
                 match function {
                     // ln 3/ln 2 is one logarithm.
-                    Function::Ln | Function::Log if power.is_positive() => {
+                    Function::Ln | Function::Log if *power > RBig::ZERO => {
                         product.logarithms.0 += 1;
                     }
                     Function::Ln | Function::Log => product.logarithms.1 += 1,
@@ -237,7 +234,7 @@ impl Counter<'_> {
         let atoms = |term: &Term<'_>| {
             let atoms = counter.monomial(term).atoms.into_iter();
             atoms
-                .filter(|(_, (power, _))| power.is_positive())
+                .filter(|(_, (power, _))| *power > RBig::ZERO)
                 .map(|(atom, _)| atom)
                 .collect()
         };
@@ -245,32 +242,32 @@ impl Counter<'_> {
     }
 
     /// Something of which only the parts are looked into.
-    fn opaque<'b>(&mut self, expr: &'b Expr, power: &BigRational, product: &mut Monomial<'b>) {
+    fn opaque<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
         product.atom(self.text(expr), power.clone());
         product.inner.extend(expr.parts());
     }
 
-    fn number<'b>(&mut self, expr: &'b Expr, power: &BigRational, product: &mut Monomial<'b>) {
+    fn number<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
         let Some(value) = rational(expr, self.meter) else {
             return;
         };
         // 12/4 is 3.
-        if value.is_integer() && matches!(expr, Expr::Quotient(..)) {
+        if value.is_int() && matches!(expr, Expr::Quotient(..)) {
             self.add(Step::Numbers);
         }
-        if !power.is_integer() {
+        if !power.is_int() {
             return self.surd(&value, power, product);
         }
-        if !power.abs().is_one() {
+        if !power.clone().abs().is_one() {
             self.add(Step::Numbers);
         }
-        if power.is_positive() {
+        if *power > RBig::ZERO {
             product.above += 1;
             product.times(&value, self.meter);
         } else {
             product.below += 1;
             if !value.is_zero() {
-                product.times(&value.recip(), self.meter);
+                product.times(&value.pow(-1), self.meter);
             }
         }
     }
@@ -279,22 +276,22 @@ impl Counter<'_> {
     fn power<'b>(
         &mut self,
         base: &'b Expr,
-        exponent: &BigRational,
-        power: &BigRational,
+        exponent: &RBig,
+        power: &RBig,
         product: &mut Monomial<'b>,
     ) {
         let both = exponent * power;
         if is_number(base) {
             // (12/4)ˣ is 3ˣ, and 5¹ below a root 5.
-            let under_root = exponent.is_integer() && !both.is_integer();
+            let under_root = exponent.is_int() && !both.is_int();
             if under_root || is_whole_quotient(base, self.meter) {
                 self.add(Step::Numbers);
             }
             let value = rational(base, self.meter);
             return match value {
-                Some(value) if !both.is_integer() => self.surd(&value, &both, product),
+                Some(value) if !both.is_int() => self.surd(&value, &both, product),
                 Some(_) if is_ten(base) && !exponent.is_zero() && !exponent.is_one() => {
-                    if power.is_positive() {
+                    if *power > RBig::ZERO {
                         product.above += 1;
                     } else {
                         product.below += 1;
@@ -310,12 +307,12 @@ impl Counter<'_> {
         if exponent.is_zero() || exponent.is_one() {
             self.add(Step::Numbers);
         }
-        if matches!(base, Expr::Constant(Constant::I)) || !both.is_integer() && is_complex(base) {
+        if matches!(base, Expr::Constant(Constant::I)) || !both.is_int() && is_complex(base) {
             self.add(Step::Complex);
         }
         // (x³)^{1/3} is x, and (x⁻¹)⁻¹.
-        let inverse = exponent.is_negative() && exponent.abs().is_one();
-        if (inverse || !exponent.is_integer()) && matches!(base, Expr::Power(..)) {
+        let inverse = *exponent == RBig::NEG_ONE;
+        if (inverse || !exponent.is_int()) && matches!(base, Expr::Power(..)) {
             self.add(Step::Factors);
         }
         self.factor(base, &both, product);
@@ -327,7 +324,7 @@ impl Counter<'_> {
         expr: &'b Expr,
         base: &'b Expr,
         exponent: &'b Expr,
-        power: &BigRational,
+        power: &RBig,
         product: &mut Monomial<'b>,
     ) {
         if holds_i(exponent) && !exponent.has_variable() {
@@ -339,17 +336,17 @@ impl Counter<'_> {
         if matches!(base, Expr::Sum(_)) && !expr.has_variable() {
             self.add(Step::Brackets);
         }
-        if let Expr::Number(number) = base {
+        if let Expr::Number(Full(number)) = base {
             if number.is_one() {
                 self.add(Step::Numbers);
             }
-            product.bases.push(number.to_integer());
+            product.bases.push(number.trunc());
         }
         // (√2)^{2n} is 2ⁿ, and 4^{n/2} as well.
         let halved = matches!(exponent, Expr::Quotient(_, index)
             if rational(index, self.meter)
-                .is_some_and(|index| is_perfect(base, &index.to_integer())));
-        if halved || matches!(base, Expr::Root(..)) && is_multiple(exponent, &BigInt::from(2)) {
+                .is_some_and(|index| is_perfect(base, &index.trunc())));
+        if halved || matches!(base, Expr::Root(..)) && is_multiple(exponent, &IBig::from(2)) {
             self.add(Step::Roots);
         }
         // eˣ·eʸ: the base is there twice.
@@ -357,7 +354,7 @@ impl Counter<'_> {
         if product.atoms.contains_key(&key) {
             self.add(Step::Factors);
         }
-        product.atom(key, BigRational::zero());
+        product.atom(key, RBig::ZERO);
         // 2ⁿ⁺¹ is twice 2ⁿ.
         let key = match (base, exponent) {
             (Expr::Number(_), Expr::Sum(terms)) => {
@@ -378,12 +375,12 @@ impl Counter<'_> {
     fn root<'b>(
         &mut self,
         inner: &'b Expr,
-        index: &BigRational,
-        power: &BigRational,
+        index: &RBig,
+        power: &RBig,
         product: &mut Monomial<'b>,
     ) {
         let both = power / index;
-        if both.is_integer() {
+        if both.is_int() {
             self.add(Step::Factors);
         }
         if let Some(value) = rational(inner, self.meter) {
@@ -408,7 +405,7 @@ impl Counter<'_> {
                     matches!(part, Expr::Power(_, exponent)
                         if rational(exponent, self.meter).is_some_and(|exponent| exponent.abs() >= *index))
                 };
-                let index = index.to_integer();
+                let index = index.trunc();
                 let powers = holds_power(inner)
                     || inner.parts().into_iter().any(holds_power)
                     || comes_out(inner, &index)
@@ -436,26 +433,25 @@ impl Counter<'_> {
     }
 
     /// `value^power`, the power being no integer.
-    fn surd(&mut self, value: &BigRational, power: &BigRational, product: &mut Monomial<'_>) {
-        let Some(index) = power
-            .denom()
-            .to_u32()
+    fn surd(&mut self, value: &RBig, power: &RBig, product: &mut Monomial<'_>) {
+        let Some(index) = u32::try_from(power.denominator())
+            .ok()
             .filter(|index| (2..=64).contains(index))
         else {
             return;
         };
-        if value.is_negative() && index % 2 == 0 {
+        if *value < RBig::ZERO && index % 2 == 0 {
             self.add(Step::Complex);
         }
-        if power.numer().abs() > *power.denom() {
+        if power.clone().abs() > RBig::ONE {
             self.add(Step::Roots);
         }
-        if value.numer().bits().max(value.denom().bits()) > MAX_RADICAND {
+        if bits(value) > MAX_RADICAND {
             product.atom(Atom::Text(value.to_string()), power.clone());
             return;
         }
-        let above = self.without_powers(&value.numer().abs(), index);
-        let below = self.without_powers(value.denom(), index);
+        let above = self.without_powers(&value.numerator().unsigned_abs(), index);
+        let below = self.without_powers(value.denominator(), index);
         let (Some((above, extracted)), Some((below, also))) = (above, below) else {
             return;
         };
@@ -466,14 +462,13 @@ impl Counter<'_> {
         }
         // The fourth root of 25 is √5.
         let lower = |divisor: u32| {
-            let is_power = |number: &BigInt| number.nth_root(divisor).pow(divisor) == *number;
-            index.is_multiple_of(divisor) && is_power(&above) && is_power(&below)
+            index.is_multiple_of(divisor) && is_power(&above, divisor) && is_power(&below, divisor)
         };
         if extracted || also || (2..index).any(lower) {
             self.add(Step::Roots);
         }
         *product.surds.entry(index).or_default() += 1;
-        if power.is_positive() {
+        if *power > RBig::ZERO {
             product.divisors.push(below.clone());
         }
         // √(a/b) is √(ab)/b.
@@ -482,7 +477,7 @@ impl Counter<'_> {
             radicand *= &below;
         }
         if let Some((radicand, _)) = self.without_powers(&radicand, index) {
-            let power = BigRational::new(power.numer().clone(), BigInt::one());
+            let power = RBig::from(power.numerator().clone());
             product.atom(Atom::Surd(index, radicand), power);
         }
     }
@@ -495,19 +490,19 @@ impl Counter<'_> {
     }
 
     /// A number without the powers of this index that divide it, and whether there were any.
-    fn without_powers(&self, number: &BigInt, index: u32) -> Option<(BigInt, bool)> {
+    fn without_powers(&self, number: &UBig, index: u32) -> Option<(UBig, bool)> {
         let (mut left, mut found) = (number.clone(), false);
         if left.is_zero() {
-            return Some((BigInt::one(), true));
+            return Some((UBig::ONE, true));
         }
-        let root = left.nth_root(index);
-        if !left.is_one() && root.pow(index) == left {
-            return Some((BigInt::one(), true));
+        let root = whole_root(&left, index);
+        if !left.is_one() && root.pow(index as usize) == left {
+            return Some((UBig::ONE, true));
         }
-        let limit = MAX_FACTOR.min(root.to_u32().unwrap_or(u32::MAX));
+        let limit = MAX_FACTOR.min(root.try_into().unwrap_or(u32::MAX));
         for factor in 2..=limit {
             self.meter.spend(2)?;
-            let power = BigInt::from(factor).pow(index);
+            let power = UBig::from(factor).pow(index as usize);
             if power > left {
                 break;
             }
@@ -521,25 +516,29 @@ impl Counter<'_> {
 }
 
 /// Whether the root of this index of a power can be taken: of e^{2x}, of 9^n.
-fn comes_out(expr: &Expr, index: &BigInt) -> bool {
+fn comes_out(expr: &Expr, index: &IBig) -> bool {
     matches!(expr, Expr::Power(base, exponent) if is_multiple(exponent, index) || is_perfect(base, index))
 }
 
 /// 2x of 2.
-fn is_multiple(expr: &Expr, of: &BigInt) -> bool {
-    let divided = |factor: &Expr| matches!(factor, Expr::Number(number) if number.is_integer() && (number.to_integer() % of).is_zero());
+fn is_multiple(expr: &Expr, of: &IBig) -> bool {
+    let divided = |factor: &Expr| matches!(factor, Expr::Number(Full(number)) if number.is_int() && (number.numerator() % of).is_zero());
     matches!(expr, Expr::Product(factors) if factors.iter().any(divided))
 }
 
 /// Whether a whole number has a whole root of this index.
-fn is_perfect(expr: &Expr, index: &BigInt) -> bool {
-    let (Expr::Number(number), Some(index)) = (expr, index.to_u32().filter(|index| *index > 0))
-    else {
+fn is_perfect(expr: &Expr, index: &IBig) -> bool {
+    let (Expr::Number(Full(number)), Ok(index @ 1..)) = (expr, u32::try_from(index)) else {
         return false;
     };
-    number.is_integer()
-        && number.numer().bits() <= MAX_RADICAND
-        && number.numer().nth_root(index).pow(index) == *number.numer()
+    number.is_int()
+        && number.numerator().bit_len() <= MAX_RADICAND
+        && is_power(&number.numerator().unsigned_abs(), index)
+}
+
+/// Whether it is a power of a whole number.
+fn is_power(number: &UBig, index: u32) -> bool {
+    whole_root(number, index).pow(index as usize) == *number
 }
 
 /// A number as it is written: digits, perhaps with a sign, or a fraction of them.
@@ -553,7 +552,7 @@ fn is_number(expr: &Expr) -> bool {
 }
 
 fn is_one(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(one) if one.is_one())
+    matches!(expr, Expr::Number(Full(one)) if one.is_one())
 }
 
 fn is_e(expr: &Expr) -> bool {

@@ -1,12 +1,9 @@
 //! Factors and what they are made of: names, brackets, fractions, roots, and what the other files here have.
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
-
 use super::number::{based, literal};
 use super::{MAX_ATOMS, Parser};
 use crate::read::lex::{Kind, Token};
-use crate::syntax::{Bracket, Constant, Expr, Function};
+use crate::syntax::{Bracket, Constant, Expr, Full, Function};
 
 /// Names that are read as functions where a bracket follows.
 const APPLIED: [char; 6] = ['f', 'g', 'h', 'F', 'G', 'P'];
@@ -160,9 +157,7 @@ impl<'a> Parser<'a> {
                 }
                 Some(Expr::Symbol(format!("{name}_{index}")))
             }
-            Expr::Number(number) if number.is_integer() => {
-                based(&number.to_integer().to_string(), &index?)
-            }
+            Expr::Number(Full(number)) if number.is_int() => based(&number.to_string(), &index?),
             // 0.0011_2
             Expr::Number(_) => {
                 let digits = self.literal_before(start)?;
@@ -213,7 +208,7 @@ impl<'a> Parser<'a> {
             };
             self.tokens.insert(self.at + 1, rest);
             self.at += 1;
-            return literal(first, "", "").map(Expr::Number);
+            return literal(first, "", "").map(Expr::number);
         }
         self.argument()
     }
@@ -508,7 +503,7 @@ impl<'a> Parser<'a> {
             }
             index
         } else {
-            Expr::Number(BigRational::from_integer(BigInt::from(2)))
+            Expr::number(2)
         };
         let radicand = if plain && !matches!(self.peek(), Some(Kind::Char('-'))) {
             self.argument()?

@@ -1,9 +1,5 @@
 //! Functions: their powers, bases and arguments.
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::One as _;
-
 use super::Parser;
 use crate::read::lex::Kind;
 use crate::syntax::{Expr, Function};
@@ -26,7 +22,7 @@ impl Parser<'_> {
             }
         }
         if let Some(Expr::Negative(one)) = &power
-            && **one == Expr::Number(BigRational::one())
+            && **one == Expr::number(1)
             && let Some(inverse) = function.inverse()
         {
             function = inverse;
@@ -44,8 +40,7 @@ impl Parser<'_> {
             _ => vec![self.function_argument()?],
         };
         if function == Function::Log {
-            let ten = || Expr::Number(BigRational::from_integer(BigInt::from(10)));
-            arguments.insert(0, base.unwrap_or_else(ten));
+            arguments.insert(0, base.unwrap_or_else(|| Expr::number(10)));
             if arguments.len() != 2 {
                 return None;
             }

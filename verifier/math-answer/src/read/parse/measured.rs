@@ -1,14 +1,14 @@
 //! What stands behind a value: units, words for what is counted, the half of the day, a base.
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
+use dashu_int::ops::UnsignedAbs as _;
+use dashu_ratio::RBig;
 
 use super::{Parser, is_separator, is_whole, number::based};
 use crate::read::lex::Kind;
 use crate::read::phrase;
 use crate::read::unit::{self, Measure, measure};
 use crate::read::words as spelled;
-use crate::syntax::Expr;
+use crate::syntax::{Expr, Full};
 
 impl Parser<'_> {
     /// A term with the unit or the words behind it; `None` where they may say more than what is counted.
@@ -29,8 +29,8 @@ impl Parser<'_> {
         {
             return Some(Expr::Quantity(inner.clone(), scale.into()));
         }
-        if let Expr::Number(number) = &term
-            && number.is_integer()
+        if let Expr::Number(Full(number)) = &term
+            && number.is_int()
         {
             if let Some(base) = base(&words) {
                 return based(&number.to_string(), &base);
@@ -92,7 +92,7 @@ impl Parser<'_> {
             // cm^2, \text{units}^{2}
             if self.eat(Kind::Char('^')) {
                 match self.argument() {
-                    Some(Expr::Number(power)) if power.is_integer() => {
+                    Some(Expr::Number(Full(power))) if power.is_int() => {
                         words.push_str(&format!("^{power}"));
                     }
                     _ => {
@@ -136,7 +136,7 @@ impl Parser<'_> {
 
     /// `^{\text{th}}` behind a whole number, as the words that it is.
     pub(super) fn ordinal(&mut self, expr: &Expr) -> Option<&'static str> {
-        let Expr::Number(number) = expr else {
+        let Expr::Number(Full(number)) = expr else {
             return None;
         };
         let braced = usize::from(self.peek() == Some(Kind::Open));
@@ -163,7 +163,8 @@ impl Parser<'_> {
         let Expr::Quantity(larger, words) = &first else {
             return Some(first);
         };
-        let (Expr::Number(larger), Measure::Unit(size, dimension)) = (&**larger, measure(words))
+        let (Expr::Number(Full(larger)), Measure::Unit(size, dimension)) =
+            (&**larger, measure(words))
         else {
             return Some(first);
         };
@@ -174,23 +175,24 @@ impl Parser<'_> {
         let Expr::Quantity(smaller, unit) = self.measured(number)? else {
             return None;
         };
-        let (Expr::Number(smaller), Measure::Unit(other_size, other)) = (*smaller, measure(&unit))
+        let (Expr::Number(Full(smaller)), Measure::Unit(other_size, other)) =
+            (*smaller, measure(&unit))
         else {
             return None;
         };
         let ratio = size / other_size;
-        let less = dimension == other && larger.is_integer() && smaller < ratio;
-        less.then(|| Expr::Quantity(Box::new(Expr::Number(larger * ratio + smaller)), unit))
+        let less = dimension == other && larger.is_int() && smaller < ratio;
+        less.then(|| Expr::Quantity(Box::new(Expr::number(larger * ratio + smaller)), unit))
     }
 }
 
 /// "st", "nd", "rd" or "th".
-fn ordinal_suffix(number: &BigRational) -> Option<&'static str> {
-    if !number.is_integer() {
+fn ordinal_suffix(number: &RBig) -> Option<&'static str> {
+    if !number.is_int() {
         return None;
     }
-    let of = |modulus: i32| u8::try_from(number.to_integer() % BigInt::from(modulus)).ok();
-    Some(match (of(10)?, of(100)?) {
+    let whole = number.numerator().unsigned_abs();
+    Some(match (&whole % 10_u8, &whole % 100_u8) {
         (_, 11..=13) => "th",
         (1, _) => "st",
         (2, _) => "nd",
@@ -213,7 +215,7 @@ fn base(words: &str) -> Option<Expr> {
     let words = words.strip_prefix("in ").unwrap_or(&words);
     let base = words.strip_prefix("base")?.trim();
     match base.parse::<u32>() {
-        Ok(base) => Some(Expr::Number(BigRational::from_integer(base.into()))),
+        Ok(base) => Some(Expr::number(base)),
         Err(_) => Some(Expr::Words(base.to_owned())),
     }
 }
@@ -253,16 +255,16 @@ pub(super) fn fraction(above: Expr, below: Expr) -> Expr {
 
 /// A whole number before a proper fraction of whole numbers is a mixed number.
 fn plain_mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
-    let (Expr::Number(whole), Expr::Quotient(above, below)) = (whole, fraction) else {
+    let (Expr::Number(Full(whole)), Expr::Quotient(above, below)) = (whole, fraction) else {
         return None;
     };
-    let (Expr::Number(above), Expr::Number(below)) = (&**above, &**below) else {
+    let (Expr::Number(Full(above)), Expr::Number(Full(below))) = (&**above, &**below) else {
         return None;
     };
-    let proper = whole.is_integer() && above.is_integer() && below.is_integer() && above < below;
+    let proper = whole.is_int() && above.is_int() && below.is_int() && above < below;
     proper.then(|| {
         Expr::Mixed(
-            whole.to_integer().magnitude().clone(),
+            Full(whole.numerator().unsigned_abs()),
             Box::new(fraction.clone()),
         )
     })

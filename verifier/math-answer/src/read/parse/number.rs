@@ -1,14 +1,12 @@
 //! Numbers as they are written: decimals, separators, repeating digits, digits of a base.
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::One as _;
+use dashu_int::UBig;
+use dashu_ratio::RBig;
 
 use super::{Commas, Parser};
-use crate::arithmetic::exact::reduced;
 use crate::read::lex::Kind;
 use crate::read::words;
-use crate::syntax::Expr;
+use crate::syntax::{Expr, Full};
 
 /// Numbers with more digits are not parsed.
 const MAX_DIGITS: usize = 1024;
@@ -54,7 +52,7 @@ impl Parser<'_> {
             }
             self.at += 1;
         }
-        let number = literal(&whole, &decimals, &repeating).map(Expr::Number)?;
+        let number = Expr::number(literal(&whole, &decimals, &repeating)?);
         Some(match self.exponent() {
             Some(power) => Expr::Product(vec![number, power]),
             None => number,
@@ -77,8 +75,8 @@ impl Parser<'_> {
         }
         let power = literal(power, "", "")?;
         self.at += 2;
-        let ten = Expr::Number(BigRational::from_integer(BigInt::from(10)));
-        Some(Expr::Power(Box::new(ten), Box::new(Expr::Number(power))))
+        let ten = Expr::number(10);
+        Some(Expr::Power(Box::new(ten), Box::new(Expr::number(power))))
     }
 
     /// Another three digits of a number, behind a comma or a space.
@@ -173,27 +171,25 @@ impl Parser<'_> {
 }
 
 /// A number from its digits.
-pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<BigRational> {
+pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<RBig> {
     if whole.len() + decimals.len() + repeating.len() > MAX_DIGITS {
         return None;
     }
-    let integer = |digits: &str| -> Option<BigInt> {
+    let integer = |digits: &str| -> Option<UBig> {
         if digits.is_empty() {
-            return Some(BigInt::default());
+            return Some(UBig::ZERO);
         }
         digits.parse().ok()
     };
-    let ten = |power: usize| BigInt::from(10).pow(u32::try_from(power).unwrap_or(u32::MAX));
+    let ten = |power: usize| UBig::from(10_u8).pow(power);
     let (finite, below) = (integer(&format!("{whole}{decimals}"))?, ten(decimals.len()));
     if repeating.is_empty() {
-        return Some(reduced(finite, below));
+        return Some(RBig::from_parts(finite.into(), below));
     }
     // A period of n digits is so many (10ⁿ − 1)-ths of the last decimal's place.
-    let parts = ten(repeating.len()) - BigInt::one();
-    Some(reduced(
-        finite * &parts + integer(repeating)?,
-        below * parts,
-    ))
+    let parts = ten(repeating.len()) - UBig::ONE;
+    let above = finite * &parts + integer(repeating)?;
+    Some(RBig::from_parts(above.into(), below * parts))
 }
 
 pub(super) fn based(digits: &str, base: &Expr) -> Option<Expr> {
@@ -201,14 +197,10 @@ pub(super) fn based(digits: &str, base: &Expr) -> Option<Expr> {
         Expr::Words(_) => words::said(base).as_ref().and_then(words::number),
         _ => None,
     };
-    let Expr::Number(base) = spelled.as_ref().unwrap_or(base) else {
+    let Expr::Number(Full(base)) = spelled.as_ref().unwrap_or(base) else {
         return None;
     };
-    let base: u32 = base
-        .is_integer()
-        .then(|| base.to_integer())?
-        .try_into()
-        .ok()?;
+    let base: u32 = base.clone().try_into().ok()?;
     let valid = (2..=36).contains(&base)
         && digits.len() <= MAX_DIGITS
         && digits.chars().all(|c| c == '.' || c.is_digit(base));

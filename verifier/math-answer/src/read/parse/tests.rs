@@ -1,12 +1,10 @@
-use num_bigint::BigInt;
-use num_rational::BigRational;
 use proptest::prelude::*;
 
 use super::*;
 use crate::syntax::{Bracket, Constant, Function};
 
 fn number(value: i64) -> Expr {
-    Expr::Number(BigRational::from_integer(value.into()))
+    Expr::number(value)
 }
 
 fn symbol(name: &str) -> Expr {
@@ -40,7 +38,7 @@ fn a_digit_is_all_of_an_argument_without_braces() {
 
 #[test]
 fn commas_separate_thousands_or_elements() {
-    let large = Expr::Number(BigRational::from_integer(BigInt::from(1234)));
+    let large = number(1234);
     assert_eq!(tree("1,234"), large);
     let point = |items| Expr::Tuple(Bracket::Round, items, Bracket::Round);
     assert_eq!(
