@@ -1,4 +1,4 @@
-//! The configuration: a TOML file, `--set` on top of it, and every default. `deploy/verifier.toml` has what is said here of each key.
+//! The configuration: a TOML file, `--set` on top of it, and every default. `deploy/verifier.toml` repeats the comment of each key.
 
 mod listen;
 
@@ -42,13 +42,13 @@ settings! {
         /// Where verdicts are kept.
         pub cache: CacheConfig,
         /// Answers of mathematics.
-        pub math: math::Settings,
+        pub math: math::MathSettings,
         /// Python programs.
         pub code: CodeConfig,
         /// Containers, where code.sandbox is docker. sandboxes/docker makes the image.
         pub docker: DockerConfig,
         /// Proofs. Without a project or a command they are answered with `unavailable`; sandboxes/lean/README.md explains how a proof is judged.
-        pub lean: lean::Settings,
+        pub lean: lean::LeanSettings,
     }
 }
 
@@ -146,15 +146,15 @@ pub enum ConfigError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A key that there is not, or a value that it cannot have.
+    /// An unknown key, or an invalid value.
     #[error("{0}{pointer}", pointer = where_keys_are_listed(.0))]
     Setting(SettingError),
 }
 
-// Not `#[from]`, which would make it the source too, and print it twice.
+// Not `#[from]`, which would make it the source too, so that it is printed twice.
 impl From<SettingError> for ConfigError {
     fn from(error: SettingError) -> ConfigError {
         ConfigError::Setting(error)
@@ -169,7 +169,7 @@ fn where_keys_are_listed(error: &SettingError) -> &'static str {
 }
 
 impl Config {
-    /// Reads `path`, where one is given, and lays `sets` (`key=value`, the value as TOML or a bare text) over it.
+    /// Reads `path`, if given, and applies `sets` over it (`key=value`, the value as TOML or a bare text).
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -196,7 +196,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What no single value can be refused for: names of graders, and keys that do not go together.
+    /// Checks names of graders, and keys that depend on each other.
     fn check(&self) -> Result<(), SettingError> {
         let refuse = |key, reason: String| Err(SettingError::value(key, reason));
         let unknown = |name: &&String| !graders::NAMES.contains(&name.as_str());
@@ -233,7 +233,7 @@ impl Config {
         Ok(())
     }
 
-    /// What a program may use.
+    /// The limits of a program.
     #[must_use]
     pub fn sandbox_limits(&self) -> Limits {
         Limits {

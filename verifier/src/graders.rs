@@ -1,4 +1,4 @@
-//! The graders of one service: which can judge now, and why the others cannot.
+//! The graders of one service: which ones can judge now, and why the others cannot.
 
 mod slot;
 
@@ -10,34 +10,36 @@ use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
-use crate::cache::{Key, KeyWriter, Shelf};
+use crate::cache::{ExpectedValueStore, Key, KeyWriter};
 use crate::grade::Grading;
-use crate::grade::code::{self, Absent, CodeGrader, Extraction, Reference, TestMode, Unfinished};
+use crate::grade::code::{
+    self, CanonicalResult, CodeGrader, Extraction, NoCanonicalResult, NoVerdictYet, TestMode,
+};
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
-use crate::memory;
+use crate::memory_pool;
 use crate::registry::{RegisteredTask, grader};
 use slot::Slot;
 
-/// Opens the sandbox: slow the first time, so that it happens beside the service.
+/// Opens the sandbox. The first time is slow, so it runs in a separate thread.
 pub type OpenSandbox = Box<dyn FnOnce() -> Result<Arc<dyn Sandbox>, SandboxError> + Send>;
 
-/// What is settled before the service starts.
+/// The settings of the graders, fixed before the service starts.
 #[derive(Debug, Clone)]
 pub struct GraderSettings {
     /// How answers to math problems are found and compared.
-    pub math: math::Settings,
+    pub math: math::MathSettings,
     /// How the program is found in a completion.
     pub code: Extraction,
-    /// How Lean is run.
-    pub lean: lean::Settings,
-    /// Proofs that are judged at a time.
+    /// How proofs are judged.
+    pub lean: lean::LeanSettings,
+    /// Number of proofs that are judged at a time.
     pub workers: usize,
-    /// What a program may use.
+    /// The limits of a program.
     pub limits: Limits,
-    /// Bytes for programs that need more than [`memory::MODEST`], together; `None` where what they run in bounds that by itself.
-    pub room: Option<u64>,
-    /// Bytes of expected values in memory.
+    /// Bytes for all the programs together that need more than [`memory_pool::FREE_ALLOWANCE`]; `None` if the sandbox itself limits that.
+    pub memory_pool: Option<u64>,
+    /// Maximum size of the expected values cached in memory, in bytes.
     pub expected_bytes: usize,
     /// Graders without which the service is not ready.
     pub require: Vec<String>,
@@ -49,40 +51,43 @@ pub const NAMES: [&str; 3] = ["math", "code", "lean"];
 /// The graders of one service.
 pub struct Graders {
     settings: GraderSettings,
-    shelf: Option<Arc<Shelf>>,
+    expected_values: Option<Arc<ExpectedValueStore>>,
     code: Slot<CodeGrader>,
     lean: Slot<LeanGrader>,
     math: RwLock<(GraderState, Option<String>)>,
 }
 
 impl Graders {
-    /// None is tried yet: [`Graders::prepare`] does that. Expected values are stored on `shelf`.
+    /// Creates the graders without preparing them: [`Graders::prepare`] does that. Expected values are stored in `expected_values`.
     #[must_use]
-    pub fn new(settings: GraderSettings, shelf: Option<Arc<Shelf>>) -> Graders {
+    pub fn new(
+        settings: GraderSettings,
+        expected_values: Option<Arc<ExpectedValueStore>>,
+    ) -> Graders {
         Graders {
             settings,
-            shelf,
+            expected_values,
             code: Slot::new("the sandbox"),
             lean: Slot::new("Lean"),
             math: RwLock::new((GraderState::Preparing, None)),
         }
     }
 
-    /// Opens the sandbox and has every grader judge a known-good and a known-bad sample. Blocks, for a minute where the sandbox must be made first.
+    /// Opens the sandbox, and has every grader judge a correct and a wrong sample. Blocks; for a minute if the sandbox must be built first.
     pub fn prepare(&self, open: OpenSandbox) {
-        let math = match try_math(self.settings.math) {
+        let math = match self_test_math(self.settings.math) {
             Ok(()) => (GraderState::Ready, None),
             Err(reason) => (GraderState::Unavailable, Some(reason)),
         };
         *self.math.write().unwrap_or_else(PoisonError::into_inner) = math;
         std::thread::scope(|scope| {
-            // Reading Mathlib takes as long as making a sandbox.
-            scope.spawn(|| self.lean.settle(self.prepare_lean()));
+            // Loading Mathlib takes as long as building a sandbox.
+            scope.spawn(|| self.lean.set(self.prepare_lean()));
             let code = self.prepare_code(open);
             if let Err(reason) = &code {
                 tracing::warn!("code cannot be judged: {reason}");
             }
-            self.code.settle(code);
+            self.code.set(code);
         });
     }
 
@@ -90,17 +95,22 @@ impl Graders {
         let sandbox = open().map_err(|error| error.to_string())?;
         let GraderSettings {
             limits,
-            room,
+            memory_pool,
             expected_bytes,
             ..
         } = self.settings;
-        let sandbox: Arc<dyn Sandbox> = match room {
-            Some(bytes) => Arc::new(memory::Shared::new(sandbox, bytes)),
+        let sandbox: Arc<dyn Sandbox> = match memory_pool {
+            Some(bytes) => Arc::new(memory_pool::PooledMemorySandbox::new(sandbox, bytes)),
             None => sandbox,
         };
-        let grader = CodeGrader::new(sandbox, limits, expected_bytes, self.shelf.clone())
-            .extracting(self.settings.code);
-        try_code(&grader)?;
+        let grader = CodeGrader::new(
+            sandbox,
+            limits,
+            expected_bytes,
+            self.expected_values.clone(),
+        )
+        .extracting(self.settings.code);
+        self_test_code(&grader)?;
         Ok(grader)
     }
 
@@ -108,44 +118,44 @@ impl Graders {
         let grader = LeanGrader::open(&self.settings.lean, self.settings.workers)
             .inspect_err(|reason| tracing::info!("proofs cannot be judged: {reason}"))?;
         grader
-            .try_out()
+            .self_test()
             .inspect_err(|reason| tracing::warn!("proofs cannot be judged: {reason}"))?;
         Ok(grader)
     }
 
-    /// The verdict on a completion of `prompt`, where a first pass finds it: not on a proof, nor on a program that is not over after a small part of what it may use.
+    /// Judges a completion of `prompt` in a first pass, which does not judge proofs, and gives up programs that have not finished after a small part of their fuel.
     ///
     /// # Errors
-    /// What it has to wait for; a reference that is `given` is not among that.
+    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if a result is `given`.
     pub fn grade_first_pass(
         &self,
         task: &RegisteredTask,
         prompt: &str,
         completion: &str,
         mode: TestMode,
-        given: Option<&Reference>,
-    ) -> Result<Grading, Unfinished> {
+        given: Option<&CanonicalResult>,
+    ) -> Result<Grading, NoVerdictYet> {
         match &task.spec {
             TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
             TaskSpec::Code(spec) => match self.code_grader(task) {
                 Ok(grader) => grader.grade_first_pass(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Lean(_) => Err(Unfinished::Long),
+            TaskSpec::Lean(_) => Err(NoVerdictYet::Long),
         }
     }
 
-    /// The same verdict. Blocks for as long as the grader works.
+    /// Judges a completion of `prompt`. Blocks while the grader works.
     ///
     /// # Errors
-    /// The key of a reference that is missing.
+    /// The key of the canonical solution's result, if that is neither given nor cached.
     pub fn grade(
         &self,
         task: &RegisteredTask,
         prompt: &str,
         completion: &str,
         mode: TestMode,
-        given: Option<&Reference>,
+        given: Option<&CanonicalResult>,
     ) -> Result<Grading, Key> {
         match &task.spec {
             TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
@@ -167,49 +177,51 @@ impl Graders {
         spec: &MathTask,
         completion: &str,
     ) -> Grading {
-        let question = asked(task, prompt);
+        let question = question_text(task, prompt);
         math::grade(question, &spec.answer, completion, self.settings.math)
     }
 
-    /// What the own solution of a task returns, as [`CodeGrader::try_reference`].
+    /// The result of a task's canonical solution, as [`CodeGrader::try_canonical_result`].
     ///
     /// # Errors
-    /// [`Absent`].
-    pub fn try_reference(
+    /// [`NoCanonicalResult`].
+    pub fn try_canonical_result(
         &self,
         task: &RegisteredTask,
         first_pass: bool,
-    ) -> Result<Reference, Absent> {
+    ) -> Result<CanonicalResult, NoCanonicalResult> {
         match &task.spec {
-            TaskSpec::Code(spec) if CodeGrader::has_reference(spec) => {
-                let grader = self.code_grader(task).map_err(|_| Absent::Unavailable)?;
-                grader.try_reference(spec, first_pass)
+            TaskSpec::Code(spec) if CodeGrader::uses_canonical_solution(spec) => {
+                let grader = self
+                    .code_grader(task)
+                    .map_err(|_| NoCanonicalResult::Unavailable)?;
+                grader.try_canonical_result(spec, first_pass)
             }
-            _ => Err(Absent::Unavailable),
+            _ => Err(NoCanonicalResult::Unavailable),
         }
     }
 
-    /// Whether what the own solution of a task returns is in memory or on disk.
+    /// Whether the result of a task's canonical solution is cached, in memory or on disk.
     #[must_use]
-    pub fn knows_reference(&self, task: &RegisteredTask) -> bool {
+    pub fn has_canonical_result(&self, task: &RegisteredTask) -> bool {
         match (&task.spec, self.code_grader(task)) {
-            (TaskSpec::Code(spec), Ok(grader)) => grader.knows_reference(spec),
+            (TaskSpec::Code(spec), Ok(grader)) => grader.has_canonical_result(spec),
             _ => false,
         }
     }
 
     fn code_grader(&self, task: &RegisteredTask) -> Result<Arc<CodeGrader>, Box<Grading>> {
         let grader = self.code.grader()?;
-        Ok(match (task.inline, task.whole) {
+        Ok(match (task.inline, task.is_whole_program) {
             (true, _) => Arc::new(grader.for_inline()),
-            (false, true) => Arc::new(grader.for_programs()),
+            (false, true) => Arc::new(grader.for_whole_programs()),
             (false, false) => grader,
         })
     }
 
-    /// The verdict that needs no judging: why the task's grader cannot judge now. `None` where it can.
+    /// The `unavailable` grading that says why the task's grader cannot judge now. `None` if it can judge.
     #[must_use]
-    pub fn refusal(&self, spec: &TaskSpec) -> Option<Grading> {
+    pub fn unavailable_grading(&self, spec: &TaskSpec) -> Option<Grading> {
         match spec {
             TaskSpec::Math(_) => None,
             TaskSpec::Code(_) => self.code.grader().err().map(|unavailable| *unavailable),
@@ -217,7 +229,7 @@ impl Graders {
         }
     }
 
-    /// The key of a verdict: everything that it depends on.
+    /// The key of a verdict: the digest of everything that the verdict depends on.
     #[must_use]
     pub fn key(
         &self,
@@ -235,7 +247,7 @@ impl Graders {
                 let lean = self.lean.grader().ok();
                 let identity = lean.as_ref().map(|grader| &grader.identity);
                 let writer = writer.field(lean::VERSION);
-                by_identity(writer, identity)
+                with_identity(writer, identity)
             }
             TaskSpec::Code(_) => {
                 let code = self.code.grader().ok();
@@ -247,13 +259,13 @@ impl Graders {
                     value,
                     backstop: _,
                 } = self.settings.limits;
-                // In a whole program nothing is looked for.
-                let extraction = match task.whole {
+                // A whole program is not searched for.
+                let extraction = match task.is_whole_program {
                     true => "whole",
                     false => self.settings.code.name(),
                 };
                 let writer = writer.field(code::VERSION).field(extraction);
-                by_identity(writer, identity)
+                with_identity(writer, identity)
                     .field(fuel.to_le_bytes())
                     .field(memory.to_le_bytes())
                     .field((output as u64).to_le_bytes())
@@ -263,12 +275,12 @@ impl Graders {
         };
         writer
             .field(task.content.0)
-            .field(asked(task, prompt))
+            .field(question_text(task, prompt))
             .field(completion)
             .finish()
     }
 
-    /// Every grader and its state.
+    /// The state of every grader.
     #[must_use]
     pub fn info(&self) -> Vec<GraderInfo> {
         let blank = |name: &str, version: &str| GraderInfo {
@@ -308,7 +320,7 @@ impl Graders {
         vec![math, code, lean]
     }
 
-    /// Whether every grader is settled and every required one can judge.
+    /// Whether no grader is still being prepared and every required one can judge.
     #[must_use]
     pub fn ready(&self) -> bool {
         self.info().iter().all(|grader| match grader.state {
@@ -319,8 +331,8 @@ impl Graders {
     }
 }
 
-/// The question that a completion answers: the prompt, or where none is given, what a data set says.
-fn asked<'a>(task: &'a RegisteredTask, prompt: &'a str) -> &'a str {
+/// The question that a completion answers: the prompt, or, if that is empty, the question of the data set.
+fn question_text<'a>(task: &'a RegisteredTask, prompt: &'a str) -> &'a str {
     if prompt.is_empty() {
         &task.question
     } else {
@@ -328,13 +340,13 @@ fn asked<'a>(task: &'a RegisteredTask, prompt: &'a str) -> &'a str {
     }
 }
 
-fn by_identity(writer: KeyWriter, identity: Option<&Identity>) -> KeyWriter {
+fn with_identity(writer: KeyWriter, identity: Option<&Identity>) -> KeyWriter {
     writer
         .field(identity.map_or("", |identity| identity.backend.as_str()))
         .field(identity.map_or("", |identity| identity.digest.as_str()))
 }
 
-fn try_math(settings: math::Settings) -> Result<(), String> {
+fn self_test_math(settings: math::MathSettings) -> Result<(), String> {
     let right = math::grade("", r"\frac{1}{2}", r"\boxed{\frac12}", settings).verdict;
     let wrong = math::grade("", r"\frac{1}{2}", r"\boxed{2}", settings).verdict;
     if (right, wrong) == (Verdict::Correct, Verdict::Incorrect) {
@@ -346,8 +358,8 @@ fn try_math(settings: math::Settings) -> Result<(), String> {
     }
 }
 
-/// A right and a wrong program, through both ways of judging.
-fn try_code(grader: &CodeGrader) -> Result<(), String> {
+/// Has the grader judge a correct and a wrong program, each by values and by test code.
+fn self_test_code(grader: &CodeGrader) -> Result<(), String> {
     let task = CodeTask {
         entry_point: "double".to_owned(),
         prefix: None,
@@ -362,14 +374,14 @@ fn try_code(grader: &CodeGrader) -> Result<(), String> {
         atol: 0.0,
         compare: Compare::Equal,
     };
-    for (program, wanted) in [
+    for (program, expected) in [
         ("def double(n):\n    return n + n\n", Verdict::Correct),
         ("def double(n):\n    return n * n\n", Verdict::Incorrect),
     ] {
         let grading = grader.grade(&task, program, TestMode::All);
-        if grading.verdict != wanted {
+        if grading.verdict != expected {
             return Err(format!(
-                "a sample that should be {wanted:?} was judged {:?} ({}). Run `rapid-verifier doctor` to see what is wrong with the sandbox",
+                "a sample that should be {expected:?} was judged {:?} ({}). Run `rapid-verifier doctor` to see what is wrong with the sandbox",
                 grading.verdict, grading.detail
             ));
         }
@@ -377,36 +389,36 @@ fn try_code(grader: &CodeGrader) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the wasm sandbox lives: the folder of its artifact and the folder of what is made from it.
+/// The folders of the wasm sandbox: of its artifact, and of the module compiled from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WasmFolders {
-    /// Holds `python-snapshot.wasm` and `python-stdlib.zip`; `None` where it has not been fetched.
+    /// Has `python-snapshot.wasm` and `python-stdlib.zip`; `None` if they have not been fetched.
     pub artifact_dir: Option<PathBuf>,
-    /// Where the warmed module is stored.
+    /// The folder of the warmed module.
     pub cache_dir: PathBuf,
 }
 
 impl WasmFolders {
-    /// What opens the sandbox there, having made it where it is not made yet.
+    /// Returns a function that opens the sandbox, and builds it first if necessary.
     #[must_use]
     pub fn open(self) -> OpenSandbox {
-        Box::new(move || self.make(&|line| tracing::info!("{line}")))
+        Box::new(move || self.build(&|line| tracing::info!("{line}")))
     }
 
-    /// The sandbox, where it is made already.
+    /// Opens the sandbox; `None` if it is not built yet.
     ///
     /// # Errors
-    /// As [`WasmSandbox::open`]; and where the artifact has not been fetched.
+    /// As [`WasmSandbox::open`]; and if the artifact has not been fetched.
     pub fn load(&self) -> Result<Option<Arc<dyn Sandbox>>, SandboxError> {
         let sandbox = WasmSandbox::load(self.artifact()?, &self.cache_dir)?;
         Ok(sandbox.map(|sandbox| Arc::new(sandbox) as Arc<dyn Sandbox>))
     }
 
-    /// The sandbox, made where it is not made yet, which takes a minute or two which are reported to `progress`.
+    /// Opens the sandbox, and builds it first if necessary, which takes a minute or two and is reported to `progress`.
     ///
     /// # Errors
     /// As [`WasmFolders::load`].
-    pub fn make(&self, progress: &dyn Fn(&str)) -> Result<Arc<dyn Sandbox>, SandboxError> {
+    pub fn build(&self, progress: &dyn Fn(&str)) -> Result<Arc<dyn Sandbox>, SandboxError> {
         let sandbox = WasmSandbox::open(self.artifact()?, &self.cache_dir, progress)?;
         Ok(Arc::new(sandbox))
     }
@@ -420,7 +432,7 @@ impl WasmFolders {
     }
 }
 
-/// What opens nothing, and says why.
+/// Returns an opener that always fails with this reason.
 #[must_use]
 pub fn no_sandbox(reason: String) -> OpenSandbox {
     Box::new(move || Err(SandboxError::Unusable(reason)))
@@ -431,8 +443,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_programs_are_found_is_part_of_the_key_only_where_they_are_looked_for() {
-        let keys = |whole: bool| {
+    fn the_extraction_rule_is_part_of_the_key_except_for_whole_programs() {
+        let keys = |is_whole_program: bool| {
             let spec = TaskSpec::Code(CodeTask {
                 entry_point: "f".to_owned(),
                 prefix: None,
@@ -444,23 +456,27 @@ mod tests {
                 atol: 0.0,
                 compare: Compare::Equal,
             });
-            let known = RegisteredTask::from(spec);
-            let known = if whole { known.for_programs() } else { known };
+            let task = RegisteredTask::from(spec);
+            let task = if is_whole_program {
+                task.for_whole_programs()
+            } else {
+                task
+            };
             [Extraction::Program, Extraction::LastBlock].map(|code| {
                 let settings = GraderSettings {
-                    math: math::Settings::default(),
+                    math: math::MathSettings::default(),
                     code,
-                    lean: lean::Settings::default(),
+                    lean: lean::LeanSettings::default(),
                     workers: 1,
                     limits: Limits::default(),
-                    room: None,
+                    memory_pool: None,
                     expected_bytes: 1 << 20,
                     require: Vec::new(),
                 };
-                Graders::new(settings, None).key(&known, "", "x = 1", TestMode::All)
+                Graders::new(settings, None).key(&task, "", "x = 1", TestMode::All)
             })
         };
-        let ([one, other], [whole, as_whole]) = (keys(false), keys(true));
-        assert!(one != other && whole == as_whole && one != whole);
+        let ([one, other], [whole, whole_by_other_rule]) = (keys(false), keys(true));
+        assert!(one != other && whole == whole_by_other_rule && one != whole);
     }
 }

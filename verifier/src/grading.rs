@@ -1,24 +1,24 @@
-//! What a grader returns.
+//! The result of a grader.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-/// Longest piece of text that a `detail` shows, in characters.
-const EXCERPT: usize = 300;
+/// Maximum length of a text in a `detail`, in characters.
+const MAX_EXCERPT: usize = 300;
 
-/// What a grader decided, before it is given an id, a key and a time.
+/// A grader's result: the verdict with its explanation, without an id, a key and a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grading {
-    /// The decision.
+    /// The verdict.
     pub verdict: Verdict,
     /// A JSON object of bounded size that explains it.
     pub detail: Json,
-    /// Tests passed, for code only.
+    /// Number of passed tests, for code only.
     pub passed: Option<u32>,
-    /// Tests in all, for code only.
+    /// Number of all tests, for code only.
     pub total: Option<u32>,
-    /// Whether judging again may succeed; only with [`Verdict::Unavailable`].
+    /// Whether another try may succeed; only with [`Verdict::Unavailable`].
     pub retryable: bool,
     /// Whether the verdict is a pure function of the key.
     pub deterministic: bool,
@@ -38,7 +38,7 @@ impl Grading {
         }
     }
 
-    /// A failure that says nothing about the completion.
+    /// An `unavailable` verdict: a failure that says nothing about the completion.
     #[must_use]
     pub fn unavailable(reason: &str, retryable: bool) -> Grading {
         Grading {
@@ -50,7 +50,7 @@ impl Grading {
         }
     }
 
-    /// 1, 0, or `None` where the verdict is not about the completion.
+    /// 1 or 0; `None` if the verdict is `unavailable`.
     #[must_use]
     pub fn reward(&self) -> Option<f64> {
         match self.verdict {
@@ -63,9 +63,9 @@ impl Grading {
     }
 }
 
-/// The start of `text`, short enough for a `detail`.
+/// The beginning of `text`, short enough for a `detail`.
 pub(crate) fn excerpt(text: &str) -> String {
-    bounded(text, EXCERPT)
+    bounded(text, MAX_EXCERPT)
 }
 
 fn bounded(text: &str, characters: usize) -> String {
@@ -94,6 +94,6 @@ mod tests {
 
     #[test]
     fn an_excerpt_ends_at_a_character() {
-        assert_eq!(excerpt(&"é".repeat(1000)).chars().count(), EXCERPT + 1);
+        assert_eq!(excerpt(&"é".repeat(1000)).chars().count(), MAX_EXCERPT + 1);
     }
 }

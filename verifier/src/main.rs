@@ -83,7 +83,7 @@ fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseEr
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
-        // It would panic where stderr is closed.
+        // Without this it panics if stderr is closed.
         .log_internal_errors(false)
         .init();
     Ok(())

@@ -1,8 +1,7 @@
-//! Worker threads and their queue: bounded, and fair between requests.
+//! Worker threads with a queue that is bounded, and fair between requests.
 //!
-//! Each request has a lane. Workers take one job from each lane in turn, so that a request of a thousand items does not
-//! keep another's single item waiting for all of them. Places are reserved for a whole request before its first job is queued.
-//! A job that goes on in another pool does so in its request's lane.
+//! Each request has a lane. Workers take one job from each lane in turn, so that a single item does not wait for all items of another request with a thousand. Places are
+//! reserved for a whole request before its first job is queued. A job that continues in another pool stays in its request's lane.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Most threads that a pool may have.
+/// Maximum number of threads of a pool.
 pub const MAX_WORKERS: usize = 1_024;
 
-/// A request's place in the turn of requests. No two have the same, in whichever pool.
+/// A request's lane. It is unique across all pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lane(u64);
 
@@ -24,15 +23,15 @@ impl Lane {
     }
 }
 
-/// Work for a pool.
+/// A unit of work for a pool.
 pub trait Job: Send {
-    /// Whether anyone still waits for it. Asked when its turn comes, and when a client has gone away.
+    /// Whether anyone still waits for its result. Called before it is run, and when a client has disconnected.
     fn wanted(&mut self) -> bool;
-    /// Does it.
+    /// Does the work.
     fn run(self: Box<Self>);
 }
 
-/// Worker threads that share a queue.
+/// Worker threads with a shared queue.
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -48,24 +47,24 @@ struct Shared {
 #[derive(Default)]
 struct State {
     lanes: VecDeque<(Lane, VecDeque<Box<dyn Job>>)>,
-    /// Jobs in the lanes.
+    /// Number of jobs in the lanes.
     queued: usize,
-    /// Places promised to jobs that are not in the lanes yet.
+    /// Number of places that are reserved for jobs not yet in the lanes.
     reserved: usize,
     running: usize,
-    /// Running mean of a job's seconds.
+    /// Exponential moving average of a job's duration, in seconds.
     mean_seconds: f64,
     stopped: bool,
 }
 
-/// The queue has no room for a request.
+/// The error of a queue that has no room for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full {
     /// When there may be room.
     pub retry_after: Duration,
 }
 
-/// Room for a request's jobs. What is not used is given back when it is dropped.
+/// Places in the queue for a request's jobs. Dropping it releases the unused places.
 pub struct Reservation {
     shared: Arc<Shared>,
     left: usize,
@@ -79,15 +78,15 @@ impl Shared {
 }
 
 impl Pool {
-    /// Starts `workers` threads over a queue of at most `capacity` jobs.
+    /// Starts `workers` threads with a queue of at most `capacity` jobs.
     ///
     /// # Errors
-    /// Where the system gives no thread, or more than [`MAX_WORKERS`] are asked for.
+    /// If a thread cannot be started, or if `workers` exceeds [`MAX_WORKERS`].
     pub fn new(name: &str, workers: usize, capacity: usize) -> std::io::Result<Pool> {
         let workers = workers.max(1);
         if workers > MAX_WORKERS {
             return Err(std::io::Error::other(format!(
-                "{workers} are more than the {MAX_WORKERS} that there may be"
+                "{workers} worker threads are more than the maximum of {MAX_WORKERS}"
             )));
         }
         let shared = Arc::new(Shared {
@@ -111,15 +110,15 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Room for `jobs` jobs of one request, in a lane of their own.
+    /// Reserves places for `jobs` jobs of one request, in a new lane.
     ///
     /// # Errors
-    /// [`Full`] where the queue has not as much room.
+    /// [`Full`] if the queue has fewer free places.
     pub fn reserve(&self, jobs: usize) -> Result<Reservation, Full> {
         self.reserve_in(Lane::new(), jobs)
     }
 
-    /// Room for `jobs` more jobs of the request that has `lane`.
+    /// Reserves places for `jobs` more jobs of the request with `lane`.
     ///
     /// # Errors
     /// As [`Pool::reserve`].
@@ -139,7 +138,7 @@ impl Pool {
         })
     }
 
-    /// Queues a job that was admitted before, and had to wait for something else meanwhile: there is always room for it.
+    /// Queues a job that was admitted before and has waited for something else since. It is admitted even if the queue is full.
     pub fn readmit(&self, lane: Lane, job: Box<dyn Job>) {
         self.shared.lock().reserved += 1;
         Reservation {
@@ -150,34 +149,34 @@ impl Pool {
         .submit(job);
     }
 
-    /// Whether a job that is queued now would be run at once.
+    /// Whether a job that is queued now would run at once.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let (queued, running) = self.load();
         queued + running < self.shared.workers
     }
 
-    /// Drops the queued jobs that nobody waits for.
+    /// Drops the queued jobs whose results nobody waits for.
     pub fn sweep(&self) {
-        let mut gone = Vec::new();
+        let mut unwanted = Vec::new();
         let mut state = self.shared.lock();
         for (_, lane) in &mut state.lanes {
             for mut job in std::mem::take(lane) {
                 if job.wanted() {
                     lane.push_back(job);
                 } else {
-                    gone.push(job);
+                    unwanted.push(job);
                 }
             }
         }
-        state.queued -= gone.len();
+        state.queued -= unwanted.len();
         state.lanes.retain(|(_, lane)| !lane.is_empty());
         drop(state);
-        // Their drops may ask for locks of their own.
-        drop(gone);
+        // Dropping a job may take other locks.
+        drop(unwanted);
     }
 
-    /// Jobs that wait, and jobs that run.
+    /// The number of waiting jobs and the number of running jobs.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
         let state = self.shared.lock();
@@ -202,7 +201,7 @@ impl Drop for Pool {
         self.shared.more.notify_all();
         drop(queued);
         for worker in self.workers.drain(..) {
-            // The last owner of the pool may be a job, and so one of the workers.
+            // The last owner of the pool may be a job, so this may be a worker thread.
             if worker.thread().id() != std::thread::current().id() {
                 let _ = worker.join();
             }
@@ -217,11 +216,11 @@ impl Reservation {
         self.lane
     }
 
-    /// Queues a job in one of the places reserved; at most as many as were.
+    /// Queues a job in one of the reserved places. If none is left, the job is dropped.
     pub fn submit(&mut self, job: Box<dyn Job>) {
         let mut state = self.shared.lock();
         if self.left == 0 || state.stopped {
-            return; // Dropping the job tells whoever waits for it.
+            return; // Dropping the job closes the channel of whoever waits for it.
         }
         self.left -= 1;
         state.reserved -= 1;
@@ -265,7 +264,7 @@ fn work(shared: &Shared) {
         let started = Instant::now();
         let wanted = job.wanted();
         if wanted {
-            // A job that panics must not take its worker with it; its waiters learn of it by its drop.
+            // A panic in a job must not end the worker. The job is dropped, which its waiters notice.
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run())).is_err() {
                 tracing::error!("a job panicked; its items are answered as unavailable");
             }
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_job_does_not_wait_for_a_long_request() {
+    fn a_single_job_does_not_wait_for_a_request_with_many() {
         let bench = Bench::busy(100);
         bench.submit(&["a1", "a2", "a3", "a4"], &yes());
         bench.submit(&["b1"], &yes());
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_job_does_not_wait_for_a_request_whose_jobs_come_one_by_one() {
+    fn a_single_job_does_not_wait_for_a_request_whose_jobs_arrive_one_by_one() {
         let bench = Bench::busy(100);
         let lane = Lane::new();
         for text in ["a1", "a2", "a3", "a4"] {
@@ -390,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn more_threads_than_there_may_be_are_refused() {
+    fn more_threads_than_the_maximum_are_refused() {
         let error = Pool::new("test", usize::MAX, 1).err().unwrap();
         assert!(error.to_string().contains("1024"), "{error}");
     }
 
     #[test]
-    fn a_request_has_room_as_a_whole_or_not_at_all() {
+    fn a_request_is_admitted_as_a_whole_or_not_at_all() {
         let bench = Bench::busy(3);
         let room = bench.pool.reserve(2).unwrap();
         let full = bench.pool.reserve(2).err().unwrap();
@@ -406,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_comes_back_has_room_in_a_full_queue() {
+    fn a_readmitted_job_has_room_in_a_full_queue() {
         let bench = Bench::busy(1);
         let lane = Lane::new();
         bench.submit_in(lane, &["a1"], &yes());
@@ -424,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_nobody_waits_for_are_not_done_and_leave_their_place() {
+    fn jobs_that_nobody_waits_for_are_not_run_and_free_their_places() {
         let bench = Bench::busy(3);
         let wanted = yes();
         bench.submit(&["a1", "a2", "a3"], &wanted);
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_panics_leaves_its_worker_alive() {
+    fn a_worker_survives_a_job_that_panics() {
         struct Panics;
         impl Job for Panics {
             fn wanted(&mut self) -> bool {

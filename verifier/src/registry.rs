@@ -1,4 +1,4 @@
-//! The tasks that can be named in a request.
+//! The tasks that a request can name by id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -14,16 +14,16 @@ use crate::cache::{Key, KeyWriter};
 /// A task with the digest of its content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegisteredTask {
-    /// What decides on a completion.
+    /// The data that decides on a completion.
     pub spec: TaskSpec,
     /// Digest of `spec`.
     pub content: Key,
-    /// A math task's question, which says what is counted; empty where it came with a request: then the prompt says so.
+    /// A math task's question, which says what is counted. Empty for an inline task, whose prompt says so.
     pub question: String,
-    /// Whether it came with a request, and not from a data set.
+    /// Whether the task is inline.
     pub inline: bool,
-    /// Whether a completion is a whole program, which is run as it stands.
-    pub whole: bool,
+    /// Whether a completion is a whole program, which is run unchanged.
+    pub is_whole_program: bool,
 }
 
 impl From<TaskSpec> for RegisteredTask {
@@ -34,13 +34,13 @@ impl From<TaskSpec> for RegisteredTask {
             spec,
             question: String::new(),
             inline: false,
-            whole: false,
+            is_whole_program: false,
         }
     }
 }
 
 impl From<Task> for RegisteredTask {
-    /// The same, with what it asks.
+    /// A task of a data set, with its question if it is a math task.
     fn from(task: Task) -> RegisteredTask {
         let question = match &task.spec {
             TaskSpec::Math(_) => task.question,
@@ -54,37 +54,37 @@ impl From<Task> for RegisteredTask {
 }
 
 impl RegisteredTask {
-    /// A task that came with a request. What its own solution may use is less than a data set's may, so that where it has one,
-    /// no verdict on it is waited for together with one on the same task of a data set.
+    /// An inline task. If it has a canonical solution, its digest differs from that of the same task of a data set, so their verdicts have different keys and are judged
+    /// separately. The solution gets the same fuel in both cases; only the expected values of a data set's task are stored on disk.
     #[must_use]
     pub fn inline(spec: TaskSpec) -> RegisteredTask {
-        let has_solution = matches!(&spec, TaskSpec::Code(task) if task.canonical.is_some());
-        let known = RegisteredTask::from(spec);
-        let content = if has_solution {
+        let has_canonical_solution =
+            matches!(&spec, TaskSpec::Code(task) if task.canonical.is_some());
+        let task = RegisteredTask::from(spec);
+        let content = if has_canonical_solution {
             KeyWriter::new()
                 .field("brought")
-                .field(known.content.0)
+                .field(task.content.0)
                 .finish()
         } else {
-            known.content
+            task.content
         };
         RegisteredTask {
             content,
             inline: true,
-            ..known
+            ..task
         }
     }
 
-    /// The same task for whole programs. The same text may get another verdict as a completion, in which a program is looked for, so that the verdict has
-    /// another key.
+    /// This task for whole programs. The same text may get another verdict as a completion, in which the program must be found, so the two verdicts have different keys.
     #[must_use]
-    pub fn for_programs(&self) -> RegisteredTask {
+    pub fn for_whole_programs(&self) -> RegisteredTask {
         RegisteredTask {
             content: KeyWriter::new()
                 .field("program")
                 .field(self.content.0)
                 .finish(),
-            whole: true,
+            is_whole_program: true,
             ..self.clone()
         }
     }
@@ -98,10 +98,11 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The data sets of `names`, or, where there are none, all of [`datasets::NAMES`] that are there: the starter sets always, the others from `data_dir` or the cache folder.
+    /// Reads the data sets of `names`. If `names` is empty, reads all of [`datasets::NAMES`] that exist: the starter sets always, the others from `data_dir` or the cache
+    /// folder.
     ///
     /// # Errors
-    /// Where one of `names` cannot be read.
+    /// If one of `names` cannot be read.
     pub fn open(
         names: &[String],
         data_dir: Option<&Path>,
@@ -124,7 +125,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Adds a data set's tasks; a task whose id is there already replaces the older.
+    /// Adds a data set's tasks. A task replaces an earlier one with the same id.
     pub fn add(&mut self, dataset: Dataset) {
         let (train, eval) = (dataset.train.len(), dataset.eval.len());
         let tasks: Vec<(String, RegisteredTask)> = dataset
@@ -133,15 +134,15 @@ impl Registry {
             .chain(dataset.eval)
             .map(|mut task| (std::mem::take(&mut task.id), RegisteredTask::from(task)))
             .collect();
-        // That of the data set as its readers make it.
-        let digest = of_tasks(tasks.iter().map(|(id, known)| (id.as_str(), known.content)));
+        // The same digest as `Dataset::digest`.
+        let digest = of_tasks(tasks.iter().map(|(id, task)| (id.as_str(), task.content)));
         let mut graders: Vec<String> = Vec::new();
-        for (id, known) in tasks {
-            let grader = grader(&known.spec);
+        for (id, task) in tasks {
+            let grader = grader(&task.spec);
             if !graders.iter().any(|known| known == grader) {
                 graders.push(grader.to_owned());
             }
-            self.tasks.insert(id, Arc::new(known));
+            self.tasks.insert(id, Arc::new(task));
         }
         let info = DatasetInfo {
             name: dataset.name.clone(),
@@ -153,19 +154,19 @@ impl Registry {
         self.datasets.insert(dataset.name, info);
     }
 
-    /// The task of that id.
+    /// The task with this id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<Arc<RegisteredTask>> {
         self.tasks.get(id).cloned()
     }
 
-    /// The data sets, by name.
+    /// The data sets, ordered by name.
     #[must_use]
     pub fn datasets(&self) -> Vec<DatasetInfo> {
         self.datasets.values().cloned().collect()
     }
 
-    /// The remedy where a task is not there.
+    /// The message for an unknown task id, with a remedy.
     #[must_use]
     pub fn missing(&self, id: &str) -> String {
         let set = id.split('/').next().unwrap_or_default();
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_found_by_its_id() {
+    fn a_task_is_looked_up_by_its_id() {
         let registry = registry();
         assert!(registry.get("sums/2").is_some());
         assert!(registry.get("sums/3").is_none());
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_task_comes_with_a_remedy() {
+    fn the_message_for_a_missing_task_has_a_remedy() {
         let registry = registry();
         assert!(registry.missing("sums/9").contains("no task `sums/9`"));
         let unknown = registry.missing("sum/1");
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_brought_is_that_of_a_data_set_but_for_its_own_solution() {
+    fn an_inline_task_equals_that_of_a_data_set_unless_it_has_a_canonical_solution() {
         let math = TaskSpec::Math(MathTask {
             answer: "2".to_owned(),
         });
@@ -258,17 +259,21 @@ mod tests {
             (code(None), true),
             (code(Some("def f(n): return 2")), false),
         ] {
-            let (own, inline) = (
+            let (of_data_set, inline) = (
                 RegisteredTask::from(spec.clone()),
                 RegisteredTask::inline(spec),
             );
-            assert_eq!(own.content == inline.content, same, "{own:?}");
-            assert_eq!((own.inline, inline.inline), (false, true));
+            assert_eq!(
+                of_data_set.content == inline.content,
+                same,
+                "{of_data_set:?}"
+            );
+            assert_eq!((of_data_set.inline, inline.inline), (false, true));
         }
     }
 
     #[test]
-    fn the_digest_of_a_data_set_is_the_one_that_its_readers_make() {
+    fn the_digest_of_a_data_set_equals_that_of_its_loader() {
         let dataset = datasets::open("starter-code", None).unwrap();
         let mut registry = Registry::default();
         let digest = dataset.digest().to_string();

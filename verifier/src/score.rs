@@ -1,4 +1,4 @@
-//! Judges a file of samples in this process: the same graders, cache and pool as the service, no socket.
+//! Judges a file of samples in this process, with the service's graders, cache and pools but without a socket.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,58 +11,58 @@ use verifier_api::{Judgement, Verdict};
 use crate::grade::code::TestMode;
 use crate::metrics::name;
 use crate::registry::RegisteredTask;
-use crate::service::{Batch, Id, Question, Service, judge};
+use crate::service::{Batch, Id, JudgeItem, Service, judge};
 
 mod audit;
 mod names;
 mod results;
 mod samples;
 
-pub use audit::{Audit, Weak};
+pub use audit::{Audit, WeakTask};
 pub use results::{Results, ResultsError};
 pub use samples::{Sample, ScoreError, read_samples, repeated};
 
-/// Samples and the service that judges them.
-pub struct Judging<'a> {
+/// Judges samples with a service.
+pub struct SampleScorer<'a> {
     service: &'a Arc<Service>,
     samples: &'a [Sample],
     test_mode: TestMode,
-    /// The tasks of whole programs, by name.
-    programs: HashMap<&'a str, Arc<RegisteredTask>>,
+    /// The tasks of samples that are whole programs, by id.
+    program_tasks: HashMap<&'a str, Arc<RegisteredTask>>,
 }
 
-impl<'a> Judging<'a> {
-    /// The samples' tasks are those that the service knows by name.
+impl<'a> SampleScorer<'a> {
+    /// The samples' tasks are looked up in the service's registry.
     #[must_use]
     pub fn new(
         service: &'a Arc<Service>,
         samples: &'a [Sample],
         test_mode: TestMode,
-    ) -> Judging<'a> {
-        let mut programs = HashMap::new();
-        for sample in samples.iter().filter(|sample| sample.whole) {
+    ) -> SampleScorer<'a> {
+        let mut program_tasks = HashMap::new();
+        for sample in samples.iter().filter(|sample| sample.is_whole_program) {
             if let Some(task) = service.registry().get(&sample.task) {
-                programs
+                program_tasks
                     .entry(sample.task.as_str())
-                    .or_insert_with(|| Arc::new(task.for_programs()));
+                    .or_insert_with(|| Arc::new(task.for_whole_programs()));
             }
         }
-        Judging {
+        SampleScorer {
             service,
             samples,
             test_mode,
-            programs,
+            program_tasks,
         }
     }
 
-    fn question(&self, index: usize) -> Option<Question> {
+    fn judge_item(&self, index: usize) -> Option<JudgeItem> {
         let sample = &self.samples[index];
-        let task = if sample.whole {
-            self.programs.get(sample.task.as_str()).cloned()
+        let task = if sample.is_whole_program {
+            self.program_tasks.get(sample.task.as_str()).cloned()
         } else {
             self.service.registry().get(&sample.task)
         };
-        Some(Question {
+        Some(JudgeItem {
             id: Id::Text(sample.task.clone()),
             task: task?,
             prompt: sample.prompt.clone(),
@@ -71,20 +71,20 @@ impl<'a> Judging<'a> {
         })
     }
 
-    /// Judges the samples of these numbers, from 0, several at a time; `done` gets each judgement as it comes. The first error of `done` ends it all.
+    /// Judges the samples with these indices, several at a time, and passes each judgement to `done` as it comes. Stops at the first error of `done`.
     ///
     /// # Errors
-    /// Those of `done`.
+    /// The error of `done`.
     pub async fn judge<E>(
         &self,
-        wanted: impl IntoIterator<Item = usize>,
+        indices: impl IntoIterator<Item = usize>,
         mut done: impl FnMut(usize, Judgement) -> Result<(), E>,
     ) -> Result<(), E> {
-        // As many as the queue has room for: a slow one delays no other.
-        let at_once = self.service.limits().queue.max(1);
-        let mut running = futures::stream::iter(wanted)
+        // As many as the queue has room for, so that a slow sample delays no other.
+        let concurrent = self.service.limits().queue.max(1);
+        let mut running = futures::stream::iter(indices)
             .map(|index| async move { (index, self.judge_one(index).await) })
-            .buffer_unordered(at_once);
+            .buffer_unordered(concurrent);
         while let Some((index, judgement)) = running.next().await {
             done(index, judgement)?;
         }
@@ -92,14 +92,14 @@ impl<'a> Judging<'a> {
     }
 
     async fn judge_one(&self, index: usize) -> Judgement {
-        let judged = match self.question(index) {
-            Some(question) => judge(self.service, Batch::new(self.service, vec![question]))
+        let judgement = match self.judge_item(index) {
+            Some(item) => judge(self.service, Batch::new(self.service, vec![item]))
                 .await
                 .ok()
                 .and_then(|mut judgements| judgements.pop()),
             None => None,
         };
-        judged.unwrap_or_else(|| Judgement {
+        judgement.unwrap_or_else(|| Judgement {
             id: self.samples[index].task.clone(),
             reward: None,
             verdict: Verdict::Unavailable,
@@ -114,75 +114,80 @@ impl<'a> Judging<'a> {
         })
     }
 
-    /// The numbers of the samples that are still to be judged, where `results` hold these judgements of the first ones: those behind them, and those that
-    /// got no verdict.
+    /// The indices of the samples that are still to be judged, if `results` has the judgements `stored` of the first samples: those without a judgement, and those without a
+    /// verdict.
     ///
     /// # Errors
-    /// Where one of them was made by another grader, with other settings, or of another task, so that those to come would not go with it; or the task's
-    /// grader cannot judge now.
-    pub fn left(&self, results: &Results, held: &[Judgement]) -> Result<Vec<usize>, ResultsError> {
-        for (index, judgement) in held.iter().enumerate() {
-            let Some(question) = self.question(index) else {
+    /// If a stored judgement has another key, because of another grader, other settings or another task: it would not be comparable with new ones. Also if the task's grader
+    /// cannot judge now.
+    pub fn unjudged(
+        &self,
+        results: &Results,
+        stored: &[Judgement],
+    ) -> Result<Vec<usize>, ResultsError> {
+        for (index, judgement) in stored.iter().enumerate() {
+            let Some(item) = self.judge_item(index) else {
                 continue;
             };
             if judgement.reward.is_none() {
                 continue;
             }
-            let key = self.service.key(&question).map_err(|unavailable| {
+            let key = self.service.key(&item).map_err(|unavailable| {
                 let reason = unavailable.detail["reason"].as_str().unwrap_or_default();
                 ResultsError::Unavailable(reason.to_owned())
             })?;
             if key.to_string() != judgement.key {
                 let task = &self.samples[index].task;
-                return Err(results.made_otherwise(index, task));
+                return Err(results.judged_differently(index, task));
             }
         }
         let without_verdict = |index: &usize| {
-            held.get(*index)
+            stored
+                .get(*index)
                 .is_none_or(|judgement| judgement.reward.is_none())
         };
         Ok((0..self.samples.len()).filter(without_verdict).collect())
     }
 }
 
-/// Judges every sample; `done` is called after each. The judgements come in the samples' order.
+/// Judges every sample, and calls `done` after each. Returns the judgements in the samples' order.
 pub async fn judge_samples(
     service: &Arc<Service>,
     samples: &[Sample],
     test_mode: TestMode,
     done: impl Fn(),
 ) -> Vec<Judgement> {
-    let mut judged = BTreeMap::new();
-    let keep = |index, judgement| {
-        judged.insert(index, judgement);
+    let mut judgements = BTreeMap::new();
+    let store = |index, judgement| {
+        judgements.insert(index, judgement);
         done();
         Ok::<(), std::convert::Infallible>(())
     };
-    let Ok(()) = Judging::new(service, samples, test_mode)
-        .judge(0..samples.len(), keep)
+    let Ok(()) = SampleScorer::new(service, samples, test_mode)
+        .judge(0..samples.len(), store)
         .await;
-    judged.into_values().collect()
+    judgements.into_values().collect()
 }
 
-/// What a file of samples comes to.
+/// The score of a file of samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Score {
     /// The data set.
     pub dataset: String,
-    /// Samples in the file.
+    /// Number of samples in the file.
     pub samples: usize,
-    /// Tasks with at least one sample.
+    /// Number of tasks with at least one sample.
     pub tasks: usize,
-    /// Samples by verdict.
+    /// Number of samples with each verdict.
     pub verdicts: BTreeMap<&'static str, usize>,
-    /// Samples that could not be judged, and count nowhere.
+    /// Number of samples without a verdict, which no other figure counts.
     pub masked: usize,
-    /// Pass@k by k; `null` where no task has k judged samples.
+    /// Pass@k by k; `null` if no task has k judged samples.
     pub pass_at: BTreeMap<usize, Option<Estimate>>,
 }
 
 impl Score {
-    /// Sums judgements up. They are grouped by their ids, which are the tasks'.
+    /// Computes the score. Judgements are grouped by id, which is the task's.
     #[must_use]
     pub fn new(dataset: &str, judgements: &[Judgement], ks: &[usize]) -> Score {
         let mut tasks: BTreeMap<&str, Counts> = BTreeMap::new();
@@ -272,14 +277,14 @@ mod tests {
     use verifier_api::RequestLimits;
 
     use super::*;
+    use crate::fake_sandbox::{FakeSandbox, doubled};
     use crate::grade::code::Extraction;
     use crate::grade::{lean, math};
     use crate::graders::GraderSettings;
     use crate::registry::Registry;
-    use crate::scripted::{Scripted, doubled};
-    use crate::service::{Kept, Settings};
+    use crate::service::{DiskStores, ServiceSettings};
 
-    /// A service with one function to write, which doubles its argument and whose prompt is code; and all that its sandbox runs.
+    /// A service with one task, a function that doubles its argument and whose prompt is code; and the sources that its sandbox runs.
     fn service() -> (Arc<Service>, Arc<Mutex<Vec<String>>>) {
         let test = CodeTest {
             args: vec![Value::from(3)],
@@ -307,7 +312,7 @@ mod tests {
             train: vec![task],
             eval: Vec::new(),
         });
-        let settings = Settings {
+        let settings = ServiceSettings {
             limits: RequestLimits {
                 body_bytes: 1 << 20,
                 items: 1,
@@ -318,20 +323,20 @@ mod tests {
             cache_bytes: 1 << 20,
             token: None,
             graders: GraderSettings {
-                lean: lean::Settings::default(),
+                lean: lean::LeanSettings::default(),
                 workers: 1,
-                math: math::Settings::default(),
+                math: math::MathSettings::default(),
                 code: Extraction::default(),
                 limits: Limits::default(),
-                room: None,
+                memory_pool: None,
                 expected_bytes: 1 << 20,
                 require: Vec::new(),
             },
         };
-        let service = Service::new(settings, registry, Kept::default()).unwrap();
+        let service = Service::new(settings, registry, DiskStores::default()).unwrap();
         let sources = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sources);
-        let sandbox = Scripted::new(move |source, calls, _| {
+        let sandbox = FakeSandbox::new(move |source, calls, _| {
             seen.lock().unwrap().push(source.to_owned());
             Ok(doubled(source, calls))
         });
@@ -341,19 +346,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_whole_program_is_run_as_it_stands_and_a_completion_is_not() {
+    async fn a_whole_program_is_run_unchanged_and_a_completion_is_not() {
         let (service, sources) = service();
         let program = "s = '''\n```\n    return 2 * n\n```\n'''\n";
-        let samples = [false, true].map(|whole| Sample {
+        let samples = [false, true].map(|is_whole_program| Sample {
             task: "functions/1".to_owned(),
             prompt: String::new(),
             completion: program.to_owned(),
-            whole,
+            is_whole_program,
         });
         let judgements = judge_samples(&service, &samples, TestMode::All, || ()).await;
         let right = |judgement: &Judgement| judgement.reward == Some(1.0);
         assert!(judgements.iter().all(right), "{judgements:?}");
-        // The same text is another thing to judge.
+        // The same text has another key as a whole program.
         assert_ne!(judgements[0].key, judgements[1].key);
         let sources = sources.lock().unwrap().clone();
         let run = |source: &str| sources.iter().filter(|run| *run == source).count();
@@ -367,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_one_and_several_are_several() {
+    fn counts_are_pluralised() {
         let judgement = |id: &str, reward: Option<f64>| -> Judgement {
             serde_json::from_value(serde_json::json!({
                 "id": id, "reward": reward, "verdict": "correct", "detail": {}, "retryable": false, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.0,

@@ -1,4 +1,4 @@
-//! From a configuration to a service: the one place where files and the cache folder are looked up.
+//! Creates a service from a configuration. Only this module locates files and the cache folder.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -9,24 +9,24 @@ use datasets::fetch::{self, ArtifactKind};
 use sandboxes::docker::{self, DockerSandbox};
 use verifier_api::RequestLimits;
 
-use crate::cache::{Disk, Shelf};
+use crate::cache::{ExpectedValueStore, VerdictDb};
 use crate::config::{Config, Listen, SandboxKind};
 use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
-use crate::memory;
+use crate::memory_pool;
 use crate::registry::Registry;
-use crate::service::{Kept, Service, Settings, Token};
+use crate::service::{DiskStores, Service, ServiceSettings, Token};
 
 /// The artifact that the wasm sandbox runs.
 pub const SANDBOX: &str = "python-wasi";
 
-/// Why a service cannot be put together.
+/// Why a service cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// A data set that was asked for by name.
+    /// A data set that the configuration names.
     #[error(transparent)]
     Dataset(#[from] datasets::DatasetError),
-    /// The token's file.
+    /// The token file.
     #[error(
         "the token file {path} {reason}. Put a long random text on its first line, such as `openssl rand -hex 32` prints"
     )]
@@ -36,51 +36,51 @@ pub enum SetupError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The system gives no threads.
+    /// The worker threads cannot be started.
     #[error("the worker threads could not be started: {0}. Lower `workers`")]
     Threads(std::io::Error),
-    /// Others could reach the service, and nothing would stop them.
+    /// Other machines could reach the service, and there is no token.
     #[error(
         "refusing to listen on {listen}{}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1",
-        of_name(.listen, .address)
+        address_of_name(.listen, .address)
     )]
     Unguarded {
-        /// What was asked for.
+        /// The configured address.
         listen: Listen,
-        /// One of its addresses, which is beyond loopback.
+        /// One of its addresses that is not loopback.
         address: SocketAddr,
     },
-    /// The name of where to listen stands for nothing.
+    /// The host name to listen on has no address.
     #[error(
         "cannot listen on {listen}: its name cannot be looked up; give an IP address, such as 127.0.0.1"
     )]
     Unresolved {
-        /// What was asked for.
+        /// The configured address.
         listen: Listen,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// The address, where a name stood for it.
-fn of_name(listen: &Listen, address: &SocketAddr) -> String {
+/// The address in parentheses, if the configuration has a name.
+fn address_of_name(listen: &Listen, address: &SocketAddr) -> String {
     match listen {
         Listen::Address(_) => String::new(),
         Listen::Name { .. } => format!(" ({address})"),
     }
 }
 
-/// A service, where it listens, and what opens its sandbox.
+/// A service with its addresses and the opener of its sandbox.
 pub struct Listening {
-    /// The service, which is not prepared yet.
+    /// The service, not prepared yet.
     pub service: Arc<Service>,
-    /// Addresses of which the first that this machine has is listened on. Without a token, all of them are loopback's: a name is looked up once.
+    /// The addresses to try: the service listens on the first that this machine has. Without a token, all of them are loopback addresses: a name is looked up once.
     pub addresses: Vec<SocketAddr>,
     /// Opens the sandbox.
     pub open: OpenSandbox,
 }
 
-/// The service of a configuration. `token` is the one of the environment; a token file goes before it.
+/// Creates the service of a configuration. `token` is the environment's; a token file takes precedence over it.
 ///
 /// # Errors
 /// [`SetupError`].
@@ -102,7 +102,7 @@ pub fn service(config: &Config, token: Option<String>) -> Result<Listening, Setu
         });
     }
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
-    let (service, open) = with_registry(config, token, registry, kept(config))?;
+    let (service, open) = with_registry(config, token, registry, open_disk_stores(config))?;
     Ok(Listening {
         service,
         addresses,
@@ -110,7 +110,7 @@ pub fn service(config: &Config, token: Option<String>) -> Result<Listening, Setu
     })
 }
 
-/// As [`service`], of tasks that are read already.
+/// Like [`service`], with a registry that is loaded already.
 ///
 /// # Errors
 /// [`SetupError::Threads`].
@@ -118,9 +118,9 @@ pub fn with_registry(
     config: &Config,
     token: Option<Token>,
     registry: Registry,
-    kept: Kept,
+    stores: DiskStores,
 ) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
-    let settings = Settings {
+    let settings = ServiceSettings {
         limits: RequestLimits {
             body_bytes: config.limits.body_bytes,
             items: config.limits.items,
@@ -133,22 +133,22 @@ pub fn with_registry(
         graders: GraderSettings {
             math: config.math,
             code: config.code.extraction,
-            lean: lean::Settings {
+            lean: lean::LeanSettings {
                 secrets: config.token_file.iter().cloned().collect(),
                 ..config.lean.clone()
             },
             workers: workers(config),
             limits: config.sandbox_limits(),
-            room: room(config),
+            memory_pool: memory_pool_bytes(config),
             expected_bytes: config.cache.expected_bytes,
             require: config.require.clone(),
         },
     };
-    let service = Service::new(settings, registry, kept).map_err(SetupError::Threads)?;
+    let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
     Ok((service, sandbox(config)))
 }
 
-/// Worker threads: as configured, else as many as the machine has cores for this process.
+/// Number of worker threads: as configured, or the number of cores that this process may use.
 #[must_use]
 pub fn workers(config: &Config) -> usize {
     match config.workers {
@@ -157,40 +157,40 @@ pub fn workers(config: &Config) -> usize {
     }
 }
 
-/// Bytes for programs that need more memory than nearly all do; `None` for containers, whose number bounds it.
-fn room(config: &Config) -> Option<u64> {
+/// Bytes for all the programs together that need more than the free allowance; `None` for containers, whose number limits that.
+fn memory_pool_bytes(config: &Config) -> Option<u64> {
     if config.code.sandbox != SandboxKind::Wasm {
         return None;
     }
     let all = match config.code.memory_total_bytes {
-        0 => memory::of_machine() / 4 * 3,
+        0 => memory_pool::available_bytes() / 4 * 3,
         bytes => bytes,
     };
-    // Those for all programs, those for long ones, and those for tasks' own solutions.
+    // Threads for first passes, for long programs and for canonical solutions, and one for first passes of canonical solutions.
     let threads = workers(config).saturating_mul(3) + 1;
-    Some(memory::beyond_modest(
+    Some(memory_pool::pool_bytes(
         all,
         threads,
         config.code.memory_bytes,
     ))
 }
 
-/// What is kept on disk.
+/// Opens the stores on disk.
 #[must_use]
-pub fn kept(config: &Config) -> Kept {
-    Kept {
-        disk: disk(config),
-        shelf: shelf(config),
+pub fn open_disk_stores(config: &Config) -> DiskStores {
+    DiskStores {
+        verdicts: open_verdict_db(config),
+        expected_values: open_expected_values(config),
     }
 }
 
-/// The cache's file, or `None` with a warning where it cannot be had: verdicts are then kept in memory only.
-fn disk(config: &Config) -> Option<Arc<Disk>> {
+/// Opens the verdict database; `None`, with a warning, if it cannot be opened: verdicts are then stored in memory only.
+fn open_verdict_db(config: &Config) -> Option<Arc<VerdictDb>> {
     if !config.cache.disk {
         return None;
     }
     let path = cache_dir(config).join("verdicts.redb");
-    match Disk::open_within(&path, config.cache.disk_bytes / 2) {
+    match VerdictDb::open_within(&path, config.cache.disk_bytes / 2) {
         Ok(disk) => Some(Arc::new(disk)),
         Err(error) => {
             tracing::warn!("{error}");
@@ -199,18 +199,18 @@ fn disk(config: &Config) -> Option<Arc<Disk>> {
     }
 }
 
-/// The folder of expected values, or `None` with a warning where it cannot be had. Unlike the cache's file, several processes may use it.
+/// Opens the folder of expected values; `None`, with a warning, if it cannot be opened. Unlike the verdict database, several processes may use it at once.
 #[must_use]
-pub fn shelf(config: &Config) -> Option<Arc<Shelf>> {
+pub fn open_expected_values(config: &Config) -> Option<Arc<ExpectedValueStore>> {
     if !config.cache.disk {
         return None;
     }
     let folder = cache_dir(config).join("expected");
-    match Shelf::open(&folder, config.cache.disk_bytes / 2) {
-        Ok(shelf) => Some(Arc::new(shelf)),
+    match ExpectedValueStore::open(&folder, config.cache.disk_bytes / 2) {
+        Ok(store) => Some(Arc::new(store)),
         Err(error) => {
             tracing::warn!(
-                "expected values cannot be kept in {} ({error}), but in memory only; free some space there, or name a writable folder with --cache-dir",
+                "expected values cannot be stored in {} ({error}), and stay in memory only; free some space there, or name a writable folder with --cache-dir",
                 folder.display()
             );
             None
@@ -218,7 +218,7 @@ pub fn shelf(config: &Config) -> Option<Arc<Shelf>> {
     }
 }
 
-/// The folder of the cache's file and of the warmed interpreter.
+/// The folder of the verdict database, of the expected values and of the warmed interpreter.
 #[must_use]
 pub fn cache_dir(config: &Config) -> PathBuf {
     config
@@ -228,11 +228,11 @@ pub fn cache_dir(config: &Config) -> PathBuf {
         .unwrap_or_else(|| fetch::home().join("verifier"))
 }
 
-/// What opens the configured sandbox.
+/// Returns a function that opens the configured sandbox.
 #[must_use]
 pub fn sandbox(config: &Config) -> OpenSandbox {
     match config.code.sandbox {
-        SandboxKind::Wasm => wasm_place(config).open(),
+        SandboxKind::Wasm => wasm_folders(config).open(),
         SandboxKind::Docker => {
             let settings = docker(config);
             Box::new(move || {
@@ -245,7 +245,7 @@ pub fn sandbox(config: &Config) -> OpenSandbox {
     }
 }
 
-/// How the Docker sandbox is set up.
+/// The settings of the Docker sandbox.
 #[must_use]
 pub fn docker(config: &Config) -> docker::Settings {
     docker::Settings {
@@ -260,9 +260,9 @@ pub fn docker(config: &Config) -> docker::Settings {
     }
 }
 
-/// Where the wasm sandbox lives.
+/// The folders of the wasm sandbox.
 #[must_use]
-pub fn wasm_place(config: &Config) -> WasmFolders {
+pub fn wasm_folders(config: &Config) -> WasmFolders {
     WasmFolders {
         artifact_dir: config
             .code
@@ -296,7 +296,7 @@ fn read_token(config: &Config, environment: Option<String>) -> Result<Option<Tok
 mod tests {
     use super::*;
 
-    fn quiet(listen: &str) -> Config {
+    fn config_on(listen: &str) -> Config {
         let mut config = Config {
             listen: listen.parse().unwrap(),
             datasets: vec!["starter-math".to_owned()],
@@ -308,24 +308,24 @@ mod tests {
 
     #[test]
     fn an_address_that_others_can_reach_needs_a_token() {
-        // The last is a name, which stands for 0.0.0.0 wherever names are looked up.
+        // The last is a name that resolves to 0.0.0.0 everywhere.
         for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "0x0:0"] {
             assert!(
                 matches!(
-                    service(&quiet(open), None),
+                    service(&config_on(open), None),
                     Err(SetupError::Unguarded { .. })
                 ),
                 "{open}"
             );
             assert!(
                 matches!(
-                    service(&quiet(open), Some("  ".to_owned())),
+                    service(&config_on(open), Some("  ".to_owned())),
                     Err(SetupError::Unguarded { .. })
                 ),
                 "{open} with a blank token"
             );
             assert!(
-                service(&quiet(open), Some("secret".to_owned())).is_ok(),
+                service(&config_on(open), Some("secret".to_owned())).is_ok(),
                 "{open} with a token"
             );
         }
@@ -335,7 +335,7 @@ mod tests {
             "[::ffff:127.0.0.1]:0",
             "localhost:0",
         ] {
-            assert!(service(&quiet(closed), None).is_ok(), "{closed}");
+            assert!(service(&config_on(closed), None).is_ok(), "{closed}");
         }
     }
 
@@ -345,7 +345,7 @@ mod tests {
         let path = folder.path().join("token");
         let config = Config {
             token_file: Some(path.clone()),
-            ..quiet("0.0.0.0:0")
+            ..config_on("0.0.0.0:0")
         };
         assert!(matches!(
             service(&config, None),

@@ -1,4 +1,4 @@
-//! The `rapid-verifier` binary as people use it: flags, exit codes, what it prints and where.
+//! The `rapid-verifier` binary as people use it: flags, exit codes and output.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -127,7 +127,7 @@ fn a_usage_error_exits_2_and_a_failure_1() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_named_before_anything_is_judged() {
+fn an_output_path_that_cannot_be_written_is_named_before_any_sample_is_judged() {
     let folder = tempfile::tempdir().unwrap();
     let samples = folder.path().join("samples.jsonl");
     std::fs::write(
@@ -139,7 +139,7 @@ fn a_place_that_cannot_be_written_is_named_before_anything_is_judged() {
         let place = place.to_str().unwrap();
         let mut args = vec!["score", "--dataset", "starter-math", "--out", place];
         args.extend(["--set", "code.sandbox=none", "--samples"]);
-        // The samples are not even read: those that are not there would be complained of, too.
+        // The samples are not even read: otherwise a missing file would be reported too.
         for samples in [samples.to_str().unwrap(), "none.jsonl"] {
             let (status, stdout, stderr) = run(&[&args[..], &[samples]].concat());
             assert_eq!(status, Some(2), "{stderr}");
@@ -154,7 +154,7 @@ fn a_place_that_cannot_be_written_is_named_before_anything_is_judged() {
 }
 
 #[test]
-fn a_file_that_is_read_is_not_written_over() {
+fn an_input_file_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let samples = folder.path().join("samples.jsonl");
     let line = "{\"task_id\": \"starter-math/1\", \"completion\": \"\"}\n";
@@ -173,7 +173,7 @@ fn a_file_that_is_read_is_not_written_over() {
 }
 
 #[test]
-fn what_the_system_said_is_told_once() {
+fn the_systems_error_is_printed_once() {
     let (_, _, stderr) = run(&[
         "score",
         "--dataset",
@@ -197,7 +197,7 @@ fn a_file_that_cannot_be_scored_is_a_failure() {
 }
 
 #[test]
-fn what_comes_with_the_program_is_fetched_already() {
+fn fetching_a_built_in_data_set_does_nothing() {
     for name in ["dataset:starter-math", "starter-math"] {
         let (status, stdout, stderr) = run(&["fetch", name]);
         assert_eq!((status, stdout.as_str()), (Some(0), ""), "{stderr}");
@@ -206,7 +206,7 @@ fn what_comes_with_the_program_is_fetched_already() {
 }
 
 #[test]
-fn a_start_that_is_refused_shows_its_reason_and_the_configuration_only_to_who_asks() {
+fn a_refused_start_prints_only_the_reason_and_with_log_debug_the_configuration() {
     let args = ["serve", "--listen", "0.0.0.0:0"];
     let (_, _, stderr) = run(&args);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -215,7 +215,7 @@ fn a_start_that_is_refused_shows_its_reason_and_the_configuration_only_to_who_as
 }
 
 #[test]
-fn the_doctor_has_the_words_of_the_other_program() {
+fn the_doctor_uses_the_words_of_rapid_doctor() {
     let args = ["doctor", "--no-disk-cache", "--set", "code.sandbox=none"];
     let (status, stdout, _) = run(&args);
     assert_eq!(status, Some(1));
@@ -231,7 +231,7 @@ fn the_doctor_has_the_words_of_the_other_program() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_to_be() {
+fn a_port_in_use_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let (status, _, stderr) = run(&["serve", "--listen", &address, "--set", "code.sandbox=none"]);
@@ -270,7 +270,7 @@ fn a_file_of_math_samples_is_scored() {
             panic!("{}", task.id)
         };
         for sample in 0..2 {
-            // Of the four tasks the first two are right once in two.
+            // The first two of the four tasks have one correct sample of two.
             let answer = if index < 2 && sample == 0 {
                 math.answer.as_str()
             } else {
@@ -345,13 +345,13 @@ struct Serving(Child);
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A service, and a client of it.
+/// Starts a service, and returns it with a client.
 fn serve(home: &Path, args: &[&str]) -> (Serving, Client) {
     serve_with(home, args, Stdio::null())
 }
@@ -373,7 +373,7 @@ fn items(count: usize) -> Vec<Item> {
     numbered(0..count)
 }
 
-/// An item for each number, and no other's.
+/// An item for each number; no two are equal.
 fn numbered(numbers: Range<usize>) -> Vec<Item> {
     numbers
         .map(|n| Item {
@@ -390,7 +390,7 @@ fn numbered(numbers: Range<usize>) -> Vec<Item> {
 }
 
 #[tokio::test]
-async fn a_service_listens_on_a_name_that_is_this_machines() {
+async fn a_service_listens_on_a_name_of_this_machine() {
     let home = tempfile::tempdir().unwrap();
     for place in ["localhost:0", "LOCALHOST:0"] {
         let mut command = verifier(home.path(), &["serve", "--listen", place]);
@@ -416,7 +416,7 @@ fn terminate(serving: &Serving) {
         .unwrap();
 }
 
-/// How a service that is to end by itself ends.
+/// The exit code of a service that ends by itself.
 #[cfg(unix)]
 fn code_of(serving: &mut Serving) -> Option<i32> {
     let started = Instant::now();
@@ -434,22 +434,23 @@ fn code_of(serving: &mut Serving) -> Option<i32> {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn half_a_request_does_not_keep_a_service_from_ending_and_a_second_signal_ends_it_at_once() {
+async fn an_incomplete_request_does_not_keep_a_service_running_and_a_second_signal_ends_it_at_once()
+{
     let home = tempfile::tempdir().unwrap();
     for (signals, code) in [(1, 0), (2, 130)] {
         let (mut serving, client) = serve_with(home.path(), &[], Stdio::piped());
-        let mut said = BufReader::new(serving.0.stderr.take().unwrap()).lines();
+        let mut log = BufReader::new(serving.0.stderr.take().unwrap()).lines();
         let address = client.url().strip_prefix("http://").unwrap();
         let mut half = TcpStream::connect(address.trim_end_matches('/')).unwrap();
-        // It waits for the body once it asks for it.
+        // After `100 Continue`, the service waits for the body.
         half.write_all(b"POST /v1/verify HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n")
             .unwrap();
-        let mut asked = [0; 12];
-        half.read_exact(&mut asked).unwrap();
-        assert_eq!(&asked, b"HTTP/1.1 100");
+        let mut response = [0; 12];
+        half.read_exact(&mut response).unwrap();
+        assert_eq!(&response, b"HTTP/1.1 100");
         terminate(&serving);
-        let stopping = said.find(|line| line.as_ref().unwrap().contains("stopping"));
-        assert!(stopping.is_some(), "it does not say that it stops");
+        let stopping = log.find(|line| line.as_ref().unwrap().contains("stopping"));
+        assert!(stopping.is_some(), "it does not log that it stops");
         for _ in 1..signals {
             terminate(&serving);
         }
@@ -457,7 +458,7 @@ async fn half_a_request_does_not_keep_a_service_from_ending_and_a_second_signal_
     }
 }
 
-/// A pipe that nobody reads any more, as after `| head`.
+/// A pipe whose reader is closed, as after `| head`.
 #[cfg(unix)]
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -467,7 +468,7 @@ fn unread() -> Stdio {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_service_serves_on_where_nobody_reads_what_it_says() {
+async fn a_service_keeps_running_if_its_output_is_closed() {
     let home = tempfile::tempdir().unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
@@ -494,7 +495,7 @@ async fn a_service_serves_on_where_nobody_reads_what_it_says() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_service_that_is_asked_to_stop_exits_0_and_keeps_its_verdicts() {
+async fn a_stopped_service_exits_0_and_its_verdicts_are_cached() {
     let home = tempfile::tempdir().unwrap();
     let (mut serving, client) = serve(home.path(), &[]);
     let first = client.verify(&items(50)).await.unwrap();
@@ -511,10 +512,10 @@ async fn a_service_that_is_asked_to_stop_exits_0_and_keeps_its_verdicts() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_killed_leaves_a_cache_that_opens() {
+async fn a_killed_service_leaves_a_usable_cache() {
     let home = tempfile::tempdir().unwrap();
     let started = Instant::now();
-    // How long the disk takes is its own affair.
+    // The disk may be slow, so the wait doubles in each round.
     let mut wait = Duration::from_millis(100);
     for round in 0.. {
         let fresh = numbered(200 * round..200 * (round + 1));
@@ -535,7 +536,7 @@ async fn a_service_that_is_killed_leaves_a_cache_that_opens() {
         }
         assert!(
             started.elapsed() < Duration::from_secs(60),
-            "nothing is kept, {wait:?} before the kill"
+            "nothing is stored, {wait:?} before the kill"
         );
         wait *= 2;
     }
@@ -554,7 +555,7 @@ async fn a_service_that_is_killed_leaves_a_cache_that_opens() {
 }
 
 #[tokio::test]
-async fn any_answer_form_counts_where_the_flag_says_so() {
+async fn the_math_extraction_flag_decides_whether_an_unboxed_answer_counts() {
     let home = tempfile::tempdir().unwrap();
     let mut item = items(3).remove(2);
     item.completion = "so the answer is 2.".to_owned();
@@ -568,7 +569,7 @@ async fn any_answer_form_counts_where_the_flag_says_so() {
 }
 
 #[tokio::test]
-async fn how_programs_are_found_is_as_the_flag_says_and_can_be_asked_for() {
+async fn the_code_extraction_rule_follows_the_flag_and_is_shown_in_info() {
     let home = tempfile::tempdir().unwrap();
     for (flags, policy) in [
         (&[][..], "program"),

@@ -1,7 +1,8 @@
-//! Which program a completion means: `extraction/completions.jsonl` has completions of models and by hand, each with the program that a reader finds in it, written down before the rule was.
+//! Tests the extraction of programs. `extraction/completions.jsonl` has completions that models and people wrote, each with the program that a reader finds in it, labelled
+//! before the rule was written.
 //!
-//! A false refusal is a completion whose program is right and that is judged otherwise; a false acceptance one that is judged right though its program is wrong, or there is none. The programs
-//! themselves are compared too, but for blank lines and blanks at the ends of lines.
+//! A false refusal is a completion with a correct program that is not judged correct. A false acceptance is a completion with a wrong program, or none, that is judged
+//! correct. The programs themselves are compared too, except for blank lines and trailing blanks.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +25,7 @@ struct Completion {
     entry_point: String,
     prefix: Option<String>,
     completion: String,
-    /// `None` where it holds none that should be accepted.
+    /// `None` if the completion has no program that should be accepted.
     program: Option<String>,
     note: String,
 }
@@ -42,11 +43,15 @@ fn completions() -> Vec<Completion> {
 
 fn tasks() -> HashMap<String, CodeTask> {
     let set = datasets::open(folder().join("tasks.jsonl").to_str().unwrap(), None).unwrap();
-    let of = |task: datasets::Task| match task.spec {
+    let by_entry_point = |task: datasets::Task| match task.spec {
         TaskSpec::Code(task) => (task.entry_point.clone(), task),
         other => panic!("{other:?}"),
     };
-    set.train.into_iter().chain(set.eval).map(of).collect()
+    set.train
+        .into_iter()
+        .chain(set.eval)
+        .map(by_entry_point)
+        .collect()
 }
 
 fn grader() -> Option<CodeGrader> {
@@ -56,8 +61,8 @@ fn grader() -> Option<CodeGrader> {
         );
         return None;
     }
-    let sandbox = verifier::setup::wasm_place(&Config::default())
-        .make(&|_| ())
+    let sandbox = verifier::setup::wasm_folders(&Config::default())
+        .build(&|_| ())
         .unwrap();
     Some(CodeGrader::new(
         Arc::clone(&sandbox),
@@ -67,7 +72,7 @@ fn grader() -> Option<CodeGrader> {
     ))
 }
 
-/// What is compared of a program.
+/// The lines of a program that are compared.
 fn code(program: &str) -> Vec<&str> {
     program
         .lines()
@@ -76,7 +81,7 @@ fn code(program: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What one rule makes of the completions, by the names of those that it misjudges.
+/// The names of the completions that a rule misjudges.
 #[derive(Default)]
 struct Misjudged {
     refused: Vec<String>,
@@ -85,7 +90,7 @@ struct Misjudged {
 }
 
 #[test]
-fn each_completion_is_judged_by_the_program_that_it_means() {
+fn each_completion_is_judged_by_the_labelled_program() {
     let Some(grader) = grader() else { return };
     let (completions, tasks) = (completions(), tasks());
     assert!(completions.len() >= 200);
@@ -106,29 +111,29 @@ fn each_completion_is_judged_by_the_program_that_it_means() {
             prefix: completion.prefix.clone(),
             ..plain.clone()
         };
-        // By the old rule, a long fence hands a program on as it is.
+        // The old rule passes a program inside a long fence on unchanged.
         let fence = "`".repeat(20);
         let is_right = completion.program.as_ref().is_some_and(|program| {
             let labelled = format!("{fence}python\n{program}\n{fence}\n");
             old.grade(&plain, &labelled, TestMode::UntilFailure).verdict == Verdict::Correct
         });
         right += usize::from(is_right);
-        for (rule, found) in [&old, &new].into_iter().zip(&mut misjudged) {
+        for (rule, by_rule) in [&old, &new].into_iter().zip(&mut misjudged) {
             let verdict = rule
                 .grade(&task, &completion.completion, TestMode::UntilFailure)
                 .verdict;
             assert_ne!(verdict, Verdict::Unavailable, "{}", completion.id);
             let name = || format!("{} ({})", completion.id, completion.note);
             match (is_right, verdict == Verdict::Correct) {
-                (true, false) => found.refused.push(name()),
-                (false, true) => found.accepted.push(name()),
+                (true, false) => by_rule.refused.push(name()),
+                (false, true) => by_rule.accepted.push(name()),
                 _ => {}
             }
             let program = rule.program(&task, &completion.completion).unwrap();
-            if let Some(meant) = &completion.program
-                && program.as_deref().map(code) != Some(code(meant))
+            if let Some(labelled) = &completion.program
+                && program.as_deref().map(code) != Some(code(labelled))
             {
-                found
+                by_rule
                     .other_program
                     .push(format!("{}\n{}", name(), program.unwrap_or_default()));
             }
@@ -144,7 +149,7 @@ fn each_completion_is_judged_by_the_program_that_it_means() {
             found.other_program.len(),
         );
         for source in ["SmolLM2-135M-Instruct", "Gemma 3 270M", "hand"] {
-            let of = |names: &[String]| {
+            let count = |names: &[String]| {
                 let ids = completions
                     .iter()
                     .filter(|completion| completion.source == source);
@@ -157,9 +162,9 @@ fn each_completion_is_judged_by_the_program_that_it_means() {
             };
             println!(
                 "  {source}: {}, {}, {}",
-                of(&found.refused),
-                of(&found.accepted),
-                of(&found.other_program)
+                count(&found.refused),
+                count(&found.accepted),
+                count(&found.other_program)
             );
         }
     }
@@ -172,7 +177,7 @@ fn each_completion_is_judged_by_the_program_that_it_means() {
     }
     assert!(
         before.refused.len() > 20,
-        "the old rule is the one of before"
+        "the old rule should misjudge many"
     );
     assert!(
         after.refused.is_empty() && after.accepted.is_empty() && after.other_program.is_empty()
@@ -180,7 +185,7 @@ fn each_completion_is_judged_by_the_program_that_it_means() {
 }
 
 #[test]
-fn forms_of_answers_that_no_corpus_has() {
+fn unusual_forms_of_answers_are_judged_correctly() {
     let Some(grader) = grader() else { return };
     let tasks = tasks();
     for completion in [
@@ -203,7 +208,7 @@ fn forms_of_answers_that_no_corpus_has() {
 }
 
 #[test]
-fn hostile_texts_keep_nothing_from_being_read() {
+fn hostile_texts_do_not_keep_other_blocks_from_being_parsed() {
     let Some(grader) = grader() else { return };
     let task = &tasks()["add"];
     let answer = "```python\ndef add(a, b):\n    return a + b\n```\n";

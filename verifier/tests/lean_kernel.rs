@@ -1,4 +1,4 @@
-//! The process in which proofs are checked: the real program, its jail and its limits, on what real Lean compiled; and stand-ins for it that do what it should not.
+//! The process that checks proofs: the real program with its jail and its limits, on modules that a real Lean compiled; and misbehaving stand-ins for it.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -11,26 +11,26 @@ use datasets::LeanTask;
 use sandboxes::lean::Jail;
 use serde_json::json;
 use verifier::grade::Grading;
-use verifier::grade::lean::{JailChoice, LeanGrader, Settings};
+use verifier::grade::lean::{JailChoice, LeanGrader, LeanSettings};
 use verifier_api::Verdict;
 
 const HEADER: &str = "prelude\n\nuniverse u";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rapid-verifier");
 
-fn beside(name: &str) -> PathBuf {
+fn test_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/lean_kernel")
         .join(name)
 }
 
-/// A grader with a stand-in for Lean, and a folder of modules that it may leave.
+/// A grader with a stand-in for Lean, and the folder of the modules that it "compiles".
 struct Bench {
     folder: tempfile::TempDir,
     grader: LeanGrader,
 }
 
 impl Bench {
-    /// `memory_mib` is each test's own, by which it finds its processes.
+    /// Each test has its own `memory_mib`, by which it finds its processes.
     fn new(memory_mib: u64, jail: JailChoice, kernel: Option<&Path>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/tests/modules");
@@ -43,23 +43,27 @@ impl Bench {
                 std::fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
             }
         }
-        let settings = Settings {
-            command: ["sh", beside("stand_in_lean.sh").to_str().unwrap(), "--json"]
-                .map(str::to_owned)
-                .to_vec(),
+        let settings = LeanSettings {
+            command: [
+                "sh",
+                test_file("stand_in_lean.sh").to_str().unwrap(),
+                "--json",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             dir: Some(folder.path().to_owned()),
             headers: vec![HEADER.to_owned()],
             jail,
             memory_mib,
             kernel: Some(kernel.unwrap_or(Path::new(PROGRAM)).to_owned()),
-            ..Settings::default()
+            ..LeanSettings::default()
         };
         let grader = LeanGrader::open(&settings, 2).unwrap();
         Self { folder, grader }
     }
 
-    /// Has Lean leave these bytes for the proof `exact NAME`.
-    fn leave(&self, name: &str, bytes: &[u8]) {
+    /// Makes Lean output these bytes as the module of the proof `exact NAME`.
+    fn set_module(&self, name: &str, bytes: &[u8]) {
         let to = self.folder.path().join(name);
         std::fs::create_dir(&to).unwrap();
         std::fs::write(to.join("Proof.olean"), bytes).unwrap();
@@ -96,7 +100,7 @@ fn jail() -> JailChoice {
     }
 }
 
-/// The processes of the kernel, none of them the jail's own, that were started with so much memory.
+/// The kernel's processes with this memory limit, without the jail's own processes.
 fn kernels(memory_mib: u64) -> Vec<u32> {
     let program = Path::new(PROGRAM).canonicalize().unwrap();
     let limit = format!("--memory-mib={memory_mib}");
@@ -117,15 +121,15 @@ fn signal(id: u32, name: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// Waits for what must come, however long it takes.
-fn until(come: impl Fn() -> bool) {
-    while !come() {
+/// Waits until the condition is true, without a time limit.
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn a_right_proof_is_accepted_by_a_process_that_stays_and_nothing_else_is() {
+fn only_a_correct_proof_is_accepted_and_the_process_is_reused() {
     for (memory_mib, jail) in [(501, jail()), (502, JailChoice::None)] {
         let bench = Bench::new(memory_mib, jail, None);
         bench.assert_right();
@@ -142,12 +146,12 @@ fn a_right_proof_is_accepted_by_a_process_that_stays_and_nothing_else_is() {
                 (Verdict::Incorrect, Some(why))
             );
         }
-        bench.leave("empty", b"");
-        bench.leave("short", b"olean");
-        bench.leave("zeros", &vec![0; 1 << 20]);
+        bench.set_module("empty", b"");
+        bench.set_module("short", b"olean");
+        bench.set_module("zeros", &vec![0; 1 << 20]);
         let mut changed = std::fs::read(bench.folder.path().join("proved/Proof.olean")).unwrap();
         changed[60..].fill(0xff);
-        bench.leave("changed", &changed);
+        bench.set_module("changed", &changed);
         for name in ["empty", "short", "zeros", "changed"] {
             let grading = bench.grade(name);
             assert_eq!(
@@ -160,32 +164,32 @@ fn a_right_proof_is_accepted_by_a_process_that_stays_and_nothing_else_is() {
         bench.assert_right();
         assert_eq!(kernels(memory_mib), first, "it is the same process");
         drop(bench);
-        assert!(kernels(memory_mib).is_empty(), "it goes with the grader");
+        assert!(kernels(memory_mib).is_empty(), "it ends with the grader");
     }
 }
 
 #[test]
-fn a_process_that_somebody_kills_is_replaced() {
+fn a_killed_process_is_replaced() {
     let bench = Bench::new(503, jail(), None);
     bench.assert_right();
-    // While nothing is asked.
+    // Killed while idle.
     signal(kernels(503)[0], "KILL");
     until(|| kernels(503).is_empty());
     bench.assert_right();
-    // It is asked, and cannot answer.
+    // Killed while it handles a request.
     let id = kernels(503)[0];
     signal(id, "STOP");
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| bench.assert_right());
+        let request = scope.spawn(|| bench.assert_right());
         std::thread::sleep(Duration::from_millis(300));
         signal(id, "KILL");
-        asked.join().unwrap();
+        request.join().unwrap();
     });
     assert_ne!(kernels(503), [id]);
 }
 
 #[test]
-fn the_process_has_no_network_no_capabilities_and_sees_no_others_files() {
+fn the_process_has_no_network_and_no_capabilities_and_sees_no_other_files() {
     if jail() == JailChoice::None {
         return;
     }
@@ -205,15 +209,15 @@ fn the_process_has_no_network_no_capabilities_and_sees_no_others_files() {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
     let mounts = std::fs::read_to_string(format!("/proc/{id}/mountinfo")).unwrap();
-    let of_root = mounts
+    let root_mount = mounts
         .lines()
         .find(|line| line.split(' ').nth(4) == Some("/"));
-    let options = of_root.unwrap().split(' ').nth(5).unwrap();
+    let options = root_mount.unwrap().split(' ').nth(5).unwrap();
     assert!(options.split(',').any(|option| option == "ro"), "{mounts}");
 }
 
 #[test]
-fn the_system_limits_what_a_process_may_use() {
+fn the_system_limits_the_process() {
     for (memory_mib, jail) in [(505, jail()), (506, JailChoice::None)] {
         let bench = Bench::new(memory_mib, jail, None);
         bench.assert_right();
@@ -232,13 +236,13 @@ fn the_system_limits_what_a_process_may_use() {
     }
 }
 
-/// A module whose declarations are an array of millions: more than the limit allows is asked for before any is read.
+/// A module whose declarations are an array of millions: memory beyond the limit is requested before any declaration is read.
 fn large(bytes: usize) -> Vec<u8> {
     const BASE: u64 = 0x10_0000;
     let mut file = vec![0; bytes];
     let mut put = |at: usize, words: &[u64]| {
-        for (place, word) in words.iter().enumerate() {
-            file[at + 8 * place..][..8].copy_from_slice(&word.to_le_bytes());
+        for (index, word) in words.iter().enumerate() {
+            file[at + 8 * index..][..8].copy_from_slice(&word.to_le_bytes());
         }
     };
     let (root, empty, many) = (96, 128, 160);
@@ -256,11 +260,11 @@ fn large(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_proof_that_needs_more_memory_than_the_limit_has_that_verdict() {
+fn a_proof_that_exceeds_the_memory_limit_gets_the_verdict_memory() {
     for (memory_mib, jail) in [(150, jail()), (151, JailChoice::None), (40, jail())] {
         let bench = Bench::new(memory_mib, jail, None);
         bench.assert_right();
-        bench.leave("large", &large(60 << 20));
+        bench.set_module("large", &large(60 << 20));
         let grading = bench.grade("large");
         let why = format!(
             "to check it once more, the kernel needed more than {memory_mib} MiB of memory"
@@ -275,15 +279,15 @@ fn a_proof_that_needs_more_memory_than_the_limit_has_that_verdict() {
         );
         bench.assert_right();
     }
-    // With enough it is what it is.
+    // With enough memory the module is judged incorrect.
     let bench = Bench::new(2_000, jail(), None);
-    bench.leave("large", &large(60 << 20));
+    bench.set_module("large", &large(60 << 20));
     assert_eq!(bench.grade("large").verdict, Verdict::Incorrect);
 }
 
-/// Not a test by itself: holds a grader until it is killed.
+/// Not a test by itself: a helper process that holds a grader until it is killed.
 #[test]
-fn holds_a_grader() {
+fn helper_process_holds_a_grader() {
     let Some(memory_mib) = std::env::var_os("RAPID_TEST_HOLD") else {
         return;
     };
@@ -302,10 +306,10 @@ fn holds_a_grader() {
 }
 
 #[test]
-fn no_process_is_left_behind_where_the_verifier_is_killed() {
+fn no_process_remains_after_the_verifier_is_killed() {
     for memory_mib in [507, 508] {
         let mut held = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "holds_a_grader", "--nocapture"])
+            .args(["--exact", "helper_process_holds_a_grader", "--nocapture"])
             .env("RAPID_TEST_HOLD", memory_mib.to_string())
             .stdout(Stdio::piped())
             .spawn()
@@ -319,29 +323,32 @@ fn no_process_is_left_behind_where_the_verifier_is_killed() {
     }
 }
 
-/// A stand-in for the kernel, which does what a mode says.
+/// A stand-in for the kernel, which behaves as its mode says.
 fn stand_in(mode: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
-    std::fs::copy(beside("stand_in_kernel.py"), place("kernel")).unwrap();
+    std::fs::copy(test_file("stand_in_kernel.py"), place("kernel")).unwrap();
     std::fs::write(place("mode"), mode).unwrap();
     let hello = concat!("rapid-verifier kernel ", env!("CARGO_PKG_VERSION"));
     std::fs::write(place("hello"), hello).unwrap();
     folder
 }
 
-/// What becomes of a proof whose kernel does what a mode says, and which questions it was asked after the first.
+/// The grading of a proof by a stand-in with this mode, and the requests that the stand-in got after the first.
 fn judged_by(mode: &str) -> (Grading, Vec<String>) {
     let folder = stand_in(mode);
     let kernel = folder.path().join("kernel");
     let bench = Bench::new(500, JailChoice::None, Some(&kernel));
     let grading = bench.grade("proved");
-    let asked = std::fs::read_to_string(folder.path().join("asked")).unwrap();
-    (grading, asked.lines().skip(1).map(str::to_owned).collect())
+    let requests = std::fs::read_to_string(folder.path().join("asked")).unwrap();
+    (
+        grading,
+        requests.lines().skip(1).map(str::to_owned).collect(),
+    )
 }
 
 #[test]
-fn a_proof_that_ends_the_process_twice_is_at_fault_and_never_unavailable() {
+fn a_proof_that_ends_the_process_twice_gets_a_verdict_and_is_never_unavailable() {
     let failed = "the kernel failed on this proof; please report it with the proof";
     let memory = "to check it once more, the kernel needed more than 500 MiB of memory";
     let twice = [
@@ -362,7 +369,7 @@ fn a_proof_that_ends_the_process_twice_is_at_fault_and_never_unavailable() {
         ("long", Verdict::Incorrect, failed),
         ("babble", Verdict::Incorrect, failed),
     ] {
-        let (grading, asked) = judged_by(mode);
+        let (grading, requests) = judged_by(mode);
         assert_eq!(
             (
                 grading.verdict,
@@ -372,25 +379,25 @@ fn a_proof_that_ends_the_process_twice_is_at_fault_and_never_unavailable() {
             (verdict, false, Some(why)),
             "{mode}"
         );
-        assert_eq!(asked, twice, "{mode}");
+        assert_eq!(requests, twice, "{mode}");
     }
 }
 
 #[test]
-fn a_proof_that_a_second_process_judges_is_judged() {
-    let (grading, asked) = judged_by("killed-once");
+fn a_proof_that_a_second_process_checks_gets_its_verdict() {
+    let (grading, requests) = judged_by("killed-once");
     assert_eq!(
         (grading.verdict, grading.deterministic),
         (Verdict::Correct, false)
     );
-    assert_eq!(asked, ["statement", "proof", "statement", "proof"]);
-    let (grading, asked) = judged_by("well");
+    assert_eq!(requests, ["statement", "proof", "statement", "proof"]);
+    let (grading, requests) = judged_by("well");
     assert_eq!(
         (grading.verdict, grading.deterministic),
         (Verdict::Correct, true)
     );
-    assert_eq!(asked, ["statement", "proof"]);
-    // A panic is the kernel's answer.
+    assert_eq!(requests, ["statement", "proof"]);
+    // A panic is a valid response, so one try is enough.
     let (grading, _) = judged_by("panic");
     assert_eq!(
         (grading.verdict, grading.deterministic),
@@ -399,7 +406,7 @@ fn a_proof_that_a_second_process_judges_is_judged() {
 }
 
 #[test]
-fn where_the_statement_alone_ends_the_process_nothing_is_said_of_the_proof() {
+fn a_statement_that_ends_the_process_makes_its_proofs_unavailable() {
     let (grading, _) = judged_by("all");
     assert_eq!(
         (grading.verdict, grading.retryable),
@@ -408,7 +415,7 @@ fn where_the_statement_alone_ends_the_process_nothing_is_said_of_the_proof() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_named_with_what_to_do() {
+fn a_kernel_that_cannot_be_started_is_named_with_a_remedy() {
     let folder = stand_in("well");
     std::fs::write(folder.path().join("hello"), "rapid-verifier kernel 0.0.0").unwrap();
     for (program, says) in [

@@ -1,4 +1,4 @@
-//! The answers of MATH, all 12,500 of them, against themselves and against each other.
+//! Compares the 12,500 answers of MATH with themselves and with each other.
 
 #[path = "../../datasets/tests/data/mod.rs"]
 mod data;
@@ -10,7 +10,7 @@ use std::path::Path;
 use math_answer::{Answer, Comparison, Policy, Rule, compare_read};
 use serde_json::Value;
 
-/// Subject and answer of every record, and whether these are all of MATH's.
+/// Subject and answer of every record, and whether these are all records of MATH.
 fn answers() -> (Vec<(String, String)>, bool) {
     let data::Records { folder, whole } = data::holding("math").expect("there is an excerpt");
     let mut answers = Vec::new();
@@ -27,13 +27,13 @@ fn answers() -> (Vec<(String, String)>, bool) {
 }
 
 #[test]
-fn every_answer_but_two_empty_ones_is_parsed_and_is_itself() {
+fn every_answer_except_two_empty_ones_is_parsed_and_equals_itself() {
     let (answers, whole) = answers();
     assert_eq!(answers.len(), if whole { 12_500 } else { 24 });
     let mut wrong: Vec<&str> = Vec::new();
     for (_, answer) in &answers {
         let read = Answer::read(answer);
-        // Another spacing has other tokens to compare, so that the trees are.
+        // Other spacing makes the texts differ, so that the trees are compared.
         let spaced = format!(" {{{}}} ", answer.trim_end_matches(['.', ',', ' ']));
         let other = Answer::read(&spaced);
         let itself = [Policy::Standard, Policy::Lenient]
@@ -47,7 +47,7 @@ fn every_answer_but_two_empty_ones_is_parsed_and_is_itself() {
     assert_eq!(wrong, without);
 }
 
-/// What stands between dollars or in `\[ \]`, and the sides of its equations.
+/// The formulas between dollars or in `\[ \]`, and the sides of their equations.
 fn formulas(text: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     let mut rest = text;
@@ -56,20 +56,20 @@ fn formulas(text: &str) -> BTreeSet<&str> {
         .filter_map(|(open, close)| Some((rest.find(open)?, open, close)))
         .min_by_key(|(at, open, _)| (*at, std::cmp::Reverse(open.len())))
     {
-        let behind = &rest[at + open.len()..];
-        let Some(end) = behind.find(close) else { break };
-        let whole = behind[..end].trim();
-        found.insert(whole);
-        found.extend(whole.split('=').map(str::trim));
-        rest = &behind[end + close.len()..];
+        let after = &rest[at + open.len()..];
+        let Some(end) = after.find(close) else { break };
+        let formula = after[..end].trim();
+        found.insert(formula);
+        found.extend(formula.split('=').map(str::trim));
+        rest = &after[end + close.len()..];
     }
     found.retain(|formula| !formula.is_empty());
     found
 }
 
-/// What reinforcement learning finds first, where it pays: the problem's own formulas. Those that hold the answer as it is written are no test of it.
+/// Reinforcement learning would find first that copying the problem's formulas is rewarded, if it were. Problems that contain the answer literally are left out.
 #[test]
-fn a_problems_own_formula_is_hardly_ever_its_answer() {
+fn a_formula_of_the_problem_is_almost_never_accepted_as_its_answer() {
     let data::Records { folder, whole } = data::holding("math").expect("there is an excerpt");
     let text = std::fs::read_to_string(folder.join("math/train.jsonl")).expect("its records");
     let (mut formulas_seen, mut accepted, mut list) = (0, 0, String::new());
@@ -110,10 +110,10 @@ fn a_problems_own_formula_is_hardly_ever_its_answer() {
     );
 }
 
-/// Every pair of different answers of one subject that is held equal stands in `math-accepted.tsv` in the folder for the tests' files. The counts are those of a list
-/// that was read through.
+/// Writes every pair of different answers of one subject that compares equal to `math-accepted.tsv` in the folder of the tests' files. The expected counts are those of a
+/// list that a person has checked.
 #[test]
-fn different_answers_are_held_equal_only_where_they_say_the_same() {
+fn different_answers_compare_equal_only_if_they_mean_the_same() {
     let (answers, whole) = answers();
     let mut subjects: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (subject, answer) in &answers {
@@ -128,8 +128,8 @@ fn different_answers_are_held_equal_only_where_they_say_the_same() {
             .into_iter()
             .map(|text| (text, Answer::read(text)))
             .collect();
-        for (place, (text, answer)) in read.iter().enumerate() {
-            for (other_text, other) in &read[..place] {
+        for (index, (text, answer)) in read.iter().enumerate() {
+            for (other_text, other) in &read[..index] {
                 pairs += 1;
                 if let Comparison::Same(rule) = compare_read(answer, other, Policy::Lenient) {
                     *rules.entry(Rule::name(rule)).or_default() += 1;

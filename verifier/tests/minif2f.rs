@@ -1,5 +1,5 @@
-//! MiniF2F's 488 statements: each makes a prompt, and each completion of it a body that Lean would be given. There is no Mathlib here: what a Lean that has it is asked, and
-//! what a service without it answers.
+//! MiniF2F's 488 statements: each has a prompt, and each completion of it becomes a file for Lean. There is no Mathlib here, so this tests what a Lean with Mathlib would be
+//! given, and how a service without Lean responds.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,11 +15,11 @@ use kernel::Axioms;
 use sandboxes::Identity;
 use sandboxes::lean::{Compiled, Lean, LeanError};
 use verifier::config::Config;
-use verifier::grade::lean::{LeanGrader, Settings};
-use verifier::service::{Batch, Id, Question, judge};
+use verifier::grade::lean::{LeanGrader, LeanSettings};
+use verifier::service::{Batch, Id, JudgeItem, judge};
 use verifier_api::Verdict;
 
-/// All of them, or the excerpt's dozen, and the folder that they are in.
+/// All tasks, or the excerpt's dozen, and their folder.
 fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {
     let data::Records { folder, whole } = data::holding("minif2f").expect("there is an excerpt");
     let dataset = datasets::open("minif2f", Some(&folder)).unwrap();
@@ -35,17 +35,17 @@ fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {
     (all.map(lean).collect(), folder)
 }
 
-/// Compiles every statement, and no proof; keeps what it was given.
+/// A Lean that compiles every statement and no proof, and records its inputs.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<(String, String)>>);
 
 impl Lean for Recorder {
     fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
-        let given = (header.to_owned(), body.to_owned());
-        self.0.lock().unwrap().push(given);
-        // Any statement's, since no proof is compared with it.
-        let asked = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/tests/modules/asked");
-        let file = std::fs::read(asked.join("Proof.olean")).unwrap();
+        let input = (header.to_owned(), body.to_owned());
+        self.0.lock().unwrap().push(input);
+        // The module of any statement will do, because no proof is compared with it.
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/tests/modules/asked");
+        let file = std::fs::read(module.join("Proof.olean")).unwrap();
         let statement = body.trim_end().ends_with("sorry");
         Ok(Compiled {
             files: statement.then_some(file).into_iter().collect(),
@@ -55,7 +55,7 @@ impl Lean for Recorder {
 }
 
 #[test]
-fn every_statement_makes_a_prompt_and_a_body() {
+fn every_statement_has_a_prompt_and_a_file_for_lean() {
     let (tasks, _) = tasks();
     let template = Template::named("lean4").unwrap();
     let lean = Arc::new(Recorder::default());
@@ -67,7 +67,7 @@ fn every_statement_makes_a_prompt_and_a_body() {
     let grader = LeanGrader::new(
         Arc::clone(&lean) as Arc<dyn Lean>,
         Axioms::Followed,
-        Settings::default().headers,
+        LeanSettings::default().headers,
         Vec::new(),
         identity,
     );
@@ -75,7 +75,7 @@ fn every_statement_makes_a_prompt_and_a_body() {
         let prompt = template.render(task);
         assert!(prompt.contains("```lean4\nimport Mathlib"), "{prompt}");
         assert!(prompt.trim_end().ends_with(&theorem.statement), "{prompt}");
-        // The model goes on in the prompt's block, or writes it out.
+        // The model continues the prompt's block, or writes a whole one.
         for completion in [
             "  norm_num\n```\n".to_owned(),
             format!(
@@ -84,7 +84,7 @@ fn every_statement_makes_a_prompt_and_a_body() {
             ),
         ] {
             let grading = grader.grade(theorem, &completion);
-            // Lean was asked, and compiled nothing.
+            // Lean was called, and compiled nothing.
             assert_eq!(
                 grading.verdict,
                 Verdict::Incorrect,
@@ -100,39 +100,47 @@ fn every_statement_makes_a_prompt_and_a_body() {
                 "{proof}"
             );
         }
-        let mut given = lean.0.lock().unwrap();
-        let (_, asked) = given.pop().unwrap();
-        assert!(given.is_empty(), "a statement is judged once");
-        drop(given);
+        let mut inputs = lean.0.lock().unwrap();
+        let (_, statement) = inputs.pop().unwrap();
+        assert!(inputs.is_empty(), "a statement is compiled once");
+        drop(inputs);
         assert_eq!(
-            asked.trim_end().strip_suffix("sorry").unwrap().trim_end(),
+            statement
+                .trim_end()
+                .strip_suffix("sorry")
+                .unwrap()
+                .trim_end(),
             theorem.statement.trim_end()
         );
         assert!(
-            Settings::default().headers.contains(&theorem.header),
-            "the header of {} is not kept",
+            LeanSettings::default().headers.contains(&theorem.header),
+            "the header of {} is not listed",
             task.id
         );
     }
 }
 
 #[tokio::test]
-async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
+async fn without_lean_every_proof_is_unavailable_with_a_remedy() {
     let (tasks, folder) = tasks();
     let mut registry = verifier::registry::Registry::default();
     registry.add(datasets::open("minif2f", Some(&folder)).unwrap());
     let config = Config::default();
-    let (service, _) =
-        verifier::setup::with_registry(&config, None, registry, verifier::service::Kept::default())
-            .unwrap();
-    let none = verifier::graders::no_sandbox("not asked for".to_owned());
+    let (service, _) = verifier::setup::with_registry(
+        &config,
+        None,
+        registry,
+        verifier::service::DiskStores::default(),
+    )
+    .unwrap();
+    let none = verifier::graders::no_sandbox("not needed".to_owned());
     let preparing = Arc::clone(&service);
     tokio::task::spawn_blocking(move || preparing.prepare(none))
         .await
         .unwrap();
-    let questions: Vec<Question> = tasks
+    let items: Vec<JudgeItem> = tasks
         .iter()
-        .map(|(task, _)| Question {
+        .map(|(task, _)| JudgeItem {
             id: Id::Text(task.id.clone()),
             task: service.registry().get(&task.id).unwrap(),
             prompt: String::new(),
@@ -140,10 +148,10 @@ async fn without_lean_no_proof_is_wrong_and_the_remedy_is_in_words() {
             test_mode: verifier::grade::code::TestMode::UntilFailure,
         })
         .collect();
-    let batch = Batch::new(&service, questions);
-    let judged = judge(&service, batch).await.unwrap();
-    assert_eq!(judged.len(), tasks.len());
-    for judgement in judged {
+    let batch = Batch::new(&service, items);
+    let judgements = judge(&service, batch).await.unwrap();
+    assert_eq!(judgements.len(), tasks.len());
+    for judgement in judgements {
         assert_eq!(
             (judgement.verdict, judgement.reward, judgement.retryable),
             (Verdict::Unavailable, None, false)

@@ -1,7 +1,7 @@
-//! The data sets' own answers, and other people's verdicts, through the running service: the released binary, a socket, and the client that trainers use.
+//! Judges the data sets' own answers, and samples with other people's verdicts, through a running service: the release binary, a socket, and the client that trainers use.
 //!
-//! The records are the whole data sets where they are there, else the repository's excerpts; the interpreter is where `rapid-verifier fetch` puts it; Docker is
-//! where `scripts/docker.sh` started it. Where one is absent, a test says so on stderr and ends.
+//! The records are the whole data sets if they are on this machine, else the repository's excerpts. The interpreter is where `rapid-verifier fetch` puts it, and Docker where
+//! `scripts/docker.sh` started it. If one is missing, a test prints that on stderr and ends.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,20 +21,20 @@ use verifier_api::{Client, Item, Judgement, TaskRef, Verdict};
 
 use data::Records;
 
-/// The slowest task of MBPP+: 20 s of big integers in native CPython, minutes in a 32-bit one. It goes first, so that others run beside it.
+/// The slowest task of MBPP+: 20 s of big integers in native CPython, minutes in a 32-bit one. It comes first, so that the others run at the same time.
 const SLOWEST: &str = "mbppplus/599";
 
 fn interpreter() -> bool {
-    let there = locate(ArtifactKind::Sandbox, verifier::setup::SANDBOX).is_some();
-    if !there {
+    let exists = locate(ArtifactKind::Sandbox, verifier::setup::SANDBOX).is_some();
+    if !exists {
         eprintln!(
             "SKIPPED: the sandbox's interpreter is not on this machine; `rapid-verifier fetch` fetches it"
         );
     }
-    there
+    exists
 }
 
-/// Whether Docker can judge here, by the verifier's own word.
+/// Whether Docker works here, according to `rapid-verifier doctor`.
 fn docker() -> bool {
     let output = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"))
         .args(["doctor", "--set", "code.sandbox=docker"])
@@ -43,15 +43,15 @@ fn docker() -> bool {
     if output.status.success() {
         return true;
     }
-    let said = String::from_utf8_lossy(&output.stdout);
-    let why = said.lines().find(|line| line.contains("grader code"));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let why = stdout.lines().find(|line| line.contains("grader code"));
     let required = std::env::var("RAPID_TEST_DOCKER").is_ok_and(|value| value == "required");
-    assert!(!required, "{said}");
-    eprintln!("SKIPPED: {}", why.unwrap_or(&said));
+    assert!(!required, "{stdout}");
+    eprintln!("SKIPPED: {}", why.unwrap_or(&stdout));
     false
 }
 
-/// A verifier of its own on a free port, ended with the test.
+/// A verifier for one test, on a free port. It ends with the test.
 struct Running {
     child: Child,
     client: Client,
@@ -64,7 +64,7 @@ impl Running {
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data)
             .args(["--set", &format!("code.sandbox={sandbox}")]);
-        // Verdicts are made anew; the warmed interpreter may be the one that is there already.
+        // Verdicts are not cached on disk; a warmed interpreter is reused.
         command.args(["--no-disk-cache"]);
         let mut child = command
             .stdout(Stdio::piped())
@@ -95,7 +95,7 @@ impl Running {
         Running { child, client }
     }
 
-    /// Judges in requests of eight, four of them at once, in the items' order.
+    /// Judges the items in requests of eight, four at a time. The judgements are in the items' order.
     async fn judge(&self, items: Vec<Item>) -> Vec<Judgement> {
         let batches: Vec<(usize, Vec<Item>)> =
             items.chunks(8).map(<[Item]>::to_vec).enumerate().collect();
@@ -139,29 +139,29 @@ fn item(task: &str, completion: String) -> Item {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn solutions_of_mbppplus_are_correct_and_other_peoples_verdicts_are_ours() {
+async fn mbppplus_solutions_are_correct_and_labelled_samples_get_their_labels() {
     if let (Some(data), true) = (data::holding("mbppplus"), interpreter()) {
-        judge_mbppplus(&data.folder, "wasm", &questions("wasm", &data)).await;
+        judge_mbppplus(&data.folder, "wasm", &cases("wasm", &data)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_docker_too_solutions_of_mbppplus_are_correct_and_verdicts_are_those_of_other_people_and_of_wasm()
- {
+async fn in_docker_mbppplus_solutions_are_correct_and_verdicts_equal_the_labels_and_those_of_wasm()
+{
     let (Some(data), true) = (data::holding("mbppplus"), docker()) else {
         return;
     };
-    let questions = questions("docker", &data);
-    let native = judge_mbppplus(&data.folder, "docker", &questions).await;
+    let cases = cases("docker", &data);
+    let native = judge_mbppplus(&data.folder, "docker", &cases).await;
     if !interpreter() {
         return;
     }
-    let wasm = judge_mbppplus(&data.folder, "wasm", &questions).await;
+    let wasm = judge_mbppplus(&data.folder, "wasm", &cases).await;
     let differ: Vec<String> = native
         .iter()
         .zip(&wasm)
         .filter(|(native, wasm)| {
-            // What a clock ended has come as far as it has.
+            // If a clock ended a run, the number of passed tests may differ.
             let counts = native.deterministic && wasm.deterministic;
             native.verdict != wasm.verdict || counts && native.passed != wasm.passed
         })
@@ -170,16 +170,16 @@ async fn in_docker_too_solutions_of_mbppplus_are_correct_and_verdicts_are_those_
     assert!(differ.is_empty(), "{}", differ.join("\n"));
 }
 
-/// Where each program costs a container, one question in so many is asked unless `RAPID_TEST_LONG=1`.
+/// In Docker, where each program takes a container, one case in this many is judged unless `RAPID_TEST_LONG=1`.
 const SHARE_IN_DOCKER: usize = 12;
 
-/// The data set's own solutions and the labelled samples, the slowest first.
-fn questions(sandbox: &str, data: &Records) -> Vec<Question> {
-    let mut questions = solutions(&data.folder);
-    let of_solutions = questions.len();
-    questions.extend(labelled_samples(&data.samples()));
-    let of_samples = questions.len() - of_solutions;
-    // Written for the excerpt's tasks are two each.
+/// The canonical solutions and the labelled samples, the slowest first.
+fn cases(sandbox: &str, data: &Records) -> Vec<LabelledItem> {
+    let mut cases = solutions(&data.folder);
+    let of_solutions = cases.len();
+    cases.extend(labelled_samples(&data.samples()));
+    let of_samples = cases.len() - of_solutions;
+    // Each of the excerpt's tasks has two samples.
     if data.whole {
         assert_eq!(of_solutions, 378);
         assert!([372, 24].contains(&of_samples), "{of_samples}");
@@ -193,39 +193,34 @@ fn questions(sandbox: &str, data: &Records) -> Vec<Question> {
         eprintln!(
             "SKIPPED: all but one in {SHARE_IN_DOCKER} of the solutions and samples of MBPP+ in Docker; RAPID_TEST_LONG=1 judges them"
         );
-        questions = questions.into_iter().step_by(SHARE_IN_DOCKER).collect();
+        cases = cases.into_iter().step_by(SHARE_IN_DOCKER).collect();
     }
-    questions.sort_by_key(|question| question.item.task != TaskRef::Named(SLOWEST.to_owned()));
-    questions
+    cases.sort_by_key(|case| case.item.task != TaskRef::Named(SLOWEST.to_owned()));
+    cases
 }
 
-/// One service for both claims, as making the expected values is half of the work.
-async fn judge_mbppplus(data: &Path, sandbox: &str, questions: &[Question]) -> Vec<Judgement> {
-    let asked = |of: Origin| {
-        questions
-            .iter()
-            .filter(|question| question.origin == of)
-            .count()
-    };
-    let (solutions, samples) = (asked(Origin::Solution), asked(Origin::Sample));
+/// Judges solutions and labelled samples with one service, because computing the expected values is half of the work.
+async fn judge_mbppplus(data: &Path, sandbox: &str, cases: &[LabelledItem]) -> Vec<Judgement> {
+    let count = |of: Origin| cases.iter().filter(|case| case.origin == of).count();
+    let (solutions, samples) = (count(Origin::Solution), count(Origin::Sample));
 
     let running = Running::start(data, sandbox).await;
-    let items = questions.iter().map(|question| question.item.clone());
+    let items = cases.iter().map(|case| case.item.clone());
     let judgements = running.judge(items.collect()).await;
     let differ = |of: Origin| -> Vec<String> {
-        let of_it = questions
+        let of_it = cases
             .iter()
             .zip(&judgements)
-            .filter(|(question, _)| question.origin == of);
+            .filter(|(case, _)| case.origin == of);
         of_it
-            .filter(|(question, judgement)| judgement.reward != Some(question.reward))
-            .map(|(question, judgement)| {
+            .filter(|(case, judgement)| judgement.reward != Some(case.reward))
+            .map(|(case, judgement)| {
                 let Judgement {
                     verdict, detail, ..
                 } = judgement;
                 format!(
                     "{}: should be {}, is {verdict:?} {detail}",
-                    question.item.id, question.reward
+                    case.item.id, case.reward
                 )
             })
             .collect()
@@ -242,13 +237,13 @@ async fn judge_mbppplus(data: &Path, sandbox: &str, questions: &[Question]) -> V
         other.join("\n")
     );
     assert_eq!(wrong, [""; 0]);
-    // 99% of 372, and all of few.
+    // At least 99% of 372, and all of fewer than 100.
     assert!(other.len() <= samples / 100, "{other:#?}");
     judgements
 }
 
-/// An item whose reward is known.
-struct Question {
+/// An item with the expected reward.
+struct LabelledItem {
     item: Item,
     reward: f64,
     origin: Origin,
@@ -256,15 +251,15 @@ struct Question {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The data set's own solution.
+    /// A canonical solution of the data set.
     Solution,
     /// A model's completion, labelled by EvalPlus.
     Sample,
 }
 
-fn solutions(data: &Path) -> Vec<Question> {
+fn solutions(data: &Path) -> Vec<LabelledItem> {
     let solution = |task: Task| match task.spec {
-        TaskSpec::Code(code) => Question {
+        TaskSpec::Code(code) => LabelledItem {
             item: item(&task.id, code.canonical.unwrap()),
             reward: 1.0,
             origin: Origin::Solution,
@@ -274,12 +269,12 @@ fn solutions(data: &Path) -> Vec<Question> {
     tasks("mbppplus", data).into_iter().map(solution).collect()
 }
 
-fn labelled_samples(path: &Path) -> Vec<Question> {
+fn labelled_samples(path: &Path) -> Vec<LabelledItem> {
     let sample = |line: &str| {
         let record: Json = serde_json::from_str(line).unwrap();
         let completion = record["completion"].as_str().unwrap().to_owned();
         let passed = record["plus_passed"].as_bool().unwrap();
-        Question {
+        LabelledItem {
             item: item(&format!("mbppplus/{}", record["task_id"]), completion),
             reward: if passed { 1.0 } else { 0.0 },
             origin: Origin::Sample,
@@ -293,7 +288,7 @@ fn labelled_samples(path: &Path) -> Vec<Question> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn humanevals_functions_are_right_as_bodies_and_whole_and_wrong_without_one() {
+async fn humaneval_solutions_are_correct_as_bodies_and_as_functions_and_an_empty_body_is_wrong() {
     if !interpreter() {
         return;
     }
@@ -340,14 +335,14 @@ fn math_500(data: &Records) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_answers_of_math_500_equal_themselves_and_no_neighbour() {
+async fn each_answer_of_math_500_equals_itself_and_not_the_next_one() {
     let Some(data) = data::holding("math") else {
         return;
     };
     let answers = math_500(&data);
     let running = Running::start(&data.folder, "none").await;
     let boxed = |answer: &str| format!("So the answer is $\\boxed{{{answer}}}$.");
-    let itself = running
+    let own_answers = running
         .judge(
             answers
                 .iter()
@@ -355,18 +350,18 @@ async fn the_answers_of_math_500_equal_themselves_and_no_neighbour() {
                 .collect(),
         )
         .await;
-    let unequal: Vec<&Judgement> = itself
+    let unequal: Vec<&Judgement> = own_answers
         .iter()
         .filter(|judgement| judgement.verdict != Verdict::Correct)
         .collect();
-    let least_wrong = if data.whole { 4 } else { 0 };
-    assert!(unequal.len() <= least_wrong, "{unequal:#?}");
+    let max_unequal = if data.whole { 4 } else { 0 };
+    assert!(unequal.len() <= max_unequal, "{unequal:#?}");
     eprintln!(
         "{} of {} equal themselves",
         answers.len() - unequal.len(),
         answers.len()
     );
-    // Each task against the next task's answer.
+    // Each task with the next task's answer.
     let shifted = answers.iter().zip(answers.iter().cycle().skip(1));
     let neighbours = running
         .judge(

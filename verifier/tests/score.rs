@@ -1,4 +1,4 @@
-//! `rapid-verifier score` as people use it: what it reads, what it writes and when, and how it goes on.
+//! `rapid-verifier score` as people use it: what it reads, what it writes and when, and how it continues an interrupted run.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,8 +13,8 @@ use serde_json::{Value as Json, json};
 /// A folder for a test's files, and for the cache of the programs that it starts.
 struct Folder(tempfile::TempDir);
 
-/// What a command printed, and its exit code.
-struct Said {
+/// The output of a command, and its exit code.
+struct CommandOutput {
     code: Option<i32>,
     stdout: String,
     stderr: String,
@@ -41,7 +41,7 @@ impl Folder {
             .collect()
     }
 
-    /// Scores starter-math's samples without a sandbox.
+    /// The command that scores samples of starter-math without a sandbox.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
         command
@@ -55,24 +55,24 @@ impl Folder {
         command
     }
 
-    fn score_from(&self, stdin: &[u8], args: &[&str]) -> Said {
+    fn score_from(&self, stdin: &[u8], args: &[&str]) -> CommandOutput {
         let mut child = self.command(args).spawn().unwrap();
-        // It may refuse its arguments without reading.
+        // The command may refuse its arguments without reading stdin.
         let _ = child.stdin.take().unwrap().write_all(stdin);
         let output = child.wait_with_output().unwrap();
-        Said {
+        CommandOutput {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
     }
 
-    fn score(&self, args: &[&str]) -> Said {
+    fn score(&self, args: &[&str]) -> CommandOutput {
         self.score_from(b"", args)
     }
 }
 
-/// Samples of one question, each with an answer of its own.
+/// Samples of one task, each with another answer.
 fn samples(count: usize) -> String {
     (0..count).map(sample).collect()
 }
@@ -92,40 +92,40 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn samples_come_from_files_and_pipes_packed_or_not() {
-    let place = Folder::new();
+fn samples_are_read_from_files_and_pipes_plain_or_gzip() {
+    let folder = Folder::new();
     let text = samples(3);
-    let plain = place.write("samples.jsonl", &text);
-    let packed = place.write("samples.jsonl.gz", gzip(&text));
-    let misnamed = place.write("packed.jsonl", gzip(&text));
-    let expected = place.score(&["--json", "--samples", &plain]);
+    let plain = folder.write("samples.jsonl", &text);
+    let packed = folder.write("samples.jsonl.gz", gzip(&text));
+    let misnamed = folder.write("packed.jsonl", gzip(&text));
+    let expected = folder.score(&["--json", "--samples", &plain]);
     assert_eq!(expected.code, Some(0), "{}", expected.stderr);
     for path in [&packed, &misnamed] {
-        let said = place.score(&["--json", "--samples", path]);
-        assert_eq!(said.stdout, expected.stdout, "{path}: {}", said.stderr);
+        let output = folder.score(&["--json", "--samples", path]);
+        assert_eq!(output.stdout, expected.stdout, "{path}: {}", output.stderr);
     }
     for stdin in [text.into_bytes(), gzip(&samples(3))] {
-        let said = place.score_from(&stdin, &["--json", "--samples", "-"]);
-        assert_eq!(said.stdout, expected.stdout, "{}", said.stderr);
+        let output = folder.score_from(&stdin, &["--json", "--samples", "-"]);
+        assert_eq!(output.stdout, expected.stdout, "{}", output.stderr);
     }
-    let said = place.score_from(b"", &["--samples", "-"]);
-    assert_eq!(said.code, Some(1));
+    let output = folder.score_from(b"", &["--samples", "-"]);
+    assert_eq!(output.code, Some(1));
     assert!(
-        said.stderr.contains("standard input holds no samples"),
+        output.stderr.contains("standard input holds no samples"),
         "{}",
-        said.stderr
+        output.stderr
     );
 }
 
 #[test]
-fn what_is_wrong_is_named() {
-    let place = Folder::new();
-    let empty = place.write("empty.jsonl", "");
-    let other = place.write(
+fn errors_name_the_file_and_the_remedy() {
+    let folder = Folder::new();
+    let empty = folder.write("empty.jsonl", "");
+    let other = folder.write(
         "other.jsonl",
         "{\"task_id\": \"HumanEval/0\", \"solution\": \"\"}\n",
     );
-    let cut = place.write("cut.jsonl.gz", &gzip(&samples(9))[..30]);
+    let cut = folder.write("cut.jsonl.gz", &gzip(&samples(9))[..30]);
     for (args, code, says) in [
         (
             &["--samples", &empty][..],
@@ -136,7 +136,7 @@ fn what_is_wrong_is_named() {
         (&["--samples", &cut], 1, "gzip stream is cut off"),
         (&["--samples", "none.jsonl"], 2, "none.jsonl cannot be read"),
         (
-            &["--samples", place.0.path().to_str().unwrap()],
+            &["--samples", folder.0.path().to_str().unwrap()],
             2,
             "holds no programs",
         ),
@@ -145,7 +145,7 @@ fn what_is_wrong_is_named() {
                 "--dataset",
                 "mbppplus",
                 "--data-dir",
-                place.0.path().to_str().unwrap(),
+                folder.0.path().to_str().unwrap(),
                 "--samples",
                 &empty,
             ],
@@ -153,50 +153,50 @@ fn what_is_wrong_is_named() {
             "fetch dataset:mbppplus",
         ),
     ] {
-        // The last of two data sets would be refused by the command line.
-        let said = if args[0] == "--dataset" {
+        // `Folder::score` already passes --dataset, and the command line refuses a second one.
+        let output = if args[0] == "--dataset" {
             let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
             let output = command
-                .env("RAPID_HOME", place.path("home"))
+                .env("RAPID_HOME", folder.path("home"))
                 .arg("score")
                 .args(args)
                 .output()
                 .unwrap();
-            Said {
+            CommandOutput {
                 code: output.status.code(),
                 stdout: String::new(),
                 stderr: String::from_utf8(output.stderr).unwrap(),
             }
         } else {
-            place.score(args)
+            folder.score(args)
         };
-        assert_eq!(said.code, Some(code), "{args:?}: {}", said.stderr);
-        assert!(said.stderr.contains(says), "{args:?}: {}", said.stderr);
-        assert!(said.stdout.is_empty(), "{}", said.stdout);
+        assert_eq!(output.code, Some(code), "{args:?}: {}", output.stderr);
+        assert!(output.stderr.contains(says), "{args:?}: {}", output.stderr);
+        assert!(output.stdout.is_empty(), "{}", output.stdout);
     }
 }
 
 #[test]
-fn samples_that_are_there_twice_count_and_are_noted() {
-    let place = Folder::new();
-    let path = place.write("twice.jsonl", samples(4) + &samples(4));
-    let said = place.score(&["--json", "--samples", &path]);
-    assert_eq!(said.code, Some(0));
+fn repeated_samples_count_and_are_noted() {
+    let folder = Folder::new();
+    let path = folder.write("twice.jsonl", samples(4) + &samples(4));
+    let output = folder.score(&["--json", "--samples", &path]);
+    assert_eq!(output.code, Some(0));
     assert!(
-        said.stderr.contains("note: 4 of the 8 samples")
-            && said.stderr.contains("sample 5 is sample 1 again"),
+        output.stderr.contains("note: 4 of the 8 samples")
+            && output.stderr.contains("sample 5 is sample 1 again"),
         "{}",
-        said.stderr
+        output.stderr
     );
-    let score: Json = serde_json::from_str(&said.stdout).unwrap();
+    let score: Json = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(score["samples"], 8);
 }
 
 #[test]
-fn what_the_file_holds_is_not_judged_again() {
-    let place = Folder::new();
-    let path = place.write("samples.jsonl", samples(40));
-    let out = place.path("judged.jsonl");
+fn samples_with_a_judgement_in_the_file_are_not_judged_again() {
+    let folder = Folder::new();
+    let path = folder.write("samples.jsonl", samples(40));
+    let out = folder.path("judged.jsonl");
     let args = [
         "--json",
         "--no-disk-cache",
@@ -205,25 +205,25 @@ fn what_the_file_holds_is_not_judged_again() {
         "--out",
         out.to_str().unwrap(),
     ];
-    let whole = place.score(&args);
+    let whole = folder.score(&args);
     assert_eq!(whole.code, Some(0), "{}", whole.stderr);
     let judged = std::fs::read_to_string(&out).unwrap();
     assert_eq!(judged.lines().count(), 40);
-    // Of the lines that stay, the second is marked; and the last one is torn.
-    let mut kept: Vec<String> = judged.lines().take(10).map(str::to_owned).collect();
-    let mut marked: Json = serde_json::from_str(&kept[1]).unwrap();
+    // Ten lines stay, of which the second is marked. The next one is cut off.
+    let mut stored: Vec<String> = judged.lines().take(10).map(str::to_owned).collect();
+    let mut marked: Json = serde_json::from_str(&stored[1]).unwrap();
     marked["elapsed_ms"] = json!(123_456.0);
-    kept[1] = marked.to_string();
-    let torn = kept.join("\n") + "\n" + &judged.lines().nth(10).unwrap()[..20];
+    stored[1] = marked.to_string();
+    let torn = stored.join("\n") + "\n" + &judged.lines().nth(10).unwrap()[..20];
     std::fs::write(&out, torn).unwrap();
-    let again = place.score(&args);
+    let again = folder.score(&args);
     assert_eq!(again.stdout, whole.stdout, "{}", again.stderr);
     assert!(
         again.stderr.contains("10 of 40 samples have a verdict"),
         "{}",
         again.stderr
     );
-    let lines = place.lines("judged.jsonl");
+    let lines = folder.lines("judged.jsonl");
     assert_eq!(lines[1]["elapsed_ms"], 123_456.0);
     let completions: Vec<&str> = lines
         .iter()
@@ -233,21 +233,21 @@ fn what_the_file_holds_is_not_judged_again() {
         .map(|number| format!("\\boxed{{{number}}}"))
         .collect();
     assert_eq!(completions, expected);
-    // Samples that came since are judged in addition.
-    place.write("samples.jsonl", samples(41));
-    assert_eq!(place.score(&args).code, Some(0));
-    assert_eq!(place.lines("judged.jsonl").len(), 41);
+    // Only the added sample is judged.
+    folder.write("samples.jsonl", samples(41));
+    assert_eq!(folder.score(&args).code, Some(0));
+    assert_eq!(folder.lines("judged.jsonl").len(), 41);
 }
 
 #[test]
-fn a_file_of_other_samples_or_other_settings_is_refused_and_kept() {
-    let place = Folder::new();
-    let path = place.write("samples.jsonl", samples(3));
-    let other = place.write("other.jsonl", sample(7) + &samples(3));
-    let out = place.path("judged.jsonl");
+fn a_file_of_other_samples_or_other_settings_is_refused_and_not_changed() {
+    let folder = Folder::new();
+    let path = folder.write("samples.jsonl", samples(3));
+    let other = folder.write("other.jsonl", sample(7) + &samples(3));
+    let out = folder.path("judged.jsonl");
     let out = out.to_str().unwrap();
-    let said = place.score(&["--samples", &path, "--out", out]);
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let output = folder.score(&["--samples", &path, "--out", out]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     let judged = std::fs::read(out).unwrap();
     for (args, says) in [
         (
@@ -256,42 +256,42 @@ fn a_file_of_other_samples_or_other_settings_is_refused_and_kept() {
         ),
         (
             &["--samples", &path, "--math-extraction", "any"],
-            "its judgements were made otherwise (line 1, `starter-math/train-1`, has another key)",
+            "its judgements were made differently (line 1, `starter-math/train-1`, has another key)",
         ),
     ] {
-        let said = place.score(&[args, &["--out", out]].concat());
-        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        let output = folder.score(&[args, &["--out", out]].concat());
+        assert_eq!(output.code, Some(2), "{}", output.stderr);
         assert!(
-            said.stderr.contains(says) && said.stderr.contains("name another file with --out"),
+            output.stderr.contains(says) && output.stderr.contains("name another file with --out"),
             "{}",
-            said.stderr
+            output.stderr
         );
         assert_eq!(std::fs::read(out).unwrap(), judged);
     }
 }
 
 #[test]
-fn what_has_no_verdict_is_never_counted_as_wrong_and_is_judged_again() {
-    let place = Folder::new();
-    let tasks = place.write(
+fn a_sample_without_a_verdict_is_not_counted_as_wrong_and_is_judged_again() {
+    let folder = Folder::new();
+    let tasks = folder.write(
         "tasks.jsonl",
         concat!(
             "{\"id\": 1, \"question\": \"?\", \"answer\": 1}\n",
             "{\"id\": 2, \"question\": \"?\", \"entry_point\": \"f\", \"asserts\": [\"assert f()\"]}\n",
         ),
     );
-    let samples = place.write(
+    let samples = folder.write(
         "samples.jsonl",
         concat!(
             "{\"task_id\": 2, \"solution\": \"def f(): return 1\"}\n",
             "{\"task_id\": 1, \"completion\": \"\\\\boxed{1}\"}\n",
         ),
     );
-    let out = place.path("judged.jsonl");
+    let out = folder.path("judged.jsonl");
     let score = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
         let output = command
-            .env("RAPID_HOME", place.path("home"))
+            .env("RAPID_HOME", folder.path("home"))
             .args([
                 "score",
                 "--json",
@@ -321,9 +321,9 @@ fn what_has_no_verdict_is_never_counted_as_wrong_and_is_judged_again() {
         (&json!(1.0), &json!(1))
     );
     assert_eq!(first["verdicts"], json!({ "correct": 1, "unavailable": 1 }));
-    // It is judged again, and still there is no sandbox.
+    // The sample is judged again, still without a sandbox.
     assert_eq!(score(), (Some(0), first));
-    let lines = place.lines("judged.jsonl");
+    let lines = folder.lines("judged.jsonl");
     assert_eq!(
         (
             lines.len(),
@@ -335,17 +335,17 @@ fn what_has_no_verdict_is_never_counted_as_wrong_and_is_judged_again() {
     );
 }
 
-/// The bytes of a file, none where it is not there yet.
+/// The bytes of a file; none if it does not exist yet.
 fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_default()
 }
 
 #[test]
-fn a_run_that_is_killed_goes_on_where_its_file_ends() {
+fn a_killed_run_continues_at_the_end_of_its_file() {
     const COUNT: usize = 60_000;
-    let place = Folder::new();
-    let path = place.write("samples.jsonl", samples(COUNT));
-    let out = place.path("judged.jsonl");
+    let folder = Folder::new();
+    let path = folder.write("samples.jsonl", samples(COUNT));
+    let out = folder.path("judged.jsonl");
     let args = [
         "--json",
         "--no-disk-cache",
@@ -354,7 +354,7 @@ fn a_run_that_is_killed_goes_on_where_its_file_ends() {
         "--out",
         out.to_str().unwrap(),
     ];
-    let mut child = place.command(&args).spawn().unwrap();
+    let mut child = folder.command(&args).spawn().unwrap();
     while bytes(&out).is_empty() {
         assert!(
             child.try_wait().unwrap().is_none(),
@@ -365,20 +365,20 @@ fn a_run_that_is_killed_goes_on_where_its_file_ends() {
     child.kill().unwrap();
     child.wait().unwrap();
     let killed = bytes(&out);
-    let whole = killed
+    let complete = killed
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |end| end + 1);
-    let said = place.score(&args);
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let score: Json = serde_json::from_str(&said.stdout).unwrap();
+    let output = folder.score(&args);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let score: Json = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(score["samples"], COUNT);
     let done = bytes(&out);
     assert!(
-        done.starts_with(&killed[..whole]),
-        "lines that were there are lost"
+        done.starts_with(&killed[..complete]),
+        "lines of the first run are lost"
     );
-    let lines = place.lines("judged.jsonl");
+    let lines = folder.lines("judged.jsonl");
     assert_eq!(lines.len(), COUNT);
     assert!(
         lines

@@ -1,4 +1,4 @@
-//! A compiled module of anything, asked for the proof of what is false: none is one, and none makes the kernel panic or costs more than it may.
+//! Arbitrary bytes as the compiled module of a false theorem's proof: the kernel accepts none, does not panic, and stays within its budget.
 //!
 //! ```sh
 //! cargo install cargo-fuzz
@@ -9,10 +9,10 @@
 
 use std::sync::LazyLock;
 
-use kernel::{Axioms, Budget, Library, Question};
+use kernel::{Axioms, Budget, Library, TheoremCheck};
 use libfuzzer_sys::fuzz_target;
 
-/// The files of a module but for the last, in which its declarations stand.
+/// The files of a module except the last, which has its declarations.
 const FIRST: [&[u8]; 2] = [
     include_bytes!("../../kernel/tests/modules/rich/Proof.olean"),
     include_bytes!("../../kernel/tests/modules/rich/Proof.olean.server"),
@@ -30,9 +30,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(library) = Library::open(&[], &[]) else {
         panic!("a library of nothing can always be opened");
     };
-    let question = Question {
+    let question = TheoremCheck {
         library: &library,
-        statement: &ASKED,
+        asked: &ASKED,
         theorem: "swap",
         axioms: Axioms::Followed,
         budget: Budget {

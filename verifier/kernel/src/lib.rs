@@ -33,7 +33,7 @@ pub use declare::Module;
 pub use decode::{Constant, Constructor, Hint, Inductive, Kind, Recursor, Rule};
 pub use inductive::{Family, Member};
 pub use library::{Library, imports, parts};
-pub use proof::{AXIOMS, Axioms, Fault, Question};
+pub use proof::{AXIOMS, Axioms, Fault, TheoremCheck};
 pub use store::{Expr, ExprId, Level, LevelId, LevelsId, Name, NameId, Store};
 
 /// Why a declaration is not accepted.

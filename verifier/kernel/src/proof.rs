@@ -32,7 +32,7 @@ pub enum Axioms {
 }
 
 /// The question whether a compiled module proves a statement.
-pub struct Question<'a> {
+pub struct TheoremCheck<'a> {
     /// The modules that the header imports.
     pub library: &'a Library,
     /// The files of the compiled statement, whose proof is `sorry`.
@@ -54,7 +54,7 @@ pub enum Fault {
     Proof(Error),
 }
 
-impl Question<'_> {
+impl TheoremCheck<'_> {
     /// Checks that the statement's module can be read, declares the theorem, and defines the constants of its type correctly. A judgement looks at all of this before the
     /// proof.
     ///

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use kernel::{Axioms, Budget, Error, Fault, Library, Question};
+use kernel::{Axioms, Budget, Error, Fault, Library, TheoremCheck};
 
 /// The address at which a file claims to be mapped.
 const BASE: u64 = 0x10_0000;
@@ -157,7 +157,7 @@ fn judged(
     proof: &[Vec<u8>],
     budget: Budget,
 ) -> Result<Option<Vec<String>>, Fault> {
-    let question = Question {
+    let question = TheoremCheck {
         library,
         statement,
         theorem: "t",

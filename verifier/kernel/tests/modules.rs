@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use kernel::{Axioms, Budget, Error, Fault, Library, Question};
+use kernel::{Axioms, Budget, Error, Fault, Library, TheoremCheck};
 
 fn files(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
@@ -22,7 +22,7 @@ fn judged(
     proof: Vec<Vec<u8>>,
 ) -> Result<Option<Vec<String>>, Fault> {
     let library = Library::open(&[], &[]).unwrap();
-    let question = Question {
+    let question = TheoremCheck {
         library: &library,
         statement,
         theorem,

@@ -1,49 +1,49 @@
-//! Verdicts, and what tasks' own solutions return, that need not be made twice, in memory and on disk.
+//! Caches, in memory and on disk: of verdicts, and of the expected values of tasks.
 
 mod bounded;
-mod disk;
-mod shelf;
+mod expected_values;
+mod verdict_db;
 
 use std::sync::Arc;
 
 pub(crate) use bounded::Bounded;
-/// A key is the digest of everything that a verdict, or an expected value, depends on.
+/// A cache key: the digest of everything that a verdict, or a task's expected values, depend on.
 pub use datasets::digest::{Digest as Key, DigestWriter as KeyWriter};
-pub use disk::{BYTES as DISK_BYTES, Disk};
-pub use shelf::{Claim, Shelf};
+pub use expected_values::{Claim, ExpectedValueStore};
+pub use verdict_db::{BYTES as DISK_BYTES, VerdictDb};
 
 use crate::grading::Grading;
 
-/// Verdicts by key. A verdict of `unavailable` is never kept.
+/// Verdicts by key. An `unavailable` verdict is never cached.
 pub struct VerdictCache {
     memory: Bounded<Grading>,
-    disk: Option<Arc<Disk>>,
+    disk: Option<Arc<VerdictDb>>,
 }
 
 impl VerdictCache {
-    /// Keeps up to `bytes` of verdicts in memory, and all of them on `disk` where there is one.
+    /// Caches up to `bytes` of verdicts in memory, and all of them on `disk` if given.
     #[must_use]
-    pub fn new(bytes: usize, disk: Option<Arc<Disk>>) -> VerdictCache {
+    pub fn new(bytes: usize, disk: Option<Arc<VerdictDb>>) -> VerdictCache {
         VerdictCache {
             memory: Bounded::new(bytes),
             disk,
         }
     }
 
-    /// Waits until every verdict is on the disk.
+    /// Waits until every verdict is on disk.
     pub fn flush(&self) {
         if let Some(disk) = &self.disk {
             disk.flush();
         }
     }
 
-    /// The verdict under `key`, if it is in memory. Never blocks on the disk.
+    /// The verdict under `key`, if it is in memory. Never reads the disk.
     #[must_use]
     pub fn in_memory(&self, key: &Key) -> Option<Grading> {
         self.memory.get(key)
     }
 
-    /// The verdict under `key`, wherever it is.
+    /// The verdict under `key`, from memory or disk.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Grading> {
         if let Some(grading) = self.in_memory(key) {
@@ -55,7 +55,7 @@ impl VerdictCache {
         Some(grading)
     }
 
-    /// Keeps a verdict, unless it is one that may be another next time.
+    /// Caches a verdict, unless it is `unavailable`.
     pub fn put(&self, key: Key, grading: &Grading) {
         if grading.reward().is_none() {
             return;
@@ -69,7 +69,7 @@ impl VerdictCache {
     }
 
     fn remember(&self, key: Key, grading: &Grading) {
-        // The detail is nearly all of it.
+        // The detail is nearly all of a verdict.
         let bytes = grading.detail.to_string().len();
         self.memory.put(key, grading.clone(), bytes);
     }
@@ -92,11 +92,11 @@ mod tests {
         let path = folder.path().join("cache.redb");
         let grading = Grading::new(Verdict::Correct, json!({ "rule": "number" }));
         {
-            let disk = Arc::new(Disk::open(&path).unwrap());
+            let disk = Arc::new(VerdictDb::open(&path).unwrap());
             VerdictCache::new(1 << 20, Some(Arc::clone(&disk))).put(key("a"), &grading);
             disk.flush();
         }
-        let cache = VerdictCache::new(1 << 20, Some(Arc::new(Disk::open(&path).unwrap())));
+        let cache = VerdictCache::new(1 << 20, Some(Arc::new(VerdictDb::open(&path).unwrap())));
         assert_eq!(cache.in_memory(&key("a")), None);
         assert_eq!(cache.get(&key("a")), Some(grading.clone()));
         assert_eq!(cache.in_memory(&key("a")), Some(grading));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unavailable_verdict_is_not_kept() {
+    fn an_unavailable_verdict_is_not_cached() {
         let cache = VerdictCache::new(1 << 20, None);
         cache.put(key("a"), &Grading::unavailable("busy", true));
         assert_eq!(cache.get(&key("a")), None);

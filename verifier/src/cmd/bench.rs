@@ -13,7 +13,7 @@ use serde_json::json;
 use verifier::grade::code::TestMode;
 use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
-use verifier::service::Kept;
+use verifier::service::DiskStores;
 use verifier::setup;
 
 use super::{ConfigArgs, prepare, print, progress_bar};
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Programs judged once through the pool, with nothing cached but the expected values.
+/// Judges programs once through the pool. Only the expected values are cached.
 fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let mut config = args.config.resolve()?;
     config.cache.disk = false;
@@ -82,7 +82,7 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let name = dataset.name.clone();
     let programs: Vec<Sample> = match &args.samples {
         Some(path) => read_samples(path, &dataset)?,
-        None => solutions(&dataset),
+        None => canonical_samples(&dataset),
     }
     .into_iter()
     .filter(|program| !args.exclude.iter().any(|id| is_task(&program.task, id)))
@@ -91,18 +91,18 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
         !programs.is_empty(),
         "the data set `{name}` has no code tasks with a solution to measure with"
     );
-    // The comment makes other completions, so that the measured round is not answered from the cache.
-    let mut first = solutions(&dataset);
-    first.retain(|own| programs.iter().any(|program| program.task == own.task));
-    for own in &mut first {
-        own.completion.push_str("\n# makes the expected values");
+    // The comment changes the keys, so that the measured round is not answered from the cache.
+    let mut first = canonical_samples(&dataset);
+    first.retain(|sample| programs.iter().any(|program| program.task == sample.task));
+    for sample in &mut first {
+        sample.completion.push_str("\n# makes the expected values");
     }
     config.limits.queue = config.limits.queue.max(first.len()).max(programs.len());
     let mut registry = Registry::default();
     registry.add(dataset);
     let started = Instant::now();
-    let (service, open) = setup::with_registry(&config, None, registry, Kept::default())?;
-    service.prepare(prepare::apart(&config, open));
+    let (service, open) = setup::with_registry(&config, None, registry, DiskStores::default())?;
+    service.prepare(prepare::prepare_in_subprocess(&config, open));
     let start_seconds = started.elapsed().as_secs_f64();
     let runtime =
         tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
@@ -161,10 +161,11 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     }))
 }
 
-/// Slowest programs that are named.
+/// Number of slowest programs in the result.
 const SLOWEST: usize = 8;
 
-fn solutions(dataset: &Dataset) -> Vec<Sample> {
+/// The canonical solutions of a data set, as samples.
+fn canonical_samples(dataset: &Dataset) -> Vec<Sample> {
     dataset
         .train
         .iter()
@@ -174,14 +175,14 @@ fn solutions(dataset: &Dataset) -> Vec<Sample> {
                 task: task.id.clone(),
                 prompt: String::new(),
                 completion: code.canonical.clone()?,
-                whole: false,
+                is_whole_program: false,
             }),
             _ => None,
         })
         .collect()
 }
 
-/// Whether `id` names a task: whole, or by its last part.
+/// Whether `id` names the task, by its full id or by its last part.
 fn is_task(task: &str, id: &str) -> bool {
     task == id || task.rsplit('/').next() == Some(id)
 }
@@ -190,11 +191,11 @@ fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-/// Processor time of all threads of this process so far, in steps of 10 ms; 0 where the system does not say.
+/// Processor time of all threads of this process so far, in steps of 10 ms; 0 if the system does not report it.
 fn processor_seconds() -> f64 {
     let ticks = || -> Option<u64> {
         let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // The name, in parentheses, may hold anything; user and system time are the 14th and 15th field.
+        // The name, in parentheses, may contain anything. User and system time are the 14th and 15th field.
         let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
         let mut next = || fields.next()?.parse::<u64>().ok();
         Some(next()? + next()?)

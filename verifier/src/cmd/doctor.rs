@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 use verifier::config::SandboxKind;
 use verifier::registry::Registry;
-use verifier::service::Kept;
+use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
@@ -30,22 +30,22 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How a check came out; `rapid doctor` has the same words.
+/// The result of a check; `rapid doctor` uses the same words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
-    /// Works, but not everything will.
+    /// Works, but something will not.
     Warn,
     Fail,
 }
 
-/// One line.
+/// One line of the output.
 #[derive(Debug, Serialize)]
 struct Check {
     state: State,
     what: String,
-    /// What was found; where that is not ok, with the remedy.
+    /// What was found, with a remedy unless it is ok.
     found: String,
 }
 
@@ -76,19 +76,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         },
     );
     if config.code.sandbox == SandboxKind::Wasm {
-        let place = setup::wasm_place(&config);
-        checks.push(match &place.artifact_dir {
+        let folders = setup::wasm_folders(&config);
+        checks.push(match &folders.artifact_dir {
             Some(dir) => Check::new(State::Ok, "sandbox artifact", dir.display().to_string()),
-            // What has been made of it may still be here: the grader knows.
+            // The compiled module may still be cached; the grader's check shows that.
             None => Check::new(State::Warn, "sandbox artifact", "not on this machine: `rapid-verifier fetch` fetches it, --sandbox-dir names a folder that holds it"),
         });
     }
     let (service, open) =
-        setup::with_registry(&config, None, Registry::default(), Kept::default())?;
+        setup::with_registry(&config, None, Registry::default(), DiskStores::default())?;
     let started = Instant::now();
-    service.prepare(prepare::apart(&config, open));
+    service.prepare(prepare::prepare_in_subprocess(&config, open));
     let seconds = started.elapsed().as_secs_f64();
-    // Lean is for those who have set it up.
+    // Lean is checked only if it is configured.
     let lean = config.lean.project.is_some() || !config.lean.command.is_empty();
     for grader in &service.readiness().graders {
         checks.push(state(grader, lean || grader.name != "lean", seconds));
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = if args.json {
         serde_json::to_string_pretty(&checks)? + "\n"
     } else {
-        told(&checks)
+        format_checks(&checks)
     };
     print(&text)?;
     Ok(if checks.iter().any(|check| check.state == State::Fail) {
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn told(checks: &[Check]) -> String {
+fn format_checks(checks: &[Check]) -> String {
     let widths = checks.iter().map(|check| check.what.chars().count());
     let width = widths.max().unwrap_or(0);
     let mut out = String::new();
@@ -131,7 +131,7 @@ fn cache(config: &verifier::config::Config) -> Check {
     });
     match tried {
         Ok(()) => Check::new(State::Ok, "cache folder", dir.display().to_string()),
-        // Verdicts are kept in memory then.
+        // Verdicts are then stored in memory only.
         Err(error) => Check::new(
             State::Warn,
             "cache folder",
@@ -143,7 +143,7 @@ fn cache(config: &verifier::config::Config) -> Check {
     }
 }
 
-/// One that nobody needs here may be missing.
+/// The check of a grader. A grader that is not `needed` may be unavailable.
 fn state(grader: &GraderInfo, needed: bool, seconds: f64) -> Check {
     let what = format!("grader {}", grader.name);
     match grader.state {
@@ -174,14 +174,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_was_found() {
+    fn each_check_is_one_line() {
         let checks = [
             Check::new(State::Ok, "cache folder", "/cache"),
             Check::new(State::Warn, "grader lean", "there is no Lean here"),
             Check::new(State::Fail, "grader code", "not fetched"),
         ];
         let lines = "ok    cache folder  /cache\nwarn  grader lean   there is no Lean here\nFAIL  grader code   not fetched\n";
-        assert_eq!(told(&checks), lines);
+        assert_eq!(format_checks(&checks), lines);
         let json = serde_json::to_value(&checks[2]).unwrap();
         let expected =
             serde_json::json!({"state": "fail", "what": "grader code", "found": "not fetched"});

@@ -23,20 +23,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (kind, name) = named(&args.name);
+    let (kind, name) = parse_name(&args.name);
     let runtime =
         tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
     match runtime.block_on(fetch(kind, name, &Terminal::new())) {
         Ok(folder) => print(&format!("{}\n", folder.display()))?,
-        // What was asked for is here.
+        // A built-in data set needs no download.
         Err(built_in @ FetchError::BuiltIn { .. }) => say(&built_in.to_string()),
         Err(error) => return Err(error.into()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// `kind:name`; without its kind, the name of a data set where there is one, else a sandbox's.
-fn named(text: &str) -> (ArtifactKind, &str) {
+/// Parses `kind:name`. Without a kind, the name is a data set's if one has it, else a sandbox's.
+fn parse_name(text: &str) -> (ArtifactKind, &str) {
     for kind in [ArtifactKind::Sandbox, ArtifactKind::Dataset] {
         let rest = text.strip_prefix(kind.word());
         if let Some(name) = rest.and_then(|rest| rest.strip_prefix(':')) {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_may_be_written_or_left_out() {
+    fn the_kind_may_be_omitted() {
         for (text, kind, name) in [
             ("python-wasi", ArtifactKind::Sandbox, "python-wasi"),
             ("sandbox:python-wasi", ArtifactKind::Sandbox, "python-wasi"),
@@ -63,7 +63,7 @@ mod tests {
             ("dataset:gsm8k", ArtifactKind::Dataset, "gsm8k"),
             ("dataset:", ArtifactKind::Dataset, ""),
         ] {
-            assert_eq!(named(text), (kind, name), "{text}");
+            assert_eq!(parse_name(text), (kind, name), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `rapid-verifier kernel`: the process in which a verifier has compiled proofs checked. People do not start it.
+//! `rapid-verifier kernel`: the process that checks compiled proofs for a verifier, which starts it. People do not use it.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! One file a command, and what several of them take.
+//! One file for each command, and what several of them share.
 //!
 //! Results go to stdout through [`print()`], everything else to stderr through [`say`] and the log.
 
@@ -21,7 +21,7 @@ use verifier::config::Config;
 use verifier::grade::code::Extraction as CodeExtraction;
 use verifier::grade::math::{Extraction, Policy};
 
-/// Writes a result to stdout. A reader that has gone (`| head`) is no error of ours.
+/// Writes a result to stdout. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -30,17 +30,17 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line to stderr, if anybody still reads it.
+/// Writes a line to stderr, and ignores errors.
 pub(crate) fn say(text: &str) {
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// A fault in what was asked for: exit code 2.
+/// An error in the command line: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// What makes a configuration, for every command that judges.
+/// The options that determine the configuration, for every command that judges.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfigArgs {
     /// Configuration file, TOML
@@ -76,12 +76,12 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// The file, then `--set`, then the flags.
+    /// The configuration: the file, then `--set`, then the flags.
     pub(crate) fn resolve(&self) -> anyhow::Result<Config> {
         self.resolve_with(None)
     }
 
-    /// The same, with one more flag, as `--set` takes it.
+    /// Like [`ConfigArgs::resolve`], with one more flag in the form of `--set`.
     pub(crate) fn resolve_with(&self, flag: Option<String>) -> anyhow::Result<Config> {
         let set = |key: &str, name: &str| format!("{key}={name}");
         let flags = [
@@ -118,19 +118,19 @@ impl ConfigArgs {
             config.cache.dir = Some(dir.clone());
         }
         config.cache.disk &= !self.no_disk_cache;
-        // Proofs are checked by this program, in processes of their own.
-        let own = std::env::current_exe().context("the program's own file is not known")?;
-        config.lean.kernel = Some(own);
+        // This program checks proofs, in separate processes.
+        let program = std::env::current_exe().context("the program's own file is not known")?;
+        config.lean.kernel = Some(program);
         Ok(config)
     }
 }
 
-/// A bar on stderr where that is a terminal, and nothing elsewhere.
+/// A progress bar for judging, shown if stderr is a terminal.
 pub(crate) fn progress_bar(length: usize) -> ProgressBar {
     progress_bar_of("judging", length)
 }
 
-/// The same, with another word for what is being done.
+/// A progress bar labelled `what`, shown if stderr is a terminal.
 pub(crate) fn progress_bar_of(what: &'static str, length: usize) -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
@@ -156,11 +156,11 @@ mod tests {
         config: ConfigArgs,
     }
 
-    /// Nor does any other command check one in its own process.
+    /// All commands resolve their configuration in this way.
     #[test]
     fn the_service_checks_no_proof_in_its_own_process() {
         let config = Cli::parse_from(["rapid-verifier"]).config.resolve();
-        let own = std::env::current_exe().unwrap();
-        assert_eq!(config.unwrap().lean.kernel, Some(own));
+        let program = std::env::current_exe().unwrap();
+        assert_eq!(config.unwrap().lean.kernel, Some(program));
     }
 }

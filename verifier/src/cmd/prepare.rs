@@ -1,5 +1,5 @@
-//! `rapid-verifier prepare`. Where the sandbox has yet to be made, every command that judges has this done by a process of its own: the compiler
-//! leaves 1.6 GB of freed memory behind, which a service would keep for as long as it runs.
+//! `rapid-verifier prepare`. If the sandbox is not built yet, every command that judges runs this in a subprocess: the compiler leaves 1.6 GB of freed memory behind, which a
+//! service would otherwise occupy for as long as it runs.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use sandboxes::SandboxError;
-use verifier::ahead::{self, Step};
 use verifier::config::{Config, SandboxKind};
 use verifier::graders::{Graders, OpenSandbox};
+use verifier::precompute::{self, Outcome, TaskToRun};
 use verifier::registry::Registry;
-use verifier::service::Kept;
+use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::GraderState;
 
@@ -38,15 +38,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.resolve()?;
     if args.dataset.is_empty() {
-        setup::wasm_place(&config).make(&|line| {
-            // Whoever asked may have gone away; the work is for the next one, too.
+        setup::wasm_folders(&config).build(&|line| {
+            // A closed pipe does not stop the work, which later runs use too.
             let _ = writeln!(std::io::stdout(), "{line}");
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     if !config.cache.disk {
         return Err(Usage(
-            "what is prepared would not be kept: leave out --no-disk-cache and cache.disk = false"
+            "the results would not be stored: leave out --no-disk-cache and cache.disk = false"
                 .to_owned(),
         )
         .into());
@@ -55,26 +55,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for name in &args.dataset {
         let dataset = datasets::open(name, config.data_dir.as_deref())?;
         let name = dataset.name.clone();
-        let wanted = ahead::wanted(dataset);
-        if wanted.is_empty() {
+        let tasks = precompute::tasks_with_canonical_solution(dataset);
+        if tasks.is_empty() {
             say(&format!(
                 "{name}: none of its tasks is judged by what its solution returns; there is nothing to prepare"
             ));
         } else {
-            lists.push((name, wanted));
+            lists.push((name, tasks));
         }
     }
     if lists.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let shelf = setup::shelf(&config);
+    let expected_values = setup::open_expected_values(&config);
     anyhow::ensure!(
-        shelf.is_some(),
-        "what is prepared would not be kept; name a folder that can be written to with --cache-dir"
+        expected_values.is_some(),
+        "the results could not be stored; name a writable folder with --cache-dir"
     );
-    let kept = Kept { disk: None, shelf };
-    let (service, open) = setup::with_registry(&config, None, Registry::default(), kept)?;
-    service.prepare(apart(&config, open));
+    let stores = DiskStores {
+        verdicts: None,
+        expected_values,
+    };
+    let (service, open) = setup::with_registry(&config, None, Registry::default(), stores)?;
+    service.prepare(prepare_in_subprocess(&config, open));
     let state = service.graders().info();
     if let Some(code) = state.iter().find(|grader| grader.name == "code")
         && code.state != GraderState::Ready
@@ -82,66 +85,66 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let reason = code.reason.as_deref().unwrap_or_default();
         anyhow::bail!("no solution can be run: {reason}");
     }
-    for (name, wanted) in lists {
-        solutions(service.graders(), &name, &wanted, setup::workers(&config))?;
+    for (name, tasks) in lists {
+        run_solutions(service.graders(), &name, &tasks, setup::workers(&config))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What has come of a data set's solutions so far.
+/// Counts of the outcomes for a data set's canonical solutions.
 #[derive(Default)]
-struct Count {
-    there: usize,
-    made: usize,
-    faulty: usize,
-    /// Of those, solutions that another run may make.
+struct Counts {
+    cached: usize,
+    computed: usize,
+    failed: usize,
+    /// How many of the failed ones may succeed in another run.
     retryable: usize,
 }
 
-/// Runs the solutions of the data set `name`.
-fn solutions(
+/// Runs the canonical solutions of the data set `name`.
+fn run_solutions(
     graders: &Graders,
     name: &str,
-    wanted: &[ahead::Wanted],
+    tasks: &[TaskToRun],
     workers: usize,
 ) -> anyhow::Result<()> {
-    let (started, total) = (Instant::now(), wanted.len());
+    let (started, total) = (Instant::now(), tasks.len());
     let bar = progress_bar_of("preparing", total);
     let plain = !std::io::stderr().is_terminal();
-    let count = Mutex::new(Count::default());
-    ahead::make(graders, wanted, workers, |place, step| {
-        let mut count = count
+    let counts = Mutex::new(Counts::default());
+    precompute::precompute(graders, tasks, workers, |index, outcome| {
+        let mut counts = counts
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        match step {
-            Step::There => count.there += 1,
-            Step::Made => count.made += 1,
-            Step::Faulty { reason, retryable } => {
-                count.faulty += 1;
-                count.retryable += usize::from(retryable);
-                bar.suspend(|| say(&format!("{}: {reason}", wanted[place].id)));
+        match outcome {
+            Outcome::Cached => counts.cached += 1,
+            Outcome::Computed => counts.computed += 1,
+            Outcome::Failed { reason, retryable } => {
+                counts.failed += 1;
+                counts.retryable += usize::from(retryable);
+                bar.suspend(|| say(&format!("{}: {reason}", tasks[index].id)));
             }
         }
         bar.inc(1);
-        let done = count.there + count.made + count.faulty;
-        // A line at each tenth, and no more than one at each step.
+        let done = counts.cached + counts.computed + counts.failed;
+        // One line for each tenth, and at most one for each task.
         if plain && done * 10 / total > (done - 1) * 10 / total {
             say(&format!("{name}: {done} of {total} solutions"));
         }
     });
     bar.finish_and_clear();
-    let Count {
-        there,
-        made,
-        faulty,
+    let Counts {
+        cached,
+        computed,
+        failed,
         retryable,
-    } = count.into_inner().unwrap_or_default();
-    let without = match faulty {
+    } = counts.into_inner().unwrap_or_default();
+    let without = match failed {
         0 => String::new(),
-        faulty => format!(", {faulty} without a result"),
+        failed => format!(", {failed} without a result"),
     };
     print(&format!(
-        "{name}: {made} of {total} solutions run in {:.1} s, {there} were known{without}\n",
+        "{name}: {computed} of {total} solutions run in {:.1} s, {cached} were known{without}\n",
         started.elapsed().as_secs_f64()
     ))?;
     anyhow::ensure!(
@@ -151,25 +154,25 @@ fn solutions(
     Ok(())
 }
 
-/// What does as `open` does, but for the making of a WebAssembly sandbox, which is left to a process of its own.
-pub(crate) fn apart(config: &Config, open: OpenSandbox) -> OpenSandbox {
+/// Returns an opener like `open` that builds the WebAssembly sandbox in a subprocess.
+pub(crate) fn prepare_in_subprocess(config: &Config, open: OpenSandbox) -> OpenSandbox {
     if config.code.sandbox != SandboxKind::Wasm {
         return open;
     }
-    let (place, cache) = (setup::wasm_place(config), setup::cache_dir(config));
+    let (folders, cache) = (setup::wasm_folders(config), setup::cache_dir(config));
     Box::new(move || {
-        if let Some(sandbox) = place.load()? {
+        if let Some(sandbox) = folders.load()? {
             return Ok(sandbox);
         }
-        if let Some(artifact) = &place.artifact_dir {
-            make(artifact, &cache)?;
+        if let Some(artifact) = &folders.artifact_dir {
+            build_in_subprocess(artifact, &cache)?;
         }
         open()
     })
 }
 
-/// Has the sandbox made. Where no process can be started for it, that is left to this one.
-fn make(artifact: &Path, cache: &Path) -> Result<(), SandboxError> {
+/// Builds the sandbox in a subprocess. If none can be started, this does nothing, and the sandbox is built in this process later.
+fn build_in_subprocess(artifact: &Path, cache: &Path) -> Result<(), SandboxError> {
     let started = std::env::current_exe().and_then(|program| {
         Command::new(program)
             .args(["prepare", "--log", "error", "--sandbox-dir"])
@@ -199,8 +202,8 @@ fn make(artifact: &Path, cache: &Path) -> Result<(), SandboxError> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let reason = said
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let reason = stderr
         .lines()
         .find_map(|line| line.strip_prefix("error: "))
         .map_or_else(

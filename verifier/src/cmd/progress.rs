@@ -1,4 +1,4 @@
-//! How far long work has come: a bar where stderr is a terminal, a line from time to time where it is not.
+//! The progress of long work: a bar if stderr is a terminal, otherwise a line from time to time.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use indicatif::ProgressBar;
 
 use super::{progress_bar, say};
 
-/// Lines for a whole work of equal parts.
+/// Number of lines for the whole work, if its parts take equal time.
 const LINES: usize = 10;
-/// Parts of a work between two lines, at least: what takes a moment needs none.
-const FEW: usize = 25;
-/// With slow parts, a line comes after this time.
-const LONG: Duration = Duration::from_secs(30);
+/// Minimum number of parts between two lines, so that short work prints none.
+const MIN_PARTS: usize = 25;
+/// Maximum time between two lines, if parts are finished.
+const MAX_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The progress of judging samples.
 pub(crate) struct Progress {
@@ -21,7 +21,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of `all` samples, of which `done` are judged already.
+    /// The progress of `all` samples, of which `done` are judged already.
     pub(crate) fn new(done: usize, all: usize) -> Progress {
         let bar = progress_bar(all).with_position(done as u64);
         bar.reset_eta();
@@ -30,14 +30,14 @@ impl Progress {
             lines: Lines {
                 done,
                 all,
-                said: done,
-                at: Duration::ZERO,
+                last_done: done,
+                last_time: Duration::ZERO,
             },
             started: Instant::now(),
         }
     }
 
-    /// One more.
+    /// Counts one more judged sample.
     pub(crate) fn step(&mut self) {
         self.bar.inc(1);
         if let Some(line) = self.lines.step(self.started.elapsed())
@@ -55,19 +55,19 @@ impl Progress {
 struct Lines {
     done: usize,
     all: usize,
-    /// What the last line said, and when.
-    said: usize,
-    at: Duration,
+    /// The number in the last line, and its time.
+    last_done: usize,
+    last_time: Duration,
 }
 
 impl Lines {
     fn step(&mut self, now: Duration) -> Option<String> {
         self.done += 1;
-        let far = self.done - self.said >= (self.all / LINES).max(FEW);
-        if !far && now.saturating_sub(self.at) < LONG {
+        let many = self.done - self.last_done >= (self.all / LINES).max(MIN_PARTS);
+        if !many && now.saturating_sub(self.last_time) < MAX_INTERVAL {
             return None;
         }
-        (self.said, self.at) = (self.done, now);
+        (self.last_done, self.last_time) = (self.done, now);
         Some(format!("judged {} of {}", self.done, self.all))
     }
 }
@@ -76,12 +76,12 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn said(done: usize, all: usize, each: Duration) -> Vec<String> {
+    fn lines_printed(done: usize, all: usize, each: Duration) -> Vec<String> {
         let mut lines = Lines {
             done,
             all,
-            said: done,
-            at: Duration::ZERO,
+            last_done: done,
+            last_time: Duration::ZERO,
         };
         let steps = u32::try_from(all - done).unwrap();
         (1..=steps)
@@ -90,13 +90,19 @@ mod tests {
     }
 
     #[test]
-    fn quick_work_says_little_and_slow_work_speaks_up_in_between() {
+    fn fast_work_prints_few_lines_and_slow_work_prints_regularly() {
         let quick = Duration::from_millis(1);
-        assert_eq!(said(0, 24, quick), [""; 0]);
-        assert_eq!(said(0, 60, quick), ["judged 25 of 60", "judged 50 of 60"]);
-        assert_eq!(said(0, 1000, quick).len(), LINES);
-        assert_eq!(said(900, 1000, quick), ["judged 1000 of 1000"]);
+        assert_eq!(lines_printed(0, 24, quick), [""; 0]);
+        assert_eq!(
+            lines_printed(0, 60, quick),
+            ["judged 25 of 60", "judged 50 of 60"]
+        );
+        assert_eq!(lines_printed(0, 1000, quick).len(), LINES);
+        assert_eq!(lines_printed(900, 1000, quick), ["judged 1000 of 1000"]);
         let slow = Duration::from_secs(20);
-        assert_eq!(said(0, 5, slow), ["judged 2 of 5", "judged 4 of 5"]);
+        assert_eq!(
+            lines_printed(0, 5, slow),
+            ["judged 2 of 5", "judged 4 of 5"]
+        );
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use verifier::grade::code::TestMode;
 use verifier::registry::Registry;
 use verifier::score::{
-    Audit, Judging, Results, ResultsError, Sample, Score, read_samples, repeated,
+    Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples, repeated,
 };
 use verifier::setup;
 use verifier_api::Judgement;
@@ -56,8 +56,8 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Fails where `out` cannot be a file of judgements: one of the files that are read, or no file.
-fn check_apart(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
+/// Fails if `out` exists and is not a regular file, or is one of the input files.
+fn check_not_input(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
     let Ok(place) = out.canonicalize() else {
         return Ok(());
     };
@@ -87,49 +87,50 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
     }
     if let Some(out) = &args.out {
-        check_apart(
+        check_not_input(
             out,
             &[
                 ("--samples", path.as_path()),
                 ("--dataset", Path::new(&args.dataset)),
             ],
         )?;
-        check_place(out)?;
+        check_writable(out)?;
     }
     let config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
     let name = dataset.name.clone();
     let samples = read_samples(path, &dataset)?;
     note_repeated(&samples);
-    // Before the sandbox is made, which may take a minute.
-    let (results, held) = match &args.out {
+    // Opened before the sandbox is built, which may take a minute.
+    let (results, stored) = match &args.out {
         Some(path) => {
-            let (results, held) = Results::open(path, &samples)?;
-            (Some(results), held)
+            let (results, stored) = Results::open(path, &samples)?;
+            (Some(results), stored)
         }
         None => (None, Vec::new()),
     };
     let mut registry = Registry::default();
     registry.add(dataset);
-    let (service, open) = setup::with_registry(&config, None, registry, setup::kept(&config))?;
-    service.prepare(prepare::apart(&config, open));
+    let (service, open) =
+        setup::with_registry(&config, None, registry, setup::open_disk_stores(&config))?;
+    service.prepare(prepare::prepare_in_subprocess(&config, open));
 
     let test_mode = if args.all_tests {
         TestMode::All
     } else {
         TestMode::UntilFailure
     };
-    let judging = Judging::new(&service, &samples, test_mode);
-    let judgements = judge(&judging, &samples, results, held)?;
+    let scorer = SampleScorer::new(&service, &samples, test_mode);
+    let judgements = judge(&scorer, &samples, results, stored)?;
     let score = Score::new(&name, &judgements, &args.k);
     if args.json {
         print(&(serde_json::to_string_pretty(&score)? + "\n"))?;
     } else {
         print(&score.table())?;
     }
-    // A file of which nothing could be judged was not scored.
-    let judged = score.samples == 0 || score.masked < score.samples;
-    if !judged {
+    // If no sample could be judged, the command fails.
+    let scored = score.samples == 0 || score.masked < score.samples;
+    if !scored {
         let reason = judgements
             .iter()
             .find_map(|judgement| judgement.detail["reason"].as_str())
@@ -142,7 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tries the data set's tests on programs that solve nothing.
+/// Runs trivial programs on the data set's tests.
 fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
@@ -156,8 +157,9 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut registry = Registry::default();
     registry.add(dataset);
-    let (service, open) = setup::with_registry(&config, None, registry, setup::kept(&config))?;
-    service.prepare(prepare::apart(&config, open));
+    let (service, open) =
+        setup::with_registry(&config, None, registry, setup::open_disk_stores(&config))?;
+    service.prepare(prepare::prepare_in_subprocess(&config, open));
     let progress = RefCell::new(Progress::new(0, samples.len()));
     let audit = tokio::runtime::Runtime::new()
         .context("the async runtime could not be started")?
@@ -181,28 +183,28 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The judgements of all samples, those included that `results` held already.
+/// Judges the samples that `results` does not have yet, and returns all judgements, including the `stored` ones.
 fn judge(
-    judging: &Judging<'_>,
+    scorer: &SampleScorer<'_>,
     samples: &[Sample],
     mut results: Option<Results>,
-    held: Vec<Judgement>,
+    stored: Vec<Judgement>,
 ) -> anyhow::Result<Vec<Judgement>> {
-    let left = match &results {
-        Some(results) => judging.left(results, &held)?,
+    let unjudged = match &results {
+        Some(results) => scorer.unjudged(results, &stored)?,
         None => (0..samples.len()).collect(),
     };
-    let done = samples.len() - left.len();
-    if !held.is_empty() {
+    let done = samples.len() - unjudged.len();
+    if !stored.is_empty() {
         say(&format!(
             "{done} of {} samples have a verdict in the file of --out already",
             samples.len()
         ));
     }
     let mut progress = Progress::new(done, samples.len());
-    let mut judgements: Vec<Option<Judgement>> = held.into_iter().map(Some).collect();
+    let mut judgements: Vec<Option<Judgement>> = stored.into_iter().map(Some).collect();
     judgements.resize(samples.len(), None);
-    let keep = |index: usize, judgement: Judgement| -> Result<(), ResultsError> {
+    let store = |index: usize, judgement: Judgement| -> Result<(), ResultsError> {
         if let Some(results) = &mut results {
             results.put(index, &samples[index], &judgement)?;
         }
@@ -212,7 +214,7 @@ fn judge(
     };
     let judged = tokio::runtime::Runtime::new()
         .context("the async runtime could not be started")?
-        .block_on(judging.judge(left, keep));
+        .block_on(scorer.judge(unjudged, store));
     progress.finish();
     judged?;
     if let Some(results) = results {
@@ -221,21 +223,21 @@ fn judge(
     Ok(judgements.into_iter().flatten().collect())
 }
 
-/// Fails where no file can be made at `path`: asked before the work whose results it is to hold.
-fn check_place(path: &Path) -> Result<(), Usage> {
-    let there = path.exists();
-    let made = std::fs::OpenOptions::new()
+/// Fails if `path` cannot be written. Called before the samples are judged.
+fn check_writable(path: &Path) -> Result<(), Usage> {
+    let exists = path.exists();
+    let opened = std::fs::OpenOptions::new()
         .append(true)
         .create(true)
         .open(path)
         .and_then(|_| {
-            if there {
+            if exists {
                 Ok(())
             } else {
                 std::fs::remove_file(path)
             }
         });
-    made.map_err(|error| {
+    opened.map_err(|error| {
         Usage(format!(
             "{} cannot be written ({error}); check that its folder exists and the disk has room",
             path.display()
@@ -243,7 +245,7 @@ fn check_place(path: &Path) -> Result<(), Usage> {
     })
 }
 
-/// A file that was put together twice doubles its samples, which no figure shows.
+/// Notes repeated samples, such as those of a file that was concatenated twice, which no figure shows.
 fn note_repeated(samples: &[Sample]) {
     if let Some((count, [first, second])) = repeated(samples) {
         say(&format!(

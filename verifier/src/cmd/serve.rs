@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(|set| format!("{} ({})", set.name, set.train + set.eval))
         .collect();
     tracing::info!("data sets: {}", names.join(", "));
-    let open = prepare::apart(&config, open);
+    let open = prepare::prepare_in_subprocess(&config, open);
     let until_stdin_ends = args.until_stdin_ends;
     let served = tokio::runtime::Runtime::new()
         .context("the async runtime could not be started")?
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 .context("the listening address is not known")?;
             let signals = Signals::listen().context("Ctrl-C and SIGTERM cannot be listened for")?;
             service
-                .prepare_beside(open)
+                .prepare_in_background(open)
                 .context("no thread to prepare the graders in")?;
             // The one line of stdout: scripts read the port from it.
             print(&format!("listening on http://{address}\n"))?;
@@ -105,10 +105,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     served
 }
 
-/// Listens on the first of the addresses that this machine has. One that it has and another program listens on is not passed over: clients that try them in
-/// the same order would come to that program.
+/// Listens on the first of the addresses that this machine has. An address that the machine has and that another program uses is an error: clients try the addresses in the
+/// same order, and would reach that program.
 async fn bind(addresses: &[SocketAddr]) -> std::io::Result<TcpListener> {
-    let mut absent = std::io::Error::from(ErrorKind::AddrNotAvailable);
+    let mut last_error = std::io::Error::from(ErrorKind::AddrNotAvailable);
     for address in addresses {
         match TcpListener::bind(address).await {
             Err(error)
@@ -117,15 +117,15 @@ async fn bind(addresses: &[SocketAddr]) -> std::io::Result<TcpListener> {
                     ErrorKind::AddrNotAvailable | ErrorKind::Unsupported
                 ) =>
             {
-                absent = error;
+                last_error = error;
             }
             other => return other,
         }
     }
-    Err(absent)
+    Err(last_error)
 }
 
-/// What to do where an address cannot be listened on.
+/// What to do if an address cannot be used.
 fn hint(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::AddrInUse => {
@@ -141,7 +141,7 @@ fn hint(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Returns at the first Ctrl-C or SIGTERM, or, where that is asked for, at the end of stdin. The next one ends the process without waiting for requests.
+/// Returns at the first Ctrl-C or SIGTERM, or, if `until_stdin_ends`, at the end of stdin. The next signal ends the process without waiting for requests.
 async fn asked_to_stop(mut signals: Signals, until_stdin_ends: bool) {
     tokio::select! {
         () = signals.next() => {}
@@ -154,7 +154,7 @@ async fn asked_to_stop(mut signals: Signals, until_stdin_ends: bool) {
     tracing::info!("stopping: requests in flight are finished first; Ctrl-C again ends at once");
 }
 
-/// Ctrl-C and SIGTERM, from when it is made: none of them ends the process by itself any more, and one that comes before it is waited for is not lost.
+/// A handler of Ctrl-C and SIGTERM. From its creation on, the signals no longer end the process, and a signal that arrives before [`Signals::next`] is not lost.
 #[cfg(unix)]
 struct Signals {
     pressed: tokio::signal::unix::Signal,
@@ -193,15 +193,15 @@ impl Signals {
     }
 }
 
-/// Returns when stdin ends, which it does however the process at its other end ends.
+/// Returns when stdin ends, which happens however the process at its other end ends.
 async fn stdin_ended() {
-    let (ended, told) = tokio::sync::oneshot::channel();
-    // A thread of its own: a read of stdin cannot be cancelled, and the runtime would wait for one of its own threads.
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // A separate thread: a read of stdin cannot be cancelled, and the runtime would wait for one of its own threads at the end.
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        let _ = ended.send(());
+        let _ = sender.send(());
     });
-    let _ = told.await;
+    let _ = receiver.await;
 }
 
 #[cfg(test)]
@@ -209,16 +209,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_first_address_that_is_this_machines_is_taken_unless_another_program_has_it() {
-        // 192.0.2.0/24 is for documentation, and no machine's (RFC 5737).
-        let (absent, here) = ("192.0.2.1:0", "127.0.0.1:0");
+    async fn bind_uses_the_first_address_of_this_machine_and_fails_if_it_is_in_use() {
+        // 192.0.2.0/24 is for documentation, and no machine has it (RFC 5737).
+        let (absent, local) = ("192.0.2.1:0", "127.0.0.1:0");
         let addresses = |texts: &[&str]| -> Vec<SocketAddr> {
             texts.iter().map(|text| text.parse().unwrap()).collect()
         };
-        let listener = bind(&addresses(&[absent, here])).await.unwrap();
+        let listener = bind(&addresses(&[absent, local])).await.unwrap();
         let taken = listener.local_addr().unwrap();
         assert!(taken.ip().is_loopback());
-        let error = bind(&addresses(&[&taken.to_string(), here]))
+        let error = bind(&addresses(&[&taken.to_string(), local]))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);

@@ -1,4 +1,4 @@
-//! Where the service listens: an address, or a name that stands for one or several.
+//! Where the service listens: an address, or a host name with one or several addresses.
 
 use std::fmt;
 use std::io;
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 pub enum Listen {
     /// An IP address.
     Address(SocketAddr),
-    /// A name, which is looked up when the service starts.
+    /// A host name, which is looked up when the service starts.
     Name {
-        /// `localhost`, or a name of the network's.
+        /// `localhost`, or another host name.
         host: String,
-        /// 0 takes a free one.
+        /// The port; 0 chooses a free one.
         port: u16,
     },
 }
 
-/// What a host and a port are.
+/// The expected form, for error messages.
 const FORM: &str = "a host and a port, as in 127.0.0.1:8700, [::1]:8700 or localhost:8700";
 
 impl Setting for Listen {
@@ -31,10 +31,10 @@ impl Setting for Listen {
 }
 
 impl Listen {
-    /// The addresses, those of IPv4 first: every client tries that of `localhost`, and not every one the other.
+    /// The addresses, IPv4 first: every client tries the IPv4 address of `localhost`, and not every client the IPv6 address.
     ///
     /// # Errors
-    /// Where the name stands for none.
+    /// If the name cannot be looked up or has no address.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = match self {
             Listen::Address(address) => vec![*address],
@@ -61,7 +61,7 @@ impl FromStr for Listen {
         }
         let wrong = || format!("{FORM}, is wanted");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        // `+80` is a number to Rust.
+        // Rust parses `+80` as a number.
         let port = Some(port)
             .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
             .and_then(|port| port.parse().ok())
@@ -76,7 +76,7 @@ impl FromStr for Listen {
     }
 }
 
-/// Whether `host` is a name (RFC 1123): one that ends in a number is a mistyped address.
+/// Whether `host` is a valid host name (RFC 1123). A name whose last label is a number is a mistyped address.
 fn is_name(host: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn localhost_is_this_machine_and_a_name_that_nobody_has_is_none() {
+    fn localhost_resolves_to_loopback_and_an_unknown_name_fails() {
         let addresses = "localhost:8700".parse::<Listen>().unwrap().resolve();
         let addresses = addresses.unwrap();
         assert!(
@@ -163,7 +163,7 @@ mod tests {
                 .iter()
                 .all(|address| address.ip().is_loopback() && address.port() == 8700)
         );
-        // RFC 6761: there is never such a name.
+        // RFC 6761: this name never exists.
         let nobody = "rapid.invalid:1".parse::<Listen>().unwrap();
         assert!(nobody.resolve().is_err());
     }

@@ -9,7 +9,7 @@ fn load(text: &str, sets: &[&str]) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn the_file_is_laid_over_the_defaults_and_the_flags_over_the_file() {
+fn the_file_overrides_the_defaults_and_the_flags_override_the_file() {
     let config = load(
         "workers = 3\n[math]\nextraction = \"any\"\n",
         &["workers=5", "code.sandbox=none", "require=[\"math\"]"],
@@ -24,7 +24,7 @@ fn the_file_is_laid_over_the_defaults_and_the_flags_over_the_file() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_the_nearest_named() {
+fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     for (text, near) in [
         ("lisen = 1", "did you mean `listen`?"),
         ("[limits]\nitem = 1", "did you mean `limits.items`?"),
@@ -56,7 +56,7 @@ fn an_unknown_key_is_refused_with_the_nearest_named() {
 }
 
 #[test]
-fn a_value_that_makes_no_sense_is_refused() {
+fn an_invalid_value_is_refused() {
     for text in [
         "workers = \"two\"",
         "require = [\"maths\"]",
@@ -75,7 +75,7 @@ fn a_value_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_of_the_key_at_fault() {
+fn an_error_in_a_value_names_the_key() {
     for (setting, says) in [
         (
             "workers=9223372036854775807",
@@ -140,7 +140,7 @@ fn set(setting: &str) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn every_name_of_a_choice_is_one() {
+fn every_listed_choice_is_accepted() {
     for (path, key) in KEYS.paths() {
         for name in key.names().unwrap_or_default() {
             assert!(set(&format!("{path}={name}")).is_ok(), "{path}={name}");
@@ -149,7 +149,7 @@ fn every_name_of_a_choice_is_one() {
 }
 
 #[test]
-fn a_value_of_another_kind_is_refused_with_what_the_key_takes() {
+fn a_value_of_another_type_is_refused_with_the_expected_one() {
     for (setting, says) in [
         (
             "limits.items=abc",

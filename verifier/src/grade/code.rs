@@ -1,23 +1,23 @@
-//! Python functions: run in a sandbox, their results compared here.
+//! The grader of Python functions: it runs them in a sandbox and compares their results here.
 //!
 //! ```text
 //! completion ── extract (the sandbox parses) ──▶ program ── sandbox ──▶ encoded results ── compare ──▶ verdict
-//!       task's own solution ── the same sandbox, once ──▶ expected values ──┘
+//!        canonical solution ── the same sandbox, once ──▶ expected values ──┘
 //! ```
 //!
-//! The program never sees an expected value, and nothing that it prints or exits with decides anything.
+//! The program never sees an expected value. Its output and its exit code decide nothing.
 
-mod blame;
+mod canonical;
 mod compare;
 mod equality;
-mod expected;
+mod expected_values;
 mod extract;
 mod first_pass;
-mod oracle;
 mod program;
-mod reference;
+mod run_tests;
+mod special_rules;
 mod suite;
-mod tally;
+mod test_dependency;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,80 +30,82 @@ use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
-use crate::cache::{Key, Shelf};
-use expected::{Expectation, Expectations};
-use extract::Found;
+use crate::cache::{ExpectedValueStore, Key};
+use canonical::calls_of;
+use expected_values::{ExpectedValues, ExpectedValuesCache};
+use extract::ExtractedProgram;
 use first_pass::FirstPass;
-use reference::calls_of;
+use run_tests::{TestResults, ValueCheck};
 use suite::{Suite, Suites};
-use tally::{Fault, Tally};
 
+pub use canonical::CanonicalResult;
 pub use compare::passes;
-pub use expected::Absent;
+pub use expected_values::NoCanonicalResult;
 pub use extract::Extraction;
-pub use reference::Reference;
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "code-10";
 
-/// Fuel a second that even a slow machine burns, in what costs the least of it (gathering from all over the memory); the backstop is set by it.
+/// Fuel per second that even a slow machine burns on the slowest work per unit of fuel (reads scattered over memory). It determines the backstop.
 const SLOW_FUEL_PER_SECOND: f64 = 1e8;
 
 /// Judges programs in one sandbox.
 pub struct CodeGrader {
     sandbox: Arc<dyn Sandbox>,
     limits: Limits,
-    expectations: Arc<Expectations>,
+    expected_values: Arc<ExpectedValuesCache>,
     suites: Arc<Suites>,
     extraction: Extraction,
-    /// Whether tasks come with requests, and not from a data set.
+    /// Whether the tasks are inline.
     inline: bool,
-    /// Whether what is judged are whole programs, and no completions that hold some.
-    whole: bool,
+    /// Whether a completion is a whole program, and not a text that contains one.
+    whole_programs: bool,
 }
 
 /// How many of a task's tests are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestMode {
-    /// Those up to the first that is not passed, which decides the verdict.
+    /// Up to the first that fails, which decides the verdict.
     UntilFailure,
-    /// All, so that the share of those that are passed is known.
+    /// All, so that the share of passed tests is known.
     All,
 }
 
-/// What a completion is judged with.
+/// How a completion is judged.
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
     sandbox: &'a dyn Sandbox,
     mode: TestMode,
-    /// What the task's own solution returned, where that is known beforehand.
-    reference: Option<&'a Reference>,
-    /// Whether a program that takes long is deferred.
+    /// The result of the canonical solution, if the caller has it.
+    canonical_result: Option<&'a CanonicalResult>,
+    /// Whether a long program is deferred.
     first_pass: bool,
 }
 
 /// Why a sample has no verdict yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfinished {
-    /// Its program runs for longer than most.
+pub enum NoVerdictYet {
+    /// Its program runs for longer than a first pass allows.
     Long,
-    /// It needs the task's reference, which is not known: [`CodeGrader::try_reference`] makes it. No other task has this key.
-    Reference(Key),
+    /// The result of the task's canonical solution is missing: [`CodeGrader::try_canonical_result`] computes it. The key identifies the result.
+    CanonicalResult(Key),
 }
 
-/// Why judging stops where it is.
-enum Halt {
+/// Why judging ends before all tests have run.
+enum EarlyEnd {
+    /// The verdict is known.
     Verdict(Box<Grading>),
-    Reference(Key),
+    /// The result of the canonical solution is missing.
+    CanonicalResult(Key),
 }
 
-impl From<Box<Grading>> for Halt {
-    fn from(grading: Box<Grading>) -> Halt {
-        Halt::Verdict(grading)
+impl From<Box<Grading>> for EarlyEnd {
+    fn from(grading: Box<Grading>) -> EarlyEnd {
+        EarlyEnd::Verdict(grading)
     }
 }
 
-/// `limits` with another amount of fuel, and a backstop far beyond it.
+/// `limits` with this amount of fuel, and a backstop far longer than the fuel lasts.
 fn with_fuel(limits: Limits, fuel: u64) -> Limits {
     Limits {
         fuel,
@@ -113,167 +115,171 @@ fn with_fuel(limits: Limits, fuel: u64) -> Limits {
 }
 
 impl CodeGrader {
-    /// Judges in `sandbox` under `limits` (a task whose own solution needs more fuel than half of theirs gets twice what that needs), with up to
-    /// `memory` bytes of expected values in memory, and all of them on `shelf`.
+    /// A grader that runs programs in `sandbox` under `limits`. If a task's canonical solution uses more than half of that fuel, programs get twice what it uses.
+    /// Up to `memory` bytes of expected values are cached in memory, and all of them in `store`.
     #[must_use]
     pub fn new(
         sandbox: Arc<dyn Sandbox>,
         limits: Limits,
         memory: usize,
-        shelf: Option<Arc<Shelf>>,
+        store: Option<Arc<ExpectedValueStore>>,
     ) -> CodeGrader {
         CodeGrader {
             sandbox,
             limits,
-            expectations: Arc::new(Expectations::new(memory, shelf)),
+            expected_values: Arc::new(ExpectedValuesCache::new(memory, store)),
             suites: Arc::new(Suites::new()),
             extraction: Extraction::default(),
             inline: false,
-            whole: false,
+            whole_programs: false,
         }
     }
 
-    /// The same grader with another way to find the program in a completion.
+    /// This grader with another rule for finding the program in a completion.
     #[must_use]
     pub fn extracting(self, extraction: Extraction) -> CodeGrader {
         CodeGrader { extraction, ..self }
     }
 
-    /// The same grader for tasks that come with requests. What the solution of such a task returns stays in memory alone: whoever may ask must not fill the disk.
+    /// This grader for inline tasks. Their expected values are cached in memory only, so that clients cannot fill the disk.
     #[must_use]
     pub fn for_inline(&self) -> CodeGrader {
         CodeGrader {
             sandbox: Arc::clone(&self.sandbox),
             limits: self.limits,
-            expectations: Arc::clone(&self.expectations),
+            expected_values: Arc::clone(&self.expected_values),
             suites: Arc::clone(&self.suites),
             extraction: self.extraction,
             inline: true,
-            whole: self.whole,
+            whole_programs: self.whole_programs,
         }
     }
 
-    /// The same grader for whole programs: each is run as it stands, without a task's prefix before it.
+    /// This grader for whole programs: each is run unchanged, without the task's prefix before it.
     #[must_use]
-    pub fn for_programs(&self) -> CodeGrader {
+    pub fn for_whole_programs(&self) -> CodeGrader {
         CodeGrader {
             sandbox: Arc::clone(&self.sandbox),
             limits: self.limits,
-            expectations: Arc::clone(&self.expectations),
+            expected_values: Arc::clone(&self.expected_values),
             suites: Arc::clone(&self.suites),
             extraction: self.extraction,
             inline: self.inline,
-            whole: true,
+            whole_programs: true,
         }
     }
 
-    /// The sandbox that verdicts are made in.
+    /// The sandbox that programs run in.
     #[must_use]
     pub fn sandbox(&self) -> &dyn Sandbox {
         &*self.sandbox
     }
 
-    /// The limits of a task whose own solution is not known to need more.
+    /// The limits of a program whose task does not need more fuel.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Judges `completion`. Blocks for as long as the program runs, and for as long as the task's own solution does where its reference is not known.
+    /// Judges `completion`. Blocks while the program runs, and while the canonical solution runs if its result is missing.
     #[must_use]
     pub fn grade(&self, task: &CodeTask, completion: &str, mode: TestMode) -> Grading {
-        let mut reference = None;
+        let mut canonical_result = None;
         loop {
-            match self.grade_with(task, completion, mode, reference.as_ref()) {
+            match self.grade_with(task, completion, mode, canonical_result.as_ref()) {
                 Ok(grading) => return grading,
                 Err(_) => {
-                    let made = self.with_order(task, |order| self.expectations.of(order));
-                    reference = Some(Reference(made));
+                    let result = self.with_canonical_run(task, |canonical_run| {
+                        self.expected_values.wait_for(canonical_run)
+                    });
+                    canonical_result = Some(CanonicalResult(result));
                 }
             }
         }
     }
 
-    /// As [`CodeGrader::grade`], but it runs no solution: the key of the task's reference, where that is neither given nor known.
+    /// Like [`CodeGrader::grade`], but never runs the canonical solution.
     ///
     /// # Errors
-    /// The key of a reference that is missing.
+    /// The key of the canonical solution's result, if that is neither given nor cached.
     pub fn grade_with(
         &self,
         task: &CodeTask,
         completion: &str,
         mode: TestMode,
-        reference: Option<&Reference>,
+        canonical_result: Option<&CanonicalResult>,
     ) -> Result<Grading, Key> {
         let attempt = Attempt {
             sandbox: &*self.sandbox,
             mode,
-            reference,
+            canonical_result,
             first_pass: false,
         };
-        self.grade_in(attempt, task, completion)
+        self.grade_attempt(attempt, task, completion)
     }
 
-    /// The same verdict, where a first pass finds it.
+    /// Like [`CodeGrader::grade_with`], but gives up on a program that is not finished after a first pass.
     ///
     /// # Errors
-    /// What it has to wait for.
+    /// Why there is no verdict yet.
     pub fn grade_first_pass(
         &self,
         task: &CodeTask,
         completion: &str,
         mode: TestMode,
-        reference: Option<&Reference>,
-    ) -> Result<Grading, Unfinished> {
+        canonical_result: Option<&CanonicalResult>,
+    ) -> Result<Grading, NoVerdictYet> {
         let attempt = Attempt {
             sandbox: &FirstPass(&*self.sandbox),
             mode,
-            reference,
+            canonical_result,
             first_pass: true,
         };
-        match self.grade_in(attempt, task, completion) {
+        match self.grade_attempt(attempt, task, completion) {
             Ok(grading) if grading.verdict == Verdict::Unavailable && grading.retryable => {
-                Err(Unfinished::Long)
+                Err(NoVerdictYet::Long)
             }
             Ok(grading) => Ok(grading),
-            Err(key) => Err(Unfinished::Reference(key)),
+            Err(key) => Err(NoVerdictYet::CanonicalResult(key)),
         }
     }
 
-    /// The program that `completion` is judged by; `None` where it holds none.
+    /// The program that is run for `completion`; `None` if there is none.
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn program(&self, task: &CodeTask, completion: &str) -> Result<Option<String>, Stopped> {
-        let found = self.found(&*self.sandbox, task, completion)?;
-        Ok(found.map(|found| found.source))
+        let extracted = self.extract_program(&*self.sandbox, task, completion)?;
+        Ok(extracted.map(|extracted| extracted.source))
     }
 
-    fn found(
+    fn extract_program(
         &self,
         sandbox: &dyn Sandbox,
         task: &CodeTask,
         completion: &str,
-    ) -> Result<Option<Found>, Stopped> {
-        if self.whole {
-            return extract::as_it_stands(sandbox, completion, &self.limits);
+    ) -> Result<Option<ExtractedProgram>, Stopped> {
+        if self.whole_programs {
+            return extract::whole_program(sandbox, completion, &self.limits);
         }
         extract::find(sandbox, self.extraction, task, completion, &self.limits)
     }
 
+    /// Judges one completion: extracts the program, runs its tests, and computes the verdict.
+    ///
     /// # Errors
-    /// The key of a reference that is missing.
-    fn grade_in(
+    /// The key of the canonical solution's result, if that is neither given nor cached.
+    fn grade_attempt(
         &self,
         attempt: Attempt<'_>,
         task: &CodeTask,
         completion: &str,
     ) -> Result<Grading, Key> {
-        match self.found(attempt.sandbox, task, completion) {
-            Ok(Some(found)) => match self.try_grade(attempt, task, &found) {
+        match self.extract_program(attempt.sandbox, task, completion) {
+            Ok(Some(extracted)) => match self.try_grade(attempt, task, &extracted) {
                 Ok(grading) => Ok(grading),
-                Err(Halt::Verdict(grading)) => Ok(*grading),
-                Err(Halt::Reference(key)) => Err(key),
+                Err(EarlyEnd::Verdict(grading)) => Ok(*grading),
+                Err(EarlyEnd::CanonicalResult(key)) => Err(key),
             },
             Ok(None) => Ok(Grading::new(
                 Verdict::Malformed,
@@ -294,8 +300,8 @@ impl CodeGrader {
         &self,
         attempt: Attempt<'_>,
         task: &CodeTask,
-        found: &Found,
-    ) -> Result<Grading, Halt> {
+        extracted: &ExtractedProgram,
+    ) -> Result<Grading, EarlyEnd> {
         if let Some(reason) = invalid_name_reason(&task.entry_point) {
             let reason = format!("the task's entry point cannot be defined: {reason}");
             return Err(Box::new(Grading::unavailable(&reason, false)).into());
@@ -307,58 +313,52 @@ impl CodeGrader {
             ))
             .into());
         }
-        let source = &found.source;
-        if let Some(fault) = &found.fault {
-            // What its tests expect may take minutes to make.
+        let source = &extracted.source;
+        if let Some(fault) = &extracted.fault {
+            // Computing the expected values, which this verdict does not need, may take minutes.
             let mut total = task.tests.len();
             if !task.asserts.is_empty() {
                 total += self.suite(attempt, task)?.tests.len();
             }
-            return Ok(Tally::unloadable(total, fault).grading());
+            return Ok(TestResults::unloadable(total, fault).grading());
         }
-        let mut tally = Tally::default();
+        let mut results = TestResults::default();
         if !task.tests.is_empty() {
-            tally = self.by_values(attempt, task, source)?;
+            results = self.run_calls(attempt, task, source)?;
         }
         if !task.asserts.is_empty() {
-            tally = match attempt.mode {
-                TestMode::UntilFailure if tally.failure.is_some() => {
-                    tally.and_not_run(self.suite(attempt, task)?.tests.len())
+            results = match attempt.mode {
+                TestMode::UntilFailure if results.failure.is_some() => {
+                    results.append_not_run(self.suite(attempt, task)?.tests.len())
                 }
-                _ => tally.and(self.by_test_code(attempt, task, source)?),
+                _ => results.append(self.run_test_code(attempt, task, source)?),
             };
         }
-        Ok(tally.grading())
+        Ok(results.grading())
     }
 
-    /// Inputs in, values out, compared here.
-    fn by_values(
+    /// Runs the program on the tests' inputs, and compares the values that it returns.
+    fn run_calls(
         &self,
         attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
-    ) -> Result<Tally, Halt> {
+    ) -> Result<TestResults, EarlyEnd> {
         let calls = calls_of(task);
-        let expectation = self.expectation(attempt, task)?;
-        if attempt.first_pass && first_pass::is_hopeless(expectation.fuel) {
+        let expected = self.expected_values(attempt, task)?;
+        if attempt.first_pass && first_pass::is_hopeless(expected.fuel) {
             return Err(failure(&Deferred::Long.into()).into());
         }
         let limits = with_fuel(
             self.limits,
-            self.limits.fuel.max(expectation.fuel.saturating_mul(2)),
+            self.limits.fuel.max(expected.fuel.saturating_mul(2)),
         );
         let calls: Arc<[String]> = calls.into();
-        let fault: Fault = {
-            let (calls, expectation) = (Arc::clone(&calls), Arc::clone(&expectation));
+        let check: ValueCheck = {
+            let (calls, expected) = (Arc::clone(&calls), Arc::clone(&expected));
             let (atol, compare) = (task.atol, task.compare);
             Arc::new(move |index, got| {
-                fault(
-                    &calls[index],
-                    &expectation.values[index],
-                    got,
-                    atol,
-                    compare,
-                )
+                value_mismatch(&calls[index], &expected.values[index], got, atol, compare)
             })
         };
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
@@ -375,7 +375,7 @@ impl CodeGrader {
                 ..Request::new(work, limits)
             })
         };
-        Tally::of(calls.len(), &limits, attempt.mode, run, &fault)
+        TestResults::run(calls.len(), &limits, attempt.mode, run, &check)
             .map_err(|error| failure(&error).into())
     }
 
@@ -385,13 +385,13 @@ impl CodeGrader {
             .map_err(|error| failure(&error))
     }
 
-    /// The tests in an instance of their own, which calls the program's.
-    fn by_test_code(
+    /// Runs the test code in a separate instance, which calls the program's instance.
+    fn run_test_code(
         &self,
         attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
-    ) -> Result<Tally, Box<Grading>> {
+    ) -> Result<TestResults, Box<Grading>> {
         let suite = self.suite(attempt, task)?;
         let mut stopped = Vec::new();
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
@@ -399,13 +399,13 @@ impl CodeGrader {
                 source,
                 entry_point: &task.entry_point,
             };
-            // A run begins behind a test that stopped the program, or with the first.
+            // A run starts after a test that stopped the program, or with the first test.
             stopped.extend(start.checked_sub(1));
-            let again = suite.before(start, &stopped);
-            let tests: Cow<'_, [String]> = if again.is_empty() {
+            let setup = suite.setup_for(start, &stopped);
+            let tests: Cow<'_, [String]> = if setup.is_empty() {
                 Cow::Borrowed(&suite.tests[start..])
             } else {
-                Cow::Owned([&again[..], &suite.tests[start..]].concat())
+                Cow::Owned([&setup[..], &suite.tests[start..]].concat())
             };
             let work = Work::Tests {
                 program,
@@ -416,21 +416,27 @@ impl CodeGrader {
                 watch,
                 ..Request::new(work, limits)
             })?;
-            let repeated = again.len().min(run.calls.len());
+            let repeated = setup.len().min(run.calls.len());
             run.calls.drain(..repeated);
             Ok(run)
         };
-        let none: Fault = Arc::new(|_, _| None);
-        let mut tally = Tally::of(suite.tests.len(), &self.limits, attempt.mode, run, &none)
-            .map_err(|error| failure(&error))?;
-        if tally.uncalled && tally.failure.is_none() {
+        let any_value: ValueCheck = Arc::new(|_, _| None);
+        let mut results = TestResults::run(
+            suite.tests.len(),
+            &self.limits,
+            attempt.mode,
+            run,
+            &any_value,
+        )
+        .map_err(|error| failure(&error))?;
+        if results.uncalled && results.failure.is_none() {
             let reason = format!(
                 "the task's test code never calls `{}`, so that any program would pass; correct the task",
                 task.entry_point
             );
             return Err(Box::new(Grading::unavailable(&reason, false)));
         }
-        if let Some((_, detail)) = &mut tally.failure
+        if let Some((_, detail)) = &mut results.failure
             && let Some(index) = detail.get("test").and_then(Json::as_u64)
             && let Ok(index) = usize::try_from(index)
             && let Some(name) = suite.names.get(index)
@@ -438,26 +444,32 @@ impl CodeGrader {
             if let Some(raised) = detail.get("raised").and_then(Json::as_str)
                 && !suite.depends_on_program(index)
             {
-                return Err(own_fault(name, raised));
+                return Err(test_error(name, raised));
             }
             detail["assert"] = json!(excerpt(name));
         }
-        Ok(tally)
+        Ok(results)
     }
 
-    /// From the task's own solution, else from the record.
-    fn expectation(&self, attempt: Attempt<'_>, task: &CodeTask) -> Result<Arc<Expectation>, Halt> {
+    /// The expected values: from the canonical solution if the task has one, else from its tests.
+    fn expected_values(
+        &self,
+        attempt: Attempt<'_>,
+        task: &CodeTask,
+    ) -> Result<Arc<ExpectedValues>, EarlyEnd> {
         if task.canonical.is_some() {
-            let made = match attempt.reference {
-                Some(Reference(made)) => made.clone(),
-                None => self.with_order(task, |order| {
-                    let key = order.key();
-                    self.expectations.known(&key).ok_or(Halt::Reference(key))
+            let result = match attempt.canonical_result {
+                Some(CanonicalResult(result)) => result.clone(),
+                None => self.with_canonical_run(task, |canonical_run| {
+                    let key = canonical_run.key();
+                    self.expected_values
+                        .cached(&key)
+                        .ok_or(EarlyEnd::CanonicalResult(key))
                 })?,
             };
-            let made =
-                made.map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)))?;
-            return Ok(comparable(made, task.compare)?);
+            let expected = result
+                .map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)))?;
+            return Ok(check_encodable(expected, task.compare)?);
         }
         let values: Option<Vec<String>> = task
             .tests
@@ -469,8 +481,8 @@ impl CodeGrader {
             })
             .collect();
         match values {
-            Some(values) => Ok(comparable(
-                Arc::new(Expectation { values, fuel: 0 }),
+            Some(values) => Ok(check_encodable(
+                Arc::new(ExpectedValues { values, fuel: 0 }),
                 task.compare,
             )?),
             None => Err(Box::new(Grading::unavailable(
@@ -482,6 +494,7 @@ impl CodeGrader {
     }
 }
 
+/// The `unavailable` grading for a failure of the sandbox.
 fn failure(error: &SandboxError) -> Box<Grading> {
     Box::new(Grading::unavailable(
         &error.to_string(),
@@ -489,11 +502,11 @@ fn failure(error: &SandboxError) -> Box<Grading> {
     ))
 }
 
-/// What is expected, where there is a program that could return it. Nothing equals what has no encoding, itself included.
-fn comparable(
-    expected: Arc<Expectation>,
+/// Returns the expected values, or an `unavailable` grading if one of them has no encoding: such a value equals nothing, not even itself, so no program could pass.
+fn check_encodable(
+    expected: Arc<ExpectedValues>,
     compare: Compare,
-) -> Result<Arc<Expectation>, Box<Grading>> {
+) -> Result<Arc<ExpectedValues>, Box<Grading>> {
     if matches!(compare, Compare::NotNone | Compare::Root) {
         return Ok(expected);
     }
@@ -515,13 +528,13 @@ fn comparable(
 
 /// The type of the first object in an encoded value that has no encoding.
 fn without_encoding(value: &str) -> Option<&str> {
-    // Inside a text its quotes would stand behind backslashes.
+    // Inside a string, the quotes would be escaped by backslashes.
     let (_, kind) = value.split_once("{\"$opaque\":\"")?;
     kind.split('"').next()
 }
 
-/// The verdict where a test that never asks the program raises.
-fn own_fault(name: &str, raised: &str) -> Box<Grading> {
+/// The `unavailable` grading for a test that raises without depending on the program.
+fn test_error(name: &str, raised: &str) -> Box<Grading> {
     Box::new(Grading::unavailable(
         &format!(
             "the task's own test code fails whatever the program does (`{}` raises {raised}); correct the task",
@@ -531,12 +544,19 @@ fn own_fault(name: &str, raised: &str) -> Box<Grading> {
     ))
 }
 
-/// What is wrong with `got`, the result of `call`, or `None`.
-fn fault(call: &str, expected: &str, got: &str, atol: f64, compare: Compare) -> Option<Json> {
-    // Most right results have the very encoding of the expected one; an opaque object must not pass for itself.
+/// Describes how `got`, the result of `call`, differs from the expected value; `None` if it passes.
+fn value_mismatch(
+    call: &str,
+    expected: &str,
+    got: &str,
+    atol: f64,
+    compare: Compare,
+) -> Option<Json> {
+    // Most correct results have the same encoding as the expected one. An opaque object must not equal itself.
     let plain = !expected.contains("\"$opaque\"");
     let same = expected == got && plain && compare != Compare::Root;
-    if same || (of_a_size(expected, got) && is_passed(call, expected, got, atol, compare)) {
+    if same || (is_comparable_size(expected, got) && is_passed(call, expected, got, atol, compare))
+    {
         return None;
     }
     let mut detail =
@@ -563,9 +583,9 @@ fn is_passed(call: &str, expected: &str, got: &str, atol: f64, compare: Compare)
     passes(&args, &expected, &got, atol, compare)
 }
 
-/// Whether `got` is not so much longer than `expected`, in bytes or in elements, that it is not worth reading: a program may return 16 MiB for each test,
-/// and reading them costs time and memory that no fuel pays for. The longest that equals something short is an integer of 309 digits, for `1e308`.
-fn of_a_size(expected: &str, got: &str) -> bool {
+/// Whether `got` is short enough, in bytes and in elements, to equal `expected`. A longer value is not parsed: a program may return 16 MiB for each test, and parsing
+/// costs time and memory that its fuel does not cover. The longest value that equals a short one is an integer of 309 digits, for `1e308`.
+fn is_comparable_size(expected: &str, got: &str) -> bool {
     let commas = |text: &str| text.bytes().filter(|&byte| byte == b',').count();
     got.len() <= (64 << 10) + 64 * expected.len()
         && (got.len() <= 64 << 10 || commas(got) <= 10_000 + 4 * commas(expected))

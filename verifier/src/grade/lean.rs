@@ -1,8 +1,9 @@
-//! Lean proofs: from a statement and a completion to a verdict.
+//! The grader of Lean proofs.
 //!
-//! A proof is a program that runs while it is elaborated, so nothing is believed of the process that ran it. What a proof needs no part of is refused by its words
-//! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel, in a jail
-//! too ([`checker`]), reads what both were compiled to, and checks every declaration that the theorem rests on, the theorem's type, and its axioms. Lean's messages only explain ([`messages`]).
+//! A proof is a program that runs while it is elaborated, so the output of the process that ran it is not trusted. A proof with words that no proof needs is refused
+//! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel, also in a
+//! jail ([`checker`]), reads both compiled modules. It checks every declaration that the theorem depends on, the theorem's type, and its axioms. Lean's messages only
+//! explain a verdict ([`messages`]).
 
 mod checker;
 mod extract;
@@ -21,43 +22,43 @@ use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Replay, Seve
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-use self::checker::{Checker, Ended, Objection};
+use self::checker::{CheckFailure, Checker, KernelExit};
 pub use self::checker::{Kernels, serve as serve_kernel};
-use self::proof::{NoBody, Task};
+use self::proof::{NothingToCompile, Task};
 use self::scan::Refused;
-pub use self::settings::{AxiomsChoice, Backend, JailChoice, Settings};
-use self::statement::{Asked, NoStatement, Statements};
+pub use self::settings::{AxiomsChoice, Backend, JailChoice, LeanSettings};
+use self::statement::{NoStatement, StatementModule, Statements};
 use super::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "lean-4";
 
-/// Why no proof can be judged where no Lean is configured.
+/// Why no proof can be judged if no Lean is configured.
 pub const NO_LEAN: &str = "there is no Lean here: build the project that sandboxes/lean/README.md describes (Lean 4 with Mathlib), and name its folder with `lean.project` in the verifier's configuration, or --set lean.project=DIR";
 
 const KERNEL_FAILED: &str = "the kernel failed on this proof; please report it with the proof";
 
-/// Messages that a `detail` shows.
-const MESSAGES: usize = 5;
+/// Maximum number of messages in a `detail`.
+const MAX_MESSAGES: usize = 5;
 
 /// Judges proofs with one Lean.
 pub struct LeanGrader {
     lean: Arc<dyn Lean>,
-    /// A kernel checker of the operator's, which has the last word.
+    /// The operator's own kernel checker, which checks last.
     replay: Option<Replay>,
-    /// How far it is followed what a proof rests on.
+    /// Whether axiom dependencies are checked transitively.
     axioms: Axioms,
-    /// Headers that may hold anything, since the operator has named them.
+    /// Headers that are not checked, because the operator lists them.
     headers: Vec<String>,
     checker: Checker,
     statements: Statements,
-    /// What the verdicts depend on besides the task.
+    /// The part of the verdicts' keys that identifies this Lean and its settings.
     pub identity: sandboxes::Identity,
 }
 
 impl LeanGrader {
-    /// A grader of these parts, without a checker of the operator's. `folders` hold the compiled modules of what headers import. The kernel runs in this process, which
-    /// is for tests: [`LeanGrader::open`] makes one that it has a process of its own for.
+    /// A grader from these parts, without an operator's checker. `folders` have the compiled modules that headers import. The kernel runs in this process, which is for
+    /// tests; [`LeanGrader::open`] gives it separate processes.
     #[must_use]
     pub fn new(
         lean: Arc<dyn Lean>,
@@ -71,18 +72,21 @@ impl LeanGrader {
             replay: None,
             axioms,
             headers,
-            checker: Checker::here(folders),
+            checker: Checker::in_process(folders),
             statements: Statements::default(),
             identity,
         }
     }
 
-    /// The verdict on a completion. Blocks for as long as Lean works.
+    /// Judges a completion. Blocks while Lean works.
     #[must_use]
     pub fn grade(&self, task: &LeanTask, completion: &str) -> Grading {
         let header = task.header.trim_end();
-        let known = self.headers.iter().any(|known| known.trim_end() == header);
-        let checked = if known {
+        let trusted = self
+            .headers
+            .iter()
+            .any(|trusted| trusted.trim_end() == header);
+        let checked = if trusted {
             Ok(header.to_owned())
         } else {
             scan::check_header(header)
@@ -99,24 +103,24 @@ impl LeanGrader {
             header,
             statement: &task.statement,
         };
-        let bodies = match proof::bodies(statement, completion) {
-            Ok(bodies) => bodies,
-            Err(NoBody::BadTask(reason)) => return bad_task(&reason),
-            Err(NoBody::NoProof(reason)) => {
+        let sources = match proof::sources(statement, completion) {
+            Ok(sources) => sources,
+            Err(NothingToCompile::BadTask(reason)) => return bad_task(&reason),
+            Err(NothingToCompile::NoProof(reason)) => {
                 return Grading::new(Verdict::Malformed, json!({ "reason": reason }));
             }
-            Err(NoBody::Refused(Refused { word, why })) => {
+            Err(NothingToCompile::Refused(Refused { word, why })) => {
                 return incorrect(&format!("the proof holds `{}`: {why}", excerpt(&word)));
             }
         };
-        let asked = match self.asked(header, &bodies) {
-            Ok(asked) => asked,
+        let statement_module = match self.compiled_statement(header, &sources) {
+            Ok(module) => module,
             Err(grading) => return *grading,
         };
-        let (compiled, once) = self.lean.compile_with_retry(header, &bodies.proof);
+        let (compiled, once) = self.lean.compile_with_retry(header, &sources.proof);
         let grading = match compiled {
-            Ok(compiled) => self.judged(&asked, header, &bodies, &compiled),
-            Err(error) => self.ended(&error, header, &bodies.asked),
+            Ok(compiled) => self.judge_compiled(&statement_module, header, &sources, &compiled),
+            Err(error) => self.grading_without_answer(&error, header, &sources.statement),
         };
         Grading {
             deterministic: grading.deterministic && once,
@@ -124,26 +128,25 @@ impl LeanGrader {
         }
     }
 
-    fn asked(
+    /// The compiled module of the statement, cached or compiled now.
+    fn compiled_statement(
         &self,
         header: &str,
-        proof::Bodies {
-            theorem,
-            asked: statement,
-            ..
-        }: &proof::Bodies,
-    ) -> Result<Asked, Box<Grading>> {
-        let open = |asked: &Asked| {
+        proof::LeanSources {
+            theorem, statement, ..
+        }: &proof::LeanSources,
+    ) -> Result<StatementModule, Box<Grading>> {
+        let open = |module: &StatementModule| {
             self.checker.open(checker::Statement {
-                asked,
+                module,
                 theorem,
                 axioms: self.axioms,
             })
         };
-        let asked = self
+        let module = self
             .statements
-            .asked(self.lean.as_ref(), open, header, statement);
-        asked.map_err(|why| {
+            .compile(self.lean.as_ref(), open, header, statement);
+        module.map_err(|why| {
             Box::new(match why {
                 NoStatement::Refused(reason) => bad_task(&reason),
                 NoStatement::NoAnswer(error) => no_answer(&error),
@@ -152,35 +155,34 @@ impl LeanGrader {
         })
     }
 
-    /// The verdict on what Lean made of a proof.
-    fn judged(
+    /// The grading of a proof that Lean has processed.
+    fn judge_compiled(
         &self,
-        asked: &Asked,
+        statement_module: &StatementModule,
         header: &str,
-        bodies: &proof::Bodies,
+        sources: &proof::LeanSources,
         compiled: &Compiled,
     ) -> Grading {
         if compiled.files.is_empty() {
-            let (reason, line) = messages::fault(&compiled.messages).unwrap_or_else(|| {
+            let (reason, line) = messages::first_error(&compiled.messages).unwrap_or_else(|| {
                 let nothing = "Lean compiled nothing of the proof, and said nothing of it";
                 (nothing.to_owned(), None)
             });
-            let mut detail =
-                json!({ "reason": excerpt(&reason), "messages": shown(&compiled.messages) });
+            let mut detail = json!({ "reason": excerpt(&reason), "messages": shown_messages(&compiled.messages) });
             if let Some(line) = line {
                 detail["line"] = json!(line);
             }
             return Grading::new(Verdict::Incorrect, detail);
         }
         let statement = checker::Statement {
-            asked,
-            theorem: &bodies.theorem,
+            module: statement_module,
+            theorem: &sources.theorem,
             axioms: self.axioms,
         };
-        let (judged, once) = self.checker.judge(statement, &compiled.files);
-        let grading = match judged {
-            Ok(axioms) => self.accepted(axioms, header, bodies, compiled),
-            Err(objection) => objected(objection, compiled),
+        let (checked, once) = self.checker.judge(statement, &compiled.files);
+        let grading = match checked {
+            Ok(axioms) => self.accepted_grading(axioms, header, sources, compiled),
+            Err(failure) => failure_grading(failure, compiled),
         };
         Grading {
             deterministic: grading.deterministic && once,
@@ -188,12 +190,12 @@ impl LeanGrader {
         }
     }
 
-    /// The verdict on a proof that the kernel accepts.
-    fn accepted(
+    /// The grading of a proof that the kernel accepts.
+    fn accepted_grading(
         &self,
         axioms: Option<Vec<String>>,
         header: &str,
-        bodies: &proof::Bodies,
+        sources: &proof::LeanSources,
         compiled: &Compiled,
     ) -> Grading {
         let mut detail = json!({ "assurance": "rechecked" });
@@ -203,7 +205,7 @@ impl LeanGrader {
         let Some(replay) = &self.replay else {
             return Grading::new(Verdict::Correct, detail);
         };
-        match replay.objection(&format!("{header}\n\n{}", bodies.proof), compiled) {
+        match replay.objection(&format!("{header}\n\n{}", sources.proof), compiled) {
             Ok(None) => {
                 detail["assurance"] = json!("replayed");
                 Grading::new(Verdict::Correct, detail)
@@ -216,20 +218,20 @@ impl LeanGrader {
                 let detail = json!({ "reason": reason, "assurance": "replayed" });
                 Grading::new(Verdict::Incorrect, detail)
             }
-            Err(error) => self.ended(&error, header, &bodies.asked),
+            Err(error) => self.grading_without_answer(&error, header, &sources.statement),
         }
     }
 
-    /// What follows where Lean gave no answer to a proof, twice. That is the proof's doing where Lean still answers to its statement.
-    fn ended(&self, error: &LeanError, header: &str, statement: &str) -> Grading {
-        let over = |verdict| Grading {
-            // A clock decided, or how much memory a garbage collector had not given back yet.
+    /// The grading of a proof for which Lean gave no answer, twice. A crash is the proof's fault if Lean still compiles the statement alone.
+    fn grading_without_answer(&self, error: &LeanError, header: &str, statement: &str) -> Grading {
+        let limit_exceeded = |verdict| Grading {
+            // This depends on a clock, or on when a garbage collector returned memory.
             deterministic: false,
             ..Grading::new(verdict, json!({ "reason": error.to_string() }))
         };
         match error {
-            LeanError::Timeout(_) => over(Verdict::Timeout),
-            LeanError::Memory(_) => over(Verdict::Memory),
+            LeanError::Timeout(_) => limit_exceeded(Verdict::Timeout),
+            LeanError::Memory(_) => limit_exceeded(Verdict::Memory),
             LeanError::Output(_) => incorrect(&error.to_string()),
             LeanError::Missing(_) => no_answer(error),
             LeanError::Crashed(_) => match self.lean.compile(header, statement) {
@@ -239,11 +241,11 @@ impl LeanGrader {
         }
     }
 
-    /// Whether a right and a wrong proof are judged as they should be.
+    /// Judges a correct and a wrong proof, and checks the verdicts.
     ///
     /// # Errors
     /// What went wrong, and what to do.
-    pub fn try_out(&self) -> Result<(), String> {
+    pub fn self_test(&self) -> Result<(), String> {
         let header = self.headers.first().cloned().unwrap_or_default();
         let mathlib = header.lines().any(|line| line.trim() == "import Mathlib");
         let (statement, right) = if mathlib {
@@ -258,19 +260,19 @@ impl LeanGrader {
             header,
             statement: statement.to_owned(),
         };
-        for (proof, wanted) in [
+        for (proof, expected) in [
             (right, Verdict::Correct),
             ("exact trivial", Verdict::Incorrect),
         ] {
             let grading = self.grade(&task, proof);
-            if grading.verdict != wanted {
+            if grading.verdict != expected {
                 let needs = if mathlib {
                     "; the first of `lean.headers` imports Mathlib, which this Lean must have"
                 } else {
                     ""
                 };
                 return Err(format!(
-                    "of `{statement}`, the proof `{proof}` should be {wanted:?} and was judged {:?} ({}){needs}",
+                    "of `{statement}`, the proof `{proof}` should be {expected:?} and was judged {:?} ({}){needs}",
                     grading.verdict, grading.detail
                 ));
             }
@@ -283,42 +285,42 @@ fn incorrect(reason: &str) -> Grading {
     Grading::new(Verdict::Incorrect, json!({ "reason": reason }))
 }
 
-/// The verdict on a proof that the kernel does not accept, or does not get to the end of.
-fn objected(objection: Objection, compiled: &Compiled) -> Grading {
-    let over = |verdict, why: String| Grading {
+/// The grading of a proof that the kernel does not accept, or does not finish checking.
+fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
+    let limit_exceeded = |verdict, why: String| Grading {
         deterministic: false,
         ..Grading::new(
             verdict,
             json!({ "reason": format!("to check it once more, {why}") }),
         )
     };
-    match objection {
-        Objection::Task(reason) => bad_task(&reason),
-        Objection::Absent(reason) => Grading::unavailable(&reason, true),
-        Objection::Failed => incorrect(KERNEL_FAILED),
-        Objection::Ended(Ended::Crashed(why)) => {
+    match failure {
+        CheckFailure::Task(reason) => bad_task(&reason),
+        CheckFailure::Unavailable(reason) => Grading::unavailable(&reason, true),
+        CheckFailure::Failed => incorrect(KERNEL_FAILED),
+        CheckFailure::Ended(KernelExit::Crashed(why)) => {
             tracing::warn!("{KERNEL_FAILED} ({why})");
             Grading {
                 deterministic: false,
                 ..incorrect(KERNEL_FAILED)
             }
         }
-        Objection::Ended(Ended::Late(seconds)) => over(
+        CheckFailure::Ended(KernelExit::Late(seconds)) => limit_exceeded(
             Verdict::Timeout,
             format!("the kernel took longer than {seconds} seconds"),
         ),
-        Objection::Ended(Ended::Memory(mib)) => over(
+        CheckFailure::Ended(KernelExit::Memory(mib)) => limit_exceeded(
             Verdict::Memory,
             format!("the kernel needed more than {mib} MiB of memory"),
         ),
-        Objection::Proof(kernel::Error::Budget) => Grading::new(
+        CheckFailure::Proof(kernel::Error::Budget) => Grading::new(
             Verdict::Timeout,
             json!({ "reason": format!("to check it once more, {}", kernel::Error::Budget) }),
         ),
-        Objection::Proof(error) => {
+        CheckFailure::Proof(error) => {
             let mut detail =
                 json!({ "reason": excerpt(&error.to_string()), "assurance": "rechecked" });
-            let messages = shown(&compiled.messages);
+            let messages = shown_messages(&compiled.messages);
             if !messages.is_empty() {
                 detail["messages"] = json!(messages);
             }
@@ -327,7 +329,7 @@ fn objected(objection: Objection, compiled: &Compiled) -> Grading {
     }
 }
 
-/// Nothing is wrong with the completion.
+/// The `unavailable` grading for an error in the task.
 fn bad_task(reason: &str) -> Grading {
     Grading::unavailable(
         &format!("no proof of this task can be judged here: {reason}"),
@@ -335,19 +337,19 @@ fn bad_task(reason: &str) -> Grading {
     )
 }
 
-/// Lean gave no answer where no proof was part of the question.
+/// The `unavailable` grading if Lean gave no answer about a statement without a proof.
 fn no_answer(error: &LeanError) -> Grading {
     let retryable = !matches!(error, LeanError::Missing(_));
     Grading::unavailable(&error.to_string(), retryable)
 }
 
 /// Errors and warnings, with their lines in the proof.
-fn shown(messages: &Messages) -> Vec<Json> {
-    let grave =
+fn shown_messages(messages: &Messages) -> Vec<Json> {
+    let is_serious =
         |message: &&Message| matches!(message.severity, Severity::Error | Severity::Warning);
-    let messages = messages.body.iter().filter(grave);
+    let messages = messages.body.iter().filter(is_serious);
     messages
-        .take(MESSAGES)
+        .take(MAX_MESSAGES)
         .map(|message| {
             let severity = if message.severity == Severity::Error {
                 "error"

@@ -1,4 +1,4 @@
-//! Final answers of mathematics problems: the crate `math-answer` finds and compares them, and this makes a verdict of what it found.
+//! The grader of mathematics: the crate `math-answer` finds and compares the final answer, and this module turns its result into a verdict.
 
 use clap::ValueEnum;
 use datasets::settings::{choice, settings};
@@ -14,7 +14,7 @@ pub const VERSION: &str = "math-10";
 settings! {
     /// Where answers are looked for, and what makes two the same.
     #[derive(Copy, Eq)]
-    pub struct Settings {
+    pub struct MathSettings {
         /// Where in a completion the answer may stand. Also --math-extraction.
         ///   boxed  only in the last \boxed{} or \fbox{}
         ///   any    there, else after the last "answer is", else the last formula or number
@@ -27,8 +27,8 @@ settings! {
     }
 }
 
-impl Settings {
-    /// As `/v1/info` writes them.
+impl MathSettings {
+    /// The settings as `/v1/info` shows them.
     #[must_use]
     pub fn name(self) -> String {
         format!("{}, {}", self.extraction.name(), self.policy.name())
@@ -36,7 +36,7 @@ impl Settings {
 }
 
 choice! {
-    /// Where in a completion an answer may stand. The command line's help says of each variant what is said of it here.
+    /// Where in a completion an answer may be. The command line's help shows the comments of the variants.
     #[derive(ValueEnum)]
     pub enum Extraction {
         /// Only in the last balanced \boxed{} or \fbox{}
@@ -48,7 +48,7 @@ choice! {
 }
 
 choice! {
-    /// What makes two answers the same; `verifier/math-answer/docs/math-policy.md` has the reasons. The command line's help says of each variant what is said of it here.
+    /// What makes two answers the same; `verifier/math-answer/docs/math-policy.md` has the reasons. The command line's help shows the comments of the variants.
     #[derive(ValueEnum)]
     pub enum Policy {
         /// The same text after the normalisation that MATH was published with
@@ -61,8 +61,8 @@ choice! {
     }
 }
 
-impl From<Settings> for math_answer::Settings {
-    fn from(settings: Settings) -> math_answer::Settings {
+impl From<MathSettings> for math_answer::Settings {
+    fn from(settings: MathSettings) -> math_answer::Settings {
         math_answer::Settings {
             extraction: match settings.extraction {
                 Extraction::Boxed => math_answer::Extraction::Boxed,
@@ -77,19 +77,19 @@ impl From<Settings> for math_answer::Settings {
     }
 }
 
-/// Judges `completion` against the task's `answer`. The `question`, which may be empty, says what is counted and in which unit.
+/// Judges `completion` against the task's `answer`. The `question` states what is counted and in which unit; it may be empty.
 #[must_use]
-pub fn grade(question: &str, answer: &str, completion: &str, settings: Settings) -> Grading {
+pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSettings) -> Grading {
     let Some(Graded {
         extracted,
         comparison,
     }) = math_answer::grade(question, answer, completion, settings.into())
     else {
-        let wanted = match settings.extraction {
+        let reason = match settings.extraction {
             Extraction::Boxed => "no balanced \\boxed{…} that holds an answer",
             Extraction::Any => "no \\boxed{…}, no \"answer is\", no formula, no number",
         };
-        return Grading::new(Verdict::Malformed, json!({ "reason": wanted }));
+        return Grading::new(Verdict::Malformed, json!({ "reason": reason }));
     };
     let mut detail =
         json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn verdict(answer: &str, completion: &str) -> Verdict {
-        grade("", answer, completion, Settings::default()).verdict
+        grade("", answer, completion, MathSettings::default()).verdict
     }
 
     #[test]
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn an_unboxed_answer_is_malformed_unless_any_form_counts() {
-        let any = Settings {
+        let any = MathSettings {
             extraction: Extraction::Any,
-            ..Settings::default()
+            ..MathSettings::default()
         };
         assert_eq!(verdict("3", "The answer is 3."), Verdict::Malformed);
         assert_eq!(
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn the_detail_says_what_was_read_and_why_it_was_accepted() {
-        let grading = grade("", r"\frac12", r"so \boxed{0.5}", Settings::default());
+    fn the_detail_has_the_extracted_answer_and_the_rule() {
+        let grading = grade("", r"\frac12", r"so \boxed{0.5}", MathSettings::default());
         assert_eq!(
             grading.detail,
             json!({ "extracted": "0.5", "from": "boxed", "rule": "number" })
@@ -156,23 +156,23 @@ mod tests {
     }
 
     #[test]
-    fn a_long_answer_leaves_a_short_detail() {
+    fn a_long_answer_is_shortened_in_the_detail() {
         let grading = grade(
             "",
             "1",
             &format!(r"\boxed{{{}}}", "9".repeat(1 << 20)),
-            Settings::default(),
+            MathSettings::default(),
         );
         assert_eq!(grading.verdict, Verdict::Incorrect);
         assert!(grading.detail.to_string().len() < 2_000);
     }
 
     #[test]
-    fn an_answer_that_copies_the_problem_is_told_so() {
+    fn an_answer_that_copies_the_problem_is_rejected_with_a_reason() {
         let copied = |policy| {
-            let settings = Settings {
+            let settings = MathSettings {
                 policy,
-                ..Settings::default()
+                ..MathSettings::default()
             };
             grade("", "72", r"\boxed{27 + 45}", settings)
         };

@@ -1,4 +1,4 @@
-//! A grader that takes time to prepare, and may turn out not to work here.
+//! The state of a grader that takes time to prepare, and may not work on this machine.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -7,10 +7,10 @@ use verifier_api::{GraderInfo, GraderState};
 
 use crate::grade::Grading;
 
-/// A place for a grader, empty at first.
+/// Holds a grader once it is prepared, or the reason why it is unavailable.
 pub(super) struct Slot<T> {
     state: RwLock<State<T>>,
-    /// What is being prepared, in words.
+    /// The name of the grader in messages.
     what: &'static str,
 }
 
@@ -28,8 +28,8 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Puts in a grader, or the reason why there is none.
-    pub(super) fn settle(&self, prepared: Result<T, String>) {
+    /// Sets the grader, or the reason why it is unavailable.
+    pub(super) fn set(&self, prepared: Result<T, String>) {
         let state = match prepared {
             Ok(grader) => State::Ready(Arc::new(grader)),
             Err(reason) => State::Unavailable(reason),
@@ -37,7 +37,7 @@ impl<T> Slot<T> {
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// The grader, or the verdict that stands for it.
+    /// The grader, or an `unavailable` grading with the reason.
     pub(super) fn grader(&self) -> Result<Arc<T>, Box<Grading>> {
         match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
             State::Ready(grader) => Ok(Arc::clone(grader)),
@@ -52,7 +52,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// `blank`, with the grader's state and what it runs on.
+    /// `blank`, with the grader's state and identity filled in.
     pub(super) fn info(&self, blank: GraderInfo, identity: impl Fn(&T) -> &Identity) -> GraderInfo {
         match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
             State::Preparing => GraderInfo {

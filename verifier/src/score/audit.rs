@@ -1,4 +1,4 @@
-//! Which tasks have weak tests: those that programs pass which solve nothing. The programs are tried on each task, as samples are judged.
+//! Finds tasks with weak tests: tests that trivial programs pass. The programs are judged on each task like samples.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::{Sample, judge_samples};
 use crate::grade::code::TestMode;
 use crate::service::Service;
 
-/// Results that are no more than a guess: what an empty argument leads to, and what tests of a property expect.
+/// Constant results that weak tests may accept: results for empty arguments, and results that tests of a property expect.
 const CONSTANTS: [&str; 9] = [
     "[]", "0", "''", "{}", "()", "set()", "None", "True", "False",
 ];
-/// Empties the arguments that can be emptied.
-const EMPTY: &str = "
+/// A function that empties the arguments that can be emptied.
+const EMPTY_ARGUMENTS: &str = "
 def _rapid_empty(values):
     for value in values:
         if isinstance(value, bytearray):
@@ -25,57 +25,62 @@ def _rapid_empty(values):
             value.clear()
 ";
 
-/// A program that solves nothing.
+/// A trivial program, which solves no task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Trick {
-    /// Returns the same value whatever it is called with.
+enum TrivialProgram {
+    /// Returns the same value for all arguments.
     Constant(&'static str),
-    /// The same, and empties its arguments before.
+    /// Empties its arguments, and returns the same value for all.
     Emptied(&'static str),
-    /// Returns an object of a class of its own.
+    /// Returns an object of its own class.
     Object,
     /// Raises.
     Raise,
 }
 
-impl Trick {
-    fn all() -> impl Iterator<Item = Trick> {
-        let constants = CONSTANTS
-            .into_iter()
-            .flat_map(|value| [Trick::Constant(value), Trick::Emptied(value)]);
-        constants.chain([Trick::Object, Trick::Raise])
+impl TrivialProgram {
+    fn all() -> impl Iterator<Item = TrivialProgram> {
+        let constants = CONSTANTS.into_iter().flat_map(|value| {
+            [
+                TrivialProgram::Constant(value),
+                TrivialProgram::Emptied(value),
+            ]
+        });
+        constants.chain([TrivialProgram::Object, TrivialProgram::Raise])
     }
 
     fn program(self, name: &str) -> String {
         let head = format!("def {name}(*args, **kwargs):\n");
         match self {
-            Trick::Constant(value) => format!("{head}    return {value}\n"),
-            Trick::Emptied(value) => {
+            TrivialProgram::Constant(value) => format!("{head}    return {value}\n"),
+            TrivialProgram::Emptied(value) => {
                 format!(
-                    "{EMPTY}\n{head}    _rapid_empty([*args, *kwargs.values()])\n    return {value}\n"
+                    "{EMPTY_ARGUMENTS}\n{head}    _rapid_empty([*args, *kwargs.values()])\n    return {value}\n"
                 )
             }
-            Trick::Object => format!("class _Rapid:\n    pass\n\n{head}    return _Rapid()\n"),
-            Trick::Raise => format!("{head}    raise ValueError\n"),
+            TrivialProgram::Object => {
+                format!("class _Rapid:\n    pass\n\n{head}    return _Rapid()\n")
+            }
+            TrivialProgram::Raise => format!("{head}    raise ValueError\n"),
         }
     }
 
-    /// What the program does, and what of the tests lets it pass.
-    fn why(self) -> (String, &'static str) {
+    /// What the program does, and how to change tests that it passes.
+    fn description_and_remedy(self) -> (String, &'static str) {
         match self {
-            Trick::Constant(value) => (
+            TrivialProgram::Constant(value) => (
                 format!("returns {value} whatever it is given"),
                 "expect more than one value",
             ),
-            Trick::Emptied(value) => (
+            TrivialProgram::Emptied(value) => (
                 format!("empties its arguments and returns {value}"),
                 "compare with a literal or a copy, not with an argument that the program has had",
             ),
-            Trick::Object => (
+            TrivialProgram::Object => (
                 "returns an object of its own, which is unequal to everything".to_owned(),
                 "compare with `==`, not with `!=` alone",
             ),
-            Trick::Raise => (
+            TrivialProgram::Raise => (
                 "raises whatever it is given".to_owned(),
                 "let no exception pass for a result",
             ),
@@ -85,37 +90,37 @@ impl Trick {
 
 /// A task with weak tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Weak {
-    /// Its id.
+pub struct WeakTask {
+    /// The task's id.
     pub task: String,
-    /// What the program does that passes.
+    /// What the trivial program does that passes tests.
     pub program: String,
-    /// Tests that it passes.
+    /// Number of tests that it passes.
     pub passed: u32,
-    /// Tests in all.
+    /// Number of all tests.
     pub total: u32,
-    /// What to do about them.
+    /// How to change the tests.
     pub remedy: &'static str,
 }
 
-/// What the programs found.
+/// The result of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Audit {
     /// The data set.
     pub dataset: String,
-    /// Tasks that were tried: functions.
+    /// Number of audited tasks, which are functions.
     pub tasks: usize,
-    /// Those of them that no program can be judged on, and why.
+    /// The tasks for which no program can be judged, with the reason.
     pub unavailable: BTreeMap<String, String>,
-    /// Those with weak tests.
-    pub weak: Vec<Weak>,
+    /// The tasks with weak tests.
+    pub weak: Vec<WeakTask>,
 }
 
 impl Audit {
-    /// The programs for each function of `dataset`, in the order in which [`Audit::of`] takes their judgements.
+    /// The trivial programs for each function of `dataset`, in the order in which [`Audit::of`] expects their judgements.
     #[must_use]
     pub fn samples(dataset: &Dataset) -> Vec<Sample> {
-        // A file without splits has each task in both.
+        // In a file without splits, each task is in both splits.
         let mut seen = HashSet::new();
         let tasks = dataset.train.iter().chain(&dataset.eval);
         let tasks = tasks.filter(|task| seen.insert(&task.id));
@@ -124,17 +129,17 @@ impl Audit {
             TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
         });
         let programs = functions.flat_map(|(id, name)| {
-            Trick::all().map(move |trick| Sample {
+            TrivialProgram::all().map(move |program| Sample {
                 task: id.clone(),
                 prompt: String::new(),
-                completion: trick.program(name),
-                whole: true,
+                completion: program.program(name),
+                is_whole_program: true,
             })
         });
         programs.collect()
     }
 
-    /// Judges `samples`; `done` is called after each.
+    /// Judges `samples`, and calls `done` after each.
     pub async fn run(
         service: &Arc<Service>,
         dataset: &str,
@@ -146,20 +151,20 @@ impl Audit {
     }
 
     fn of(dataset: &str, judgements: &[Judgement]) -> Audit {
-        let tricks: Vec<Trick> = Trick::all().collect();
+        let programs: Vec<TrivialProgram> = TrivialProgram::all().collect();
         let mut audit = Audit {
             dataset: dataset.to_owned(),
-            tasks: judgements.len() / tricks.len(),
+            tasks: judgements.len() / programs.len(),
             unavailable: BTreeMap::new(),
             weak: Vec::new(),
         };
-        for judged in judgements.chunks_exact(tricks.len()) {
-            let passed: BTreeMap<Trick, u32> = tricks
+        for of_task in judgements.chunks_exact(programs.len()) {
+            let passed: BTreeMap<TrivialProgram, u32> = programs
                 .iter()
-                .zip(judged)
-                .map(|(trick, judgement)| (*trick, judgement.passed.unwrap_or(0)))
+                .zip(of_task)
+                .map(|(program, judgement)| (*program, judgement.passed.unwrap_or(0)))
                 .collect();
-            for (trick, judgement) in tricks.iter().zip(judged) {
+            for (program, judgement) in programs.iter().zip(of_task) {
                 if judgement.reward.is_none() {
                     let reason = judgement.detail["reason"].as_str().unwrap_or_default();
                     audit
@@ -168,18 +173,20 @@ impl Audit {
                     break;
                 }
                 let all = judgement.reward == Some(1.0);
-                let weak = match trick {
-                    Trick::Constant(_) | Trick::Raise => all,
-                    // More than by the value alone.
-                    Trick::Emptied(value) => passed[trick] > passed[&Trick::Constant(value)],
-                    Trick::Object => passed[trick] > 0,
+                let weak = match program {
+                    TrivialProgram::Constant(_) | TrivialProgram::Raise => all,
+                    // It passes more tests than the constant alone.
+                    TrivialProgram::Emptied(value) => {
+                        passed[program] > passed[&TrivialProgram::Constant(value)]
+                    }
+                    TrivialProgram::Object => passed[program] > 0,
                 };
                 if weak {
-                    let (program, remedy) = trick.why();
-                    audit.weak.push(Weak {
+                    let (program, remedy) = program.description_and_remedy();
+                    audit.weak.push(WeakTask {
                         task: judgement.id.clone(),
                         program,
-                        passed: passed[trick],
+                        passed: passed[program],
                         total: judgement.total.unwrap_or(0),
                         remedy,
                     });
@@ -200,7 +207,7 @@ impl Audit {
             tasks.len(),
             self.tasks
         );
-        for Weak {
+        for WeakTask {
             task,
             program,
             passed,
@@ -225,10 +232,10 @@ mod tests {
 
     use super::*;
 
-    /// The judgements of a task of two tests, of which each program passes as many as `passed` says.
-    fn judged(task: &str, passed: impl Fn(Trick) -> u32) -> Vec<Judgement> {
-        let judgement = |trick| {
-            let passed = passed(trick);
+    /// The judgements of a task with two tests, of which each program passes `passed(program)`.
+    fn judged(task: &str, passed: impl Fn(TrivialProgram) -> u32) -> Vec<Judgement> {
+        let judgement = |program| {
+            let passed = passed(program);
             let reward = f64::from(u8::from(passed == 2));
             serde_json::from_value(json!({
                 "id": task, "reward": reward, "verdict": if passed == 2 { "correct" } else { "incorrect" },
@@ -237,36 +244,38 @@ mod tests {
             }))
             .unwrap()
         };
-        Trick::all().map(judgement).collect()
+        TrivialProgram::all().map(judgement).collect()
     }
 
     #[test]
-    fn what_passes_by_a_trick_alone_is_weak() {
-        let mut all = judged("a", |trick| {
+    fn tests_passed_by_trivial_programs_are_reported() {
+        let mut all = judged("a", |program| {
             u32::from(matches!(
-                trick,
-                Trick::Constant("[]") | Trick::Emptied("[]")
-            )) + u32::from(trick == Trick::Emptied("[]"))
+                program,
+                TrivialProgram::Constant("[]") | TrivialProgram::Emptied("[]")
+            )) + u32::from(program == TrivialProgram::Emptied("[]"))
         });
-        all.extend(judged("b", |trick| u32::from(trick == Trick::Object)));
-        all.extend(judged("c", |trick| 2 * u32::from(trick == Trick::Raise)));
-        // One of two truths is none.
-        all.extend(judged("d", |trick| {
+        all.extend(judged("b", |program| {
+            u32::from(program == TrivialProgram::Object)
+        }));
+        all.extend(judged("c", |program| {
+            2 * u32::from(program == TrivialProgram::Raise)
+        }));
+        // A constant truth value that passes one of two tests does not count.
+        all.extend(judged("d", |program| {
             u32::from(matches!(
-                trick,
-                Trick::Constant("True" | "False") | Trick::Emptied("True" | "False")
+                program,
+                TrivialProgram::Constant("True" | "False")
+                    | TrivialProgram::Emptied("True" | "False")
             ))
         }));
         let audit = Audit::of("own", &all);
-        let found: Vec<(&str, u32)> = audit
+        let weak: Vec<(&str, u32)> = audit
             .weak
             .iter()
             .map(|weak| (weak.task.as_str(), weak.passed))
             .collect();
-        assert_eq!(
-            (audit.tasks, found),
-            (4, vec![("a", 2), ("b", 1), ("c", 2)])
-        );
+        assert_eq!((audit.tasks, weak), (4, vec![("a", 2), ("b", 1), ("c", 2)]));
         let table = audit.table();
         assert!(table.starts_with("own: 3 of 4 functions have weak tests"));
         assert!(table.contains("empties its arguments and returns [] passes 2 of 2"));

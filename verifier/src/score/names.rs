@@ -1,4 +1,4 @@
-//! What samples call their tasks.
+//! Looks up tasks by the names that samples use for them.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use datasets::{Dataset, TaskSpec};
 
 use crate::grade::excerpt;
 
-/// What other projects call data sets in their samples' ids.
-const ELSEWHERE: [(&str, &str); 2] = [("Mbpp", "mbppplus"), ("HumanEval", "humaneval")];
+/// Prefixes of task ids in other projects' samples, with the data set that each means.
+const FOREIGN_PREFIXES: [(&str, &str); 2] = [("Mbpp", "mbppplus"), ("HumanEval", "humaneval")];
 
-/// The tasks of a data set, by what samples may call them.
+/// The tasks of a data set, by the names that samples may use.
 pub(super) struct Names<'a> {
     dataset: &'a str,
     tasks: HashMap<&'a str, &'a TaskSpec>,
@@ -24,14 +24,14 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The task that a sample calls `id`, and the data set's own name for it. Another data set's task is none of its tasks, whatever its number.
+    /// The task that a sample means by `id`, with its id in the data set. The id of another data set's task is refused, whatever its number.
     ///
     /// # Errors
     /// What is wrong with `id`, and what to do.
     pub(super) fn find(&self, id: &str) -> Result<(&'a str, &'a TaskSpec), String> {
         self.known(id)
             .or_else(|| self.known(&format!("{}/{id}", self.dataset)))
-            .or_else(|| self.known(&self.named_elsewhere(id)?))
+            .or_else(|| self.known(&self.resolve_foreign_id(id)?))
             .ok_or_else(|| self.unknown(id))
     }
 
@@ -39,7 +39,7 @@ impl<'a> Names<'a> {
         self.tasks.get_key_value(id).map(|(id, spec)| (*id, *spec))
     }
 
-    fn named_elsewhere(&self, id: &str) -> Option<String> {
+    fn resolve_foreign_id(&self, id: &str) -> Option<String> {
         let (prefix, rest) = id.split_once('/')?;
         let meant = meant(prefix)?;
         let possible = meant == self.dataset || !datasets::NAMES.contains(&self.dataset);
@@ -48,7 +48,7 @@ impl<'a> Names<'a> {
 
     fn unknown(&self, id: &str) -> String {
         let dataset = self.dataset;
-        // An id may be as long as a line, and it is compared with every name.
+        // An id may be as long as a line, and it is compared with every name, so it is shortened.
         let id = &excerpt(id);
         let (prefix, rest) = id.split_once('/').unwrap_or(("", id));
         let other = datasets::NAMES
@@ -63,7 +63,7 @@ impl<'a> Names<'a> {
         }
         let last = |name: &'a str| name.rsplit('/').next().unwrap_or(name);
         let near = self
-            .in_order()
+            .sorted_ids()
             .into_iter()
             .min_by_key(|name| strsim::damerau_levenshtein(last(name), rest))
             .map(|near| format!("; the nearest of its {} is `{near}`", self.tasks.len()))
@@ -71,17 +71,17 @@ impl<'a> Names<'a> {
         format!("the data set `{dataset}` has no task `{id}`{near}")
     }
 
-    /// The names, so that the same fault gets the same words each time.
-    fn in_order(&self) -> Vec<&'a str> {
+    /// The task ids, sorted, so that the same error has the same text each time.
+    fn sorted_ids(&self) -> Vec<&'a str> {
         let mut names: Vec<&str> = self.tasks.keys().copied().collect();
         names.sort_unstable();
         names
     }
 }
 
-/// The data set that other projects call `prefix`.
+/// The data set that `prefix` means in other projects' samples.
 fn meant(prefix: &str) -> Option<&'static str> {
-    let (_, meant) = ELSEWHERE.iter().find(|(name, _)| *name == prefix)?;
+    let (_, meant) = FOREIGN_PREFIXES.iter().find(|(name, _)| *name == prefix)?;
     Some(meant)
 }
 
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_may_be_named_in_any_of_the_usual_ways() {
+    fn a_task_may_be_named_in_every_usual_way() {
         for (set, id) in [
             ("mbppplus", "2"),
             ("mbppplus", "mbppplus/2"),

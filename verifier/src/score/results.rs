@@ -1,4 +1,4 @@
-//! The file of judgements: one line a sample, in the samples' order, written as they come. A run that was interrupted goes on where its file ends.
+//! The file of judgements: one line for each sample, in the samples' order, written as they come. An interrupted run continues at the end of its file.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -11,23 +11,23 @@ use verifier_api::Judgement;
 
 use super::Sample;
 
-/// What a line begins with.
-const BEGINNING: &[u8] = b"{\"cached\":";
+/// The beginning of every line.
+const LINE_START: &[u8] = b"{\"cached\":";
 
 /// Why judgements cannot be written to a file.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// The system said no.
+    /// The file cannot be read or written.
     #[error(
-        "{path} cannot be read or written; check that the disk has room. What the file holds is kept, and the same command continues it"
+        "{path} cannot be read or written; check that the disk has room. The judgements in the file stay, and the same command continues it"
     )]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another process has it.
+    /// Another process is writing the file.
     #[error(
         "{path} is being written by another process; wait for its end, or name another file with --out"
     )]
@@ -35,17 +35,17 @@ pub enum ResultsError {
         /// The file.
         path: PathBuf,
     },
-    /// It is there and holds something else.
+    /// The file exists and has other content.
     #[error(
-        "{path} is there already and {reason}; name another file with --out, or delete this one to begin anew"
+        "{path} exists already and {reason}; name another file with --out, or delete this one to start again"
     )]
     Other {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// What it has.
         reason: String,
     },
-    /// Whether its judgements go with those to come is not known.
+    /// The grader cannot judge, so it is not known whether the stored judgements are comparable with new ones.
     #[error("the samples cannot be judged: {0}")]
     Unavailable(String),
 }
@@ -61,26 +61,25 @@ impl ResultsError {
     }
 }
 
-/// A file that judgements are written to.
+/// The file that judgements are written to.
 pub struct Results {
     path: PathBuf,
     file: File,
-    /// Where its whole lines end, while something is left behind them.
+    /// The end of the complete lines, while an incomplete line follows them.
     torn: Option<u64>,
-    /// Lines that are in the file.
+    /// Number of lines in the file.
     written: usize,
-    /// Lines whose turn has not come.
+    /// Lines that wait for the lines before them.
     waiting: BTreeMap<usize, String>,
-    /// Lines that are in the file, and are to be replaced.
+    /// New lines that are to replace lines in the file.
     replaced: BTreeMap<usize, String>,
 }
 
 impl Results {
-    /// Opens `path`, and returns the judgements that it holds of `samples`: those of the first ones, as many as an earlier run came to write. A judgement that
-    /// broke off at the end gives way to the next one that is written.
+    /// Opens `path`, and returns the judgements in it, which are those of the first of `samples`. An incomplete line at the end is overwritten by the next judgement.
     ///
     /// # Errors
-    /// [`ResultsError`]; [`ResultsError::Other`] where a line is no judgement, or of another sample.
+    /// [`ResultsError`]; [`ResultsError::Other`] if a line is not a judgement, or is of another sample.
     pub fn open(
         path: &Path,
         samples: &[Sample],
@@ -105,53 +104,56 @@ impl Results {
             // Not every file system has locks.
             Err(TryLockError::Error(error)) => tracing::debug!("{}: {error}", path.display()),
         }
-        let mut held = Vec::new();
-        let (mut whole, mut torn) = (0, None);
+        let mut stored = Vec::new();
+        let (mut complete, mut torn) = (0, None);
         let mut reader = BufReader::new(&file);
         let mut line = Vec::new();
         loop {
             line.clear();
-            let most = MAX_LINE as u64 * 2;
-            let read = reader.by_ref().take(most).read_until(b'\n', &mut line);
+            let max_length = MAX_LINE as u64 * 2;
+            let read = reader
+                .by_ref()
+                .take(max_length)
+                .read_until(b'\n', &mut line);
             let length = read.map_err(io)?;
             if length == 0 {
                 break;
             }
-            if !line.ends_with(b"\n") && (length as u64) < most {
-                let begins = line.starts_with(BEGINNING) || BEGINNING.starts_with(&line);
-                if !begins {
+            if !line.ends_with(b"\n") && (length as u64) < max_length {
+                let is_judgement = line.starts_with(LINE_START) || LINE_START.starts_with(&line);
+                if !is_judgement {
                     return Err(ResultsError::Other {
                         path: path.to_owned(),
-                        reason: "ends in a line that is no judgement".to_owned(),
+                        reason: "ends in a line that is not a judgement".to_owned(),
                     });
                 }
                 tracing::info!(
-                    "{}: its last line broke off, and is written anew",
+                    "{}: its last line is incomplete, and is written again",
                     path.display()
                 );
-                torn = Some(whole);
+                torn = Some(complete);
                 break;
             }
             let judgement =
-                held_in(&line, held.len(), samples).map_err(|reason| ResultsError::Other {
+                parse_line(&line, stored.len(), samples).map_err(|reason| ResultsError::Other {
                     path: path.to_owned(),
                     reason,
                 })?;
-            held.push(judgement);
-            whole += length as u64;
+            stored.push(judgement);
+            complete += length as u64;
         }
         let results = Results {
             path: path.to_owned(),
             file,
             torn,
-            written: held.len(),
+            written: stored.len(),
             waiting: BTreeMap::new(),
             replaced: BTreeMap::new(),
         };
-        Ok((results, held))
+        Ok((results, stored))
     }
 
-    /// Takes the judgement of the sample number `index`, from 0. It is in the file, and not in a buffer of this process, once those before it are.
+    /// Writes the judgement of the sample with this index. It is in the file, and not in a buffer of this process, as soon as all judgements before it are.
     ///
     /// # Errors
     /// [`ResultsError::Io`].
@@ -162,8 +164,8 @@ impl Results {
         judgement: &Judgement,
     ) -> Result<(), ResultsError> {
         let line = line_of(sample, judgement);
-        if let Some(whole) = self.torn.take() {
-            let cut = self.file.set_len(whole);
+        if let Some(complete) = self.torn.take() {
+            let cut = self.file.set_len(complete);
             cut.map_err(|source| self.io(source))?;
         }
         if index < self.written {
@@ -179,7 +181,7 @@ impl Results {
         Ok(())
     }
 
-    /// Waits until the disk has all lines, those that replace others included.
+    /// Waits until all lines, including replacements, are on disk.
     ///
     /// # Errors
     /// [`ResultsError::Io`].
@@ -192,15 +194,15 @@ impl Results {
         done.map_err(|source| self.io(source))
     }
 
-    /// Writes the file anew, aside, with the lines that replace others. A link to it, and its mode, stay.
+    /// Writes the file again under another name, with the replaced lines, and renames it. A symbolic link to the file, and its mode, stay.
     fn rewrite(&self) -> io::Result<()> {
         let path = self.path.canonicalize()?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let aside = tempfile::NamedTempFile::new_in(folder)?;
-        aside
+        let temporary = tempfile::NamedTempFile::new_in(folder)?;
+        temporary
             .as_file()
             .set_permissions(self.file.metadata()?.permissions())?;
-        let mut out = BufWriter::new(aside);
+        let mut out = BufWriter::new(temporary);
         let lines = BufReader::new(File::open(&self.path)?).split(b'\n');
         for (index, line) in lines.enumerate() {
             match self.replaced.get(&index) {
@@ -211,9 +213,9 @@ impl Results {
                 }
             }
         }
-        let aside = out.into_inner()?;
-        aside.as_file().sync_all()?;
-        aside.persist(&path)?;
+        let temporary = out.into_inner()?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(&path)?;
         Ok(())
     }
 
@@ -224,33 +226,33 @@ impl Results {
         }
     }
 
-    /// What is said where the file's judgements are of these samples, but were made otherwise.
+    /// The error for a file whose judgements are of these samples, but have other keys.
     #[must_use]
-    pub fn made_otherwise(&self, index: usize, task: &str) -> ResultsError {
+    pub fn judged_differently(&self, index: usize, task: &str) -> ResultsError {
         ResultsError::Other {
             path: self.path.clone(),
             reason: format!(
-                "its judgements were made otherwise (line {}, `{task}`, has another key): with another version of the grader, other settings or limits, or another task of that name",
+                "its judgements were made differently (line {}, `{task}`, has another key): with another version of the grader, other settings or limits, or another task with that name",
                 index + 1
             ),
         }
     }
 }
 
-/// The judgement in a line, which must be of the sample in the same place.
-fn held_in(line: &[u8], index: usize, samples: &[Sample]) -> Result<Judgement, String> {
+/// Parses the judgement in a line, which must be of the sample with the same index.
+fn parse_line(line: &[u8], index: usize, samples: &[Sample]) -> Result<Judgement, String> {
     let number = index + 1;
-    let json: Json =
-        serde_json::from_slice(line).map_err(|_| format!("its line {number} is no judgement"))?;
+    let json: Json = serde_json::from_slice(line)
+        .map_err(|_| format!("its line {number} is not a judgement"))?;
     let judgement: Judgement = serde_json::from_value(json.clone())
-        .map_err(|error| format!("its line {number} is no judgement ({error})"))?;
+        .map_err(|error| format!("its line {number} is not a judgement ({error})"))?;
     let Some(sample) = samples.get(index) else {
         return Err(format!(
             "holds more judgements than there are samples ({})",
             samples.len()
         ));
     };
-    let text = json[text_of(sample)].as_str();
+    let text = json[text_field(sample)].as_str();
     if json["task"] != sample.task || text != Some(&sample.completion) {
         return Err(format!(
             "holds judgements of other samples (line {number} is of `{}`, sample {number} is of `{}`{})",
@@ -266,9 +268,9 @@ fn held_in(line: &[u8], index: usize, samples: &[Sample]) -> Result<Judgement, S
     Ok(judgement)
 }
 
-/// The field that a sample's text stands in.
-fn text_of(sample: &Sample) -> &'static str {
-    if sample.whole {
+/// The field of a sample's text.
+fn text_field(sample: &Sample) -> &'static str {
+    if sample.is_whole_program {
         "solution"
     } else {
         "completion"
@@ -278,7 +280,7 @@ fn text_of(sample: &Sample) -> &'static str {
 fn line_of(sample: &Sample, judgement: &Judgement) -> String {
     let mut line = json!(judgement);
     line["task"] = json!(sample.task);
-    line[text_of(sample)] = json!(sample.completion);
+    line[text_field(sample)] = json!(sample.completion);
     format!("{line}\n")
 }
 
@@ -291,7 +293,7 @@ mod tests {
             task: format!("sums/{number}"),
             prompt: String::new(),
             completion: number.to_string(),
-            whole: number % 2 == 1,
+            is_whole_program: number % 2 == 1,
         }
     }
 
@@ -323,11 +325,11 @@ mod tests {
     }
 
     #[test]
-    fn lines_stand_in_the_samples_order_and_are_in_the_file_at_once() {
+    fn lines_are_in_the_samples_order_and_written_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("judged.jsonl");
-        let (mut results, held) = Results::open(&path, &samples(4)).unwrap();
-        assert!(held.is_empty());
+        let (mut results, stored) = Results::open(&path, &samples(4)).unwrap();
+        assert!(stored.is_empty());
         let now = || ids(&std::fs::read_to_string(&path).unwrap());
         put(&mut results, 2, Some(1.0));
         assert_eq!(now(), [""; 0]);
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_written_anew_keeps_its_mode_and_the_link_to_it() {
+    fn a_rewritten_file_keeps_its_mode_and_the_link_to_it() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_file_is_continued_without_its_torn_line() {
+    fn an_interrupted_file_is_continued_without_its_incomplete_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("judged.jsonl");
         let (mut results, _) = Results::open(&path, &samples(4)).unwrap();
@@ -378,24 +380,26 @@ mod tests {
         );
         for text in [before.as_str(), &torn, &torn[..before.len() + 1]] {
             std::fs::write(&path, text).unwrap();
-            let (mut results, held) = Results::open(&path, &samples(4)).unwrap();
-            let rewards: Vec<Option<f64>> = held.iter().map(|held| held.reward).collect();
+            let (mut results, stored) = Results::open(&path, &samples(4)).unwrap();
+            let rewards: Vec<Option<f64>> =
+                stored.iter().map(|judgement| judgement.reward).collect();
             assert_eq!(rewards, [Some(1.0), None]);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
             put(&mut results, 3, Some(0.0));
             put(&mut results, 2, Some(0.0));
-            // The one without a verdict has one now.
+            // The sample without a verdict gets one.
             put(&mut results, 1, Some(0.0));
             results.finish().unwrap();
-            let (_, held) = Results::open(&path, &samples(4)).unwrap();
-            let rewards: Vec<Option<f64>> = held.iter().map(|held| held.reward).collect();
+            let (_, stored) = Results::open(&path, &samples(4)).unwrap();
+            let rewards: Vec<Option<f64>> =
+                stored.iter().map(|judgement| judgement.reward).collect();
             assert_eq!(rewards, [Some(1.0), Some(0.0), Some(0.0), Some(0.0)]);
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_file_of_something_else_is_refused_and_left_as_it_is() {
+    fn a_file_with_other_content_is_refused_and_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("judged.jsonl");
         let line = |number| line_of(&sample(number), &judgement(number, Some(1.0)));
@@ -403,12 +407,12 @@ mod tests {
         other.completion.push('0');
         let other = line_of(&other, &judgement(0, Some(1.0)));
         for (text, says) in [
-            ("notes\n".to_owned(), "its line 1 is no judgement"),
-            ("notes".to_owned(), "ends in a line that is no judgement"),
-            (line(0) + "notes", "ends in a line that is no judgement"),
+            ("notes\n".to_owned(), "its line 1 is not a judgement"),
+            ("notes".to_owned(), "ends in a line that is not a judgement"),
+            (line(0) + "notes", "ends in a line that is not a judgement"),
             (
                 "{}\n".to_owned(),
-                "its line 1 is no judgement (missing field",
+                "its line 1 is not a judgement (missing field",
             ),
             (line(1), "line 1 is of `sums/1`, sample 1 is of `sums/0`"),
             (other, "sample 1 is of `sums/0` and another text"),
@@ -428,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_do_not_write_one_file() {
+    fn two_runs_cannot_write_one_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("judged.jsonl");
         let _first = Results::open(&path, &samples(1)).unwrap();

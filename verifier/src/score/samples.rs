@@ -1,4 +1,4 @@
-//! Reads samples: JSON Lines from a file or a pipe, packed or not, or EvalPlus's folder of programs.
+//! Reads samples: JSON Lines from a file or a pipe, plain or gzip, or EvalPlus's folder of programs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -20,12 +20,12 @@ use crate::service::surrogates;
 pub struct Sample {
     /// The task's id in its data set: `mbppplus/2`.
     pub task: String,
-    /// The prompt, where the file has it.
+    /// The prompt; empty if the file does not have it.
     pub prompt: String,
-    /// What the model answered, or the program that somebody took out of it.
+    /// The model's completion, or the program that somebody extracted from it.
     pub completion: String,
-    /// Whether `completion` is a whole program, which is judged as it stands.
-    pub whole: bool,
+    /// Whether `completion` is a whole program, which is run unchanged.
+    pub is_whole_program: bool,
 }
 
 /// Why samples cannot be scored.
@@ -36,10 +36,10 @@ pub enum ScoreError {
     Io {
         /// The file.
         place: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is nothing in it.
+    /// The file has no samples.
     #[error("{place} holds no samples; {}", FORM)]
     Empty {
         /// The file.
@@ -90,14 +90,14 @@ const FORM: &str = "a sample is one line, such as {\"task_id\": \"Mbpp/2\", \"co
 /// The path that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// Reads the samples at `path`: a file of JSON Lines, `-` for standard input, either of them packed with gzip or not; or a folder of programs as EvalPlus
-/// writes it, with one file a sample (`Mbpp_2/0.py`).
+/// Reads the samples at `path`: a file of JSON Lines, or `-` for standard input, plain or gzip; or a folder of programs as EvalPlus writes it, with one file for each
+/// sample (`Mbpp_2/0.py`).
 ///
-/// A line has `task_id`, `task` or `id`, which is the data set's own name (`mbppplus/2`), its last part (`2`, `"2"`), or another project's name for it
-/// (`Mbpp/2`), which a file of one's own may have too; and `solution`, a whole program, or else `completion`; `prompt` where it is known. Other fields are ignored.
+/// A line has `task_id`, `task` or `id`: the data set's id of the task (`mbppplus/2`), its last part (`2`, `"2"`), or another project's id (`Mbpp/2`), which the samples of a
+/// user's own data set may have too. It also has `solution`, a whole program, or else `completion`. `prompt` is optional. Other fields are ignored.
 ///
 /// # Errors
-/// [`ScoreError`] with the line at fault, a task that `dataset` does not have included.
+/// [`ScoreError`], which names the faulty line. A task that `dataset` does not have is an error too.
 pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, ScoreError> {
     let names = Names::of(dataset);
     if path == Path::new(STANDARD_INPUT) {
@@ -113,7 +113,7 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
     }
 }
 
-/// How many samples are word for word another one of the same task before them, and the numbers, from 1, of the first pair.
+/// The number of samples that repeat an earlier sample of the same task exactly, and the numbers, from 1, of the first such pair.
 #[must_use]
 pub fn repeated(samples: &[Sample]) -> Option<(usize, [usize; 2])> {
     let mut first_of: HashMap<(&str, &str), usize> = HashMap::new();
@@ -155,7 +155,7 @@ fn lines(place: &str, source: impl Read, names: &Names<'_>) -> Result<Vec<Sample
     Ok(samples)
 }
 
-/// The fields of a sample; `null` counts as absent. One that stands twice is refused by the reader.
+/// The fields of a sample. `null` counts as absent. A duplicate field is refused by the parser.
 #[derive(Deserialize)]
 struct Record<'a> {
     #[serde(borrow)]
@@ -171,10 +171,10 @@ fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
     if !text.starts_with('{') {
         return Err(format!("it is no JSON object; {FORM}"));
     }
-    // Half a character, where a completion was cut in its middle, is no fault of the sample's.
-    let mended = surrogates::replaced(text.as_bytes());
-    let text = mended.as_deref().unwrap_or(text.as_bytes());
-    let record: Record<'_> = serde_json::from_slice(text).map_err(|error| unread(&error))?;
+    // A completion that was cut in the middle of a character ends in a lone surrogate, which is accepted.
+    let repaired = surrogates::replaced(text.as_bytes());
+    let text = repaired.as_deref().unwrap_or(text.as_bytes());
+    let record: Record<'_> = serde_json::from_slice(text).map_err(|error| parse_error(&error))?;
     let id = [
         ("task_id", record.task_id),
         ("task", record.task),
@@ -190,16 +190,16 @@ fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
         })?,
     };
     let (task, spec) = names.find(&id)?;
-    let whole = record.solution.is_some();
+    let is_whole_program = record.solution.is_some();
     let completion = match (record.solution, record.completion) {
         (Some(solution), _) => string("solution", solution)?,
         (None, Some(completion)) => string("completion", completion)?,
         (None, None) => {
-            let known = ["completion", "solution"];
-            return Err(missing(text, "`completion` or `solution`", &known));
+            let fields = ["completion", "solution"];
+            return Err(missing(text, "`completion` or `solution`", &fields));
         }
     };
-    if whole && !matches!(spec, TaskSpec::Code(_)) {
+    if is_whole_program && !matches!(spec, TaskSpec::Code(_)) {
         return Err(format!(
             "`solution` holds a program, and `{task}` is no task of programs; give `completion`"
         ));
@@ -211,16 +211,16 @@ fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
             None => String::new(),
         },
         completion,
-        whole,
+        is_whole_program,
     })
 }
 
-/// What the reader says of a text that is no sample, without its own count of lines: it sees one.
-fn unread(error: &serde_json::Error) -> String {
-    let said = error.to_string();
-    let what = said
+/// The parser's message for a text that is not a sample, without its line number: the parser sees one line only.
+fn parse_error(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let what = message
         .rsplit_once(" at line ")
-        .map_or(said.as_str(), |(what, _)| what);
+        .map_or(message.as_str(), |(what, _)| what);
     if error.is_data() {
         return format!("{what}; {FORM}");
     }
@@ -252,7 +252,7 @@ fn missing(text: &[u8], what: &str, known: &[&str]) -> String {
     )
 }
 
-/// What an id says, where it is a text or a number.
+/// The text of an id that is a string or a number.
 fn name_of(id: &RawValue) -> Option<String> {
     match id.get().as_bytes().first()? {
         b'"' => serde_json::from_str(id.get()).ok(),
@@ -266,7 +266,7 @@ fn string(name: &str, json: &RawValue) -> Result<String, String> {
         .map_err(|_| format!("`{name}` is {}; a text is expected", kind(json)))
 }
 
-/// What a JSON value is, for people.
+/// The kind of a JSON value, for messages.
 fn kind(json: &RawValue) -> &'static str {
     match json.get().as_bytes().first() {
         Some(b'"') => "a text",
@@ -281,7 +281,7 @@ fn kind(json: &RawValue) -> &'static str {
 /// EvalPlus's folder of programs: a folder for each task, a file for each sample.
 fn folder(path: &Path, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
     let mut samples = Vec::new();
-    for tasks in listed(path)? {
+    for tasks in sorted_entries(path)? {
         let Some((set, number)) = tasks
             .file_name()
             .and_then(|name| name.to_str()?.split_once('_'))
@@ -292,7 +292,7 @@ fn folder(path: &Path, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
             continue;
         }
         let id = format!("{set}/{number}");
-        for program in listed(&tasks)? {
+        for program in sorted_entries(&tasks)? {
             if program
                 .extension()
                 .is_none_or(|extension| extension != "py")
@@ -311,7 +311,7 @@ fn folder(path: &Path, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
                 task: task.to_owned(),
                 prompt: String::new(),
                 completion: source(&program).map_err(fault)?,
-                whole: true,
+                is_whole_program: true,
             });
         }
     }
@@ -323,8 +323,8 @@ fn folder(path: &Path, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
     Ok(samples)
 }
 
-/// The entries of a folder, those with numbers in their order.
-fn listed(path: &Path) -> Result<Vec<PathBuf>, ScoreError> {
+/// The entries of a folder, sorted by name and number.
+fn sorted_entries(path: &Path) -> Result<Vec<PathBuf>, ScoreError> {
     let entries = std::fs::read_dir(path).and_then(|entries| {
         entries
             .map(|entry| entry.map(|entry| entry.path()))
@@ -343,7 +343,7 @@ fn listed(path: &Path) -> Result<Vec<PathBuf>, ScoreError> {
     Ok(entries)
 }
 
-/// A program's text, of no more than a line's bytes.
+/// The text of a program, of at most [`MAX_LINE`] bytes.
 fn source(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     File::open(path)

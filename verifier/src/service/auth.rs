@@ -1,4 +1,4 @@
-//! The bearer token.
+//! Checks the bearer token.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::{ProblemResponse, Service};
 
-/// A token's digest. The token itself is not kept, and the comparison takes the same time for every wrong one.
+/// A token's digest. The token itself is not stored, and the comparison takes the same time for every wrong token.
 #[derive(Clone)]
 pub struct Token(blake3::Hash);
 
 impl Token {
-    /// The token whose text this is.
+    /// The token with this text.
     #[must_use]
     pub fn new(text: &str) -> Token {
         Token(blake3::hash(text.as_bytes()))
     }
 
-    fn is(&self, text: &str) -> bool {
+    fn matches(&self, text: &str) -> bool {
         // `blake3::Hash` compares in constant time.
         self.0 == blake3::hash(text.as_bytes())
     }
@@ -40,7 +40,7 @@ pub(super) async fn check(
                 let (scheme, rest) = header.split_once(' ')?;
                 scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim())
             });
-        if !given.is_some_and(|given| token.is(given)) {
+        if !given.is_some_and(|given| token.matches(given)) {
             return ProblemResponse::unauthorised(given.is_some()).into_response();
         }
     }

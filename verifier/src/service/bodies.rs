@@ -1,4 +1,4 @@
-//! How much of requests' bodies is held at a time: each from its first byte to its answer.
+//! Limits the total size of the request bodies in memory. A body counts from its first byte until its response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,54 +7,58 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Refusal;
 
-/// Bodies of the largest size that there is room for.
-const LARGEST: usize = 4;
-/// Bytes that are counted together.
+/// Number of bodies of the maximum size that fit.
+const MAX_LARGE_BODIES: usize = 4;
+/// Bytes of one unit of the semaphore.
 const UNIT: usize = 1 << 10;
-/// When there may be room again, where there is none.
-const SOON: Duration = Duration::from_secs(1);
+/// The suggested wait if there is no room.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The room for bodies.
-pub(super) struct Bodies {
+/// The memory for request bodies.
+pub(super) struct BodyMemory {
     room: Arc<Semaphore>,
-    /// All of it, in units.
+    /// The total size, in units.
     all: u32,
 }
 
-/// A body's room, until it is dropped.
-pub(super) struct Held(OwnedSemaphorePermit);
+/// The memory of one body, until it is dropped.
+pub(super) struct BodyPermit(OwnedSemaphorePermit);
 
-impl Bodies {
-    /// Room for four bodies of `largest` bytes, or for many small ones.
-    pub(super) fn new(largest: usize) -> Bodies {
-        let all = units(largest).saturating_mul(LARGEST);
+impl BodyMemory {
+    /// Memory for four bodies of `largest` bytes, or for many small ones.
+    pub(super) fn new(largest: usize) -> BodyMemory {
+        let all = units(largest).saturating_mul(MAX_LARGE_BODIES);
         let all = u32::try_from(all).unwrap_or(u32::MAX);
-        Bodies {
+        BodyMemory {
             room: Arc::new(Semaphore::new(all as usize)),
             all,
         }
     }
 
-    /// Room for a body of up to `bytes`.
+    /// Reserves memory for a body of up to `bytes`.
     ///
     /// # Errors
-    /// [`Refusal::Full`] where there is not so much now.
-    pub(super) fn hold(&self, bytes: usize) -> Result<Held, Refusal> {
-        let wanted = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
+    /// [`Refusal::Full`] if there is not enough now.
+    pub(super) fn acquire(&self, bytes: usize) -> Result<BodyPermit, Refusal> {
+        let requested = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
         Arc::clone(&self.room)
-            .try_acquire_many_owned(wanted.min(self.all))
-            .map(Held)
-            .map_err(|_| Refusal::Full { retry_after: SOON })
+            .try_acquire_many_owned(requested.min(self.all))
+            .map(BodyPermit)
+            .map_err(|_| Refusal::Full {
+                retry_after: RETRY_AFTER,
+            })
     }
 }
 
-impl Held {
-    /// Takes more room, so that there is enough for `bytes`.
+impl BodyPermit {
+    /// Reserves more memory, so that there is enough for `bytes`.
     ///
     /// # Errors
-    /// [`Refusal::Full`] where there is not so much now.
+    /// [`Refusal::Full`] if there is not enough now.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let full = Refusal::Full { retry_after: SOON };
+        let full = Refusal::Full {
+            retry_after: RETRY_AFTER,
+        };
         let lacking = units(bytes).saturating_sub(self.0.num_permits());
         let lacking = u32::try_from(lacking).map_err(|_| full)?;
         let more = Arc::clone(self.0.semaphore()).try_acquire_many_owned(lacking);
@@ -62,7 +66,7 @@ impl Held {
         Ok(())
     }
 
-    /// Gives back what the body, now that it is here, does not need.
+    /// Releases the memory that a body of `bytes` does not need.
     pub(super) fn shrink(&mut self, bytes: usize) {
         let surplus = self.0.num_permits().saturating_sub(units(bytes));
         drop(self.0.split(surplus));
@@ -78,16 +82,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_room_for_few_large_bodies_or_many_small_ones() {
-        let bodies = Bodies::new(100 * UNIT);
-        let mut held: Vec<Held> = (0..LARGEST)
-            .map(|_| bodies.hold(100 * UNIT).unwrap())
+    fn a_few_large_bodies_or_many_small_ones_fit() {
+        let bodies = BodyMemory::new(100 * UNIT);
+        let mut held: Vec<BodyPermit> = (0..MAX_LARGE_BODIES)
+            .map(|_| bodies.acquire(100 * UNIT).unwrap())
             .collect();
-        assert!(bodies.hold(0).is_err());
+        assert!(bodies.acquire(0).is_err());
         held[0].shrink(10 * UNIT);
-        held.extend((0..9).map(|_| bodies.hold(9 * UNIT).unwrap()));
-        assert!(bodies.hold(0).is_err());
+        held.extend((0..9).map(|_| bodies.acquire(9 * UNIT).unwrap()));
+        assert!(bodies.acquire(0).is_err());
         held.clear();
-        assert!(bodies.hold(usize::MAX).is_ok());
+        assert!(bodies.acquire(usize::MAX).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Connections: how many there are, how long a client may take over a request, and how the last ones end.
+//! Connections: their maximum number, the time limits for clients, and the shutdown.
 
 use std::io::ErrorKind;
 use std::pin::pin;
@@ -18,39 +18,39 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{Service, app};
 
-/// How long clients are waited for.
+/// Time limits for clients.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct ConnectionTimeouts {
     /// For the head of a connection's first request.
     pub(super) first: Duration,
-    /// For another request's head, and between two requests of a connection, which hyper takes for the same.
+    /// For the head of a later request, including the idle time before it, which hyper does not distinguish.
     pub(super) head: Duration,
-    /// At the end, for requests that are not whole and answers that are not taken, once no whole request is without its answer.
-    pub(super) last_words: Duration,
+    /// At shutdown, once every complete request has its response: for incomplete requests and unread responses.
+    pub(super) shutdown_grace: Duration,
 }
 
-const PATIENCE: Patience = Patience {
+const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
     first: Duration::from_secs(10),
-    // Longer than clients keep an idle connection (reqwest: 90 s), so that no request comes by one that is just being closed.
+    // Longer than clients keep an idle connection (reqwest: 90 s), so that no request arrives on a connection that is just being closed.
     head: Duration::from_secs(120),
-    // Docker kills what has not ended after 10 s.
-    last_words: Duration::from_secs(5),
+    // Docker kills a process that has not ended after 10 s.
+    shutdown_grace: Duration::from_secs(5),
 };
 
-/// How often it is looked whether requests are open.
-const GLANCE: Duration = Duration::from_millis(50);
+/// Poll interval for open requests at shutdown.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Requests that have come whole and have no answer yet.
+/// The number of complete requests without a response.
 #[derive(Debug, Default)]
-pub(super) struct Open(AtomicUsize);
+pub(super) struct OpenRequests(AtomicUsize);
 
-/// One of them, until it is dropped: with its answer, or with a client that went away.
-pub(super) struct One<'a>(&'a Open);
+/// Counts one open request until it is dropped, after its response or when the client disconnects.
+pub(super) struct OpenRequest<'a>(&'a OpenRequests);
 
-impl Open {
-    pub(super) fn one(&self) -> One<'_> {
+impl OpenRequests {
+    pub(super) fn begin(&self) -> OpenRequest<'_> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        One(self)
+        OpenRequest(self)
     }
 
     fn any(&self) -> bool {
@@ -58,43 +58,42 @@ impl Open {
     }
 }
 
-impl Drop for One<'_> {
+impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Answers requests until `asked_to_stop` ends. Those that are whole by then still get their answers, however long judging takes; what a client has begun and does
-/// not end is waited for a few seconds.
+/// Serves requests until `asked_to_stop` ends. Requests that are complete by then still get their responses, however long judging takes. Incomplete ones get a few seconds.
 pub async fn serve(
     listener: TcpListener,
     service: &Arc<Service>,
     asked_to_stop: impl Future<Output = ()>,
 ) {
-    serve_with(listener, service, asked_to_stop, PATIENCE).await;
+    serve_with(listener, service, asked_to_stop, TIMEOUTS).await;
 }
 
 pub(super) async fn serve_with(
     listener: TcpListener,
     service: &Arc<Service>,
     asked_to_stop: impl Future<Output = ()>,
-    patience: Patience,
+    timeouts: ConnectionTimeouts,
 ) {
     let app = app(Arc::clone(service));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(patience.head);
+        .header_read_timeout(timeouts.head);
     let connections = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(
         service.connections.min(Semaphore::MAX_PERMITS),
     ));
-    let mut told = false;
+    let mut warned = false;
     let mut asked_to_stop = pin!(asked_to_stop);
     loop {
-        if room.available_permits() == 0 && !told {
-            told = true;
+        if room.available_permits() == 0 && !warned {
+            warned = true;
             tracing::warn!(
-                "there are {} connections, as many as limits.connections allows; others wait until one ends. This is said once",
+                "there are {} connections, as many as limits.connections allows; others wait until one ends. This is logged once",
                 service.connections
             );
         }
@@ -121,38 +120,35 @@ pub(super) async fn serve_with(
                 tokio::spawn(async move {
                     let _place = place;
                     tokio::select! {
-                        // How it ends is the client's affair.
+                        // Errors of a connection are the client's.
                         _ = connection => {}
-                        () = headless(&head, patience.first) => {}
+                        () = first_head_timeout(&head, timeouts.first) => {}
                     }
                 });
             }
             Err(error) => not_accepted(&error).await,
         }
     }
-    // From now on, whoever asks learns at once that nobody listens.
+    // From now on, new connections are refused at once.
     drop(listener);
     tokio::select! {
         () = connections.shutdown() => {
             tracing::info!("stopped: every request that was begun has its answer");
         }
-        () = none_open(&service.open, patience.last_words) => {
-            tracing::info!("stopped: every request has its answer but those that clients began and did not end");
+        () = none_open(&service.open_requests, timeouts.shutdown_grace) => {
+            tracing::info!("stopped: every complete request has its answer; clients did not complete the others");
         }
     }
 }
 
-/// Returns after `patience`; never where a head has come by then.
-async fn headless(head: &Notify, patience: Duration) {
-    if tokio::time::timeout(patience, head.notified())
-        .await
-        .is_ok()
-    {
+/// Returns after `timeout`; never if a head arrives before.
+async fn first_head_timeout(head: &Notify, timeout: Duration) {
+    if tokio::time::timeout(timeout, head.notified()).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }
 
-/// A client that has gone again is its own affair. Where the system has no room for another connection, it may have some in a while.
+/// Handles an error of `accept`. A client that has disconnected is ignored. After any other error, such as too many open files, it waits a second.
 async fn not_accepted(error: &std::io::Error) {
     if !matches!(
         error.kind(),
@@ -163,11 +159,11 @@ async fn not_accepted(error: &std::io::Error) {
     }
 }
 
-/// Returns once no request has been open for `patience`.
-async fn none_open(open: &Open, patience: Duration) {
+/// Returns once no request has been open for `grace`.
+async fn none_open(open: &OpenRequests, grace: Duration) {
     let mut since = Instant::now();
-    while since.elapsed() < patience {
-        tokio::time::sleep(GLANCE).await;
+    while since.elapsed() < grace {
+        tokio::time::sleep(POLL_INTERVAL).await;
         if open.any() {
             since = Instant::now();
         }
@@ -179,11 +175,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_first_head_is_waited_for_a_short_time() {
+    async fn the_short_timeout_is_only_for_the_first_head() {
         let (head, short) = (Notify::new(), Duration::from_millis(10));
-        headless(&head, short).await;
+        first_head_timeout(&head, short).await;
         head.notify_one();
-        let waited = tokio::time::timeout(5 * short, headless(&head, short)).await;
+        let waited = tokio::time::timeout(5 * short, first_head_timeout(&head, short)).await;
         assert!(waited.is_err());
     }
 }

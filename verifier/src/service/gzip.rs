@@ -1,27 +1,27 @@
-//! Bodies that are packed with gzip. Both what comes and what comes out of it are bounded.
+//! Unpacks gzip bodies. Both the packed and the unpacked size are limited.
 //!
-//! tower-http has a layer for it, which bounds only what comes out, if whoever reads does, and works where other requests are answered; a body that takes long
-//! to unpack is no work for those threads.
+//! tower-http has a layer for this. It limits only the unpacked size, and only if the reader does, and it unpacks on the threads that serve other requests, which a body
+//! that takes long to unpack would block.
 
 use std::io::Read;
 
 use axum::http::{HeaderMap, header};
 use flate2::read::MultiGzDecoder;
 
-use super::bodies::Held;
+use super::bodies::BodyPermit;
 use super::{ProblemResponse, Refusal};
 
-/// How much is unpacked before it is asked whether there is room for it.
-const PIECE: usize = 64 << 10;
+/// Bytes that are unpacked at a time, before memory is reserved for them.
+const CHUNK: usize = 64 << 10;
 
-/// How a body is written.
+/// The content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Plain,
     Gzip,
 }
 
-/// What the request says of its body's coding.
+/// The content coding that a request declares.
 pub(super) fn coding(headers: &HeaderMap) -> Result<Coding, ProblemResponse> {
     let mut given = headers.get_all(header::CONTENT_ENCODING).iter();
     let (Some(coding), None) = (given.next(), given.next()) else {
@@ -39,19 +39,19 @@ pub(super) fn coding(headers: &HeaderMap) -> Result<Coding, ProblemResponse> {
     }
 }
 
-/// What a body of `packed` bytes holds, no more than `limit` bytes of it; `held` then has room for both.
+/// Unpacks a body of `packed` bytes, up to `limit` bytes. `permit` is grown to cover both.
 ///
 /// # Errors
-/// Where it is no gzip, holds more, or there is no room now.
+/// If the body is not gzip, is longer than `limit` when unpacked, or there is not enough memory now.
 pub(super) fn unpacked(
     body: impl Read,
     packed: usize,
     limit: usize,
-    held: &mut Held,
+    permit: &mut BodyPermit,
 ) -> Result<Vec<u8>, ProblemResponse> {
     let mut all = Vec::new();
     let mut decoder = MultiGzDecoder::new(body);
-    let mut piece = vec![0; PIECE.min(limit.saturating_add(1))];
+    let mut piece = vec![0; CHUNK.min(limit.saturating_add(1))];
     loop {
         let length = decoder
             .read(&mut piece)
@@ -62,7 +62,8 @@ pub(super) fn unpacked(
         if all.len() + length > limit {
             return Err(ProblemResponse::too_large(limit));
         }
-        held.grow(packed + all.len() + length)
+        permit
+            .grow(packed + all.len() + length)
             .map_err(|Refusal::Full { retry_after }| ProblemResponse::full(retry_after))?;
         all.extend_from_slice(&piece[..length]);
     }
@@ -78,7 +79,7 @@ mod tests {
     use flate2::write::GzEncoder;
     use proptest::prelude::*;
 
-    use super::super::bodies::Bodies;
+    use super::super::bodies::BodyMemory;
     use super::*;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -88,13 +89,13 @@ mod tests {
     }
 
     fn unpack(body: &[u8], limit: usize) -> Result<Vec<u8>, u16> {
-        let mut held = Bodies::new(limit).hold(body.len()).unwrap();
-        unpacked(body, body.len(), limit, &mut held)
+        let mut permit = BodyMemory::new(limit).acquire(body.len()).unwrap();
+        unpacked(body, body.len(), limit, &mut permit)
             .map_err(|problem| problem.into_response().status().as_u16())
     }
 
     #[test]
-    fn what_was_packed_comes_out_up_to_the_limit() {
+    fn a_body_is_unpacked_up_to_the_limit() {
         let text = b"text".repeat(50_000);
         assert_eq!(unpack(&gzip(&text), text.len()).as_ref(), Ok(&text));
         assert_eq!(unpack(&gzip(&text), text.len() - 1), Err(413));
@@ -103,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_left_alone_where_the_limit_is_reached() {
+    fn unpacking_a_bomb_stops_at_the_limit() {
         let bomb = gzip(&vec![0; 100 << 20]);
-        let bodies = Bodies::new(1 << 20);
-        let mut held = bodies.hold(bomb.len()).unwrap();
+        let bodies = BodyMemory::new(1 << 20);
+        let mut permit = bodies.acquire(bomb.len()).unwrap();
         let mut rest = &bomb[..];
-        let problem = unpacked(&mut rest, bomb.len(), 1 << 20, &mut held).unwrap_err();
+        let problem = unpacked(&mut rest, bomb.len(), 1 << 20, &mut permit).unwrap_err();
         assert_eq!(problem.into_response().status().as_u16(), 413);
         assert!(
             rest.len() > bomb.len() / 2,
@@ -119,38 +120,38 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_needs_room_beside_the_other_bodies() {
+    fn an_unpacked_body_needs_memory_besides_the_other_bodies() {
         let limit = 1 << 20;
-        let bodies = Bodies::new(limit);
+        let bodies = BodyMemory::new(limit);
         let body = gzip(&vec![0; limit]);
-        let others: Vec<Held> = (0..3).map(|_| bodies.hold(limit).unwrap()).collect();
-        let mut held = bodies.hold(body.len()).unwrap();
-        let problem = unpacked(&body[..], body.len(), limit, &mut held).unwrap_err();
+        let others: Vec<BodyPermit> = (0..3).map(|_| bodies.acquire(limit).unwrap()).collect();
+        let mut permit = bodies.acquire(body.len()).unwrap();
+        let problem = unpacked(&body[..], body.len(), limit, &mut permit).unwrap_err();
         assert_eq!(problem.into_response().status().as_u16(), 429);
         drop(others);
-        assert!(unpacked(&body[..], body.len(), limit, &mut held).is_ok());
+        assert!(unpacked(&body[..], body.len(), limit, &mut permit).is_ok());
     }
 
     #[test]
-    fn only_gzip_and_nothing_are_known() {
-        let of = |codings: &[&'static str]| {
+    fn only_gzip_and_identity_are_accepted() {
+        let coding_of = |codings: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for coding in codings {
                 headers.append(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
             }
             coding(&headers).map_err(|problem| problem.into_response().status().as_u16())
         };
-        assert_eq!(of(&[]), Ok(Coding::Plain));
-        assert_eq!(of(&["identity"]), Ok(Coding::Plain));
-        assert_eq!(of(&["GZip"]), Ok(Coding::Gzip));
-        assert_eq!(of(&["x-gzip"]), Ok(Coding::Gzip));
+        assert_eq!(coding_of(&[]), Ok(Coding::Plain));
+        assert_eq!(coding_of(&["identity"]), Ok(Coding::Plain));
+        assert_eq!(coding_of(&["GZip"]), Ok(Coding::Gzip));
+        assert_eq!(coding_of(&["x-gzip"]), Ok(Coding::Gzip));
         for unknown in [
             &["zstd"][..],
             &["gzip, gzip"],
             &["gzip", "gzip"],
             &["deflate"],
         ] {
-            assert_eq!(of(unknown), Err(415), "{unknown:?}");
+            assert_eq!(coding_of(unknown), Err(415), "{unknown:?}");
         }
     }
 

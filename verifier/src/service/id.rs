@@ -1,4 +1,4 @@
-//! An item's `id`, and the answer that gives it back as it was written.
+//! An item's `id`, and the response, which repeats each id as the client wrote it.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use verifier_api::{Judgement, Verdict};
 
-/// A client's own name for an item.
+/// A client's name for an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Id {
     /// A string.
     Text(String),
-    /// A number, as the client wrote it: there are more of them than any type holds.
+    /// A number, as the client wrote it: no numeric type represents every JSON number.
     Number(Box<str>),
 }
 
 impl Id {
-    /// The id that this JSON is; `None` where it is neither a string nor a number.
+    /// Parses an id; `None` if it is neither a string nor a number.
     pub(super) fn of(json: &RawValue) -> Option<Id> {
         match json.get().as_bytes().first()? {
             b'"' => serde_json::from_str(json.get()).ok().map(Id::Text),
@@ -47,13 +47,13 @@ impl Serialize for Id {
     }
 }
 
-/// The body of an answer: [`verifier_api::VerifyResponse`] with the ids of the request.
+/// The body of a response: [`verifier_api::VerifyResponse`] with the ids of the request.
 #[derive(Serialize)]
 pub(super) struct Answers<'a> {
     results: Vec<Answer<'a>>,
 }
 
-/// A [`Judgement`], but for its id.
+/// A [`Judgement`] with the id of the request.
 #[derive(Serialize)]
 struct Answer<'a> {
     id: &'a Id,
@@ -72,11 +72,13 @@ struct Answer<'a> {
 }
 
 impl<'a> Answers<'a> {
-    /// The judgements of the items with these ids, in the same order.
+    /// The judgements of the items with these `ids`, in the same order.
     pub(super) fn new(ids: &'a [Id], judgements: &'a [Judgement]) -> Answers<'a> {
         let results = ids.iter().zip(judgements);
         Answers {
-            results: results.map(|(id, of_it)| answer(id, of_it)).collect(),
+            results: results
+                .map(|(id, judgement)| answer(id, judgement))
+                .collect(),
         }
     }
 }
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_texts_is_the_one_of_the_contract_to_the_letter() {
+    fn a_response_with_string_ids_equals_the_wire_types_json() {
         let judgements = vec![judgement("a\"é", Some(2)), judgement("", None)];
         let ids = [Id::Text("a\"é".to_owned()), Id::Text(String::new())];
         let answer = serde_json::to_string(&Answers::new(&ids, &judgements)).unwrap();
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_comes_back_digit_by_digit() {
+    fn a_number_is_repeated_digit_by_digit() {
         for number in ["1", "-0", "1.10", "1e5", "123456789012345678901234567890"] {
             let raw: &RawValue = serde_json::from_str(number).unwrap();
             let ids = [Id::of(raw).unwrap()];

@@ -1,4 +1,4 @@
-//! From items to judgements: the cache first, then the queue; what is asked twice at once is judged once.
+//! Judges items: from the cache, else through the queue. Equal items that are in flight at once are judged once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,20 +8,20 @@ use tokio::sync::oneshot;
 use verifier_api::Judgement;
 
 use super::Service;
-use super::references;
-use super::request::Question;
+use super::canonical_queue;
+use super::request::JudgeItem;
 use crate::cache::Key;
 use crate::grade::Grading;
-use crate::grade::code::{Reference, Unfinished};
+use crate::grade::code::{CanonicalResult, NoVerdictYet};
 use crate::pool::{Full, Job, Lane, Reservation};
 use crate::registry::grader;
 
-/// Why a batch is not judged.
+/// Why a batch is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The queue has no room for it.
     Full {
-        /// When there may be.
+        /// When there may be room.
         retry_after: Duration,
     },
 }
@@ -34,26 +34,26 @@ impl From<Full> for Refusal {
     }
 }
 
-/// The keys that are being judged, each with those who wait for its verdict.
+/// The keys that are being judged, each with the requests that wait for its verdict.
 #[derive(Default)]
-pub(super) struct InFlight(Mutex<HashMap<Key, Vec<oneshot::Sender<Outcome>>>>);
+pub(super) struct InFlight(Mutex<HashMap<Key, Vec<oneshot::Sender<ItemResult>>>>);
 
-/// A verdict, and whether the cache had it.
+/// The result for an item, and whether it came from the cache.
 #[derive(Debug, Clone)]
-struct Outcome {
+struct ItemResult {
     grading: Grading,
     cached: bool,
-    /// Time that a worker took for it; `None` where none did.
+    /// Time that workers spent on it; `None` if no worker did.
     seconds: Option<f64>,
 }
 
 impl InFlight {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<oneshot::Sender<Outcome>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<oneshot::Sender<ItemResult>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the verdict under `key`; true where nobody else does yet, so that it must be queued.
-    fn join(&self, key: Key) -> (oneshot::Receiver<Outcome>, bool) {
+    /// Registers a waiter for the verdict under `key`. True if it is the first, so that the item must be queued.
+    fn join(&self, key: Key) -> (oneshot::Receiver<ItemResult>, bool) {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.lock();
         let waiters = waiting.entry(key).or_default();
@@ -62,7 +62,7 @@ impl InFlight {
         (receiver, first)
     }
 
-    /// Whether someone still waits. Where nobody does, the key is forgotten.
+    /// Whether a request still waits for `key`. If none does, the key is removed.
     fn wanted(&self, key: &Key) -> bool {
         let mut waiting = self.lock();
         let Some(waiters) = waiting.get_mut(key) else {
@@ -76,47 +76,46 @@ impl InFlight {
         true
     }
 
-    fn finish(&self, key: &Key, outcome: &Outcome) {
+    fn finish(&self, key: &Key, result: &ItemResult) {
         let waiters = self.lock().remove(key).unwrap_or_default();
-        let cacheable = outcome.grading.reward().is_some();
-        for (number, waiter) in waiters.into_iter().enumerate() {
-            let cached = outcome.cached || (cacheable && number > 0);
-            // Whoever has gone away needs no answer.
-            let _ = waiter.send(Outcome {
+        let cacheable = result.grading.reward().is_some();
+        for (index, waiter) in waiters.into_iter().enumerate() {
+            let cached = result.cached || (cacheable && index > 0);
+            // Sending fails if the waiter has gone, which does not matter.
+            let _ = waiter.send(ItemResult {
                 cached,
-                ..outcome.clone()
+                ..result.clone()
             });
         }
     }
 }
 
+/// An item that is judged by workers.
 pub(super) struct JudgeJob {
     pub(super) service: Arc<Service>,
-    pub(super) question: Question,
+    pub(super) item: JudgeItem,
     key: Key,
-    /// Its request's.
+    /// The lane of its request.
     pub(super) lane: Lane,
-    /// What its task's own solution returns, once it has waited for that.
-    pub(super) reference: Option<Reference>,
-    /// Whether it was deferred once, since it was not over soon.
-    long: bool,
-    /// Time that workers have taken for it.
-    taken: Duration,
-    /// Whether its key is no longer its own: another job may have it.
-    over: bool,
+    /// The result of its task's canonical solution, once the job has waited for that.
+    pub(super) canonical_result: Option<CanonicalResult>,
+    /// Whether a first pass gave it up.
+    deferred: bool,
+    /// Time that workers have spent on it.
+    worker_time: Duration,
+    /// Whether the key was released. Another job may have it then, so it is not removed on drop.
+    released: bool,
 }
 
 impl JudgeJob {
-    fn grade(&self) -> Result<Grading, Unfinished> {
-        let JudgeJob {
-            service, question, ..
-        } = self;
-        let (task, prompt) = (&question.task, &question.prompt);
-        let completion = &question.completion;
-        let (mode, given) = (question.test_mode, self.reference.as_ref());
-        if self.long {
+    fn grade(&self) -> Result<Grading, NoVerdictYet> {
+        let JudgeJob { service, item, .. } = self;
+        let (task, prompt) = (&item.task, &item.prompt);
+        let completion = &item.completion;
+        let (mode, given) = (item.test_mode, self.canonical_result.as_ref());
+        if self.deferred {
             let graded = service.graders.grade(task, prompt, completion, mode, given);
-            return graded.map_err(Unfinished::Reference);
+            return graded.map_err(NoVerdictYet::CanonicalResult);
         }
         service
             .graders
@@ -127,15 +126,15 @@ impl JudgeJob {
 impl Job for JudgeJob {
     fn wanted(&mut self) -> bool {
         let wanted = self.service.in_flight.wanted(&self.key);
-        self.over = !wanted;
+        self.released = !wanted;
         wanted
     }
 
     fn run(mut self: Box<Self>) {
         let started = Instant::now();
-        let known = self.service.cache.get(&self.key);
-        let cached = known.is_some();
-        let graded = known.map_or_else(
+        let from_cache = self.service.cache.get(&self.key);
+        let cached = from_cache.is_some();
+        let graded = from_cache.map_or_else(
             || {
                 let graded = self.grade();
                 if let Ok(grading) = &graded {
@@ -145,159 +144,162 @@ impl Job for JudgeJob {
             },
             Ok,
         );
-        self.taken += started.elapsed();
+        self.worker_time += started.elapsed();
         let grading = match graded {
             Ok(grading) => grading,
-            Err(Unfinished::Reference(key)) => {
-                references::wait(*self, key);
+            Err(NoVerdictYet::CanonicalResult(key)) => {
+                canonical_queue::park(*self, key);
                 return;
             }
-            Err(Unfinished::Long) => {
-                self.long = true;
+            Err(NoVerdictYet::Long) => {
+                self.deferred = true;
                 let service = Arc::clone(&self.service);
-                match service.long.reserve_in(self.lane, 1) {
-                    Ok(mut room) => room.submit(self),
-                    // Better late than never.
+                match service.long_pool.reserve_in(self.lane, 1) {
+                    Ok(mut reservation) => reservation.submit(self),
+                    // The queue is full, so this thread judges the item.
                     Err(Full { .. }) => self.run(),
                 }
                 return;
             }
         };
-        let outcome = Outcome {
+        let result = ItemResult {
             grading,
             cached,
-            seconds: Some(self.taken.as_secs_f64()),
+            seconds: Some(self.worker_time.as_secs_f64()),
         };
-        self.service.in_flight.finish(&self.key, &outcome);
-        self.over = true;
+        self.service.in_flight.finish(&self.key, &result);
+        self.released = true;
     }
 }
 
 impl Drop for JudgeJob {
     fn drop(&mut self) {
-        if !self.over {
-            // Never run to its end: it panicked, or the service stops. Whoever waits sees the channel close.
+        if !self.released {
+            // It panicked, or the service stops. Removing the waiters closes their channels.
             self.service.in_flight.lock().remove(&self.key);
         }
     }
 }
 
-/// When a request's future is dropped before its end, its queued jobs leave the queue.
-struct Leaving<'a> {
+/// Removes a request's queued jobs if its future is dropped before the end.
+struct CancelGuard<'a> {
     service: &'a Service,
     answered: bool,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            self.service.light.sweep();
-            self.service.heavy.sweep();
-            self.service.long.sweep();
-            self.service.solutions.sweep();
+            self.service.math_pool.sweep();
+            self.service.first_pass_pool.sweep();
+            self.service.long_pool.sweep();
+            self.service.canonical_queue.sweep();
         }
     }
 }
 
+/// An item's result, or the channel on which it will come.
 enum Pending {
-    Here(Outcome, Key),
-    Waits(oneshot::Receiver<Outcome>, Key),
+    Ready(ItemResult, Key),
+    Queued(oneshot::Receiver<ItemResult>, Key),
 }
 
-/// Questions with their keys, and with the verdicts that need no judging.
+/// Items with their keys, and with the results that need no judging.
 pub struct Batch {
-    asked: Vec<(Question, Key, Option<Outcome>)>,
+    items: Vec<(JudgeItem, Key, Option<ItemResult>)>,
     started: Instant,
 }
 
 impl Batch {
-    /// Makes the keys: of a large batch, no work for a thread that answers others too.
+    /// Computes the keys. For a large batch this would block a thread that serves other requests too.
     #[must_use]
-    pub fn new(service: &Service, questions: Vec<Question>) -> Batch {
+    pub fn new(service: &Service, items: Vec<JudgeItem>) -> Batch {
         let started = Instant::now();
-        let asked = questions.into_iter().map(|question| {
-            let Question {
+        let items = items.into_iter().map(|item| {
+            let JudgeItem {
                 task,
                 prompt,
                 completion,
                 test_mode,
                 ..
-            } = &question;
-            // Asked before the key is made: a grader that gets ready in between must not have a verdict stored under a key without its interpreter.
-            let refused = service.graders.refusal(&task.spec);
+            } = &item;
+            // Availability is checked before the key is computed. Otherwise a grader that becomes ready in between could store a verdict under a key without its interpreter.
+            let unavailable = service.graders.unavailable_grading(&task.spec);
             let key = service.graders.key(task, prompt, completion, *test_mode);
-            let outcome = |grading, cached| Outcome {
+            let result = |grading, cached| ItemResult {
                 grading,
                 cached,
                 seconds: None,
             };
-            let here = service
+            let ready = service
                 .cache
                 .in_memory(&key)
-                .map(|grading| outcome(grading, true))
-                .or_else(|| refused.map(|grading| outcome(grading, false)));
-            (question, key, here)
+                .map(|grading| result(grading, true))
+                .or_else(|| unavailable.map(|grading| result(grading, false)));
+            (item, key, ready)
         });
         Batch {
-            asked: asked.collect(),
+            items: items.collect(),
             started,
         }
     }
 
-    /// How many questions must be queued, of those that are heavy or of those that are not.
-    fn absent(&self, heavy: bool) -> usize {
-        self.asked
+    /// Number of items that must be queued, among those that need a sandbox or those that do not.
+    fn uncached_count(&self, needs_sandbox: bool) -> usize {
+        self.items
             .iter()
-            .filter(|(question, _, here)| here.is_none() && question.heavy() == heavy)
+            .filter(|(item, _, ready)| ready.is_none() && item.needs_sandbox() == needs_sandbox)
             .count()
     }
 }
 
-/// Judges a batch: one judgement a question, in their order.
+/// Judges a batch: one judgement for each item, in order.
 ///
 /// # Errors
-/// [`Refusal::Full`] where the queue has no room for what is not in the cache; then nothing of the batch was queued.
+/// [`Refusal::Full`] if the queue has no room for the uncached items; then no item of the batch is queued.
 pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement>, Refusal> {
-    // Those that were put aside were in the queue, and will be there again.
-    let room = service.limits.queue - service.solutions.waiting().min(service.limits.queue);
-    if batch.absent(true) > room {
+    // Parked samples count as queued: they will be in the queue again.
+    let room = service.limits.queue - service.canonical_queue.waiting().min(service.limits.queue);
+    if batch.uncached_count(true) > room {
         return Err(Refusal::Full {
             retry_after: Duration::from_secs(1),
         });
     }
-    let mut light = service.light.reserve(batch.absent(false))?;
-    let mut heavy = service.heavy.reserve(batch.absent(true))?;
+    let mut math_places = service.math_pool.reserve(batch.uncached_count(false))?;
+    let mut sandbox_places = service
+        .first_pass_pool
+        .reserve(batch.uncached_count(true))?;
 
-    let mut leaving = Leaving {
+    let mut guard = CancelGuard {
         service,
         answered: false,
     };
-    let Batch { asked, started } = batch;
-    let mut ids = Vec::with_capacity(asked.len());
-    let mut pending = Vec::with_capacity(asked.len());
-    for (question, key, here) in asked {
-        ids.push((question.id.to_string(), grader(&question.task.spec)));
-        pending.push(match here {
-            Some(outcome) => Pending::Here(outcome, key),
+    let Batch { items, started } = batch;
+    let mut ids = Vec::with_capacity(items.len());
+    let mut pending = Vec::with_capacity(items.len());
+    for (item, key, ready) in items {
+        ids.push((item.id.to_string(), grader(&item.task.spec)));
+        pending.push(match ready {
+            Some(result) => Pending::Ready(result, key),
             None => {
-                let room = if question.heavy() {
-                    &mut heavy
+                let places = if item.needs_sandbox() {
+                    &mut sandbox_places
                 } else {
-                    &mut light
+                    &mut math_places
                 };
-                Pending::Waits(enqueue(service, room, question, key), key)
+                Pending::Queued(enqueue(service, places, item, key), key)
             }
         });
     }
-    // Places of keys that another request is having judged.
-    drop((light, heavy));
+    // Release the places of keys that were in flight already.
+    drop((math_places, sandbox_places));
 
     let mut judgements = Vec::with_capacity(ids.len());
     for ((id, grader), pending) in ids.into_iter().zip(pending) {
-        let (outcome, key) = match pending {
-            Pending::Here(outcome, key) => (outcome, key),
-            Pending::Waits(receiver, key) => {
-                let lost = || Outcome {
+        let (result, key) = match pending {
+            Pending::Ready(result, key) => (result, key),
+            Pending::Queued(receiver, key) => {
+                let lost = || ItemResult {
                     grading: Grading::unavailable(
                         "the item was not judged: its grader failed, or the server is stopping",
                         true,
@@ -308,47 +310,47 @@ pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement
                 (receiver.await.unwrap_or_else(|_| lost()), key)
             }
         };
-        let seconds = if outcome.cached {
+        let seconds = if result.cached {
             started.elapsed().as_secs_f64()
         } else {
-            outcome.seconds.unwrap_or(0.0)
+            result.seconds.unwrap_or(0.0)
         };
         service.metrics.judgement(
             grader,
-            outcome.grading.verdict,
-            outcome.cached,
-            outcome.seconds,
+            result.grading.verdict,
+            result.cached,
+            result.seconds,
         );
-        judgements.push(judgement(id, key, outcome, seconds));
+        judgements.push(judgement(id, key, result, seconds));
     }
-    leaving.answered = true;
+    guard.answered = true;
     Ok(judgements)
 }
 
 fn enqueue(
     service: &Arc<Service>,
-    room: &mut Reservation,
-    question: Question,
+    places: &mut Reservation,
+    item: JudgeItem,
     key: Key,
-) -> oneshot::Receiver<Outcome> {
+) -> oneshot::Receiver<ItemResult> {
     let (receiver, first) = service.in_flight.join(key);
     if first {
-        room.submit(Box::new(JudgeJob {
+        places.submit(Box::new(JudgeJob {
             service: Arc::clone(service),
-            question,
+            item,
             key,
-            lane: room.lane(),
-            reference: None,
-            long: false,
-            taken: Duration::ZERO,
-            over: false,
+            lane: places.lane(),
+            canonical_result: None,
+            deferred: false,
+            worker_time: Duration::ZERO,
+            released: false,
         }));
     }
     receiver
 }
 
-fn judgement(id: String, key: Key, outcome: Outcome, seconds: f64) -> Judgement {
-    let reward = outcome.grading.reward();
+fn judgement(id: String, key: Key, result: ItemResult, seconds: f64) -> Judgement {
+    let reward = result.grading.reward();
     let Grading {
         verdict,
         detail,
@@ -356,7 +358,7 @@ fn judgement(id: String, key: Key, outcome: Outcome, seconds: f64) -> Judgement 
         total,
         retryable,
         deterministic,
-    } = outcome.grading;
+    } = result.grading;
     Judgement {
         id,
         reward,
@@ -366,7 +368,7 @@ fn judgement(id: String, key: Key, outcome: Outcome, seconds: f64) -> Judgement 
         total,
         retryable,
         key: key.to_string(),
-        cached: outcome.cached,
+        cached: result.cached,
         deterministic,
         elapsed_ms: (seconds * 1e6).round() / 1e3,
     }

@@ -1,15 +1,15 @@
-//! The service: what it holds, and its routes as a plain function from state to router.
+//! The service: its state, and its routes as a function from the state to a router.
 
 mod auth;
 mod bodies;
+mod canonical_queue;
 mod connections;
+mod decimal;
 mod gzip;
 mod id;
 mod judge;
-mod number;
 mod openapi;
 mod problem;
-mod references;
 mod request;
 mod routes;
 pub(crate) mod surrogates;
@@ -22,7 +22,7 @@ use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use verifier_api::{Readiness, RequestLimits};
 
-use crate::cache::{Disk, Key, Shelf, VerdictCache};
+use crate::cache::{ExpectedValueStore, Key, VerdictCache, VerdictDb};
 use crate::grade::Grading;
 use crate::graders::{GraderSettings, Graders, OpenSandbox};
 use crate::metrics::{Gauges, Metrics};
@@ -34,31 +34,31 @@ pub use connections::serve;
 pub use id::Id;
 pub use judge::{Batch, Refusal, judge};
 pub use problem::ProblemResponse;
-pub use request::Question;
+pub use request::JudgeItem;
 
-/// Everything that a service is made of; resolved once, before it starts.
-pub struct Settings {
-    /// What one request may hold.
+/// The settings of a service, resolved once before it starts.
+pub struct ServiceSettings {
+    /// The limits of a request.
     pub limits: RequestLimits,
-    /// Connections at a time.
+    /// Maximum number of connections at a time.
     pub connections: usize,
-    /// Worker threads for programs; answers to math problems have threads of their own.
+    /// Number of worker threads for programs; mathematics has separate threads.
     pub workers: usize,
-    /// Bytes of verdicts kept in memory.
+    /// Maximum size of the verdicts cached in memory, in bytes.
     pub cache_bytes: usize,
-    /// The token that `/v1` asks for.
+    /// The token that `/v1` requires.
     pub token: Option<Token>,
     /// The graders' settings.
     pub graders: GraderSettings,
 }
 
-/// What is kept on disk. The default is nothing.
+/// The stores on disk. By default there are none.
 #[derive(Default)]
-pub struct Kept {
-    /// Verdicts.
-    pub disk: Option<Arc<Disk>>,
-    /// Values that tasks' own solutions return.
-    pub shelf: Option<Arc<Shelf>>,
+pub struct DiskStores {
+    /// The verdicts.
+    pub verdicts: Option<Arc<VerdictDb>>,
+    /// The expected values of tasks.
+    pub expected_values: Option<Arc<ExpectedValueStore>>,
 }
 
 /// A running service, shared by its requests.
@@ -69,32 +69,32 @@ pub struct Service {
     registry: Registry,
     graders: Graders,
     cache: VerdictCache,
-    /// For what takes microseconds, so that it never waits behind programs that take minutes.
-    light: Pool,
-    /// For programs, each of which is given up here where it is not over soon.
-    heavy: Pool,
-    /// For the programs that were: a loop that takes a minute delays no other sample by more than its share of the processors.
-    long: Pool,
-    /// For what tasks' own solutions return, so that no worker waits for that.
-    solutions: references::Solutions,
+    /// For mathematics, which takes microseconds, so that it never waits for programs that run for minutes.
+    math_pool: Pool,
+    /// For first passes over programs, which give up long programs.
+    first_pass_pool: Pool,
+    /// For long programs and proofs, so that a program that runs for a minute delays other samples only by its share of the processors.
+    long_pool: Pool,
+    /// For canonical solutions, so that no worker waits for their results.
+    canonical_queue: canonical_queue::CanonicalQueue,
     in_flight: judge::InFlight,
-    bodies: bodies::Bodies,
-    /// What a service that stops waits for.
-    open: connections::Open,
+    body_memory: bodies::BodyMemory,
+    /// The requests that a stopping service waits for.
+    open_requests: connections::OpenRequests,
     metrics: Metrics,
 }
 
 impl Service {
-    /// Puts a service together. Graders that need preparing are not ready until [`Service::prepare`] has run.
+    /// Creates a service. Graders that need preparing are not ready until [`Service::prepare`] has run.
     ///
     /// # Errors
-    /// Where the system gives no threads.
+    /// If the threads cannot be started.
     pub fn new(
-        settings: Settings,
+        settings: ServiceSettings,
         registry: Registry,
-        kept: Kept,
+        stores: DiskStores,
     ) -> std::io::Result<Arc<Service>> {
-        let Settings {
+        let ServiceSettings {
             limits,
             connections,
             workers,
@@ -103,15 +103,15 @@ impl Service {
             graders,
         } = settings;
         Ok(Arc::new(Service {
-            light: Pool::new("light", 1, limits.queue)?,
-            heavy: Pool::new("worker", workers, limits.queue)?,
-            long: Pool::new("long", workers, limits.queue)?,
-            solutions: references::Solutions::new(workers, limits.queue)?,
-            graders: Graders::new(graders, kept.shelf),
-            cache: VerdictCache::new(cache_bytes, kept.disk),
+            math_pool: Pool::new("light", 1, limits.queue)?,
+            first_pass_pool: Pool::new("worker", workers, limits.queue)?,
+            long_pool: Pool::new("long", workers, limits.queue)?,
+            canonical_queue: canonical_queue::CanonicalQueue::new(workers, limits.queue)?,
+            graders: Graders::new(graders, stores.expected_values),
+            cache: VerdictCache::new(cache_bytes, stores.verdicts),
             in_flight: judge::InFlight::default(),
-            bodies: bodies::Bodies::new(limits.body_bytes),
-            open: connections::Open::default(),
+            body_memory: bodies::BodyMemory::new(limits.body_bytes),
+            open_requests: connections::OpenRequests::default(),
             metrics: Metrics::default(),
             limits,
             connections,
@@ -120,16 +120,16 @@ impl Service {
         }))
     }
 
-    /// Prepares the graders. Blocks; [`Service::prepare_beside`] does not.
+    /// Prepares the graders. Blocks, unlike [`Service::prepare_in_background`].
     pub fn prepare(&self, open: OpenSandbox) {
         self.graders.prepare(open);
     }
 
-    /// Prepares the graders in a thread of its own while the service answers already.
+    /// Prepares the graders in a separate thread, while the service already answers requests.
     ///
     /// # Errors
-    /// Where the system gives no thread.
-    pub fn prepare_beside(self: &Arc<Self>, open: OpenSandbox) -> std::io::Result<()> {
+    /// If the thread cannot be started.
+    pub fn prepare_in_background(self: &Arc<Self>, open: OpenSandbox) -> std::io::Result<()> {
         let service = Arc::clone(self);
         std::thread::Builder::new()
             .name("prepare".to_owned())
@@ -137,7 +137,7 @@ impl Service {
         Ok(())
     }
 
-    /// Waits until every verdict that was given is on the disk, where there is one.
+    /// Waits until every verdict is on disk, if verdicts are stored there.
     pub fn flush(&self) {
         self.cache.flush();
     }
@@ -151,26 +151,28 @@ impl Service {
         }
     }
 
-    /// The key of the verdict on `question`; where its grader cannot judge now, and the key is not known, what it says of that.
-    pub(crate) fn key(&self, question: &Question) -> Result<Key, Box<Grading>> {
-        match self.graders.refusal(&question.task.spec) {
+    /// The key of the verdict on `item`.
+    ///
+    /// # Errors
+    /// The `unavailable` grading, if the item's grader cannot judge now: the key depends on the grader's identity.
+    pub(crate) fn key(&self, item: &JudgeItem) -> Result<Key, Box<Grading>> {
+        match self.graders.unavailable_grading(&item.task.spec) {
             Some(unavailable) => Err(Box::new(unavailable)),
-            None => Ok(self.graders.key(
-                &question.task,
-                &question.prompt,
-                &question.completion,
-                question.test_mode,
-            )),
+            None => {
+                Ok(self
+                    .graders
+                    .key(&item.task, &item.prompt, &item.completion, item.test_mode))
+            }
         }
     }
 
-    /// The tasks that can be named.
+    /// The tasks that a request can name by id.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// What one request may hold.
+    /// The limits of a request.
     #[must_use]
     pub fn limits(&self) -> RequestLimits {
         self.limits
@@ -183,11 +185,17 @@ impl Service {
     }
 
     fn gauges(&self) -> Gauges {
-        let [short, long] = self.solutions.pools();
-        let pools = [&self.light, &self.heavy, &self.long, short, long];
+        let [canonical_first_pass, canonical_full_runs] = self.canonical_queue.pools();
+        let pools = [
+            &self.math_pool,
+            &self.first_pass_pool,
+            &self.long_pool,
+            canonical_first_pass,
+            canonical_full_runs,
+        ];
         Gauges {
             queued: pools.iter().map(|pool| pool.load().0).sum::<usize>()
-                + self.solutions.waiting(),
+                + self.canonical_queue.waiting(),
             running: pools.iter().map(|pool| pool.load().1).sum(),
             workers: pools.iter().map(|pool| pool.workers()).sum(),
             ready: self.graders.ready(),
@@ -195,7 +203,7 @@ impl Service {
     }
 }
 
-/// The service's routes. Needs no socket: tests call the router itself.
+/// The service's router. It needs no socket: tests call it directly.
 pub fn app(service: Arc<Service>) -> Router {
     let guarded = Router::new()
         .route("/v1/verify", post(routes::verify))

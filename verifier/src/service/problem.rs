@@ -1,7 +1,6 @@
-//! Errors as answers: RFC 9457 problem documents.
+//! Error responses: RFC 9457 problem documents.
 //!
-//! A client is told what it sent wrong and what to change. What went wrong inside the service goes to the log; the
-//! client learns that it did.
+//! A client's error is described in the response, with what to change. An error inside the service is logged, and the client gets only a 500.
 
 use std::any::Any;
 use std::time::Duration;
@@ -60,10 +59,10 @@ impl ProblemResponse {
         )
     }
 
-    pub(super) fn late(patience: Duration) -> ProblemResponse {
+    pub(super) fn late(timeout: Duration) -> ProblemResponse {
         let detail = format!(
             "the request's body was not here after {} s; send fewer items a request",
-            patience.as_secs()
+            timeout.as_secs()
         );
         ProblemResponse::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -110,7 +109,7 @@ impl ProblemResponse {
         )
     }
 
-    /// A fault of one item (where `item` is some) or of the body.
+    /// An error in the item `item`, or in the body if it is `None`.
     pub(super) fn bad(item: Option<usize>, field: &str, reason: &str) -> ProblemResponse {
         let place = item.map_or_else(
             || format!("`{field}`"),
@@ -203,7 +202,7 @@ impl IntoResponse for ProblemResponse {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // A problem holds only text and numbers, which JSON always can.
+        // A problem has only texts and numbers, so serialising it cannot fail.
         let body = serde_json::to_vec(&self.problem).unwrap_or_default();
         let mut response =
             (status, [(header::CONTENT_TYPE, Problem::MEDIA_TYPE)], body).into_response();
@@ -215,10 +214,10 @@ impl IntoResponse for ProblemResponse {
         }
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // RFC 7694.
-            let known = HeaderValue::from_static("gzip");
+            let accepted = HeaderValue::from_static("gzip");
             response
                 .headers_mut()
-                .insert(header::ACCEPT_ENCODING, known);
+                .insert(header::ACCEPT_ENCODING, accepted);
         }
         if status == StatusCode::UNAUTHORIZED {
             response
@@ -229,7 +228,7 @@ impl IntoResponse for ProblemResponse {
     }
 }
 
-/// What a client is told when a handler panicked.
+/// The response if a handler panicked.
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands it over")]
 pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> axum::http::Response<Body> {
     let what = panic

@@ -1,7 +1,7 @@
-//! Reads the body of `POST /v1/verify`, and names the item and the field of what is wrong.
+//! Parses the body of `POST /v1/verify`. An error names the item and the field.
 //!
-//! Every part stays the text that the client sent until it is known what it is: the values of tests have integers of any size and dictionaries with an order, neither of which
-//! [`serde_json::Value`] keeps.
+//! Every part stays raw text until its type is known: the values of tests have integers of any size and ordered dictionaries, neither of which [`serde_json::Value`]
+//! preserves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,43 +13,43 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use verifier_api::RequestLimits;
 
-use super::{Id, ProblemResponse, number, surrogates};
+use super::{Id, ProblemResponse, decimal, surrogates};
 use crate::grade::code::TestMode;
 use crate::registry::{RegisteredTask, Registry};
 
-/// An item with its task.
+/// An item to be judged, with its task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
-    /// The client's own name for it.
+pub struct JudgeItem {
+    /// The client's name for the item.
     pub id: Id,
-    /// What decides.
+    /// The task.
     pub task: Arc<RegisteredTask>,
-    /// The prompt as the model saw it; empty where the client does not say. The verdict's key holds it; of the graders, only that of mathematics looks at it.
+    /// The prompt as the model saw it; empty if the client omits it. It is part of the verdict's key. Only the grader of mathematics reads it.
     pub prompt: String,
-    /// What the model answered.
+    /// The model's completion.
     pub completion: String,
     /// How many of a code task's tests are run.
     pub test_mode: TestMode,
 }
 
-impl Question {
-    /// Whether judging it takes more than microseconds.
-    pub(super) fn heavy(&self) -> bool {
+impl JudgeItem {
+    /// Whether judging it needs a sandbox. Mathematics does not, and takes microseconds.
+    pub(super) fn needs_sandbox(&self) -> bool {
         !matches!(self.task.spec, TaskSpec::Math(_))
     }
 }
 
-/// What is wrong with a field: its path, and the reason.
-type Fault = (String, String);
+/// An error in a field: the field's path, and the reason.
+type FieldError = (String, String);
 
-/// The questions of a request's body.
+/// Parses the items of a request's body.
 pub(super) fn read(
     body: &[u8],
     registry: &Registry,
     limits: &RequestLimits,
-) -> Result<Vec<Question>, ProblemResponse> {
-    let mended = surrogates::replaced(body);
-    let body: &RawValue = serde_json::from_slice(mended.as_deref().unwrap_or(body))
+) -> Result<Vec<JudgeItem>, ProblemResponse> {
+    let repaired = surrogates::replaced(body);
+    let body: &RawValue = serde_json::from_slice(repaired.as_deref().unwrap_or(body))
         .map_err(ProblemResponse::not_json)?;
     let Some(mut body) = object(body) else {
         return Err(ProblemResponse::bad(
@@ -80,7 +80,7 @@ pub(super) fn read(
         .into_iter()
         .enumerate()
         .map(|(index, item)| {
-            question(item, registry)
+            judge_item(item, registry)
                 .map_err(|(field, reason)| ProblemResponse::bad(Some(index), &field, &reason))
         })
         .collect()
@@ -96,26 +96,26 @@ fn array(json: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(json.get()).ok()
 }
 
-/// What a string says; `None` for anything else.
+/// The value of a string; `None` for anything else.
 fn string(json: &RawValue) -> Option<String> {
     serde_json::from_str(json.get()).ok()
 }
 
-fn question(item: &RawValue, registry: &Registry) -> Result<Question, Fault> {
+fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldError> {
     let mut fields = Fields::new("", item)?;
     let id = fields.id()?;
     let (reference, digest) = (fields.take("task")?, fields.optional_string("task_digest")?);
-    let question = Question {
+    let item = JudgeItem {
         id,
         task: match string(reference) {
-            Some(name) => named(&name, digest.as_deref(), registry)?,
+            Some(id) => registered_task(&id, digest.as_deref(), registry)?,
             None if digest.is_some() => {
                 return Err(fields.fault(
                     "task_digest",
                     "it belongs to a task that is named; leave it out where the task itself is sent",
                 ));
             }
-            None => Arc::new(RegisteredTask::inline(task(reference)?)),
+            None => Arc::new(RegisteredTask::inline(inline_task(reference)?)),
         },
         prompt: fields.optional_string("prompt")?.unwrap_or_default(),
         completion: fields.string("completion")?,
@@ -138,30 +138,30 @@ fn question(item: &RawValue, registry: &Registry) -> Result<Question, Fault> {
         "completion",
         "all_tests",
     ])?;
-    Ok(question)
+    Ok(item)
 }
 
-/// The task of that id, which must be the one that the client means where it says by a digest which that is.
-fn named(
+/// The registered task with this id. If the client sends a digest, it must be the task's.
+fn registered_task(
     id: &str,
     digest: Option<&str>,
     registry: &Registry,
-) -> Result<Arc<RegisteredTask>, Fault> {
-    let known = registry
+) -> Result<Arc<RegisteredTask>, FieldError> {
+    let task = registry
         .get(id)
         .ok_or_else(|| ("task".to_owned(), registry.missing(id)))?;
     match digest {
-        Some(digest) if digest != known.content.to_string() => Err((
+        Some(digest) if digest != task.content.to_string() => Err((
             "task_digest".to_owned(),
             format!(
                 "the task `{id}` is another one here; have both sides read the same data set, or send the task itself"
             ),
         )),
-        _ => Ok(known),
+        _ => Ok(task),
     }
 }
 
-fn task(inline: &RawValue) -> Result<TaskSpec, Fault> {
+fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
     if !inline.get().starts_with('{') {
         return Err((
             "task".to_owned(),
@@ -212,8 +212,8 @@ fn task(inline: &RawValue) -> Result<TaskSpec, Fault> {
     }
 }
 
-/// A text, or a number as it was written.
-fn answer(fields: &mut Fields<'_>) -> Result<String, Fault> {
+/// A math task's answer: a string, or a number as it was written.
+fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let answer = fields.take("answer")?;
     if let Some(text) = string(answer) {
         return Ok(text);
@@ -224,7 +224,7 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, Fault> {
     {
         return Err(fields.fault("answer", "it must be a string or a number"));
     }
-    number::decimal(answer.get()).ok_or_else(|| {
+    decimal::from_json_number(answer.get()).ok_or_else(|| {
         fields.fault(
             "answer",
             "its exponent stands for too many digits; give the answer as a string",
@@ -232,7 +232,7 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, Fault> {
     })
 }
 
-fn code(fields: &mut Fields<'_>) -> Result<CodeTask, Fault> {
+fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
     let entry_point = fields.string("entry_point")?;
     if let Some(reason) = invalid_name_reason(&entry_point) {
         return Err(("task.entry_point".to_owned(), reason));
@@ -287,7 +287,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, Fault> {
     })
 }
 
-fn tolerance(fields: &mut Fields<'_>) -> Result<f64, Fault> {
+fn tolerance(fields: &mut Fields<'_>) -> Result<f64, FieldError> {
     match fields.optional("atol") {
         None => Ok(0.0),
         Some(json) => serde_json::from_str(json.get())
@@ -297,7 +297,7 @@ fn tolerance(fields: &mut Fields<'_>) -> Result<f64, Fault> {
     }
 }
 
-fn compare(fields: &mut Fields<'_>) -> Result<Compare, Fault> {
+fn compare(fields: &mut Fields<'_>) -> Result<Compare, FieldError> {
     match fields.optional_string("compare")? {
         None => Ok(Compare::Equal),
         Some(name) => serde_json::from_value(Json::String(name))
@@ -305,18 +305,18 @@ fn compare(fields: &mut Fields<'_>) -> Result<Compare, Fault> {
     }
 }
 
-fn value(path: &str, json: &RawValue) -> Result<Value, Fault> {
+fn value(path: &str, json: &RawValue) -> Result<Value, FieldError> {
     Value::parse_json(json.get()).map_err(|error| (path.to_owned(), error.to_string()))
 }
 
-/// The fields of an object that are not read yet, and the path that leads to it.
+/// The fields of an object that are not parsed yet, and the object's path.
 struct Fields<'a> {
     path: String,
     left: BTreeMap<String, &'a RawValue>,
 }
 
 impl<'a> Fields<'a> {
-    fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, Fault> {
+    fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, FieldError> {
         match object(json) {
             Some(left) => Ok(Fields {
                 path: path.to_owned(),
@@ -332,30 +332,30 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn fault(&self, name: &str, reason: &str) -> Fault {
+    fn fault(&self, name: &str, reason: &str) -> FieldError {
         (format!("{}{name}", self.path), reason.to_owned())
     }
 
-    fn take(&mut self, name: &str) -> Result<&'a RawValue, Fault> {
+    fn take(&mut self, name: &str) -> Result<&'a RawValue, FieldError> {
         self.left
             .remove(name)
             .ok_or_else(|| self.fault(name, "it is missing"))
     }
 
-    /// A field that need not be there; `null` counts as absent, as it does in files.
+    /// An optional field. `null` counts as absent, as in files of tasks.
     fn optional(&mut self, name: &str) -> Option<&'a RawValue> {
         self.left.remove(name).filter(|json| json.get() != "null")
     }
 
-    fn id(&mut self) -> Result<Id, Fault> {
+    fn id(&mut self) -> Result<Id, FieldError> {
         Id::of(self.take("id")?).ok_or_else(|| self.fault("id", "it must be a string or a number"))
     }
 
-    fn string(&mut self, name: &str) -> Result<String, Fault> {
+    fn string(&mut self, name: &str) -> Result<String, FieldError> {
         string(self.take(name)?).ok_or_else(|| self.fault(name, "it must be a string"))
     }
 
-    fn optional_string(&mut self, name: &str) -> Result<Option<String>, Fault> {
+    fn optional_string(&mut self, name: &str) -> Result<Option<String>, FieldError> {
         let Some(json) = self.optional(name) else {
             return Ok(None);
         };
@@ -363,19 +363,19 @@ impl<'a> Fields<'a> {
         Ok(Some(text))
     }
 
-    fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, Fault> {
+    fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
         array(self.take(name)?).ok_or_else(|| self.fault(name, "it must be an array"))
     }
 
-    fn list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, Fault> {
+    fn list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
         let Some(json) = self.optional(name) else {
             return Ok(Vec::new());
         };
         array(json).ok_or_else(|| self.fault(name, "it must be an array"))
     }
 
-    /// A list of texts of Python, which may be absent.
-    fn texts(&mut self, name: &str) -> Result<Vec<String>, Fault> {
+    /// An optional list of Python texts.
+    fn texts(&mut self, name: &str) -> Result<Vec<String>, FieldError> {
         self.list(name)?
             .into_iter()
             .enumerate()
@@ -387,7 +387,8 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    fn done(&self, known: &[&str]) -> Result<(), Fault> {
+    /// Fails if a field is left, which is unknown.
+    fn done(&self, known: &[&str]) -> Result<(), FieldError> {
         let Some(name) = self.left.keys().next() else {
             return Ok(());
         };

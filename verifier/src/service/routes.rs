@@ -1,4 +1,4 @@
-//! One function a route.
+//! The handlers: one function for each route.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::metrics;
 
 type Shared = State<Arc<Service>>;
 
-/// How long a request's body may take to come.
-const BODY: Duration = Duration::from_secs(120);
+/// Time limit for reading a request's body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) async fn verify(
     State(service): Shared,
@@ -34,29 +34,26 @@ pub(super) async fn verify(
     let limit = service.limits.body_bytes;
     let coding = gzip::coding(&headers)?;
     let length = length(&headers, limit)?;
-    let mut held = service.bodies.hold(length).map_err(full)?;
-    let body = read(body, limit, BODY).await?;
-    held.shrink(body.len());
-    let _open = service.open.one();
-    // Unpacking and reading a large body and making its keys is no work for a thread that answers others too.
-    let (ids, batch, _held) = {
+    let mut permit = service.body_memory.acquire(length).map_err(full)?;
+    let body = read(body, limit, BODY_TIMEOUT).await?;
+    permit.shrink(body.len());
+    let _open = service.open_requests.begin();
+    // Unpacking and parsing a large body and computing its keys would block a thread that serves other requests too.
+    let (ids, batch, _permit) = {
         let service = Arc::clone(&service);
         tokio::task::spawn_blocking(move || {
             let body = match coding {
                 Coding::Plain => body,
                 Coding::Gzip => {
-                    let unpacked = gzip::unpacked(&body[..], body.len(), limit, &mut held)?;
+                    let unpacked = gzip::unpacked(&body[..], body.len(), limit, &mut permit)?;
                     drop(body);
-                    held.shrink(unpacked.len());
+                    permit.shrink(unpacked.len());
                     unpacked
                 }
             };
-            let questions = request::read(&body, &service.registry, &service.limits)?;
-            let ids: Vec<Id> = questions
-                .iter()
-                .map(|question| question.id.clone())
-                .collect();
-            Ok((ids, Batch::new(&service, questions), held))
+            let items = request::read(&body, &service.registry, &service.limits)?;
+            let ids: Vec<Id> = items.iter().map(|item| item.id.clone()).collect();
+            Ok((ids, Batch::new(&service, items), permit))
         })
         .await
         .map_err(|_| ProblemResponse::unread())??
@@ -65,7 +62,7 @@ pub(super) async fn verify(
     Ok(Json(Answers::new(&ids, &judgements)).into_response())
 }
 
-/// How long the body may be: as long as announced, or as `limit`, where it is not announced.
+/// The maximum length of the body: the announced one, or `limit` if none is announced.
 fn length(headers: &HeaderMap, limit: usize) -> Result<usize, ProblemResponse> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
@@ -77,11 +74,11 @@ fn length(headers: &HeaderMap, limit: usize) -> Result<usize, ProblemResponse> {
     }
 }
 
-/// The body, never more than `limit` bytes of it, and no longer waited for than `patience`.
-async fn read(body: Body, limit: usize, patience: Duration) -> Result<Vec<u8>, ProblemResponse> {
-    tokio::time::timeout(patience, all(body, limit))
+/// Reads a body of at most `limit` bytes within `timeout`.
+async fn read(body: Body, limit: usize, timeout: Duration) -> Result<Vec<u8>, ProblemResponse> {
+    tokio::time::timeout(timeout, all(body, limit))
         .await
-        .map_err(|_| ProblemResponse::late(patience))?
+        .map_err(|_| ProblemResponse::late(timeout))?
 }
 
 async fn all(body: Body, limit: usize) -> Result<Vec<u8>, ProblemResponse> {
@@ -168,7 +165,7 @@ pub(super) async fn wrong_method(method: Method, uri: Uri) -> ProblemResponse {
     ProblemResponse::wrong_method(method.as_str(), uri.path())
 }
 
-/// Counts what was answered, by route and not by path: whoever asks for other paths cannot fill the counters.
+/// Counts responses by route, not by path, so that requests for other paths cannot fill the counters.
 pub(super) async fn count(State(service): Shared, request: Request, next: Next) -> Response {
     let route = request
         .extensions()
@@ -185,10 +182,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_that_does_not_come_is_given_up() {
+    async fn a_body_that_does_not_arrive_is_given_up() {
         let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-        let patience = Duration::from_millis(10);
-        let problem = read(Body::from_stream(pieces), 100, patience)
+        let timeout = Duration::from_millis(10);
+        let problem = read(Body::from_stream(pieces), 100, timeout)
             .await
             .unwrap_err();
         assert_eq!(

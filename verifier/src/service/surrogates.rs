@@ -1,7 +1,7 @@
-//! Halves of characters in JSON: `"\ud800"` is valid JSON, and other people's clients send it where a completion was cut in the middle of a
-//! character, but it is no Unicode text, so that the JSON reader refuses the whole body.
+//! Replaces lone surrogates in JSON. `"\ud800"` is valid JSON, and some clients send it if a completion was cut in the middle of a character. But it is not valid Unicode,
+//! so the JSON parser would refuse the whole body.
 
-/// The body with each lone surrogate replaced by U+FFFD, as decoders of broken text do; `None` where it has none.
+/// The body with each lone surrogate replaced by U+FFFD, as decoders of broken text do; `None` if it has none.
 pub(crate) fn replaced(body: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut copied, mut at) = (0, 0);
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_replaced_and_pairs_are_kept() {
+    fn lone_surrogates_are_replaced_and_pairs_stay() {
         for (body, expected) in [
             (r#""\ud800""#, Some(r#""\ufffd""#)),
             (r#""a\uDFFFb""#, Some(r#""a\ufffdb""#)),

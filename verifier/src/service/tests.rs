@@ -1,7 +1,7 @@
+mod canonical_queue;
 mod connections;
 mod inline;
 mod queue;
-mod references;
 mod written;
 
 use std::collections::HashSet;
@@ -17,12 +17,12 @@ use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::fake_sandbox::{FakeSandbox, completed, doubled, ended};
 use crate::grade::math;
 use crate::graders::no_sandbox;
-use crate::scripted::{Scripted, completed, doubled, ended};
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ServiceSettings {
+    ServiceSettings {
         limits: RequestLimits {
             body_bytes: 10_000,
             items: 20,
@@ -33,12 +33,12 @@ fn settings() -> Settings {
         cache_bytes: 1 << 20,
         token: None,
         graders: GraderSettings {
-            lean: crate::grade::lean::Settings::default(),
+            lean: crate::grade::lean::LeanSettings::default(),
             workers: 1,
-            math: math::Settings::default(),
+            math: math::MathSettings::default(),
             code: crate::grade::code::Extraction::default(),
             limits: Limits::default(),
-            room: None,
+            memory_pool: None,
             expected_bytes: 1 << 20,
             require: Vec::new(),
         },
@@ -62,19 +62,19 @@ fn registry() -> Registry {
     registry
 }
 
-fn service(settings: Settings) -> Arc<Service> {
-    Service::new(settings, registry(), Kept::default()).unwrap()
+fn service(settings: ServiceSettings) -> Arc<Service> {
+    Service::new(settings, registry(), DiskStores::default()).unwrap()
 }
 
-fn opens(sandbox: &Arc<Scripted>) -> OpenSandbox {
-    let sandbox: Arc<dyn Sandbox> = Arc::<Scripted>::clone(sandbox);
+fn opens(sandbox: &Arc<FakeSandbox>) -> OpenSandbox {
+    let sandbox: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(sandbox);
     Box::new(move || Ok(sandbox))
 }
 
-/// A prepared service over the scripted sandbox.
-fn ready() -> (Router, Arc<Scripted>) {
+/// A prepared service with a fake sandbox.
+fn ready() -> (Router, Arc<FakeSandbox>) {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::doubling());
+    let sandbox = Arc::new(FakeSandbox::doubling());
     service.prepare(opens(&sandbox));
     (app(service), sandbox)
 }
@@ -128,7 +128,7 @@ async fn a_batch_is_answered_in_order() {
     ]);
     let (status, body) = verify(&app, &items).await;
     assert_eq!(status, StatusCode::OK);
-    let said: Vec<(&str, &str, &Json)> = body["results"]
+    let results: Vec<(&str, &str, &Json)> = body["results"]
         .as_array()
         .unwrap()
         .iter()
@@ -141,7 +141,7 @@ async fn a_batch_is_answered_in_order() {
         })
         .collect();
     assert_eq!(
-        said,
+        results,
         [
             ("a", "correct", &json!(1.0)),
             ("b", "incorrect", &json!(0.0)),
@@ -158,7 +158,7 @@ async fn a_batch_is_answered_in_order() {
 }
 
 #[tokio::test]
-async fn the_second_time_the_cache_answers_and_can_be_asked_by_key() {
+async fn the_second_request_is_answered_from_the_cache_and_the_verdict_can_be_read_by_key() {
     let (app, sandbox) = ready();
     let items = json!([item("a", &doubles(), "right")]);
     let (_, first) = verify(&app, &items).await;
@@ -217,7 +217,7 @@ async fn the_key_depends_on_task_prompt_and_completion() {
 }
 
 #[tokio::test]
-async fn all_tests_are_run_where_they_are_asked_for() {
+async fn all_tests_are_run_if_the_item_requests_it() {
     let (app, _) = ready();
     // A wrong program squares.
     let tests = json!([{ "args": [1], "expected": 2 }, { "args": [2], "expected": 4 }]);
@@ -237,7 +237,7 @@ async fn all_tests_are_run_where_they_are_asked_for() {
 }
 
 #[tokio::test]
-async fn the_same_question_twice_at_once_is_judged_once() {
+async fn equal_items_in_flight_are_judged_once() {
     let (app, sandbox) = ready();
     let before = sandbox.runs.load(Ordering::SeqCst);
     let items = json!([
@@ -257,7 +257,7 @@ async fn the_same_question_twice_at_once_is_judged_once() {
 }
 
 #[tokio::test]
-async fn a_bad_item_fails_the_whole_batch_with_its_place() {
+async fn a_bad_item_fails_the_whole_batch_and_is_named() {
     let (app, _) = ready();
     let body =
         json!({ "items": [item("a", &json!("sums/1"), ""), item("b", &json!("sums/7"), "")] })
@@ -277,7 +277,7 @@ async fn a_bad_item_fails_the_whole_batch_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_limit_is_refused_announced_or_not() {
+async fn a_body_over_the_limit_is_refused_whether_its_length_is_announced_or_not() {
     let (app, _) = ready();
     let long = "x".repeat(20_000);
     let announced = Request::post("/v1/verify")
@@ -298,7 +298,7 @@ async fn a_body_beyond_the_limit_is_refused_announced_or_not() {
 }
 
 #[tokio::test]
-async fn other_paths_and_methods_are_problems_too() {
+async fn unknown_paths_and_wrong_methods_get_problem_documents() {
     let (app, _) = ready();
     assert_eq!(get(&app, "/v2/verify").await.0, StatusCode::NOT_FOUND);
     let (status, problem) = get(&app, "/v1/verify").await;
@@ -312,8 +312,8 @@ async fn other_paths_and_methods_are_problems_too() {
 }
 
 #[tokio::test]
-async fn with_a_token_only_its_bearer_is_answered() {
-    let app = app(service(Settings {
+async fn with_a_token_v1_requires_it() {
+    let app = app(service(ServiceSettings {
         token: Some(Token::new("secret")),
         ..settings()
     }));
@@ -341,7 +341,7 @@ async fn with_a_token_only_its_bearer_is_answered() {
 }
 
 #[tokio::test]
-async fn a_service_is_ready_when_its_graders_have_been_tried() {
+async fn a_service_is_ready_once_its_graders_are_prepared() {
     let service = service(settings());
     let app = app(Arc::clone(&service));
     assert_eq!(
@@ -357,18 +357,18 @@ async fn a_service_is_ready_when_its_graders_have_been_tried() {
         ),
         (&json!("unavailable"), &json!(true))
     );
-    service.prepare(opens(&Arc::new(Scripted::doubling())));
+    service.prepare(opens(&Arc::new(FakeSandbox::doubling())));
     let (status, body) = get(&app, "/readyz").await;
     assert_eq!((status, &body["ready"]), (StatusCode::OK, &json!(true)));
     let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
     assert_eq!(
         body["results"][0]["verdict"], "correct",
-        "what was unavailable was not kept"
+        "the unavailable verdict was not cached"
     );
 }
 
 #[tokio::test]
-async fn a_grader_that_cannot_judge_says_why_and_stops_only_those_who_require_it() {
+async fn an_unavailable_grader_has_a_reason_and_blocks_readiness_only_if_required() {
     for (require, status) in [
         (vec![], StatusCode::OK),
         (vec!["math"], StatusCode::OK),
@@ -379,8 +379,8 @@ async fn a_grader_that_cannot_judge_says_why_and_stops_only_those_who_require_it
         let service = service(settings);
         service.prepare(no_sandbox("there is no sandbox".to_owned()));
         let app = app(service);
-        let (said, body) = get(&app, "/readyz").await;
-        assert_eq!(said, status);
+        let (actual, body) = get(&app, "/readyz").await;
+        assert_eq!(actual, status);
         let code = body["graders"]
             .as_array()
             .unwrap()
@@ -408,14 +408,14 @@ async fn a_grader_that_cannot_judge_says_why_and_stops_only_those_who_require_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verdict_that_is_asked_for_while_the_grader_gets_ready_is_kept_under_its_interpreter() {
+async fn a_verdict_requested_while_the_grader_is_prepared_has_a_key_with_its_interpreter() {
     let service = service(settings());
     let app = app(Arc::clone(&service));
     let items = json!([item("a", &doubles(), "right")]);
     let (_, body) = verify(&app, &items).await;
     let early: crate::cache::Key = body["results"][0]["key"].as_str().unwrap().parse().unwrap();
-    let sandbox = Arc::new(Scripted::doubling());
-    service.prepare_beside(opens(&sandbox)).unwrap();
+    let sandbox = Arc::new(FakeSandbox::doubling());
+    service.prepare_in_background(opens(&sandbox)).unwrap();
     let judged = async {
         loop {
             let (_, body) = verify(&app, &items).await;
@@ -430,10 +430,10 @@ async fn a_verdict_that_is_asked_for_while_the_grader_gets_ready_is_kept_under_i
 }
 
 #[tokio::test]
-async fn a_sandbox_that_passes_wrong_programs_is_not_used() {
+async fn a_sandbox_that_passes_a_wrong_program_is_unavailable() {
     let service = service(settings());
     service.prepare(Box::new(|| {
-        Ok(Arc::new(Scripted::new(|_, calls, _| {
+        Ok(Arc::new(FakeSandbox::new(|_, calls, _| {
             Ok(completed(vec![
                 Call::Returned("42".to_owned());
                 calls.len()
@@ -450,9 +450,9 @@ async fn a_sandbox_that_passes_wrong_programs_is_not_used() {
 }
 
 #[tokio::test]
-async fn what_is_unavailable_for_two_is_cached_for_neither() {
+async fn an_unavailable_verdict_is_not_cached_for_joined_items() {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
+    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
         if source.contains("broken") {
             return Err(sandboxes::Deferred::Failed("not now".to_owned()).into());
         }
@@ -473,9 +473,9 @@ async fn what_is_unavailable_for_two_is_cached_for_neither() {
 }
 
 #[tokio::test]
-async fn a_grader_that_panics_costs_only_its_item() {
+async fn a_panic_in_a_grader_affects_only_its_item() {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
+    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
         assert!(!source.contains("poison"), "on purpose");
         Ok(doubled(source, calls))
     }));
@@ -501,7 +501,7 @@ async fn a_grader_that_panics_costs_only_its_item() {
 }
 
 #[tokio::test]
-async fn the_service_says_what_it_is_and_counts_what_it_does() {
+async fn the_service_reports_its_info_and_its_metrics() {
     let (app, _) = ready();
     let (_, info) = get(&app, "/v1/info").await;
     let info: verifier_api::ServiceInfo = serde_json::from_value(info).unwrap();
@@ -524,7 +524,7 @@ async fn the_service_says_what_it_is_and_counts_what_it_does() {
         "rapid_verifier_ready 1",
     ] {
         assert!(
-            metrics.lines().any(|found| found == line),
+            metrics.lines().any(|other| other == line),
             "{line} in\n{metrics}"
         );
     }

@@ -13,18 +13,18 @@ use verifier::grade::math::grade;
 use super::Args;
 use crate::cmd::Usage;
 
-/// How long it measures, at least.
+/// Minimum duration of the measurement.
 const MIN_TIME: Duration = Duration::from_secs(1);
 
 pub(super) fn measure(args: &Args) -> anyhow::Result<Value> {
     match &args.pairs {
-        Some(path) => compared(path),
-        None => tasks(args),
+        Some(path) => measure_pairs(path),
+        None => measure_tasks(args),
     }
 }
 
-/// One thread, every pair of a file in turn for a second, by the lenient policy: = and ~ are equal, ! is not.
-fn compared(path: &Path) -> anyhow::Result<Value> {
+/// Compares every pair of a file in turn, for a second, on one thread, by the lenient policy: = and ~ are equal, ! is not.
+fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
     if !path.exists() {
         return Err(Usage(format!(
             "there is no file {}; give another to --pairs",
@@ -52,8 +52,8 @@ fn compared(path: &Path) -> anyhow::Result<Value> {
     }))
 }
 
-/// One thread, right answers and each task's neighbour's answer as a wrong one, for a second.
-fn tasks(args: &Args) -> anyhow::Result<serde_json::Value> {
+/// Grades each task's own answer, and the next task's answer as a wrong one, for a second, on one thread.
+fn measure_tasks(args: &Args) -> anyhow::Result<serde_json::Value> {
     let config = args.config.resolve()?;
     let dataset = datasets::open(
         args.dataset.as_deref().unwrap_or("starter-math"),

@@ -1,19 +1,21 @@
 //! Compares a result with the expected value as EvalPlus does.
 //!
-//! Equality first; where that fails and a tolerance applies, `np.allclose(out, exp, rtol=1e-07, atol=atol)` of values of one type. The tolerance is
-//! the record's, or 1e-6 where that is 0 and the expected value is a float, or a list or tuple of nothing but floats. Sets, "not None" and the
-//! few tasks with a rule of their own (`oracle`) are known by the task.
+//! Equal values pass. Otherwise, if a tolerance applies, values of one type are compared by `np.allclose(out, exp, rtol=1e-07, atol=atol)`. The tolerance is the
+//! record's, or 1e-6 if that is 0 and the expected value is a float, or a list or tuple that has only floats. The task says whether values are compared as sets, as
+//! "not None", or by one of the special rules of a few tasks (`special_rules`).
 //!
-//! Four things differ. `allclose` broadcasts, so that there `[[1.0], [2.0]]` is close to `[[1.0, 1.0], [2.0, 2.0]]`; here the shapes must be the
-//! same. There the tolerance of a float stays for all later tests of the task; here each test has its own. And a numpy scalar is of
-//! another type than Python's there; here it is the number that it holds. And where the expected value is, or holds, a NaN, no program passes
-//! there, since a NaN is neither equal nor close to itself; here a NaN passes for a NaN (`allclose`'s `equal_nan`), and for nothing else: a
-//! test that no program can pass teaches nothing.
+//! Four things differ from EvalPlus:
+//!
+//! - `allclose` broadcasts, so EvalPlus finds `[[1.0], [2.0]]` close to `[[1.0, 1.0], [2.0, 2.0]]`. Here the shapes must be equal.
+//! - In EvalPlus, the tolerance of a float stays for all later tests of the task. Here each test has its own.
+//! - In EvalPlus, a numpy scalar and a Python number have different types. Here a numpy scalar is the number that it contains.
+//! - In EvalPlus, no program passes if the expected value is or contains a NaN, which neither equals itself nor is close to itself. Here a NaN passes for a NaN
+//!   (`allclose`'s `equal_nan`), and for nothing else: a test that no program can pass teaches nothing.
 
 use datasets::{Compare, Value};
 
 use super::equality::{distinct, equal};
-use super::oracle;
+use super::special_rules;
 
 const RELATIVE: f64 = 1e-7;
 const FLOAT_TOLERANCE: f64 = 1e-6;
@@ -24,12 +26,12 @@ pub fn passes(args: &[Value], expected: &Value, got: &Value, atol: f64, compare:
     match compare {
         Compare::Equal => equal_or_close(expected, got, atol),
         Compare::PyramidSurface => {
-            equal_or_close(expected, got, atol) || oracle::pyramid_surface(args, got, atol)
+            equal_or_close(expected, got, atol) || special_rules::pyramid_surface(args, got, atol)
         }
         Compare::DigitDistance => {
-            equal_or_close(expected, got, atol) || oracle::digit_distance(args, got)
+            equal_or_close(expected, got, atol) || special_rules::digit_distance(args, got)
         }
-        Compare::Root => oracle::root(args, got, atol),
+        Compare::Root => special_rules::root(args, got, atol),
         Compare::Set => match (elements(expected), elements(got)) {
             (Some(expected), Some(got)) => distinct(&expected)
                 .is_some_and(|expected| distinct(&got).is_some_and(|got| expected == got)),
@@ -65,7 +67,7 @@ fn is_floats(value: &Value) -> bool {
     }
 }
 
-/// What iterating over a value gives; `None` where Python raises `TypeError`.
+/// The elements that iterating over a value yields; `None` if Python raises `TypeError`.
 fn elements(value: &Value) -> Option<Vec<Value>> {
     Some(match value {
         Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
@@ -81,7 +83,7 @@ fn elements(value: &Value) -> Option<Vec<Value>> {
     })
 }
 
-/// `np.allclose` for values of the same shape: false where numpy would raise.
+/// `np.allclose` for values of the same shape; false if numpy would raise.
 fn close(got: &Value, expected: &Value, atol: f64) -> bool {
     match (got, expected) {
         (Value::List(got) | Value::Tuple(got), Value::List(expected) | Value::Tuple(expected)) => {
@@ -110,7 +112,7 @@ fn number(value: &Value) -> Option<(f64, f64)> {
     }
 }
 
-/// |got − expected| ≤ atol + rtol·|expected|, or equal infinities, or NaN both.
+/// |got − expected| ≤ atol + rtol·|expected|, or equal infinities, or both NaN.
 fn close_numbers(got: (f64, f64), expected: (f64, f64), atol: f64) -> bool {
     let size = |(re, im): (f64, f64)| re.hypot(im);
     let finite = expected.0.is_finite() && expected.1.is_finite();
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_have_a_tolerance_without_being_asked() {
+    fn floats_have_a_tolerance_by_default() {
         assert!(same("0.3", "0.30000000000000004"));
         assert!(same("[0.1, 0.2]", "[0.1000000001, 0.2]"));
         assert!(same("(0.1, 0.2)", "(0.1000000001, 0.2)"));
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_nested_lists_have_none_unless_the_record_says_so() {
+    fn integers_and_nested_lists_have_a_tolerance_only_if_the_record_sets_one() {
         assert!(!same("1", "1.0000000001"));
         assert!(!same("[[0.1]]", "[[0.1000000001]]"));
         assert!(check("[[0.1]]", "[[0.1000000001]]", 1e-4, Compare::Equal));
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_equal_or_not_but_never_close() {
+    fn values_of_different_types_may_be_equal_but_never_close() {
         assert!(same("1.0", "1"));
         assert!(!same("0.9999999", "1"));
         assert!(!check("1", "1.00001", 1e-4, Compare::Equal));
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn another_shape_is_never_close() {
+    fn values_of_different_shapes_are_never_close() {
         for (expected, got) in [
             ("[]", "5"),
             ("[]", "[5.0]"),
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_nan_are_close_to_themselves_alone() {
+    fn infinities_and_nan_are_close_only_to_themselves() {
         assert!(same("inf", "inf"));
         assert!(!same("inf", "-inf"));
         assert!(!same("inf", "1e308"));
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn as_sets_order_and_number_do_not_count() {
+    fn set_comparison_ignores_order_and_repetition() {
         assert!(check("(4, 5)", "[5, 4, 4]", 0.0, Compare::Set));
         assert!(check("['a', 'b']", "'ab'", 0.0, Compare::Set));
         assert!(!check("(4, 5)", "[5]", 0.0, Compare::Set));

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use dashu_int::IBig;
 use datasets::Value;
 
-/// Whether Python holds `a == b`, for two objects made apart from each other: `1 == 1.0 == True`, a list is no tuple, sets and
-/// dicts have no order. One thing differs: a NaN equals a NaN, as the author of a task who expects one means it (see `compare`).
+/// Whether `a == b` in Python, for two separate objects: `1 == 1.0 == True`, a list never equals a tuple, and sets and dicts have no order. One thing differs: a NaN
+/// equals a NaN, which is what the author of a task that expects one means (see `compare`).
 #[must_use]
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -35,7 +35,7 @@ fn equal_sets(a: &[Value], b: &[Value]) -> bool {
     }
 }
 
-/// The elements of `set(values)`, or `None` where one of them equals nothing or cannot be hashed.
+/// The elements of `set(values)`, or `None` if one of them equals nothing or cannot be hashed.
 pub(super) fn distinct(values: &[Value]) -> Option<HashSet<Hashed>> {
     values.iter().map(hashed).collect()
 }
@@ -56,8 +56,8 @@ fn equal_dicts(a: &[(Value, Value)], b: &[(Value, Value)]) -> bool {
         })
 }
 
-/// A value in the form in which Python's equality is Rust's. Values that equal nothing (opaque objects) and values
-/// that cannot be hashed (lists, dicts) have none; neither can share an element of two sets.
+/// A value in a form for which Python's equality is Rust's. Values that equal nothing (opaque objects) and values that cannot be hashed (lists, dicts) have no such
+/// form: neither can be an element of two equal sets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Hashed {
     None,
@@ -74,7 +74,7 @@ pub(super) enum Hashed {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Real {
     Integer(IBig),
-    /// The bits of a float that is no integer: a fraction, an infinity, or the one NaN.
+    /// The bits of a float that is not an integer: a fraction, an infinity, or the canonical NaN.
     Other(u64),
 }
 
@@ -82,7 +82,7 @@ fn real(x: f64) -> Option<Real> {
     if x.is_nan() {
         Some(Real::Other(f64::NAN.to_bits()))
     } else if x.fract() == 0.0 {
-        // The fractional part of an infinity is NaN, so that x is finite here.
+        // The fractional part of an infinity is NaN, so x is finite here.
         IBig::try_from(x).ok().map(Real::Integer)
     } else {
         Some(Real::Other(x.to_bits()))
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_as_python_says_but_for_nan() {
+    fn equality_follows_python_except_for_nan() {
         for (a, b) in [
             ("1", "1.0"),
             ("1", "True"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn unequal_as_python_says() {
+    fn inequality_follows_python() {
         for (a, b) in [
             ("1", "2"),
             ("[1]", "(1,)"),

@@ -1,11 +1,11 @@
-//! Finds the program in a completion. Exactly one is chosen, by reading alone: nothing of the completion runs, and no second one is tried.
+//! Finds the program in a completion. Exactly one is chosen, by parsing alone: nothing of the completion is run, and no second program is tried.
 //!
 //! ```text
-//! completion ── answer ──▶ what is answered ── fences ──▶ texts ── sandbox reads ──▶ outlines ── choose ──▶ program
+//! completion ── answer ──▶ answer text ── fences ──▶ parts ── sandbox parses ──▶ outlines ── choose ──▶ program
 //! ```
 //!
-//! `docs/tasks.md` states the rule. The sandbox's own interpreter says what is Python, in an instance in which no program runs: parsing before a run in that program's own instance would save
-//! an instance, but a program that is none could then be judged only after the task's expected values are there, which may take minutes.
+//! `docs/tasks.md` states the rule. The sandbox's interpreter parses the texts, in an instance in which no program runs. Parsing in the program's own instance, before its
+//! run, would save an instance. But a completion without valid Python could then be judged only once the task's expected values are known, which may take minutes.
 
 mod answer;
 mod choose;
@@ -18,15 +18,15 @@ use datasets::settings::choice;
 use sandboxes::outline::{self, Fault, Outline, Stopped, Text};
 use sandboxes::{Limits, Sandbox};
 
-use self::choose::Reading;
+use self::choose::ParsedText;
 use self::fences::Part;
 use super::program;
 
-/// Bytes beyond which a text is not read: no model writes as much, and it would use up the fuel that is for the others.
-const MAX_TEXT: usize = 1 << 20;
+/// Maximum size of a text that is parsed, in bytes. No model writes more, and a longer text would use up the fuel of the others.
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 choice! {
-    /// How the program is found in a completion. The command line's help says of each variant what is said of it here.
+    /// How the program is found in a completion. The command line's help shows the comments of the variants.
     #[derive(ValueEnum)]
     pub enum Extraction {
         /// The text itself where it is Python, else the last block that defines the entry point, with what it needs of earlier ones
@@ -37,16 +37,16 @@ choice! {
     }
 }
 
-/// The program that a completion means.
+/// The program that was found in a completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ExtractedProgram {
     /// Its source, never blank.
     pub source: String,
-    /// Why it cannot be loaded, where the interpreter says so before any of it runs.
+    /// Why it cannot be loaded, as the parser reports it; `None` if the parser found no error.
     pub fault: Option<Fault>,
 }
 
-/// The program of `completion`, as `extraction` finds it; `None` where it holds none.
+/// Finds the program of `completion` by the rule `extraction`; `None` if there is none.
 ///
 /// # Errors
 /// [`Stopped`].
@@ -56,9 +56,9 @@ pub(super) fn find(
     task: &CodeTask,
     completion: &str,
     limits: &Limits,
-) -> Result<Option<Found>, Stopped> {
+) -> Result<Option<ExtractedProgram>, Stopped> {
     match extraction {
-        Extraction::Program => program(sandbox, task, completion, limits),
+        Extraction::Program => chosen_program(sandbox, task, completion, limits),
         Extraction::LastBlock => last_block(sandbox, task, completion, limits),
     }
 }
@@ -68,37 +68,41 @@ fn last_block(
     task: &CodeTask,
     completion: &str,
     limits: &Limits,
-) -> Result<Option<Found>, Stopped> {
+) -> Result<Option<ExtractedProgram>, Stopped> {
     let Some(code) = last_block::extract(completion) else {
         return Ok(None);
     };
     let fenced = code.len() < completion.len();
     let whole = program::is_whole(code, &task.entry_point);
     let source = program::assemble(task, code, fenced, whole).into_owned();
-    let fault = faults(sandbox, &source, limits)?;
-    Ok(Some(Found { source, fault }))
+    let fault = load_error(sandbox, &source, limits)?;
+    Ok(Some(ExtractedProgram { source, fault }))
 }
 
-/// A whole program, which is not looked for in anything; `None` where it is blank.
+/// The program of a completion that is a whole program; `None` if it is blank.
 ///
 /// # Errors
 /// [`Stopped`].
-pub(super) fn as_it_stands(
+pub(super) fn whole_program(
     sandbox: &dyn Sandbox,
     source: &str,
     limits: &Limits,
-) -> Result<Option<Found>, Stopped> {
+) -> Result<Option<ExtractedProgram>, Stopped> {
     if source.trim().is_empty() {
         return Ok(None);
     }
-    Ok(Some(Found {
+    Ok(Some(ExtractedProgram {
         source: source.to_owned(),
-        fault: faults(sandbox, source, limits)?,
+        fault: load_error(sandbox, source, limits)?,
     }))
 }
 
-/// Why `source` cannot be loaded.
-fn faults(sandbox: &dyn Sandbox, source: &str, limits: &Limits) -> Result<Option<Fault>, Stopped> {
+/// Why `source` cannot be loaded, by the parser; `None` if the parser finds no error.
+fn load_error(
+    sandbox: &dyn Sandbox,
+    source: &str,
+    limits: &Limits,
+) -> Result<Option<Fault>, Stopped> {
     let text = Text {
         header: "",
         text: source,
@@ -110,57 +114,58 @@ fn faults(sandbox: &dyn Sandbox, source: &str, limits: &Limits) -> Result<Option
     })
 }
 
-fn program(
+/// The rule [`Extraction::Program`].
+fn chosen_program(
     sandbox: &dyn Sandbox,
     task: &CodeTask,
     completion: &str,
     limits: &Limits,
-) -> Result<Option<Found>, Stopped> {
-    // A mark of byte order is no Python.
+) -> Result<Option<ExtractedProgram>, Stopped> {
+    // A byte order mark is not Python.
     let completion = completion.trim_start_matches('\u{feff}');
-    let said = answer::without_end_tokens(completion);
-    if said.trim().is_empty() {
+    let text = answer::without_end_tokens(completion);
+    if text.trim().is_empty() {
         return Ok(None);
     }
-    let answered = answer::without_thought(answer::before_next_turn(said));
-    let whole = |text| Asked {
+    let answer = answer::without_thought(answer::before_next_turn(text));
+    let whole = |text| TextToParse {
         text,
         loose: true,
         fenced: false,
     };
-    // The text as it stands, what of it is answered where that is less, and the parts between its fences.
-    let mut asked = vec![whole(said)];
-    if answered != said {
-        asked.push(whole(&answered));
+    // The whole text, the answer in it if that is shorter, and the parts between the answer's fences.
+    let mut texts = vec![whole(text)];
+    if answer != text {
+        texts.push(whole(&answer));
     }
-    let wholes = asked.len();
-    let marks = fences::marks(&answered);
-    let parts = fences::parts(&answered, &marks);
-    asked.extend(parts.iter().map(Asked::of));
-    let readings = read(sandbox, task, &asked, limits)?;
-    let (wholes, readings) = readings.split_at(wholes);
-    let code = wholes.last().map(Reading::code).unwrap_or_default();
-    let outside = fences::outside_of(&answered, &marks, &code);
+    let wholes = texts.len();
+    let marks = fences::marks(&answer);
+    let parts = fences::parts(&answer, &marks);
+    texts.extend(parts.iter().map(TextToParse::of));
+    let parsed = parse(sandbox, task, &texts, limits)?;
+    let (wholes, parsed) = parsed.split_at(wholes);
+    let code = wholes.last().map(ParsedText::code).unwrap_or_default();
+    let outside = fences::outside_of(&answer, &marks, &code);
     if outside.len() == marks.len() {
-        return Ok(choose::choose(task, wholes, &marks, &parts, readings));
+        return Ok(choose::choose(task, wholes, &marks, &parts, parsed));
     }
-    // Some of the fences stand in strings: the parts are others, which is rare.
-    let parts = fences::parts(&answered, &outside);
-    let asked: Vec<_> = parts.iter().map(Asked::of).collect();
-    let readings = read(sandbox, task, &asked, limits)?;
-    Ok(choose::choose(task, wholes, &outside, &parts, &readings))
+    // Some fences are inside strings, which is rare: the parts change.
+    let parts = fences::parts(&answer, &outside);
+    let texts: Vec<_> = parts.iter().map(TextToParse::of).collect();
+    let parsed = parse(sandbox, task, &texts, limits)?;
+    Ok(choose::choose(task, wholes, &outside, &parts, &parsed))
 }
 
-/// A text that is to be read.
-struct Asked<'a> {
+/// A text to be parsed.
+struct TextToParse<'a> {
     text: &'a str,
     loose: bool,
     fenced: bool,
 }
 
-impl<'a> Asked<'a> {
-    fn of(part: &'a Part<'_>) -> Asked<'a> {
-        Asked {
+impl<'a> TextToParse<'a> {
+    fn of(part: &'a Part<'_>) -> TextToParse<'a> {
+        TextToParse {
             text: &part.text,
             loose: !part.closed,
             fenced: part.fenced,
@@ -168,26 +173,26 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Has each text read, by itself and, where the task has a prefix, behind that.
-fn read<'a>(
+/// Parses each text, alone and, if the task has a prefix, after the prefix.
+fn parse<'a>(
     sandbox: &dyn Sandbox,
     task: &CodeTask,
-    asked: &[Asked<'a>],
+    to_parse: &[TextToParse<'a>],
     limits: &Limits,
-) -> Result<Vec<Reading<'a>>, Stopped> {
+) -> Result<Vec<ParsedText<'a>>, Stopped> {
     let prefix = task.prefix.as_deref();
-    let behind = |fenced| {
+    let header = |fenced| {
         let prefix = prefix.unwrap_or_default();
         format!("{prefix}{}", program::line_break(prefix, fenced))
     };
-    let (outside, inside) = (behind(false), behind(true));
-    let is_read = |asked: &&Asked<'_>| asked.text.len() <= MAX_TEXT;
-    let mut texts = Vec::with_capacity(asked.len() * 2);
-    for Asked {
+    let (outside, inside) = (header(false), header(true));
+    let is_short = |to_parse: &&TextToParse<'_>| to_parse.text.len() <= MAX_TEXT_BYTES;
+    let mut texts = Vec::with_capacity(to_parse.len() * 2);
+    for TextToParse {
         text,
         loose,
         fenced,
-    } in asked.iter().filter(is_read)
+    } in to_parse.iter().filter(is_short)
     {
         let (text, loose) = (*text, *loose);
         let text = |header| Text {
@@ -201,14 +206,14 @@ fn read<'a>(
         }
     }
     let mut outlines = outline::read(sandbox, &texts, limits)?.into_iter();
-    let mut next = |asked: &Asked<'_>| {
-        let outline = is_read(&asked).then(|| outlines.next()).flatten();
+    let mut next = |to_parse: &TextToParse<'_>| {
+        let outline = is_short(&to_parse).then(|| outlines.next()).flatten();
         outline.unwrap_or(Outline::Unread)
     };
-    let readings = asked.iter().map(|asked| Reading {
-        text: asked.text,
-        alone: next(asked),
-        behind: prefix.map(|_| next(asked)),
+    let parsed = to_parse.iter().map(|to_parse| ParsedText {
+        text: to_parse.text,
+        alone: next(to_parse),
+        after_prefix: prefix.map(|_| next(to_parse)),
     });
-    Ok(readings.collect())
+    Ok(parsed.collect())
 }

@@ -1,12 +1,12 @@
-//! The first pass over a program, with little fuel. Most programs are over by then; the others are judged later, where they delay nobody.
+//! The first pass over a program, with little fuel. Most programs finish in it. The others are judged later, by separate threads, so that they delay nothing.
 
 use sandboxes::{Deferred, End, Identity, Limits, Patience, Request, Run, Sandbox, SandboxError};
 
 /// Fuel of a first pass: a few tenths of a second.
 const FUEL: u64 = 2_000_000_000;
 
-/// A sandbox that defers a program ([`Deferred::Long`]) that is not over after [`FUEL`]. A run that ends before is the run that the sandbox behind it would have made, since
-/// fuel is counted alike whatever there is of it.
+/// A sandbox that defers a program ([`Deferred::Long`]) that has not finished after [`FUEL`]. A run that finishes earlier equals a run of the wrapped sandbox, because
+/// fuel is counted the same way whatever the limit.
 pub(super) struct FirstPass<'a>(pub &'a dyn Sandbox);
 
 impl Sandbox for FirstPass<'_> {
@@ -33,7 +33,7 @@ impl Sandbox for FirstPass<'_> {
     }
 }
 
-/// Whether a task whose own solution used `fuel` is not worth a first pass.
+/// Whether a first pass is pointless for a task whose canonical solution used `fuel`.
 pub(super) fn is_hopeless(fuel: u64) -> bool {
     fuel >= FUEL
 }

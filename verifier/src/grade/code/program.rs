@@ -1,13 +1,13 @@
-//! From a completion to the program that is run.
+//! Assembles the program that is run from the extracted code.
 //!
-//! Where the task has a prefix (HumanEval's form), the completion is the rest of a function and stands behind it as it is, spaces included; or it is a
-//! whole function, as chat models answer, and stands behind what the prefix has before that function.
+//! If the task has a prefix (HumanEval's form), the code is either the rest of a function, which is appended to the prefix unchanged, spaces included; or a whole
+//! function, as chat models answer, which is appended to the part of the prefix before that function.
 
 use std::borrow::Cow;
 
 use datasets::CodeTask;
 
-/// The program that `code` makes; `fenced` says whether it stood in a block, `whole` whether it has the function itself and not the rest of the prefix's.
+/// The program of `code`. `fenced` says whether the code was in a fenced block, and `whole` whether it has the whole function and not only the rest of the prefix's.
 pub(super) fn assemble<'a>(
     task: &CodeTask,
     code: &'a str,
@@ -32,17 +32,17 @@ pub(super) fn assemble<'a>(
     Cow::Owned(format!("{}\n{code}", &prefix[..before]))
 }
 
-/// How an import begins that must stand first in its program.
+/// The beginning of an import that must come first in a program.
 const FUTURE: &str = "from __future__ import";
 
-/// Whether the imports from the future in `code` are lines of their own, which can stand elsewhere; so they are where there are none.
+/// Whether every `__future__` import in `code` is a line of its own, which can be moved. True if there are none.
 pub(super) fn futures_can_move(code: &str) -> bool {
     code.lines()
         .filter(|line| line.contains(FUTURE))
         .all(|line| line.starts_with(FUTURE) && !line.contains(['(', '\\', ';', '\'', '"']))
 }
 
-/// `source` with its imports from the future before all else, where they stand behind other code.
+/// `source` with its `__future__` imports moved to the beginning, if they can be moved.
 pub(super) fn futures_first(source: String) -> String {
     if !source.contains(FUTURE) || !futures_can_move(&source) {
         return source;
@@ -59,7 +59,7 @@ pub(super) fn futures_first(source: String) -> String {
     first + &rest
 }
 
-/// What stands between a prefix and a completion that goes on with it.
+/// The separator between a prefix and code that continues it.
 pub(super) fn line_break(prefix: &str, fenced: bool) -> &'static str {
     if fenced && !prefix.is_empty() && !prefix.ends_with('\n') {
         "\n"
@@ -68,7 +68,7 @@ pub(super) fn line_break(prefix: &str, fenced: bool) -> &'static str {
     }
 }
 
-/// Whether `code` begins at the margin and defines `name` there.
+/// Whether `code` begins without indentation and defines `name` at the top level.
 pub(super) fn is_whole(code: &str, name: &str) -> bool {
     let begins_at_the_margin = code
         .lines()
@@ -77,7 +77,7 @@ pub(super) fn is_whole(code: &str, name: &str) -> bool {
     begins_at_the_margin && code.lines().any(|line| defines(line, name))
 }
 
-/// Whether `line` begins a definition of `name`, or assigns to it, at the margin.
+/// Whether `line` begins a definition of `name`, or assigns it, at the top level.
 fn defines(line: &str, name: &str) -> bool {
     let after = ["def ", "async def ", "class "]
         .iter()
@@ -118,12 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_prefix_the_program_is_what_the_completion_holds() {
+    fn without_a_prefix_the_program_is_the_code_itself() {
         assert_eq!(assembled(None, "    return 1"), "    return 1");
     }
 
     #[test]
-    fn a_body_goes_on_with_the_prefix() {
+    fn a_body_is_appended_to_the_prefix() {
         for completion in [
             "    return 2 * x\n",
             "\n    return 2 * x\n\ndef h():\n    pass\n",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_function_stands_in_place_of_the_prefixs_own() {
+    fn a_whole_function_replaces_that_of_the_prefix() {
         for code in [
             "def f(x):\n    return 2 * x\n",
             "import os\n\nf = lambda x: 2 * x\n",
@@ -162,7 +162,7 @@ mod tests {
         let fixed = "from __future__ import (\n    annotations)\ndef f(x):\n    return x\n";
         assert_eq!(assembled(Some(PREFIX), fixed), fixed);
         assert_eq!(futures_first(fixed.to_owned()), fixed);
-        // Another name, and a comparison, define nothing.
+        // Neither another name nor a comparison defines `f`.
         let other = "def ff(x):\n    return x\nf == ff\n";
         assert_eq!(assembled(Some(PREFIX), other), format!("{PREFIX}{other}"));
     }

@@ -1,9 +1,9 @@
-//! What of a task's test code is one test each.
+//! Splits a task's test code into single tests.
 //!
-//! A text that defines tests (`unittest.TestCase` classes, classes of pytest's form, `test_…` functions, HumanEval's `check(candidate)`, each of which may be asynchronous) is loaded
-//! once, and each of its tests is run by a statement of its own; of a test with pytest's `parametrize`, each set of arguments is. Any other text is a test by itself. What stands under `if __name__ == "__main__":` is run where it tests something that is
-//! not run anyway. Which tests there are is read from the text in the sandbox, by Python's own parser; nothing of it is run for that. A text that is no Python, or nothing but
-//! comments, or holds what looks like a test but would not be run, is the task's fault and no program's.
+//! A text that defines tests (`unittest.TestCase` classes, classes in pytest's form, `test_…` functions, HumanEval's `check(candidate)`, each of which may be asynchronous)
+//! is loaded once, and a separate statement runs each of its tests. A test with pytest's `parametrize` is one test for each set of arguments. Any other text is one test.
+//! The code under `if __name__ == "__main__":` is run if it tests something that is not run anyway. Python's own parser finds the tests, in the sandbox, without running
+//! the text. A text that is not Python, or has only comments, or contains what looks like a test but would not be run, is an error in the task, not in a program.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use datasets::{CodeTask, Value};
 use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
 
-use super::blame;
+use super::test_dependency;
 use crate::cache::{Bounded, Key, KeyWriter};
 use crate::grade::excerpt;
 
-const FIND: &str = concat!(
+const FIND_TESTS: &str = concat!(
     include_str!("find_tests.py"),
     include_str!("find_parameters.py")
 );
-const PYTEST: &str = include_str!("pytest_stand_in.py");
+const PYTEST_STAND_IN: &str = include_str!("pytest_stand_in.py");
 const RUN_CASE: &str = include_str!("run_case.py");
 const RUN_ASYNC: &str = include_str!("run_async.py");
-/// Bytes of suites in memory.
+/// Maximum size of the cached suites, in bytes.
 const MAX_MEMORY: usize = 64 << 20;
 
 /// The tests of a task.
@@ -33,43 +33,43 @@ pub(super) struct Suite {
     pub prelude: String,
     /// A statement for each test.
     pub tests: Vec<String>,
-    /// What each test is called.
+    /// The name of each test.
     pub names: Vec<String>,
-    /// Whether it may give values to names that later tests go by.
-    pub binds: Vec<bool>,
+    /// Whether each test may assign names that later tests use.
+    pub assigns_names: Vec<bool>,
 }
 
 impl Suite {
-    /// Whether the test of that number can depend on what the program does.
+    /// Whether the test at `index` can depend on what the program does.
     pub(super) fn depends_on_program(&self, index: usize) -> bool {
         let run = self.tests.iter().take(index + 1);
         let texts = std::iter::once(&self.prelude).chain(run);
-        blame::depends(texts.map(String::as_str))
+        test_dependency::depends_on_program(texts.map(String::as_str))
     }
 
-    /// Has a text loaded before the tests, once.
+    /// Adds a text to the prelude, once.
     fn load(&mut self, text: &str) {
         if !self.prelude.contains(text) {
             let _ = write!(self.prelude, "\n{text}\n");
         }
     }
 
-    fn add(&mut self, test: String, name: String, binds: bool) {
+    fn add(&mut self, test: String, name: String, assigns_names: bool) {
         self.tests.push(test);
         self.names.push(name);
-        self.binds.push(binds);
+        self.assigns_names.push(assigns_names);
     }
 
-    /// What is run before the test of that number in a fresh instance, so that it finds the names that earlier tests have made, but for those that `stopped` the program.
-    pub(super) fn before(&self, index: usize, stopped: &[usize]) -> Vec<String> {
+    /// The setup for a fresh instance that continues at the test `index`: the earlier tests that assign names, except those that `stopped` the program.
+    pub(super) fn setup_for(&self, index: usize, stopped: &[usize]) -> Vec<String> {
         (0..index)
-            .filter(|earlier| self.binds[*earlier] && !stopped.contains(earlier))
+            .filter(|earlier| self.assigns_names[*earlier] && !stopped.contains(earlier))
             .map(|earlier| self.tests[earlier].clone())
             .collect()
     }
 }
 
-/// Suites by task, so that each is read once.
+/// A cache of suites, so that each task's test code is parsed once.
 pub(super) struct Suites(Bounded<Arc<Suite>>);
 
 impl Suites {
@@ -80,7 +80,7 @@ impl Suites {
     /// The suite of `task`'s test code.
     ///
     /// # Errors
-    /// As [`Sandbox::run`], and [`SandboxError::Unusable`] where the code is no Python, or none at all.
+    /// As [`Sandbox::run`], and [`SandboxError::Unusable`] if the code is not Python, or is empty.
     pub(super) fn of(
         &self,
         sandbox: &dyn Sandbox,
@@ -91,7 +91,7 @@ impl Suites {
         if let Some(known) = self.0.get(&key) {
             return Ok(known);
         }
-        let suite = Arc::new(read(sandbox, task, limits)?);
+        let suite = Arc::new(split_into_tests(sandbox, task, limits)?);
         let bytes = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
         let weight = suite.prelude.len() + bytes(&suite.tests) + bytes(&suite.names);
         self.0.put(key, Arc::clone(&suite), weight);
@@ -108,14 +108,18 @@ fn key(task: &CodeTask) -> Key {
         .finish()
 }
 
-fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite, SandboxError> {
+fn split_into_tests(
+    sandbox: &dyn Sandbox,
+    task: &CodeTask,
+    limits: &Limits,
+) -> Result<Suite, SandboxError> {
     let calls: Vec<String> = task
         .asserts
         .iter()
         .map(|text| json!([text, task.entry_point]).to_string())
         .collect();
     let program = Program {
-        source: FIND,
+        source: FIND_TESTS,
         entry_point: "find",
     };
     let work = Work::Calls {
@@ -127,34 +131,34 @@ fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite
         prelude: task.imports.join("\n"),
         tests: Vec::new(),
         names: Vec::new(),
-        binds: Vec::new(),
+        assigns_names: Vec::new(),
     };
     for (index, text) in task.asserts.iter().enumerate() {
         let (code, tests) = match run.calls.get(index) {
             Some(Call::Returned(found)) => {
-                found_tests(found).ok_or_else(|| unreadable("it is too large"))?
+                parse_found_tests(found).ok_or_else(|| unreadable("it is too large"))?
             }
             Some(Call::Raised { kind, message }) => {
                 return Err(unreadable(&format!("{kind}: {}", excerpt(message))));
             }
             Some(Call::TooLarge) | None => return Err(unreadable("it is too large")),
         };
-        let says = |words: &[&str]| words.iter().any(|word| text.contains(*word));
-        // Many people's tests import the function from a module of this name.
-        if says(&["import solution", "from solution import"]) {
+        let mentions = |words: &[&str]| words.iter().any(|word| text.contains(*word));
+        // Many test suites import the function from a module named `solution`.
+        if mentions(&["import solution", "from solution import"]) {
             let name = &task.entry_point;
             suite.load(&format!(
                 "import sys, types\nsys.modules['solution'] = types.ModuleType('solution')\nsys.modules['solution'].{name} = {name}"
             ));
         }
-        if says(&["pytest"]) {
-            suite.load(PYTEST);
+        if mentions(&["pytest"]) {
+            suite.load(PYTEST_STAND_IN);
         }
-        if says(&["async def", "asyncio", "Asyncio"]) {
+        if mentions(&["async def", "asyncio", "Asyncio"]) {
             suite.load(RUN_ASYNC);
         }
         if tests.is_empty() {
-            suite.add(text.clone(), text.clone(), binds(text));
+            suite.add(text.clone(), text.clone(), assigns_names(text));
             continue;
         }
         if tests
@@ -165,16 +169,16 @@ fn read(sandbox: &dyn Sandbox, task: &CodeTask, limits: &Limits) -> Result<Suite
         }
         let _ = write!(suite.prelude, "\n{code}\n");
         for (test, name) in tests {
-            // A text that is a test in another form than its own.
-            let whole = name == *text;
-            suite.add(test, name, whole);
+            // A test whose name is its text stands for the whole text, in another form.
+            let is_whole_text = name == *text;
+            suite.add(test, name, is_whole_text);
         }
     }
     Ok(suite)
 }
 
-/// Whether a text may give values to names: whether it is more than assertions, one below the other. In doubt it may.
-fn binds(text: &str) -> bool {
+/// Whether a text may assign names: whether it is more than a sequence of assertions. Errs on the side of true.
+fn assigns_names(text: &str) -> bool {
     let continues = |line: &str| line.starts_with([' ', '\t', ')', ']', '}', '#']);
     let asserts = |line: &str| line.starts_with("assert ") || line.starts_with("assert(");
     !text
@@ -191,8 +195,8 @@ fn unreadable(why: &str) -> SandboxError {
     ))
 }
 
-/// What `find` returned: the code to load, and `(statement, name)` of each test.
-fn found_tests(found: &str) -> Option<(String, Vec<(String, String)>)> {
+/// Decodes the result of `find`: the code to load, and `(statement, name)` of each test.
+fn parse_found_tests(found: &str) -> Option<(String, Vec<(String, String)>)> {
     let Value::List(parts) = Value::parse_json(found).ok()? else {
         return None;
     };
@@ -217,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_of_assertions_alone_defines_no_names() {
+    fn assertions_alone_assign_no_names() {
         for (text, expected) in [
             ("assert f(1) == 2", false),
             (
@@ -229,10 +233,10 @@ mod tests {
             ("assert f(1); x = 2", true),
             ("assert (x := f(1)) == 2", true),
             ("for x in range(3):\n    assert f(x)", true),
-            // What looks like more, inside a text, may be more.
+            // A line inside a string that does not look like an assertion counts as one that may assign names.
             ("assert f(1) == \"\"\"\nx\"\"\"", true),
         ] {
-            assert_eq!(binds(text), expected, "{text}");
+            assert_eq!(assigns_names(text), expected, "{text}");
         }
     }
 }

@@ -5,13 +5,13 @@ use datasets::{CodeTest, Compare};
 use sandboxes::{Call, End, Run};
 
 use super::*;
-use crate::scripted::{Scripted, completed, ended};
+use crate::fake_sandbox::{FakeSandbox, completed, ended};
 
+mod canonical;
 mod clock;
 mod faulty;
 mod first_pass;
 mod inline;
-mod reference;
 
 /// `f(n) == 2 * n` for 1, 2 and 3.
 fn task(canonical: Option<&str>) -> CodeTask {
@@ -33,9 +33,9 @@ fn task(canonical: Option<&str>) -> CodeTask {
     }
 }
 
-fn grader(sandbox: Scripted) -> (CodeGrader, Arc<Scripted>) {
+fn grader(sandbox: FakeSandbox) -> (CodeGrader, Arc<FakeSandbox>) {
     let sandbox = Arc::new(sandbox);
-    let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
+    let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
     (
         CodeGrader::new(shared, Limits::default(), 1 << 20, None),
         sandbox,
@@ -49,14 +49,14 @@ fn returned(values: &[&str]) -> Vec<Call> {
         .collect()
 }
 
-/// The grading of a program that does `run`, whose task has recorded values.
+/// The grading of a program whose run is `run`, for a task with recorded values.
 fn grading(run: Run) -> Grading {
-    let (grader, _) = grader(Scripted::new(move |_, _, _| Ok(run.clone())));
+    let (grader, _) = grader(FakeSandbox::new(move |_, _, _| Ok(run.clone())));
     grader.grade(&task(None), "def f(n): ...", TestMode::All)
 }
 
 #[test]
-fn a_program_is_right_where_every_value_is() {
+fn a_program_with_only_correct_values_is_correct() {
     let grading = grading(completed(returned(&["2", "4.0", "6"])));
     assert_eq!(
         (grading.verdict, grading.passed, grading.total),
@@ -82,7 +82,7 @@ fn the_first_wrong_value_is_shown() {
 }
 
 #[test]
-fn the_end_of_a_run_decides_only_where_no_value_was_wrong() {
+fn the_end_of_a_run_decides_only_if_no_value_was_wrong() {
     for (calls, end, verdict) in [
         (&["2"][..], End::OutOfFuel, Verdict::Timeout),
         (&["3"][..], End::OutOfFuel, Verdict::Incorrect),
@@ -112,7 +112,7 @@ fn the_end_of_a_run_decides_only_where_no_value_was_wrong() {
 }
 
 #[test]
-fn more_answers_than_calls_are_not_believed() {
+fn more_answers_than_calls_are_ignored() {
     let grading = grading(completed(returned(&["2", "4", "6", "8"])));
     assert_eq!(
         (grading.verdict, grading.passed),
@@ -121,7 +121,7 @@ fn more_answers_than_calls_are_not_believed() {
 }
 
 #[test]
-fn an_exception_or_a_value_too_large_is_a_failed_test() {
+fn an_exception_or_too_large_a_value_is_a_failed_test() {
     for call in [
         Call::Raised {
             kind: "ValueError".to_owned(),
@@ -141,14 +141,14 @@ fn an_exception_or_a_value_too_large_is_a_failed_test() {
 }
 
 #[test]
-fn an_expected_value_without_encoding_is_the_tasks_fault_and_a_nan_equals_a_nan() {
+fn a_task_whose_expected_value_has_no_encoding_is_unavailable_and_a_nan_equals_a_nan() {
     for (value, verdict) in [
         (r#"{"$opaque":"Thing"}"#, Verdict::Unavailable),
         (r#"[1,{"$opaque":"Thing"}]"#, Verdict::Unavailable),
         (r#""{\"$opaque\":\"Thing\"}""#, Verdict::Correct),
         (r#"{"$float":"nan"}"#, Verdict::Correct),
     ] {
-        let (grader, _) = grader(Scripted::new(move |_, calls, _| {
+        let (grader, _) = grader(FakeSandbox::new(move |_, calls, _| {
             Ok(completed(
                 calls
                     .iter()
@@ -185,7 +185,7 @@ fn an_expected_value_without_encoding_is_the_tasks_fault_and_a_nan_equals_a_nan(
 }
 
 #[test]
-fn a_result_that_equals_nothing_is_named_by_its_type() {
+fn the_detail_names_the_type_of_a_result_without_encoding() {
     let got = r#"[{"$opaque":"generator"}]"#;
     let grading = grading(completed(returned(&["2", got, "6"])));
     assert_eq!(
@@ -195,11 +195,11 @@ fn a_result_that_equals_nothing_is_named_by_its_type() {
 }
 
 #[test]
-fn expected_values_come_from_the_tasks_own_solution_made_once() {
-    let (grader, sandbox) = grader(Scripted::doubling());
+fn expected_values_come_from_one_run_of_the_canonical_solution() {
+    let (grader, sandbox) = grader(FakeSandbox::doubling());
     let mut task = task(Some("right"));
     for test in &mut task.tests {
-        test.expected = Some(Value::from(-1)); // What was recorded elsewhere does not count.
+        test.expected = Some(Value::from(-1)); // The recorded values are ignored.
     }
     assert_eq!(
         grader.grade(&task, "right too", TestMode::All).verdict,
@@ -213,9 +213,9 @@ fn expected_values_come_from_the_tasks_own_solution_made_once() {
 }
 
 #[test]
-fn a_program_that_is_no_python_is_judged_without_the_tasks_own_solution() {
+fn invalid_python_is_judged_without_the_canonical_solution() {
     for extraction in [Extraction::Program, Extraction::LastBlock] {
-        let (grader, sandbox) = grader(Scripted::doubling());
+        let (grader, sandbox) = grader(FakeSandbox::doubling());
         let grader = grader.extracting(extraction);
         let grading = grader.grade(&task(Some("right")), "no python", TestMode::UntilFailure);
         assert_eq!(
@@ -233,11 +233,11 @@ fn a_program_that_is_no_python_is_judged_without_the_tasks_own_solution() {
 #[test]
 fn expected_values_are_stored_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let shelf = Arc::new(Shelf::open(folder.path(), 1 << 20).unwrap());
+    let store = Arc::new(ExpectedValueStore::open(folder.path(), 1 << 20).unwrap());
     for runs in [2, 1] {
-        let sandbox = Arc::new(Scripted::doubling());
-        let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
-        let grader = CodeGrader::new(shared, Limits::default(), 1 << 20, Some(Arc::clone(&shelf)));
+        let sandbox = Arc::new(FakeSandbox::doubling());
+        let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
+        let grader = CodeGrader::new(shared, Limits::default(), 1 << 20, Some(Arc::clone(&store)));
         assert_eq!(
             grader
                 .grade(&task(Some("right")), "right too", TestMode::All)
@@ -249,9 +249,9 @@ fn expected_values_are_stored_on_disk() {
 }
 
 #[test]
-fn a_program_may_use_twice_the_fuel_of_the_tasks_own_solution() {
+fn a_program_may_use_twice_the_fuel_of_the_canonical_solution() {
     const SLOW: u64 = 1_000_000_000_000;
-    let (grader, _) = grader(Scripted::new(|source, calls, limits| {
+    let (grader, _) = grader(FakeSandbox::new(|source, calls, limits| {
         if source == "solution" {
             return Ok(Run {
                 fuel: SLOW,
@@ -274,8 +274,8 @@ fn a_program_may_use_twice_the_fuel_of_the_tasks_own_solution() {
 }
 
 #[test]
-fn a_task_whose_own_solution_fails_is_unavailable_and_says_why() {
-    let (grader, _) = grader(Scripted::new(|_, _, _| {
+fn a_task_whose_canonical_solution_fails_is_unavailable_with_the_reason() {
+    let (grader, _) = grader(FakeSandbox::new(|_, _, _| {
         Ok(ended(Vec::new(), End::OutOfFuel))
     }));
     let grading = grader.grade(&task(Some("solution")), "program", TestMode::All);
@@ -297,7 +297,7 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
         (Deferred::Failed("x".to_owned()).into(), true),
         (SandboxError::Unusable("y".to_owned()), false),
     ] {
-        let (grader, _) = grader(Scripted::new(move |_, _, _| Err(error.clone())));
+        let (grader, _) = grader(FakeSandbox::new(move |_, _, _| Err(error.clone())));
         let grading = grader.grade(&task(None), "program", TestMode::All);
         assert_eq!(
             (grading.verdict, grading.retryable),
@@ -307,8 +307,8 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
 }
 
 #[test]
-fn nothing_but_blank_space_is_malformed() {
-    let (grader, sandbox) = grader(Scripted::doubling());
+fn a_blank_completion_is_malformed() {
+    let (grader, sandbox) = grader(FakeSandbox::doubling());
     assert_eq!(
         grader.grade(&task(None), " \n", TestMode::All).verdict,
         Verdict::Malformed
@@ -318,7 +318,7 @@ fn nothing_but_blank_space_is_malformed() {
 
 #[test]
 fn a_task_without_tests_cannot_be_passed() {
-    let (grader, _) = grader(Scripted::doubling());
+    let (grader, _) = grader(FakeSandbox::doubling());
     let task = CodeTask {
         tests: Vec::new(),
         ..task(None)
@@ -330,8 +330,8 @@ fn a_task_without_tests_cannot_be_passed() {
 }
 
 #[test]
-fn asserts_count_with_the_tests_and_run_even_where_these_fail() {
-    let (grader, sandbox) = grader(Scripted::doubling());
+fn asserts_count_with_the_tests_and_run_even_if_these_fail() {
+    let (grader, sandbox) = grader(FakeSandbox::doubling());
     let task = CodeTask {
         asserts: vec!["assert f(9) == 18".to_owned()],
         ..task(None)
@@ -351,8 +351,8 @@ fn asserts_count_with_the_tests_and_run_even_where_these_fail() {
 }
 
 #[test]
-fn judging_may_end_with_the_first_failure() {
-    let (grader, sandbox) = grader(Scripted::doubling());
+fn judging_until_failure_ends_with_the_first_failure() {
+    let (grader, sandbox) = grader(FakeSandbox::doubling());
     let task = CodeTask {
         asserts: vec![
             "assert f(9) == 18".to_owned(),
@@ -369,7 +369,7 @@ fn judging_may_end_with_the_first_failure() {
         (wrong.detail["test"].as_u64(), wrong.detail["got"].as_str()),
         (Some(0), Some("1"))
     );
-    // The program, and the asserts' reading.
+    // One run of the program, and one to parse the asserts.
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
     let right = grader.grade(&task, "right", TestMode::UntilFailure);
     assert_eq!(
@@ -389,8 +389,8 @@ fn judging_may_end_with_the_first_failure() {
 }
 
 #[test]
-fn a_program_that_stops_before_any_failure_has_the_verdict_of_its_end() {
-    let (grader, _) = grader(Scripted::new(|_, _, _| {
+fn a_program_that_stops_without_a_failure_gets_the_verdict_of_its_end() {
+    let (grader, _) = grader(FakeSandbox::new(|_, _, _| {
         Ok(ended(returned(&["2", "4"]), End::OutOfFuel))
     }));
     let grading = grader.grade(&task(None), "slow", TestMode::UntilFailure);
@@ -402,9 +402,9 @@ fn a_program_that_stops_before_any_failure_has_the_verdict_of_its_end() {
 }
 
 #[test]
-fn calls_that_the_watch_did_not_see_are_judged_too() {
+fn calls_that_the_watch_did_not_see_are_checked_too() {
     let end_after = |calls: usize, end: End| {
-        let mut sandbox = Scripted::new(move |source, _, _| {
+        let mut sandbox = FakeSandbox::new(move |source, _, _| {
             let third = if source.contains("right") { "6" } else { "7" };
             let values = ["2", "4", third];
             Ok(ended(returned(&values[..calls]), end.clone()))
@@ -425,7 +425,7 @@ fn calls_that_the_watch_did_not_see_are_judged_too() {
 
 #[test]
 fn a_failed_assert_is_shown() {
-    let (grader, _) = grader(Scripted::doubling());
+    let (grader, _) = grader(FakeSandbox::doubling());
     let task = CodeTask {
         tests: Vec::new(),
         asserts: vec!["assert f(9) == 18".to_owned()],
@@ -438,12 +438,12 @@ fn a_failed_assert_is_shown() {
     );
 }
 
-/// A program that stops in the calls `stops`, and otherwise doubles; `given` is the fuel of each of its runs.
+/// Grades a program that stops in the calls `stops` and doubles its argument in the others. Returns the grading, and the fuel limit of each run.
 fn stopping(stops: &'static [i64], end: End) -> (Grading, Vec<u64>) {
-    let given = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&given);
-    let (grader, _) = grader(Scripted::new(move |_, calls, limits| {
-        noted.lock().unwrap().push(limits.fuel);
+    let limits_seen = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Arc::clone(&limits_seen);
+    let (grader, _) = grader(FakeSandbox::new(move |_, calls, limits| {
+        recorder.lock().unwrap().push(limits.fuel);
         let mut answers = Vec::new();
         for call in calls {
             let n: i64 = call.trim_matches(['[', ']']).parse().unwrap();
@@ -464,30 +464,30 @@ fn stopping(stops: &'static [i64], end: End) -> (Grading, Vec<u64>) {
         ..task(None)
     };
     let grading = grader.grade(&task, "program", TestMode::All);
-    let given = given.lock().unwrap().clone();
-    (grading, given)
+    let fuel_limits = limits_seen.lock().unwrap().clone();
+    (grading, fuel_limits)
 }
 
 #[test]
-fn the_tests_behind_one_in_which_a_program_stops_count_too() {
+fn tests_after_one_in_which_the_program_stops_count_too() {
     for (end, verdict) in [
         (End::OutOfFuel, Verdict::Timeout),
         (End::OutOfMemory, Verdict::Memory),
         (End::Died("exit".to_owned()), Verdict::Incorrect),
     ] {
-        let (grading, given) = stopping(&[2, 10], end);
+        let (grading, fuel_limits) = stopping(&[2, 10], end);
         assert_eq!(
             (grading.verdict, grading.passed, grading.total),
             (verdict, Some(8), Some(10))
         );
         assert_eq!(grading.detail["test"].as_u64(), Some(1));
-        assert_eq!(given.len(), 2);
+        assert_eq!(fuel_limits.len(), 2);
     }
 }
 
 #[test]
-fn what_a_program_left_undone_by_stopping_does_not_make_it_the_tasks_fault() {
-    let (grader, _) = grader(Scripted::new(|_, calls, _| {
+fn a_further_run_that_fails_does_not_turn_a_stop_into_an_error_of_the_task() {
+    let (grader, _) = grader(FakeSandbox::new(|_, calls, _| {
         if calls[0] != "[1]" {
             return Err(SandboxError::Unusable("the test code is wrong".to_owned()));
         }
@@ -503,19 +503,22 @@ fn what_a_program_left_undone_by_stopping_does_not_make_it_the_tasks_fault() {
 #[test]
 fn a_program_that_stops_in_every_test_gets_four_runs() {
     let all: &[i64] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-    let (grading, given) = stopping(all, End::OutOfFuel);
+    let (grading, fuel_limits) = stopping(all, End::OutOfFuel);
     assert_eq!(
         (grading.verdict, grading.passed, grading.total),
         (Verdict::Timeout, Some(0), Some(10))
     );
     // Each run of the script uses 1,000 units.
     let whole = Limits::default().fuel;
-    assert_eq!(given, [whole, whole - 1_000, whole - 2_000, whole - 3_000]);
+    assert_eq!(
+        fuel_limits,
+        [whole, whole - 1_000, whole - 2_000, whole - 3_000]
+    );
 }
 
 #[test]
-fn test_code_that_defines_tests_is_one_test_for_each() {
-    let (grader, sandbox) = grader(Scripted::new(|source, calls, _| {
+fn each_test_that_test_code_defines_counts_as_one() {
+    let (grader, sandbox) = grader(FakeSandbox::new(|source, calls, _| {
         if source.starts_with("\"\"\"Finds the tests") {
             assert_eq!(
                 calls,
@@ -554,8 +557,8 @@ fn test_code_that_defines_tests_is_one_test_for_each() {
 }
 
 #[test]
-fn test_code_that_cannot_be_read_is_no_fault_of_the_program() {
-    let (grader, _) = grader(Scripted::new(|_, _, _| {
+fn test_code_that_cannot_be_parsed_makes_the_task_unavailable() {
+    let (grader, _) = grader(FakeSandbox::new(|_, _, _| {
         let raised = Call::Raised {
             kind: "SyntaxError".to_owned(),
             message: "line 1".to_owned(),
@@ -575,18 +578,18 @@ fn test_code_that_cannot_be_read_is_no_fault_of_the_program() {
 }
 
 #[test]
-fn a_value_far_longer_than_the_expected_one_is_not_read() {
+fn a_value_far_longer_than_the_expected_one_is_not_parsed() {
     let million = format!("[{}]", vec!["2"; 1 << 20].join(","));
     for (expected, got) in [
         ("[1]", million.as_str()),
         (&"7".repeat(10_000), &million),
         ("1", &"7".repeat(70_000)),
     ] {
-        assert!(!of_a_size(expected, got));
+        assert!(!is_comparable_size(expected, got));
     }
-    assert!(of_a_size(&million, &million.replace('2', "2.0")));
-    assert!(of_a_size("1e+308", &"9".repeat(309)));
-    assert!(of_a_size(
+    assert!(is_comparable_size(&million, &million.replace('2', "2.0")));
+    assert!(is_comparable_size("1e+308", &"9".repeat(309)));
+    assert!(is_comparable_size(
         "[4,5]",
         &format!("[{}]", vec!["4"; 10_000].join(","))
     ));

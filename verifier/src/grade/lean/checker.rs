@@ -1,10 +1,10 @@
-//! Where the kernel runs: in a process of its own, since what it reads is hostile.
+//! Runs the kernel in separate processes, because the modules that it reads are hostile.
 //!
 //! ```text
-//! kernels    the processes, as the verifier starts, asks and replaces them
-//! wire       what both sides say to each other
-//! child      what such a process does
-//! libraries  what it has opened
+//! kernels    the pool of processes: starts, queries and replaces them
+//! wire       the protocol between the verifier and a process
+//! child      the program of such a process
+//! libraries  the libraries that a process has opened
 //! ```
 
 mod child;
@@ -20,98 +20,107 @@ pub use self::child::serve;
 pub use self::kernels::Kernels;
 use self::libraries::Libraries;
 
-/// A statement that proofs are compared with.
+/// A statement that proofs are checked against.
 #[derive(Clone, Copy)]
 pub(super) struct Statement<'a> {
-    /// The compiled module in which it stands.
-    pub asked: &'a [Vec<u8>],
+    /// The files of its compiled module.
+    pub module: &'a [Vec<u8>],
     /// The theorem's name.
     pub theorem: &'a str,
-    /// How far it is followed what a proof rests on.
+    /// Whether axiom dependencies are checked transitively.
     pub axioms: Axioms,
 }
 
-/// Why a proof is not accepted, or not judged.
+/// Why a proof is not accepted, or could not be checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Objection {
-    /// The statement or its library is at fault.
+pub(super) enum CheckFailure {
+    /// The statement or its library is faulty.
     Task(String),
-    /// The proof is.
+    /// The proof is faulty.
     Proof(Error),
     /// The kernel panicked.
     Failed,
-    /// The kernel's process was ended by this proof, twice.
-    Ended(Ended),
-    /// There is no process: why, and what to do. Another time there may be one.
-    Absent(String),
+    /// This proof ended the kernel's process, twice.
+    Ended(KernelExit),
+    /// No kernel process is available: why, and what to do. Another try may succeed.
+    Unavailable(String),
 }
 
-/// How a proof ended the kernel's process.
+/// How a process of the kernel ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// It took more processor time than this, in seconds.
+pub(super) enum KernelExit {
+    /// It exceeded this time limit, in seconds of processor time.
     Late(u64),
-    /// It needed more than this, in MiB.
+    /// It exceeded this memory limit, in MiB.
     Memory(u64),
     /// It crashed.
     Crashed(String),
 }
 
-/// What a proof rests on; nothing for [`Axioms::Named`].
-pub(super) type Judged = Result<Option<Vec<String>>, Objection>;
+/// The axioms that an accepted proof depends on; `None` for [`Axioms::Named`].
+pub(super) type CheckResult = Result<Option<Vec<String>>, CheckFailure>;
 
-/// Where proofs are checked.
+/// Checks proofs, in this process or in others.
 pub(super) enum Checker {
-    /// In this process. For tests: nothing but the kernel's own budget bounds what a proof may do.
-    Here(Box<Libraries>),
-    /// In processes that are started for it.
-    Apart(Kernels),
+    /// In this process. For tests: only the kernel's own budget limits a proof.
+    InProcess(Box<Libraries>),
+    /// In separate processes.
+    Subprocess(Kernels),
 }
 
 impl Checker {
-    /// In this process, with the modules in `folders`.
-    pub(super) fn here(folders: Vec<PathBuf>) -> Self {
-        Checker::Here(Box::new(Libraries::new(folders)))
+    /// A checker in this process, with the modules in `folders`.
+    pub(super) fn in_process(folders: Vec<PathBuf>) -> Self {
+        Checker::InProcess(Box::new(Libraries::new(folders)))
     }
 
-    /// Opens the library of a statement: [`Objection::Task`] where that cannot be read, or [`Objection::Absent`].
-    pub(super) fn open(&self, statement: Statement<'_>) -> Result<(), Objection> {
+    /// Opens the library of a statement.
+    ///
+    /// # Errors
+    /// [`CheckFailure::Task`] if the library cannot be read, or [`CheckFailure::Unavailable`].
+    pub(super) fn open(&self, statement: Statement<'_>) -> Result<(), CheckFailure> {
         match self {
-            Checker::Here(libraries) => {
-                let library = libraries.of(statement.asked);
-                library.map(drop).map_err(Objection::Task)
+            Checker::InProcess(libraries) => {
+                let library = libraries.library_of(statement.module);
+                library.map(drop).map_err(CheckFailure::Task)
             }
-            Checker::Apart(kernels) => kernels.open(statement),
+            Checker::Subprocess(kernels) => kernels.open(statement),
         }
     }
 
-    /// Whether the compiled module `files` proves a statement; and whether one try was enough.
-    pub(super) fn judge(&self, statement: Statement<'_>, files: &[Vec<u8>]) -> (Judged, bool) {
+    /// Checks whether the compiled module `files` proves a statement. Also returns whether one try was enough.
+    pub(super) fn judge(&self, statement: Statement<'_>, files: &[Vec<u8>]) -> (CheckResult, bool) {
         match self {
-            Checker::Here(libraries) => (judged_here(libraries, statement, files), true),
-            Checker::Apart(kernels) => kernels.judge(statement, files),
+            Checker::InProcess(libraries) => (check_in_process(libraries, statement, files), true),
+            Checker::Subprocess(kernels) => kernels.judge(statement, files),
         }
     }
 }
 
-fn judged_here(libraries: &Libraries, statement: Statement<'_>, files: &[Vec<u8>]) -> Judged {
-    let library = libraries.of(statement.asked).map_err(Objection::Task)?;
-    let question = kernel::Question {
+fn check_in_process(
+    libraries: &Libraries,
+    statement: Statement<'_>,
+    files: &[Vec<u8>],
+) -> CheckResult {
+    let library = libraries
+        .library_of(statement.module)
+        .map_err(CheckFailure::Task)?;
+    let question = kernel::TheoremCheck {
         library: &library,
-        statement: statement.asked,
+        statement: statement.module,
         theorem: statement.theorem,
         axioms: statement.axioms,
         budget: Budget::default(),
     };
-    let judged = child::on_a_thread(|| question.proved_by(files.to_vec()));
+    let judged = child::run_on_kernel_thread(|| question.proved_by(files.to_vec()));
     match judged {
-        Err(error) => Err(Objection::Absent(format!(
+        Err(error) => Err(CheckFailure::Unavailable(format!(
             "the system gives no thread to check a proof in: {error}"
         ))),
-        Ok(None) => Err(Objection::Failed),
+        Ok(None) => Err(CheckFailure::Failed),
         Ok(Some(judged)) => judged.map_err(|fault| match fault {
-            Fault::Task(reason) => Objection::Task(reason),
-            Fault::Proof(error) => Objection::Proof(error),
+            Fault::Task(reason) => CheckFailure::Task(reason),
+            Fault::Proof(error) => CheckFailure::Proof(error),
         }),
     }
 }

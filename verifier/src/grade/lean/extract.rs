@@ -1,23 +1,23 @@
-//! Where in a completion the proof stands, and the form that it takes behind the statement.
+//! Finds the proof in a completion, and formats it to follow the statement.
 
 use std::fmt::Write as _;
 
-/// The marks around a thought.
-const THINKING: &str = "<think>";
-const THOUGHT: &str = "</think>";
+/// The tags around a thought.
+const THOUGHT_START: &str = "<think>";
+const THOUGHT_END: &str = "</think>";
 
-/// What stands outside of thoughts: after the last that ends, and before one that does not.
+/// The text outside of thoughts: after the last closed thought, and before an open one.
 fn outside_thought(completion: &str) -> &str {
-    let said = completion.rsplit(THOUGHT).next().unwrap_or(completion);
-    &said[..said.find(THINKING).unwrap_or(said.len())]
+    let answer = completion.rsplit(THOUGHT_END).next().unwrap_or(completion);
+    &answer[..answer.find(THOUGHT_START).unwrap_or(answer.len())]
 }
 
 /// Whether a completion ends within a thought.
-pub(super) fn unfinished(completion: &str) -> bool {
-    completion.rfind(THINKING) > completion.rfind(THOUGHT)
+pub(super) fn ends_in_thought(completion: &str) -> bool {
+    completion.rfind(THOUGHT_START) > completion.rfind(THOUGHT_END)
 }
 
-/// Where the proof stands: the last block fenced as Lean; else everything up to a fence that closes the one of the prompt.
+/// The text of the proof: the last block fenced as Lean, else everything up to the fence that closes the prompt's block.
 pub(super) fn proof_in(completion: &str) -> &str {
     let completion = outside_thought(completion);
     let mut last = None;
@@ -35,7 +35,7 @@ pub(super) fn proof_in(completion: &str) -> &str {
                     open = None;
                 }
                 None if language.is_empty() && first_fence.is_none() && at > 0 => {
-                    // It closes the prompt's own block.
+                    // This fence closes the prompt's block.
                     first_fence = Some(at);
                 }
                 None => {
@@ -54,7 +54,7 @@ pub(super) fn proof_in(completion: &str) -> &str {
         last = Some(&completion[start..]);
     }
     match (first_fence, last) {
-        (Some(end), _) if !completion[..end].trim().is_empty() && !prose(&completion[..end]) => {
+        (Some(end), _) if !completion[..end].trim().is_empty() && !is_prose(&completion[..end]) => {
             &completion[..end]
         }
         (_, Some(block)) => block,
@@ -63,13 +63,13 @@ pub(super) fn proof_in(completion: &str) -> &str {
     }
 }
 
-/// Whether text before a fence introduces it rather than being Lean.
-fn prose(text: &str) -> bool {
+/// Whether the text before a fence introduces the block and is not Lean.
+fn is_prose(text: &str) -> bool {
     let last = text.trim_end().lines().next_back().unwrap_or_default();
     last.ends_with(':') || last.ends_with('.')
 }
 
-/// The text without a header that repeats the task's: imports, `open` and `set_option` lines that it has too.
+/// The text without its leading lines that repeat lines of the task's header: imports, `open` and `set_option`.
 pub(super) fn without_header<'a>(text: &'a str, header: &str) -> &'a str {
     let known: Vec<&str> = header
         .lines()
@@ -90,10 +90,10 @@ pub(super) fn without_header<'a>(text: &'a str, header: &str) -> &'a str {
     }
 }
 
-/// A tactic block stands further right than the theorem, all of its lines alike. The first line often lacks what the prompt would have put before it.
+/// Indents a tactic block: all its lines alike, and further than the theorem. The first line often lacks its indentation, which the prompt would have supplied.
 pub(super) fn indented(body: &str) -> String {
     let body = body.trim_matches(['\n', '\r']).trim_end();
-    // The statement ended in `by`, and so may the proof begin.
+    // The statement ended in `by`, and the proof may begin with it again.
     let body = match body.trim_start().split_once('\n') {
         Some((first, rest)) if first.trim_end() == "by" => rest,
         _ => body,
@@ -103,8 +103,8 @@ pub(super) fn indented(body: &str) -> String {
         return body.to_owned();
     }
     let lines = rest.lines().filter(|line| !line.trim().is_empty());
-    let least = lines.map(|line| line.len() - line.trim_start().len()).min();
-    if let Some(indent @ 1..) = least {
+    let min_indent = lines.map(|line| line.len() - line.trim_start().len()).min();
+    if let Some(indent @ 1..) = min_indent {
         return format!("{}{body}", " ".repeat(indent));
     }
     let mut out = String::with_capacity(body.len() + 64);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn all_lines_of_a_tactic_block_are_indented_alike() {
-        for (proof, wanted) in [
+        for (proof, expected) in [
             ("intro x\n  simp", "  intro x\n  simp"),
             ("intro x\nsimp", "  intro x\n  simp\n"),
             (
@@ -136,7 +136,7 @@ mod tests {
             ("by   \n  intro x\n  simp", "  intro x\n  simp"),
             ("simp", "  simp\n"),
         ] {
-            assert_eq!(indented(proof), wanted, "{proof}");
+            assert_eq!(indented(proof), expected, "{proof}");
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
             ("exact h1", "exact h1", false),
         ] {
             assert_eq!(proof_in(completion), proof, "{completion}");
-            assert_eq!(unfinished(completion), open, "{completion}");
+            assert_eq!(ends_in_thought(completion), open, "{completion}");
         }
     }
 }

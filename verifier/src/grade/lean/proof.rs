@@ -1,45 +1,45 @@
-//! From a completion to the files that Lean is given: the statement alone, and the statement with its proof.
+//! Composes the files that Lean compiles: the statement alone, and the statement with the proof of a completion.
 //!
-//! Nothing follows the proof in its file: whether it proves what was asked is not for the process to say that runs it, but for a kernel that reads what both files were
-//! compiled to.
+//! Nothing follows the proof in its file: the process that runs the proof does not decide whether it proves the requested statement. A kernel decides that, from the
+//! compiled modules of both files.
 
-use super::extract::{indented, proof_in, unfinished, without_header};
+use super::extract::{ends_in_thought, indented, proof_in, without_header};
 use super::scan::{self, Refused};
 
-/// A theorem to prove.
+/// A theorem to be proved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Task<'a> {
     /// Imports and options.
     pub header: &'a str,
-    /// The theorem, up to and including `:= by` or what stands for it.
+    /// The theorem, up to and including `:= by` or an equivalent (`:=`, `:= sorry`, `:= by sorry`).
     pub statement: &'a str,
 }
 
-/// What Lean is given behind the header.
+/// The texts that Lean compiles after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Bodies {
+pub(super) struct LeanSources {
     /// The theorem's name, as Lean shows it.
     pub theorem: String,
-    /// The statement, with `sorry` for a proof.
-    pub asked: String,
-    /// The proof: whatever the completion says, without its comments.
+    /// The statement, with `sorry` as its proof.
+    pub statement: String,
+    /// The statement with the completion's proof, without comments.
     pub proof: String,
 }
 
-/// Why there is nothing to give to Lean.
+/// Why Lean has nothing to compile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoBody {
-    /// The completion holds no proof.
+pub(super) enum NothingToCompile {
+    /// The completion has no proof.
     NoProof(String),
-    /// It holds what no proof needs.
+    /// The proof has a word that no proof needs.
     Refused(Refused),
-    /// The task is no theorem.
+    /// The task is not a theorem, or its statement is refused.
     BadTask(String),
 }
 
-/// What decides whether `completion` proves `task`.
-pub(super) fn bodies(task: Task<'_>, completion: &str) -> Result<Bodies, NoBody> {
-    let bad = |what: &str| NoBody::BadTask(what.to_owned());
+/// The texts that decide whether `completion` proves `task`.
+pub(super) fn sources(task: Task<'_>, completion: &str) -> Result<LeanSources, NothingToCompile> {
+    let bad = |what: &str| NothingToCompile::BadTask(what.to_owned());
     let hostile = |refused: Refused| {
         bad(&format!(
             "the statement holds `{}`: {}",
@@ -51,45 +51,45 @@ pub(super) fn bodies(task: Task<'_>, completion: &str) -> Result<Bodies, NoBody>
         bad("the statement is no `theorem NAME … := by` that a proof could follow")
     })?;
     scan::check(&format!("{}{}", statement.name, statement.rest)).map_err(hostile)?;
-    let given = scan::without_comments(proof_in(completion)).map_err(NoBody::Refused)?;
-    if given.trim().is_empty() {
-        let why = if unfinished(completion) {
+    let text = scan::without_comments(proof_in(completion)).map_err(NothingToCompile::Refused)?;
+    if text.trim().is_empty() {
+        let why = if ends_in_thought(completion) {
             "the completion ends within its thought, before any proof"
         } else {
             "the completion holds no proof"
         };
-        return Err(NoBody::NoProof(why.into()));
+        return Err(NothingToCompile::NoProof(why.into()));
     }
     let header = scan::without_comments(task.header).unwrap_or_else(|_| task.header.to_owned());
-    let given = without_header(&given, &header);
-    let proof = if declares(given, statement.own()) {
-        given.trim_end().to_owned() + "\n"
-    } else if first_word(given).is_some_and(|word| matches!(word, "theorem" | "lemma")) {
-        return Err(NoBody::NoProof(format!(
+    let text = without_header(&text, &header);
+    let proof = if declares(text, statement.theorem_name()) {
+        text.trim_end().to_owned() + "\n"
+    } else if first_word(text).is_some_and(|word| matches!(word, "theorem" | "lemma")) {
+        return Err(NothingToCompile::NoProof(format!(
             "the completion declares a theorem, but not `{}`",
-            statement.own()
+            statement.theorem_name()
         )));
     } else {
-        let proof = indented(given);
+        let proof = indented(text);
         let proof = proof.trim_end();
         format!("theorem {}{} by\n{proof}\n", statement.name, statement.rest)
     };
-    scan::check(&proof).map_err(NoBody::Refused)?;
-    Ok(Bodies {
-        theorem: statement.own().replace(['«', '»'], ""),
-        asked: format!("theorem {}{} by\n  sorry\n", statement.name, statement.rest),
+    scan::check(&proof).map_err(NothingToCompile::Refused)?;
+    Ok(LeanSources {
+        theorem: statement.theorem_name().replace(['«', '»'], ""),
+        statement: format!("theorem {}{} by\n  sorry\n", statement.name, statement.rest),
         proof,
     })
 }
 
-/// `theorem NAME REST`, where `REST` are binders and the proposition, up to `:=`, that included.
+/// `theorem NAME REST`. `REST` has the binders and the proposition, up to and including `:=`.
 struct Statement<'a> {
     name: &'a str,
     rest: &'a str,
 }
 
 impl<'a> Statement<'a> {
-    /// Reads a text without comments.
+    /// Parses a text without comments.
     fn read(text: &'a str) -> Option<Self> {
         let mut text = text.trim();
         // `:= by sorry`, `:= by`, `:= sorry`, `:=`
@@ -99,7 +99,7 @@ impl<'a> Statement<'a> {
         if !text.ends_with(":=") {
             return None;
         }
-        // `lemma` is Mathlib's word.
+        // `lemma` is Mathlib's keyword.
         let rest = ["theorem", "lemma"]
             .into_iter()
             .find_map(|keyword| text.strip_prefix(keyword))?;
@@ -111,12 +111,12 @@ impl<'a> Statement<'a> {
     }
 
     /// The name without the full stop before universe levels: `NAME.{u}`.
-    fn own(&self) -> &'a str {
+    fn theorem_name(&self) -> &'a str {
         self.name.trim_end_matches('.')
     }
 }
 
-/// Whether a text declares a theorem of this name.
+/// Whether a text declares a theorem with this name.
 fn declares(text: &str, name: &str) -> bool {
     scan::words(text)
         .windows(2)
@@ -136,12 +136,12 @@ mod tests {
         statement: "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n",
     };
 
-    fn made(completion: &str) -> Result<Bodies, NoBody> {
-        bodies(TASK, completion)
+    fn sources_of(completion: &str) -> Result<LeanSources, NothingToCompile> {
+        sources(TASK, completion)
     }
 
     fn text(completion: &str) -> String {
-        made(completion).unwrap().proof
+        sources_of(completion).unwrap().proof
     }
 
     #[test]
@@ -178,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn the_statement_is_asked_alone() {
-        let bodies = made("rw [h]").unwrap();
-        assert_eq!(bodies.theorem, "two");
+    fn the_statement_is_compiled_alone_with_sorry() {
+        let sources = sources_of("rw [h]").unwrap();
+        assert_eq!(sources.theorem, "two");
         assert_eq!(
-            bodies.asked,
+            sources.statement,
             "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  sorry\n"
         );
-        assert_eq!(bodies.asked, made("simp [h]").unwrap().asked);
+        assert_eq!(sources.statement, sources_of("simp [h]").unwrap().statement);
     }
 
     #[test]
-    fn lean_reads_no_comment() {
+    fn lean_gets_no_comments() {
         for completion in [
             "rw [h] -- sorry, that is all /- and",
             "/- sorry -/ rw [h] /-- -/",
@@ -197,8 +197,8 @@ mod tests {
         ] {
             let text = text(completion);
             assert!(text.contains("rw [h]"), "{text}");
-            for gone in ["--", "/-", "-/", "that", "draft"] {
-                assert!(!text.contains(gone), "{completion}: {text}");
+            for removed in ["--", "/-", "-/", "that", "draft"] {
+                assert!(!text.contains(removed), "{completion}: {text}");
             }
             assert!(!text.contains("sorry"), "{text}");
         }
@@ -206,28 +206,37 @@ mod tests {
             statement: "-- One.\ntheorem two (n : Nat) /- any -/ : n = n := by -- go on",
             ..TASK
         };
-        let bodies = bodies(commented, "rfl").unwrap();
-        for text in [bodies.asked, bodies.proof] {
+        let sources = sources(commented, "rfl").unwrap();
+        for text in [sources.statement, sources.proof] {
             assert!(!text.contains("any") && !text.contains("go on"), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_proof_is_told_why() {
-        let Err(NoBody::NoProof(why)) = made("<think>\nrw [h]") else {
+    fn the_reason_is_given_if_there_is_no_proof() {
+        let Err(NothingToCompile::NoProof(why)) = sources_of("<think>\nrw [h]") else {
             panic!("a thought is no proof")
         };
         assert!(why.contains("within its thought"), "{why}");
-        assert!(matches!(made(" \n "), Err(NoBody::NoProof(_))));
-        assert!(matches!(made("-- a remark"), Err(NoBody::NoProof(_))));
         assert!(matches!(
-            made("```lean\ntheorem other : True := trivial\n```"),
-            Err(NoBody::NoProof(_))
+            sources_of(" \n "),
+            Err(NothingToCompile::NoProof(_))
         ));
-        assert!(matches!(made("sorry"), Err(NoBody::Refused(_))));
         assert!(matches!(
-            made("import Foo\nrw [h]"),
-            Err(NoBody::Refused(_))
+            sources_of("-- a remark"),
+            Err(NothingToCompile::NoProof(_))
+        ));
+        assert!(matches!(
+            sources_of("```lean\ntheorem other : True := trivial\n```"),
+            Err(NothingToCompile::NoProof(_))
+        ));
+        assert!(matches!(
+            sources_of("sorry"),
+            Err(NothingToCompile::Refused(_))
+        ));
+        assert!(matches!(
+            sources_of("import Foo\nrw [h]"),
+            Err(NothingToCompile::Refused(_))
         ));
         for statement in [
             "def x := 1",
@@ -236,11 +245,11 @@ mod tests {
         ] {
             let task = Task { statement, ..TASK };
             assert!(
-                matches!(bodies(task, "rfl"), Err(NoBody::BadTask(_))),
+                matches!(sources(task, "rfl"), Err(NothingToCompile::BadTask(_))),
                 "{statement}"
             );
         }
-        assert!(made("exact?").is_ok());
+        assert!(sources_of("exact?").is_ok());
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! The words of a Lean text: what a proof may not contain is found before Lean sees it. A first, cheap refusal: no verdict rests on it alone.
+//! Scans the words of a Lean text for what a proof may not contain, before Lean sees the text. This is a first, cheap check: no acceptance depends on it alone.
 //!
-//! Elaborating a Lean file runs code that the file contains: macros, elaborators, `#eval`. A proof needs none of it, so what defines or runs such code is refused by its
-//! words. Where Lean sees a comment begin or end is easily misjudged (`«--»`, `/--/`, `/-/-`), so Lean is given a text without comments: what is scanned is what Lean
-//! reads, and no rule about comments can hide a word. For the rest the scan sees too much rather than too little: words in strings count as code, since an interpolated
-//! string holds some, and so does what follows a number (`1macro`) or a sign (`⁻¹macro`) without a space.
+//! Elaborating a Lean file runs code that the file contains: macros, elaborators, `#eval`. A proof needs none of it, so words that define or run such code are refused. It
+//! is easy to misjudge where Lean sees a comment begin or end (`«--»`, `/--/`, `/-/-`), so Lean gets the text without comments: the scan reads exactly what Lean reads, and
+//! no rule about comments can hide a word. Otherwise the scan errs on the side of refusing: words in strings count as code, because an interpolated string contains code, and
+//! so do words that follow a number (`1macro`) or a sign (`⁻¹macro`) without a space.
 
 /// Why a text may not be given to Lean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refused {
-    /// The word, as it stands in the text.
+    /// The word, as it is written in the text.
     pub word: String,
-    /// What is wrong with it.
+    /// Why it is refused.
     pub why: &'static str,
 }
 
-/// Words that define or run code at elaboration, change what is written later, or assume what is to be proved.
-const WORDS: &[(&str, &str)] = &[
+/// Words that define or run code at elaboration, change the meaning of later text, or assume what is to be proved.
+const REFUSED_WORDS: &[(&str, &str)] = &[
     ("sorry", UNPROVED),
     ("admit", UNPROVED),
     ("stop", UNPROVED),
@@ -122,11 +122,11 @@ const META: &str = "it runs code while the proof is checked";
 const NOTATION: &str = "it changes how text is read";
 const ASSUMED: &str = "what follows would assume more than it says";
 
-/// Beginnings of words that define what runs at elaboration.
-const BEGINNINGS: &[&str] = &["declare_", "register_", "builtin_", "unsafe"];
+/// Prefixes of words that define code which runs at elaboration.
+const REFUSED_PREFIXES: &[&str] = &["declare_", "register_", "builtin_", "unsafe"];
 
-/// Options that a proof may set: what it may cost, and what is shown.
-const OPTIONS: &[&str] = &[
+/// Options that a proof may set: limits on its cost, and display settings.
+const ALLOWED_OPTIONS: &[&str] = &[
     "maxHeartbeats",
     "maxRecDepth",
     "synthInstance.maxHeartbeats",
@@ -140,8 +140,8 @@ const OPTIONS: &[&str] = &[
     "pp.coercions",
 ];
 
-/// Attributes that a lemma may have. `norm_num` is none: it runs what it stands before.
-const ATTRIBUTES: &[&str] = &[
+/// Attributes that a lemma may have. `norm_num` is not among them: it runs the definition that it is attached to.
+const ALLOWED_ATTRIBUTES: &[&str] = &[
     "simp",
     "ext",
     "refl",
@@ -158,28 +158,28 @@ const ATTRIBUTES: &[&str] = &[
     "inline",
 ];
 
-/// A word or a sign of a text, with the line it stands in, from 1.
+/// A word or a sign of a text, with its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word<'a> {
-    /// As it is written.
+    /// The word as it is written.
     pub text: &'a str,
-    /// From 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// The character before it; a space where there is none.
+    /// The character before it; a space at the beginning of the text.
     before: char,
 }
 
-/// `text` with spaces in place of its comments, lines and columns as they were. None of the marks that begin one is left.
+/// `text` with its comments replaced by spaces, so that lines and columns stay. No mark that begins a comment is left.
 pub(super) fn without_comments(text: &str) -> Result<String, Refused> {
     let bytes = text.as_bytes();
     let mut bare = String::with_capacity(text.len());
-    let (mut kept, mut at) = (0, 0);
-    // Whether an odd number of quotes stand before, in the same line.
+    let (mut copied, mut at) = (0, 0);
+    // Whether an odd number of quotes precede, in the same line.
     let mut quoted = false;
     while at < bytes.len() {
         let length = match &bytes[at..] {
             [b'-', b'-', ..] => text[at..].find('\n').unwrap_or(text.len() - at),
-            [b'/', b'-', ..] => match comment(&text[at..]) {
+            [b'/', b'-', ..] => match comment_length(&text[at..]) {
                 Some(length) => length,
                 None => return refuse("/-", "the comment has no end"),
             },
@@ -196,18 +196,18 @@ pub(super) fn without_comments(text: &str) -> Result<String, Refused> {
         if quoted {
             return refuse(&text[at..at + 2], "a comment's mark stands in a string");
         }
-        bare.push_str(&text[kept..at]);
+        bare.push_str(&text[copied..at]);
         let blank = |c: char| if c == '\n' { c } else { ' ' };
         bare.extend(text[at..at + length].chars().map(blank));
         at += length;
-        kept = at;
+        copied = at;
     }
-    bare.push_str(&text[kept..]);
+    bare.push_str(&text[copied..]);
     Ok(bare)
 }
 
-/// The length of a block comment; they nest.
-fn comment(text: &str) -> Option<usize> {
+/// The length of a block comment, which may contain others; `None` if it has no end.
+fn comment_length(text: &str) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, 0);
     let bytes = text.as_bytes();
     while at + 1 < bytes.len() {
@@ -235,18 +235,18 @@ pub(super) fn words(text: &str) -> Vec<Word<'_>> {
     let (mut rest, mut line, mut before) = (text, 1, ' ');
     while let Some(first) = rest.chars().next() {
         let length = if is_word(first) {
-            word(rest)
+            word_length(rest)
         } else {
             first.len_utf8()
         };
-        let (text, behind) = rest.split_at(length);
+        let (text, after) = rest.split_at(length);
         if first == '\n' {
             line += 1;
         } else if !first.is_whitespace() {
             words.push(Word { text, line, before });
         }
         before = text.chars().next_back().unwrap_or(before);
-        rest = behind;
+        rest = after;
     }
     words
 }
@@ -256,7 +256,7 @@ fn is_word(c: char) -> bool {
 }
 
 /// The length of a name with its dots and primes: `Nat.succ_le_iff'`.
-fn word(text: &str) -> usize {
+fn word_length(text: &str) -> usize {
     let mut end = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
@@ -269,8 +269,8 @@ fn word(text: &str) -> usize {
     end.max(1)
 }
 
-/// What of a word Lean may read as a keyword: every part of a dotted name (`Lean.Elab.Command.elabEvalCoreUnsafe`), what follows a number's digits, what stands
-/// between letters that are none in Lean, such as those of `⁻¹` and `ᵒᵖ`, and what follows the letters that end a sign, such as `≃o` and `[ZMOD`.
+/// The parts of a word that Lean may read as keywords: every part of a dotted name (`Lean.Elab.Command.elabEvalCoreUnsafe`), the text after a number's digits, the text
+/// between characters that Lean does not count as letters, such as those of `⁻¹` and `ᵒᵖ`, and the text after the letters that end a sign, such as `≃o` and `[ZMOD`.
 fn keywords<'a>(word: &Word<'a>) -> impl Iterator<Item = &'a str> {
     let Word { text, before, .. } = *word;
     let parts = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -300,23 +300,26 @@ fn refuse<T>(word: &str, why: &'static str) -> Result<T, Refused> {
     })
 }
 
-/// Whether a proof, or a client's statement, may be given to Lean as it stands: [`without_comments`] has read it.
+/// Checks that a proof, or a client's statement, may be passed to Lean. [`without_comments`] must have removed the comments.
 pub(super) fn check(text: &str) -> Result<(), Refused> {
     if let Some(mark) = ["--", "/-"].into_iter().find(|mark| text.contains(mark)) {
         return refuse(mark, "what a comment hides cannot be scanned");
     }
     let words = words(text);
-    // Whether the parentheses that were met last held a tactic's setting: more may follow them.
+    // Whether the last parentheses contained a tactic's setting: more settings may follow.
     let mut configured = false;
     for (place, word) in words.iter().enumerate() {
         let before = place.checked_sub(1).map(|place| words[place]);
         let next = words.get(place + 1);
         let mut option = false;
         for keyword in keywords(word) {
-            if let Some((_, why)) = WORDS.iter().find(|(word, _)| *word == keyword) {
+            if let Some((_, why)) = REFUSED_WORDS.iter().find(|(word, _)| *word == keyword) {
                 return refuse(word.text, why);
             }
-            if BEGINNINGS.iter().any(|start| keyword.starts_with(start)) {
+            if REFUSED_PREFIXES
+                .iter()
+                .any(|start| keyword.starts_with(start))
+            {
                 return refuse(word.text, META);
             }
             option |= keyword == "set_option";
@@ -324,7 +327,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
         if option {
             let option = next.map_or("", |next| next.text);
             let linter = option.starts_with("linter.");
-            if !linter && !OPTIONS.contains(&option) {
+            if !linter && !ALLOWED_OPTIONS.contains(&option) {
                 return refuse(option, "a proof may not set this option");
             }
         }
@@ -338,7 +341,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
                         || (before == ")" && configured);
                     configured = configures;
                     if configures
-                        && !TACTICS.contains(&name)
+                        && !TACTIC_SETTINGS.contains(&name)
                         && !configures_by_a_literal(&words, place)
                     {
                         return refuse(
@@ -353,7 +356,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
             "class" if next.is_some_and(|next| next.text == "abbrev") => {
                 return refuse("class abbrev", "it changes what a statement means");
             }
-            // #eval, #check and all commands of that kind; but `#α` and `s.card = #s` are no commands: those stand within a line.
+            // #eval, #check and the like. `#α` and `s.card = #s` are not commands: they are within a line.
             "#" => {
                 let first = before.is_none_or(|before| before.line < word.line);
                 if first || next.is_some_and(|next| is_command(next.text)) {
@@ -376,7 +379,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
                         return refuse("@", "attributes do not stand in attributes");
                     }
                     let plain = name.chars().all(|c| !is_word(c) || c.is_ascii_digit());
-                    if !plain && !ATTRIBUTES.contains(&name) {
+                    if !plain && !ALLOWED_ATTRIBUTES.contains(&name) {
                         return refuse(name, "a proof may not give this attribute");
                     }
                 }
@@ -387,7 +390,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whether `#` and this word are a command.
+/// Whether `#` and this word form a command.
 fn is_command(word: &str) -> bool {
     let command = |name: &&str| {
         word.strip_prefix(*name)
@@ -435,11 +438,11 @@ const CONFIGURED: &[&str] = &[
     "unfold",
 ];
 
-/// Settings whose value is a tactic, which is scanned like every other.
-const TACTICS: &[&str] = &["disch", "discharger"];
+/// Settings whose value is a tactic, which is scanned like any other.
+const TACTIC_SETTINGS: &[&str] = &["disch", "discharger"];
 
-/// What may stand in a configuration behind a full stop.
-const CHOICES: &[&str] = &[
+/// Constructors that may follow a full stop in a configuration.
+const ALLOWED_CONSTRUCTORS: &[&str] = &[
     "all",
     "default",
     "instances",
@@ -449,7 +452,7 @@ const CHOICES: &[&str] = &[
     "reducible",
 ];
 
-/// Whether a setting of a tactic that begins at `place`, with its parenthesis, is a literal. Lean evaluates what stands there, without a look by the kernel.
+/// Whether the tactic's setting that begins with the parenthesis at `place` is a literal. Lean evaluates any other expression there, unseen by the kernel.
 fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
     let text = |at: usize| words.get(at).map_or("", |word| word.text);
     let mut depth = 0_usize;
@@ -457,7 +460,7 @@ fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
     loop {
         let word = text(at);
         match word {
-            // One setting holds no other.
+            // A setting does not contain another.
             "(" if at != place && setting(words, at).is_some() => return false,
             "(" | "{" | "[" => depth += 1,
             ")" | "}" | "]" => {
@@ -470,12 +473,12 @@ fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
             "true" | "false" | "," | ":" | "=" => {}
             "." => {
                 at += 1;
-                if !CHOICES.contains(&text(at)) {
+                if !ALLOWED_CONSTRUCTORS.contains(&text(at)) {
                     return false;
                 }
             }
             _ if word.bytes().all(|byte| byte.is_ascii_digit()) => {}
-            // A setting's own name.
+            // The name of the setting.
             _ if is_name(word) && text(at + 1) == ":" && text(at + 2) == "=" => {}
             _ => return false,
         }
@@ -483,7 +486,7 @@ fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
     }
 }
 
-/// The setting that begins at `place`, which holds a parenthesis.
+/// The name of the setting that begins with the parenthesis at `place`.
 fn setting<'a>(words: &[Word<'a>], place: usize) -> Option<&'a str> {
     let [_, name, colon, equals, ..] = words.get(place..)? else {
         return None;
@@ -491,13 +494,13 @@ fn setting<'a>(words: &[Word<'a>], place: usize) -> Option<&'a str> {
     (is_name(name.text) && colon.text == ":" && equals.text == "=").then_some(name.text)
 }
 
-/// A header that nobody has vouched for, without its comments: it may import, open namespaces and set options, and nothing else.
+/// Checks an untrusted header and returns it without comments. It may only import, open namespaces and set options.
 pub(super) fn check_header(text: &str) -> Result<String, Refused> {
     let bare = without_comments(text)?;
     let words = words(&bare);
     let mut rest = words.as_slice();
     while let [command, arguments @ ..] = rest {
-        // A command goes on to the end of its line; what follows on later lines begins with a command's word again.
+        // A command ends at the end of its line; the next line must begin with a command again.
         let end = arguments
             .iter()
             .take_while(|word| word.line == command.line)
@@ -511,7 +514,8 @@ pub(super) fn check_header(text: &str) -> Result<String, Refused> {
             "noncomputable" => matches!(arguments, [section] if section.text == "section"),
             "set_option" => {
                 let known = |option: &str| {
-                    OPTIONS.contains(&option) || option.strip_prefix("linter.").is_some_and(is_name)
+                    ALLOWED_OPTIONS.contains(&option)
+                        || option.strip_prefix("linter.").is_some_and(is_name)
                 };
                 let value = |value: &str| {
                     matches!(value, "true" | "false")
@@ -532,7 +536,7 @@ pub(super) fn check_header(text: &str) -> Result<String, Refused> {
     Ok(bare)
 }
 
-/// Whether Lean reads a word as one name too, wherever else it may see one end: ASCII and low figures, each part begun by a letter.
+/// Whether Lean certainly reads a word as a single name: ASCII and subscript digits, each part beginning with a letter.
 fn is_name(word: &str) -> bool {
     word.split('.').all(|part| {
         let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '\'' | '₀'..='₉');
@@ -540,7 +544,7 @@ fn is_name(word: &str) -> bool {
     })
 }
 
-/// Commands that print or run.
+/// Commands that print or run something.
 const COMMANDS: &[&str] = &[
     "eval",
     "eval!",

@@ -1,4 +1,4 @@
-//! The `[lean]` section of the configuration, and the grader that follows from it.
+//! The `[lean]` section of the configuration, and the grader that it creates.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const MINIF2F: &str = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 
 settings! {
     /// How Lean is run.
     #[derive(Eq)]
-    pub struct Settings {
+    pub struct LeanSettings {
         /// Folder of a built Lake project, such as sandboxes/lean.
         pub project: Option<PathBuf>,
         /// Whether proofs are judged: auto (with the project or the command), or none.
@@ -51,10 +51,10 @@ settings! {
         pub processes: usize,
     }
     beside {
-        /// Files that a jail hides from Lean: the service's token file, where it has one.
+        /// Files that a jail hides from Lean: the service's token file, if it has one.
         pub secrets: Vec<PathBuf>,
-        /// The program that checks proofs in processes of their own: this project's `rapid-verifier`, which names itself. Where it is not given they are checked in this
-        /// process, which is for tests.
+        /// The program that checks proofs in separate processes: this project's `rapid-verifier`, which names itself. Without it, proofs are checked in this process, which is
+        /// for tests.
         pub kernel: Option<PathBuf>,
     }
 }
@@ -71,7 +71,7 @@ choice! {
 }
 
 choice! {
-    /// How far it is followed what a proof rests on.
+    /// Whether axiom dependencies are checked transitively.
     pub enum AxiomsChoice {
         /// Through everything that is imported.
         #[default]
@@ -93,11 +93,11 @@ choice! {
 }
 
 impl LeanGrader {
-    /// The grader of these settings; `workers` is how many proofs are judged at a time. Lean itself is not started.
+    /// Creates the grader; `workers` is the number of proofs that are judged at a time. Lean itself is not started.
     ///
     /// # Errors
-    /// Why there is none, and what to do.
-    pub fn open(settings: &Settings, workers: usize) -> Result<LeanGrader, String> {
+    /// Why proofs cannot be judged, and what to do.
+    pub fn open(settings: &LeanSettings, workers: usize) -> Result<LeanGrader, String> {
         if settings.backend == Backend::None {
             return Err(
                 "proofs are not judged here: the configuration says lean.backend = \"none\""
@@ -149,8 +149,8 @@ impl LeanGrader {
             given => given,
         };
         let checker = match &settings.kernel {
-            None => Checker::here(folders),
-            Some(kernel) => Checker::Apart(Kernels::new(
+            None => Checker::in_process(folders),
+            Some(kernel) => Checker::Subprocess(Kernels::new(
                 kernel,
                 folders,
                 jail,
@@ -184,9 +184,9 @@ fn jail(choice: JailChoice) -> Result<Jail, String> {
     }
 }
 
-/// What verdicts depend on; for people, which Lean it is.
-fn identity(settings: &Settings, program: &Program, pins: &str) -> Identity {
-    let Settings {
+/// The identity of a Lean: a digest of everything that verdicts depend on, and a name for people.
+fn identity(settings: &LeanSettings, program: &Program, pins: &str) -> Identity {
+    let LeanSettings {
         axioms,
         checker,
         seconds,

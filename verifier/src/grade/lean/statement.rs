@@ -1,37 +1,37 @@
-//! Statements that were judged without a proof, once: what Lean compiled of them, and that the library is there which their header imports.
+//! A cache of compiled statements. Each statement is compiled once without a proof, and the library that its header imports is opened once, to check that it exists.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sandboxes::lean::{Lean, LeanError};
 
-use super::checker::Objection;
+use super::checker::CheckFailure;
 use super::messages;
 
-/// What is kept of a statement: the compiled module in which it stands.
-pub(super) type Asked = Arc<Vec<Vec<u8>>>;
+/// The compiled module of a statement.
+pub(super) type StatementModule = Arc<Vec<Vec<u8>>>;
 
 /// Why a statement cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoStatement {
-    /// Lean does not accept it, or not its header; or what it compiled cannot be read.
+    /// Lean does not accept the statement or its header, or the compiled module cannot be read.
     Refused(String),
-    /// Lean gave no answer: another time it may.
+    /// Lean gave no answer; another try may succeed.
     NoAnswer(LeanError),
-    /// No process of the kernel could open its library: another time one may.
+    /// No process of the kernel could open the library; another try may succeed.
     NoKernel(String),
 }
 
-/// Statements that are kept.
+/// The cached statements.
 #[derive(Default)]
 pub(super) struct Statements {
-    asked: Mutex<HashMap<[u8; 32], Place>>,
+    modules: Mutex<HashMap<[u8; 32], CachedStatement>>,
 }
 
-/// Where a statement is kept once it is known; who finds it locked waits for who asks.
-type Place = Arc<Mutex<Option<Result<Asked, String>>>>;
+/// The result for one statement, once it is known. While it is computed it is locked, so concurrent callers wait for the first.
+type CachedStatement = Arc<Mutex<Option<Result<StatementModule, String>>>>;
 
-/// Statements that are kept at a time: each takes some ten kB.
+/// Maximum number of cached statements. Each takes some ten kB.
 const MAX_STATEMENTS: usize = 4_096;
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -39,53 +39,54 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Statements {
-    /// What Lean compiles of a statement behind its header; `open` says whether the library can be opened that it imports.
-    pub(super) fn asked(
+    /// Compiles a statement after its header, or returns the cached module. `open` opens the library that the header imports.
+    pub(super) fn compile(
         &self,
         lean: &dyn Lean,
-        open: impl FnOnce(&Asked) -> Result<(), Objection>,
+        open: impl FnOnce(&StatementModule) -> Result<(), CheckFailure>,
         header: &str,
         statement: &str,
-    ) -> Result<Asked, NoStatement> {
+    ) -> Result<StatementModule, NoStatement> {
         let key = *blake3::hash(format!("{header}\0{statement}").as_bytes()).as_bytes();
-        let place = {
-            let mut asked = locked(&self.asked);
-            if asked.len() >= MAX_STATEMENTS && !asked.contains_key(&key) {
-                asked.clear();
+        let entry = {
+            let mut modules = locked(&self.modules);
+            if modules.len() >= MAX_STATEMENTS && !modules.contains_key(&key) {
+                modules.clear();
             }
-            Arc::clone(asked.entry(key).or_default())
+            Arc::clone(modules.entry(key).or_default())
         };
-        let mut place = locked(&place);
-        if let Some(known) = &*place {
-            return known.clone().map_err(NoStatement::Refused);
+        let mut entry = locked(&entry);
+        if let Some(cached) = &*entry {
+            return cached.clone().map_err(NoStatement::Refused);
         }
-        let made = compile(lean, open, header, statement)?;
-        *place = Some(made.clone());
-        made.map_err(NoStatement::Refused)
+        let result = compile(lean, open, header, statement)?;
+        *entry = Some(result.clone());
+        result.map_err(NoStatement::Refused)
     }
 }
 
+/// Compiles a statement and opens its library. The inner error is permanent and is cached; the outer one is not.
 fn compile(
     lean: &dyn Lean,
-    open: impl FnOnce(&Asked) -> Result<(), Objection>,
+    open: impl FnOnce(&StatementModule) -> Result<(), CheckFailure>,
     header: &str,
     statement: &str,
-) -> Result<Result<Asked, String>, NoStatement> {
+) -> Result<Result<StatementModule, String>, NoStatement> {
     let (compiled, _) = lean.compile_with_retry(header, statement);
     let compiled = compiled.map_err(NoStatement::NoAnswer)?;
     if compiled.files.is_empty() {
-        let fault = messages::fault(&compiled.messages);
-        return Ok(Err(match fault {
+        let error = messages::first_error(&compiled.messages);
+        return Ok(Err(match error {
             Some((why, None)) => why,
             Some((why, Some(_))) => format!("Lean does not accept the statement: {why}"),
             None => "Lean compiled nothing of the statement, and said nothing of it".to_owned(),
         }));
     }
-    let asked = Arc::new(compiled.files);
-    match open(&asked) {
-        Ok(()) => Ok(Ok(asked)),
-        Err(Objection::Absent(reason)) => Err(NoStatement::NoKernel(reason)),
-        Err(Objection::Task(reason)) => Ok(Err(reason)),
+    let module = Arc::new(compiled.files);
+    match open(&module) {
+        Ok(()) => Ok(Ok(module)),
+        Err(CheckFailure::Unavailable(reason)) => Err(NoStatement::NoKernel(reason)),
+        Err(CheckFailure::Task(reason)) => Ok(Err(reason)),
         Err(other) => Err(NoStatement::NoKernel(format!("{other:?}"))),
     }
 }

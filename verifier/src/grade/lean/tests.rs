@@ -6,19 +6,19 @@ use sandboxes::lean::Position;
 
 use super::*;
 
-type Answer = dyn Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync;
+type CompileFn = dyn Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync;
 
-/// Answers as a test says; keeps what it was given.
-struct Scripted {
-    answer: Box<Answer>,
-    given: Mutex<Vec<(String, String)>>,
+/// A Lean that returns the results of a test's function, and records its inputs.
+struct FakeLean {
+    compile: Box<CompileFn>,
+    inputs: Mutex<Vec<(String, String)>>,
 }
 
-impl Lean for Scripted {
+impl Lean for FakeLean {
     fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
-        let given = (header.to_owned(), body.to_owned());
-        self.given.lock().unwrap().push(given);
-        (self.answer)(header, body)
+        let inputs = (header.to_owned(), body.to_owned());
+        self.inputs.lock().unwrap().push(inputs);
+        (self.compile)(header, body)
     }
 }
 
@@ -31,7 +31,7 @@ fn message(severity: Severity, line: usize, data: &str) -> Message {
     }
 }
 
-/// What real Lean compiled of one of the kernel's own modules.
+/// The output of a real Lean for one of the kernel's test modules.
 fn module(name: &str) -> Compiled {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/tests/modules");
     let file = folder.join(name).join("Proof");
@@ -43,7 +43,7 @@ fn module(name: &str) -> Compiled {
     }
 }
 
-/// What Lean says where it compiles nothing.
+/// The output of a Lean that compiles nothing.
 fn refused(messages: Vec<Message>) -> Compiled {
     Compiled {
         messages: Messages {
@@ -56,26 +56,26 @@ fn refused(messages: Vec<Message>) -> Compiled {
 
 const HEADER: &str = "prelude\n\nuniverse u\n";
 
-/// A grader whose Lean compiles the statement as it should, and answers to proofs as a test says.
-fn scripted(
-    answer: impl Fn(&str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
-) -> (LeanGrader, Arc<Scripted>) {
-    let answer = move |_: &str, body: &str| {
+/// A grader whose Lean compiles the statement correctly, and returns a test's results for proofs.
+fn grader_for_proofs(
+    compile: impl Fn(&str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
+) -> (LeanGrader, Arc<FakeLean>) {
+    let compile = move |_: &str, body: &str| {
         if body.contains("sorry") {
             Ok(module("asked"))
         } else {
-            answer(body)
+            compile(body)
         }
     };
-    graded_by(answer)
+    grader_with_lean(compile)
 }
 
-fn graded_by(
-    answer: impl Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
-) -> (LeanGrader, Arc<Scripted>) {
-    let lean = Arc::new(Scripted {
-        answer: Box::new(answer),
-        given: Mutex::default(),
+fn grader_with_lean(
+    compile: impl Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
+) -> (LeanGrader, Arc<FakeLean>) {
+    let lean = Arc::new(FakeLean {
+        compile: Box::new(compile),
+        inputs: Mutex::default(),
     });
     let identity = Identity {
         backend: "lean".to_owned(),
@@ -100,8 +100,8 @@ fn task(header: &str) -> LeanTask {
 }
 
 #[test]
-fn what_the_kernel_accepts_is_correct_and_says_what_it_rests_on() {
-    let (grader, lean) = scripted(|_| Ok(module("proved")));
+fn a_proof_that_the_kernel_accepts_is_correct_and_lists_its_axioms() {
+    let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
     for _ in 0..2 {
         let grading = grader.grade(&task(HEADER), "exact ⟨h.2, h.1⟩");
         assert_eq!(grading.verdict, Verdict::Correct);
@@ -111,29 +111,29 @@ fn what_the_kernel_accepts_is_correct_and_says_what_it_rests_on() {
             json!({ "assurance": "rechecked", "axioms": [] })
         );
     }
-    let given = lean.given.lock().unwrap();
-    let sorry = given.iter().filter(|(_, body)| body.contains("sorry"));
+    let inputs = lean.inputs.lock().unwrap();
+    let sorry = inputs.iter().filter(|(_, body)| body.contains("sorry"));
     assert_eq!(
-        (given.len(), sorry.count()),
+        (inputs.len(), sorry.count()),
         (3, 1),
-        "a statement is judged once"
+        "a statement is compiled once"
     );
-    assert!(given.iter().all(|(header, _)| header == HEADER.trim_end()));
+    assert!(inputs.iter().all(|(header, _)| header == HEADER.trim_end()));
 }
 
-/// A process that has run a proof may say and leave what it likes: that it went well, and a compiled module without a fault.
+/// A process that has run a proof can be made to print any messages and to write any compiled module.
 #[test]
-fn what_lean_says_makes_nothing_right() {
+fn lean_messages_do_not_decide_the_verdict() {
     for (left, why) in [
         ("assumed", "`cheat`: it is assumed, not proved"),
         ("another", "what is proved is not what was asked for"),
         ("missing", "it declares no theorem `swap`"),
         (
             "redefined",
-            "it defines `And.intro` differently than the statement does",
+            "it defines `And.intro` otherwise than the statement does",
         ),
     ] {
-        let (grader, _) = scripted(move |_| Ok(module(left)));
+        let (grader, _) = grader_for_proofs(move |_| Ok(module(left)));
         let grading = grader.grade(&task(HEADER), "rfl");
         assert_eq!(
             (grading.verdict, grading.detail["reason"].as_str()),
@@ -146,7 +146,7 @@ fn what_lean_says_makes_nothing_right() {
         vec![Vec::new()],
         vec![b"olean".to_vec(), vec![0; 100]],
     ] {
-        let (grader, _) = scripted(move |_| {
+        let (grader, _) = grader_for_proofs(move |_| {
             Ok(Compiled {
                 files: files.clone(),
                 ..module("proved")
@@ -158,8 +158,8 @@ fn what_lean_says_makes_nothing_right() {
 }
 
 #[test]
-fn what_lean_does_not_accept_says_where() {
-    let (grader, _) = scripted(|body| {
+fn an_error_of_lean_is_shown_with_its_line() {
+    let (grader, _) = grader_for_proofs(|body| {
         let line = body
             .lines()
             .position(|line| line.contains("omega"))
@@ -184,8 +184,8 @@ fn what_lean_does_not_accept_says_where() {
 }
 
 #[test]
-fn what_no_proof_needs_never_reaches_lean() {
-    let (grader, lean) = scripted(|_| Ok(module("proved")));
+fn refused_and_malformed_proofs_never_reach_lean() {
+    let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
     for (completion, verdict) in [
         ("sorry", Verdict::Incorrect),
         ("#eval 1", Verdict::Incorrect),
@@ -199,12 +199,12 @@ fn what_no_proof_needs_never_reaches_lean() {
             "{completion}"
         );
     }
-    assert_eq!(lean.given.lock().unwrap().len(), 0);
+    assert_eq!(lean.inputs.lock().unwrap().len(), 0);
 }
 
 #[test]
-fn a_header_is_as_hostile_as_a_proof_unless_it_is_listed() {
-    let (grader, lean) = scripted(|_| Ok(module("proved")));
+fn an_unlisted_header_is_checked_like_a_proof() {
+    let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
     for header in [
         "axiom cheat : False",
         "import Mathlib\nlocal notation \"ℕ\" => Unit",
@@ -219,13 +219,13 @@ fn a_header_is_as_hostile_as_a_proof_unless_it_is_listed() {
         let reason = grading.detail["reason"].as_str().unwrap();
         assert!(reason.contains("header"), "{header}");
     }
-    assert_eq!(lean.given.lock().unwrap().len(), 0);
+    assert_eq!(lean.inputs.lock().unwrap().len(), 0);
     let grading = grader.grade(&task(&format!("{HEADER}\n")), "rfl");
     assert_eq!(grading.verdict, Verdict::Correct);
 }
 
 #[test]
-fn what_a_bound_ends_is_tried_once_more_and_never_masked() {
+fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
     for (error, verdict) in [
         (LeanError::Timeout(60), Verdict::Timeout),
         (LeanError::Memory(100), Verdict::Memory),
@@ -235,18 +235,18 @@ fn what_a_bound_ends_is_tried_once_more_and_never_masked() {
         ),
     ] {
         let twice = error.clone();
-        let (grader, lean) = scripted(move |_| Err(twice.clone()));
+        let (grader, lean) = grader_for_proofs(move |_| Err(twice.clone()));
         let grading = grader.grade(&task(HEADER), "rfl");
         assert_eq!(
             (grading.verdict, grading.reward(), grading.deterministic),
             (verdict, Some(0.0), false)
         );
-        let given = lean.given.lock().unwrap();
-        let proofs = given.iter().filter(|(_, body)| !body.contains("sorry"));
+        let inputs = lean.inputs.lock().unwrap();
+        let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
         assert_eq!(proofs.count(), 2);
 
         let first = Mutex::new(Some(error));
-        let (grader, _) = scripted(move |_| {
+        let (grader, _) = grader_for_proofs(move |_| {
             first
                 .lock()
                 .unwrap()
@@ -257,30 +257,30 @@ fn what_a_bound_ends_is_tried_once_more_and_never_masked() {
         assert_eq!(
             (grading.verdict, grading.deterministic),
             (Verdict::Correct, false),
-            "a proof is one however often Lean was asked"
+            "the second try counts"
         );
     }
 }
 
 #[test]
-fn a_lean_that_fails_on_the_statement_too_says_nothing_of_the_proof() {
+fn a_proof_is_unavailable_if_lean_fails_on_the_statement_too() {
     for (error, retryable) in [
         (LeanError::Crashed("x".into()), true),
         (LeanError::Timeout(1), true),
         (LeanError::Missing("x".into()), false),
     ] {
-        let (grader, _) = graded_by(move |_, _| Err(error.clone()));
+        let (grader, _) = grader_with_lean(move |_, _| Err(error.clone()));
         let grading = grader.grade(&task(HEADER), "rfl");
         assert_eq!(
             (grading.verdict, grading.retryable),
             (Verdict::Unavailable, retryable)
         );
     }
-    // It worked when the statement was judged, and fails from then on.
-    let asked = Mutex::new(Some(module("asked")));
-    let (grader, _) = graded_by(move |_, _| {
-        let asked = asked.lock().unwrap().take();
-        asked.ok_or(LeanError::Crashed("no room".into()))
+    // Lean compiles the statement once, and fails from then on.
+    let first = Mutex::new(Some(module("asked")));
+    let (grader, _) = grader_with_lean(move |_, _| {
+        let first = first.lock().unwrap().take();
+        first.ok_or(LeanError::Crashed("no room".into()))
     });
     let grading = grader.grade(&task(HEADER), "rfl");
     assert_eq!(
@@ -290,8 +290,8 @@ fn a_lean_that_fails_on_the_statement_too_says_nothing_of_the_proof() {
 }
 
 #[test]
-fn a_task_that_lean_does_not_accept_is_nobodys_wrong_answer() {
-    let (grader, _) = graded_by(|_, _| {
+fn a_statement_that_lean_does_not_accept_is_unavailable() {
+    let (grader, _) = grader_with_lean(|_, _| {
         let error = message(Severity::Error, 1, "unknown identifier");
         Ok(refused(vec![error]))
     });
@@ -300,8 +300,8 @@ fn a_task_that_lean_does_not_accept_is_nobodys_wrong_answer() {
         (grading.verdict, grading.retryable),
         (Verdict::Unavailable, false)
     );
-    // What a proof says of itself makes no task bad.
-    let (grader, _) = scripted(|_| {
+    // The same error in a proof is an error of the proof.
+    let (grader, _) = grader_for_proofs(|_| {
         Ok(refused(vec![message(
             Severity::Error,
             1,
@@ -313,27 +313,27 @@ fn a_task_that_lean_does_not_accept_is_nobodys_wrong_answer() {
 }
 
 #[test]
-fn without_lean_the_remedy_is_in_words() {
-    let error = LeanGrader::open(&Settings::default(), 1).err().unwrap();
+fn without_lean_the_error_has_a_remedy() {
+    let error = LeanGrader::open(&LeanSettings::default(), 1).err().unwrap();
     assert!(
         error.contains("sandboxes/lean/README.md") && error.contains("lean.project"),
         "{error}"
     );
-    let none = Settings {
+    let none = LeanSettings {
         backend: Backend::None,
-        ..Settings::default()
+        ..LeanSettings::default()
     };
     let error = LeanGrader::open(&none, 1).err().unwrap();
     assert!(error.contains("lean.backend"), "{error}");
 }
 
 #[test]
-fn another_lean_makes_other_verdicts() {
-    let with = |change: fn(&mut Settings)| {
-        let mut settings = Settings {
+fn the_digest_depends_on_every_setting_that_affects_verdicts() {
+    let with = |change: fn(&mut LeanSettings)| {
+        let mut settings = LeanSettings {
             command: vec!["lean".to_owned(), "--json".to_owned()],
             jail: JailChoice::None,
-            ..Settings::default()
+            ..LeanSettings::default()
         };
         change(&mut settings);
         LeanGrader::open(&settings, 1).unwrap().identity.digest

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// `mbppplus/2` and `mbppplus/3` are functions, `mbppplus/4` is a question.
+/// `mbppplus/2` and `mbppplus/3` are functions, `mbppplus/4` is a math problem.
 fn dataset() -> Dataset {
     let task = |number: usize, spec: TaskSpec| Task {
         id: format!("mbppplus/{number}"),
@@ -44,17 +44,17 @@ fn read(bytes: &[u8]) -> Result<Vec<Sample>, ScoreError> {
     read_samples(&path, &dataset())
 }
 
-fn sample(task: &str, completion: &str, whole: bool) -> Sample {
+fn sample(task: &str, completion: &str, is_whole_program: bool) -> Sample {
     Sample {
         task: task.to_owned(),
         prompt: String::new(),
         completion: completion.to_owned(),
-        whole,
+        is_whole_program,
     }
 }
 
 #[test]
-fn a_solution_is_a_whole_program_and_goes_before_a_completion() {
+fn a_solution_is_a_whole_program_and_takes_precedence_over_a_completion() {
     let text = concat!(
         "{\"task_id\": \"Mbpp/2\", \"solution\": \"a\", \"_identifier\": \"Mbpp/2\"}\n\n",
         "{\"task_id\": \"Mbpp/3\", \"completion\": \"b\"}\r\n",
@@ -77,13 +77,13 @@ fn a_solution_is_a_whole_program_and_goes_before_a_completion() {
 }
 
 #[test]
-fn half_a_character_at_a_completions_end_is_replaced() {
+fn a_lone_surrogate_at_the_end_of_a_completion_is_replaced() {
     let samples = read(br#"{"task_id": 2, "completion": "a\ud83d"}"#).unwrap();
     assert_eq!(samples[0].completion, "a\u{fffd}");
 }
 
 #[test]
-fn a_bad_line_is_refused_with_its_number_and_the_actual_fault() {
+fn a_bad_line_is_refused_with_its_number_and_the_reason() {
     let good = r#"{"task_id": 2, "completion": ""}"#;
     for (line, says) in [
         (
@@ -160,7 +160,7 @@ fn a_bad_line_is_refused_with_its_number_and_the_actual_fault() {
 }
 
 #[test]
-fn what_holds_no_samples_is_said_to() {
+fn a_file_without_samples_is_an_error() {
     for nothing in ["", "\n \n", "\u{feff}"] {
         let error = read(nothing.as_bytes()).unwrap_err();
         assert!(

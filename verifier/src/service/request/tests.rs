@@ -134,28 +134,28 @@ fn a_bad_item_is_named_with_its_field() {
     }
 }
 
-fn only(item: &Json, registry: &Registry) -> Result<Question, String> {
+fn only(item: &Json, registry: &Registry) -> Result<JudgeItem, String> {
     let body = json!({ "items": [item] }).to_string();
     read(body.as_bytes(), registry, &LIMITS)
-        .map(|mut questions| questions.remove(0))
+        .map(|mut items| items.remove(0))
         .map_err(|problem| format!("{problem:?}"))
 }
 
 #[test]
-fn all_that_decides_on_a_function_can_be_brought() {
+fn an_inline_code_task_may_have_every_field() {
     let item = |task: Json| json!({"id": "", "task": task, "prompt": "", "completion": ""});
     let whole = item(json!({
         "kind": "code", "entry_point": "f", "tests": [{"args": [1]}, {"args": [2], "expected": null}], "asserts": ["assert f(1)"],
         "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1, "compare": "not-none"
     }));
-    let question = only(&whole, &Registry::default()).unwrap();
-    assert!(question.task.inline);
+    let item = only(&whole, &Registry::default()).unwrap();
+    assert!(item.task.inline);
     let test = |n: i64, expected| CodeTest {
         args: vec![Value::from(n)],
         expected,
     };
     assert_eq!(
-        question.task.spec,
+        item.task.spec,
         TaskSpec::Code(CodeTask {
             entry_point: "f".to_owned(),
             prefix: Some("def f(n):\n".to_owned()),
@@ -169,8 +169,8 @@ fn all_that_decides_on_a_function_can_be_brought() {
         })
     );
     let plain = item(json!({"kind": "code", "entry_point": "f", "asserts": ["assert f(1)"]}));
-    let question = only(&plain, &Registry::default()).unwrap();
-    let TaskSpec::Code(code) = &question.task.spec else {
+    let item = only(&plain, &Registry::default()).unwrap();
+    let TaskSpec::Code(code) = &item.task.spec else {
         panic!("no code")
     };
     assert_eq!(
@@ -180,15 +180,15 @@ fn all_that_decides_on_a_function_can_be_brought() {
     assert_eq!((code.atol, code.compare), (0.0, Compare::Equal));
 }
 
-/// The first question of a request with one item, of this text.
-fn written(item: &str) -> Question {
+/// The item of a request with this one item.
+fn parse_item(item: &str) -> JudgeItem {
     let body = format!(r#"{{"items": [{item}]}}"#);
-    let questions = read(body.as_bytes(), &Registry::default(), &LIMITS);
-    questions.unwrap().remove(0)
+    let items = read(body.as_bytes(), &Registry::default(), &LIMITS);
+    items.unwrap().remove(0)
 }
 
 #[test]
-fn numbers_are_taken_where_a_file_may_have_them_and_stay_as_they_were_written() {
+fn ids_and_answers_may_be_numbers_and_stay_as_they_were_written() {
     for (number, answer) in [
         ("2", "2"),
         ("-0.50", "-0.50"),
@@ -201,23 +201,23 @@ fn numbers_are_taken_where_a_file_may_have_them_and_stay_as_they_were_written() 
         let item = format!(
             r#"{{"id": {number}, "task": {{"kind": "math", "answer": {number}}}, "completion": ""}}"#
         );
-        let question = written(&item);
-        assert_eq!(question.id, Id::Number(number.into()));
+        let item = parse_item(&item);
+        assert_eq!(item.id, Id::Number(number.into()));
         let answer = answer.to_owned();
-        assert_eq!(question.task.spec, TaskSpec::Math(MathTask { answer }));
+        assert_eq!(item.task.spec, TaskSpec::Math(MathTask { answer }));
     }
 }
 
 #[test]
-fn what_may_be_absent_may_be_null() {
+fn optional_fields_may_be_null() {
     let short = r#"{"id": "", "task": {"kind": "math", "answer": "1"}, "completion": ""}"#;
     let empty =
         r#"{"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": ""}"#;
     let nulls = r#"{"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": null, "task_digest": null, "all_tests": null, "completion": ""}"#;
-    assert_eq!(written(short), written(empty));
-    assert_eq!(written(nulls), written(empty));
+    assert_eq!(parse_item(short), parse_item(empty));
+    assert_eq!(parse_item(nulls), parse_item(empty));
     let code = |rest: &str| {
-        written(&format!(
+        parse_item(&format!(
             r#"{{"id": "", "task": {{"kind": "code", "entry_point": "f", "asserts": ["x"]{rest}}}, "completion": ""}}"#
         ))
     };
@@ -226,11 +226,11 @@ fn what_may_be_absent_may_be_null() {
 }
 
 #[test]
-fn the_values_of_tests_are_read_as_they_were_written() {
+fn the_values_of_tests_are_parsed_without_loss() {
     let body = r#"{"items": [{"id": "", "prompt": "", "completion": "", "task": {"kind": "code", "entry_point": "f", "tests": [
         {"args": [{"b": 1, "a": 123456789012345678901234567890}, -9223372036854775809], "expected": {"z": [{"y": 1.0, "x": 1}]}}]}}]}"#;
-    let questions = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap();
-    let TaskSpec::Code(code) = &questions[0].task.spec else {
+    let items = read(body.as_bytes(), &Registry::default(), &LIMITS).unwrap();
+    let TaskSpec::Code(code) = &items[0].task.spec else {
         panic!("no code")
     };
     let args: Vec<String> = code.tests[0].args.iter().map(Value::to_python).collect();
@@ -252,7 +252,7 @@ fn the_values_of_tests_are_read_as_they_were_written() {
 }
 
 #[test]
-fn values_that_nest_without_an_end_are_named() {
+fn values_that_nest_too_deeply_are_refused_with_their_field() {
     let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let body = format!(
         r#"{{"items": [{{"id": "", "prompt": "", "completion": "", "task": {{"kind": "code", "entry_point": "f", "tests": [{{"args": [{nested}], "expected": 1}}]}}}}]}}"#
@@ -263,7 +263,7 @@ fn values_that_nest_without_an_end_are_named() {
 }
 
 #[test]
-fn a_named_task_that_is_another_than_the_client_means_is_refused() {
+fn a_task_with_another_digest_than_the_clients_is_refused() {
     let spec = TaskSpec::Math(MathTask {
         answer: "2".to_owned(),
     });
@@ -273,7 +273,7 @@ fn a_named_task_that_is_another_than_the_client_means_is_refused() {
         name: "sums".to_owned(),
         train: vec![datasets::Task {
             id: "sums/1".to_owned(),
-            question: "1 + 1?".to_owned(),
+            item: "1 + 1?".to_owned(),
             spec,
         }],
         eval: Vec::new(),
@@ -290,7 +290,7 @@ fn a_named_task_that_is_another_than_the_client_means_is_refused() {
 }
 
 #[test]
-fn a_body_that_is_no_batch_is_refused() {
+fn a_body_that_is_not_a_batch_is_refused() {
     for (body, status) in [
         ("", 400),
         ("{", 400),
@@ -304,9 +304,9 @@ fn a_body_that_is_no_batch_is_refused() {
         assert_eq!(problem.into_response().status().as_u16(), status, "{body}");
     }
     let halved = br#"{"items": [{"id": "\ud800", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "a\udfff"}]}"#;
-    let questions = read(halved, &Registry::default(), &LIMITS).unwrap();
+    let items = read(halved, &Registry::default(), &LIMITS).unwrap();
     assert_eq!(
-        (&questions[0].id, questions[0].completion.as_str()),
+        (&items[0].id, items[0].completion.as_str()),
         (&Id::Text("\u{fffd}".to_owned()), "a\u{fffd}")
     );
     assert_eq!(
@@ -317,7 +317,7 @@ fn a_body_that_is_no_batch_is_refused() {
 
 proptest! {
     #[test]
-    fn no_body_makes_reading_panic(body in r#"(\{"items":\[)?(\{|\}|\[|\]|"(id|task|kind|code|tests|args|prompt|completion|\$set)"|:|,|1|null| ){0,40}"#) {
+    fn no_body_makes_parsing_panic(body in r#"(\{"items":\[)?(\{|\}|\[|\]|"(id|task|kind|code|tests|args|prompt|completion|\$set)"|:|,|1|null| ){0,40}"#) {
         let _ = read(body.as_bytes(), &Registry::default(), &LIMITS);
     }
 }

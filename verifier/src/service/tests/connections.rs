@@ -1,4 +1,4 @@
-//! Clients that take their time, and what becomes of them when the service stops.
+//! Slow clients, and what happens to them when the service stops.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 
 use super::queue::{Gate, gated, slow};
 use super::*;
-use crate::service::connections::{Patience, serve_with};
+use crate::service::connections::{ConnectionTimeouts, serve_with};
 
-/// Longer than anything here takes.
+/// Longer than anything in these tests takes.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -24,7 +24,7 @@ struct Served {
 }
 
 impl Served {
-    async fn new(service: &Arc<Service>, patience: Patience) -> Served {
+    async fn new(service: &Arc<Service>, timeouts: ConnectionTimeouts) -> Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -33,7 +33,7 @@ impl Served {
             let stopped = async {
                 let _ = stopped.await;
             };
-            serve_with(listener, &service, stopped, patience).await;
+            serve_with(listener, &service, stopped, timeouts).await;
         });
         Served {
             address,
@@ -55,19 +55,19 @@ async fn in_time<T>(what: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test]
-async fn half_a_request_does_not_keep_a_service_from_ending() {
+async fn an_incomplete_request_does_not_keep_a_service_from_stopping() {
     for half in [
         "",
         "POST /v1/ver",
         "POST /v1/verify HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{\"items\":",
         "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nGET /hea",
     ] {
-        let patience = Patience {
+        let timeouts = ConnectionTimeouts {
             first: LONG,
             head: LONG,
-            last_words: SHORT,
+            shutdown_grace: SHORT,
         };
-        let served = Served::new(&service(settings()), patience).await;
+        let served = Served::new(&service(settings()), timeouts).await;
         let _client = served.client(half).await;
         tokio::time::sleep(SHORT).await;
         served.stop.send(()).unwrap();
@@ -76,34 +76,34 @@ async fn half_a_request_does_not_keep_a_service_from_ending() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_end_a_head_is_let_go() {
+async fn a_client_that_does_not_complete_a_head_is_disconnected() {
     for (first, head) in [(SHORT, LONG), (LONG, SHORT)] {
-        let patience = Patience {
+        let timeouts = ConnectionTimeouts {
             first,
             head,
-            last_words: SHORT,
+            shutdown_grace: SHORT,
         };
-        let served = Served::new(&service(settings()), patience).await;
+        let served = Served::new(&service(settings()), timeouts).await;
         for half in ["", "POST /v1/ver"] {
             let mut client = served.client(half).await;
-            // Closed or reset, as the system likes.
+            // The connection may be closed or reset.
             let _ = in_time(client.read_to_end(&mut Vec::new())).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_connection_beyond_the_bound_waits_until_another_ends() {
-    let patience = Patience {
+async fn a_connection_over_the_limit_waits_until_another_ends() {
+    let timeouts = ConnectionTimeouts {
         first: LONG,
         head: LONG,
-        last_words: SHORT,
+        shutdown_grace: SHORT,
     };
-    let one = Settings {
+    let one = ServiceSettings {
         connections: 1,
         ..settings()
     };
-    let served = Served::new(&service(one), patience).await;
+    let served = Served::new(&service(one), timeouts).await;
     let first = served.client("").await;
     let request = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     let mut second = served.client(request).await;
@@ -116,15 +116,15 @@ async fn a_connection_beyond_the_bound_waits_until_another_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_judged_when_a_service_stops_gets_its_answer() {
+async fn an_item_that_is_being_judged_when_a_service_stops_gets_its_response() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
-    let patience = Patience {
+    let timeouts = ConnectionTimeouts {
         first: LONG,
         head: LONG,
-        last_words: SHORT,
+        shutdown_grace: SHORT,
     };
-    let served = Served::new(&service, patience).await;
+    let served = Served::new(&service, timeouts).await;
     let _half = served.client("POST /v1/ver").await;
     let body = json!({ "items": slow(0, 1) }).to_string();
     let head = format!(
@@ -132,7 +132,7 @@ async fn what_is_judged_when_a_service_stops_gets_its_answer() {
         body.len()
     );
     let mut whole = served.client(&(head + &body)).await;
-    while service.heavy.load().1 == 0 {
+    while service.first_pass_pool.load().1 == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     served.stop.send(()).unwrap();

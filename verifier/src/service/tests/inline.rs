@@ -1,4 +1,4 @@
-//! Tasks that come whole with their items, with all that a data set's record may say.
+//! Inline tasks with all fields that a data set's record may have.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn humaneval() -> Json {
 }
 
 #[tokio::test]
-async fn a_completion_goes_on_with_a_prefix_and_is_compared_with_the_tasks_own_solution() {
+async fn a_completion_continues_the_prefix_and_is_compared_with_the_canonical_solution() {
     let (app, _) = ready();
     let items = json!([
         item("a", &humaneval(), "    return 2 * n\n"),
@@ -20,12 +20,12 @@ async fn a_completion_goes_on_with_a_prefix_and_is_compared_with_the_tasks_own_s
     let (status, body) = verify(&app, &items).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     let results = body["results"].as_array().unwrap();
-    let said: Vec<(&Json, &Json, &Json)> = results
+    let outcomes: Vec<(&Json, &Json, &Json)> = results
         .iter()
         .map(|result| (&result["verdict"], &result["passed"], &result["total"]))
         .collect();
     assert_eq!(
-        said,
+        outcomes,
         [
             (&json!("correct"), &json!(3), &json!(3)),
             (&json!("incorrect"), &json!(0), &json!(3)),
@@ -37,7 +37,7 @@ async fn a_completion_goes_on_with_a_prefix_and_is_compared_with_the_tasks_own_s
 }
 
 #[tokio::test]
-async fn each_part_of_a_task_is_part_of_the_key() {
+async fn every_field_of_a_task_is_part_of_the_key() {
     let (app, _) = ready();
     let mut items = vec![item("a", &humaneval(), "    return 2 * n\n")];
     for (field, other) in [
@@ -65,9 +65,9 @@ async fn each_part_of_a_task_is_part_of_the_key() {
 }
 
 #[tokio::test]
-async fn a_solution_that_gives_no_values_makes_no_completion_wrong() {
+async fn a_canonical_solution_without_values_makes_completions_unavailable() {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
+    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
         if source.contains("broken") {
             let unloadable = sandboxes::End::Unloadable {
                 kind: "SyntaxError".to_owned(),
@@ -95,7 +95,7 @@ async fn a_solution_that_gives_no_values_makes_no_completion_wrong() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_named_and_meant_to_be_another_is_refused_with_its_place() {
+async fn a_task_id_with_another_digest_is_refused_and_named() {
     let (app, _) = ready();
     let meant = |answer: &str| {
         let spec = TaskSpec::Math(MathTask {

@@ -1,11 +1,11 @@
-//! What happens while all workers are busy.
+//! The queue while all workers are busy.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use super::*;
 
-/// A sandbox whose programs wait at a gate.
+/// A gate at which programs wait until it opens.
 pub(super) struct Gate(Mutex<bool>, Condvar);
 
 impl Gate {
@@ -26,11 +26,11 @@ impl Gate {
     }
 }
 
-/// A service whose programs that say "slow" wait until the gate opens; those that say "long" do so too, unless they have so little fuel that they end there.
-pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<Scripted>) {
+/// A service in which programs that contain "slow" wait until the gate opens. Programs that contain "long" run out of fuel in a first pass, and wait with their full fuel.
+pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<FakeSandbox>) {
     let service = service(settings());
     let held = Arc::clone(gate);
-    let sandbox = Arc::new(Scripted::new(move |source, calls, limits| {
+    let sandbox = Arc::new(FakeSandbox::new(move |source, calls, limits| {
         let long = source.contains("long");
         if long && limits.fuel < Limits::default().fuel {
             return Ok(ended(Vec::new(), sandboxes::End::OutOfFuel));
@@ -51,7 +51,7 @@ pub(super) fn slow(from: usize, count: usize) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_answers_429_with_a_time_and_keeps_nothing_of_the_batch() {
+async fn a_full_queue_answers_429_with_a_retry_time_and_queues_nothing_of_the_batch() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
@@ -59,7 +59,7 @@ async fn a_full_queue_answers_429_with_a_time_and_keeps_nothing_of_the_batch() {
         let app = app.clone();
         async move { verify(&app, &slow(0, 18)).await }
     });
-    while service.heavy.load().1 < 2 {
+    while service.first_pass_pool.load().1 < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let body = json!({ "items": slow(100, 10) }).to_string();
@@ -80,7 +80,7 @@ async fn a_full_queue_answers_429_with_a_time_and_keeps_nothing_of_the_batch() {
             .unwrap()
             >= 1
     );
-    assert_eq!(service.heavy.load().0, 16);
+    assert_eq!(service.first_pass_pool.load().0, 16);
     gate.open();
     assert_eq!(first.await.unwrap().0, StatusCode::OK);
     assert_eq!(verify(&app, &slow(100, 10)).await.0, StatusCode::OK);
@@ -110,29 +110,29 @@ async fn mathematics_does_not_wait_for_programs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_a_client_goes_away_its_queued_items_are_not_judged() {
+async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
     let request = tokio::spawn(async move { verify(&app, &slow(0, 15)).await });
-    while service.heavy.load() != (13, 2) {
+    while service.first_pass_pool.load() != (13, 2) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     request.abort();
     let _ = request.await;
-    while service.heavy.load().0 != 0 {
+    while service.first_pass_pool.load().0 != 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     gate.open();
-    while service.heavy.load() != (0, 0) {
+    while service.first_pass_pool.load() != (0, 0) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_soon_over_does_not_wait_for_those_that_are_not() {
+async fn a_short_program_does_not_wait_for_long_ones() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
@@ -143,7 +143,7 @@ async fn a_program_that_is_soon_over_does_not_wait_for_those_that_are_not() {
         let app = app.clone();
         async move { verify(&app, &long).await }
     });
-    while service.long.load() != (8, 2) {
+    while service.long_pool.load() != (8, 2) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let (status, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
@@ -155,5 +155,5 @@ async fn a_program_that_is_soon_over_does_not_wait_for_those_that_are_not() {
     gate.open();
     let (_, body) = first.await.unwrap();
     let results = body["results"].as_array().unwrap();
-    assert!(results.iter().all(|one| one["verdict"] == "correct"));
+    assert!(results.iter().all(|result| result["verdict"] == "correct"));
 }

@@ -1,4 +1,4 @@
-//! Requests in the forms that other people's clients write.
+//! Requests in the forms that other clients send.
 
 use std::io::Write as _;
 
@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 
 use super::*;
 
-/// The answer to a body of this coding: its status, its text, and the codings that it names.
+/// The response to a body with this content coding: its status, its text, and its Accept-Encoding header.
 async fn answer(
     app: &Router,
     body: Vec<u8>,
@@ -33,7 +33,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn numbers_come_back_as_they_were_written_and_a_prompt_may_be_absent() {
+async fn numeric_ids_are_repeated_as_written_and_a_prompt_may_be_absent() {
     let (app, _) = ready();
     let body = r#"{"items": [
         {"id": 1, "task": {"kind": "math", "answer": 2}, "completion": "\\boxed{2}"},
@@ -55,7 +55,7 @@ async fn numbers_come_back_as_they_were_written_and_a_prompt_may_be_absent() {
 }
 
 #[tokio::test]
-async fn a_packed_body_is_answered_as_the_body_itself() {
+async fn a_gzip_body_is_answered_like_a_plain_one() {
     let (app, _) = ready();
     let items = json!([item("a", &json!("sums/1"), r"\boxed{2}")]);
     let body = json!({ "items": items }).to_string();
@@ -69,30 +69,30 @@ async fn a_packed_body_is_answered_as_the_body_itself() {
 }
 
 #[tokio::test]
-async fn a_packed_body_is_bounded_by_what_it_holds() {
+async fn the_limit_applies_to_the_unpacked_size() {
     let (app, _) = ready();
     let limit = settings().limits.body_bytes;
-    let of = |length: usize| {
+    let packed_body = |length: usize| {
         let start = r#"{"items": []"#;
         gzip(format!("{start}{}}}", " ".repeat(length - start.len() - 1)).as_bytes())
     };
-    let (status, text, _) = answer(&app, of(limit), Some("gzip")).await;
+    let (status, text, _) = answer(&app, packed_body(limit), Some("gzip")).await;
     assert_eq!(status, StatusCode::OK, "{text}");
-    let (status, text, _) = answer(&app, of(limit + 1), Some("gzip")).await;
+    let (status, text, _) = answer(&app, packed_body(limit + 1), Some("gzip")).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
     let bomb = gzip(&vec![b' '; 8 << 20]);
     assert!(bomb.len() < limit);
     let (status, text, _) = answer(&app, bomb, Some("gzip")).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
     assert!(text.contains("/problems/too-large"), "{text}");
-    // What comes is bounded too, whatever it holds: this is nothing.
+    // The packed size is limited too, even if the body unpacks to nothing.
     let many = gzip(b"").repeat(limit / 20 + 1);
     let (status, _, _) = answer(&app, many, Some("gzip")).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]
-async fn what_cannot_be_unpacked_is_named() {
+async fn a_body_that_cannot_be_unpacked_is_refused() {
     let (app, _) = ready();
     let packed = gzip(br#"{"items": []}"#);
     let cut = packed[..packed.len() - 4].to_vec();
@@ -110,20 +110,20 @@ async fn what_cannot_be_unpacked_is_named() {
 }
 
 #[tokio::test]
-async fn the_prompt_says_what_is_counted_or_else_the_question_of_the_data_set() {
+async fn the_counted_unit_comes_from_the_prompt_else_from_the_data_sets_question() {
     let (app, _) = ready();
-    let asked = |task: Json, prompt: &str| {
+    let item_with_prompt = |task: Json, prompt: &str| {
         let mut item = item("a", &task, r"\boxed{2\text{ blorgs}}");
         item["prompt"] = json!(prompt);
         item
     };
     let inline = || json!({ "kind": "math", "answer": "2" });
     let items = json!([
-        asked(json!("sums/1"), ""),
-        asked(json!("sums/1"), "How many blorgs?"),
-        asked(inline(), "And how many blorgs?"),
-        asked(json!("sums/1"), "How many?"),
-        asked(inline(), ""),
+        item_with_prompt(json!("sums/1"), ""),
+        item_with_prompt(json!("sums/1"), "How many blorgs?"),
+        item_with_prompt(inline(), "And how many blorgs?"),
+        item_with_prompt(json!("sums/1"), "How many?"),
+        item_with_prompt(inline(), ""),
     ]);
     let (_, body) = verify(&app, &items).await;
     let results = body["results"].as_array().unwrap();

@@ -1,8 +1,8 @@
-//! What of a completion is its answer: not what was thought before, and not the tokens that end it.
+//! The answer in a completion: the text without its thoughts and without the end tokens.
 
 use std::borrow::Cow;
 
-/// Tokens that end a turn or a text, as models spell them out; no Python ends so.
+/// Tokens that end a turn or a text, written out as text. No Python program ends with one of them.
 const END_TOKENS: [&str; 15] = [
     "<|im_end|>",
     "<|endoftext|>",
@@ -20,9 +20,9 @@ const END_TOKENS: [&str; 15] = [
     "</s>",
     "<｜end▁of▁sentence｜>",
 ];
-/// The same, but also the list of a name, or its place in another.
+/// Another end token, which is also Python: a list of a name, or a subscript.
 const EOS: &str = "[EOS]";
-/// Tokens behind which another turn may be made up.
+/// Tokens after which a model may invent another turn.
 const TURN_ENDS: [&str; 5] = [
     "<|im_end|>",
     "<|endoftext|>",
@@ -31,9 +31,9 @@ const TURN_ENDS: [&str; 5] = [
     "<end_of_turn>",
 ];
 
-/// `completion` without the end tokens that stand at its end.
+/// `completion` without the end tokens at its end.
 pub(super) fn without_end_tokens(completion: &str) -> &str {
-    // With other uses of the name, its list may be meant.
+    // If the name is used elsewhere, `[EOS]` may be a list.
     let is_name = completion.replace(EOS, "").contains("EOS");
     let mut rest = completion;
     loop {
@@ -49,7 +49,7 @@ pub(super) fn without_end_tokens(completion: &str) -> &str {
     }
 }
 
-/// `text` up to the first end of a turn that ends its line, where no block of code goes on behind it.
+/// `text` up to the first end-of-turn token that ends its line and is not inside a block of code that is closed later.
 pub(super) fn before_next_turn(text: &str) -> &str {
     let is_fence = |line: &str| line.trim_start().starts_with("```");
     let fences = text
@@ -70,8 +70,8 @@ pub(super) fn before_next_turn(text: &str) -> &str {
     text
 }
 
-/// `text` without what stands inside `<think>…</think>`, or after a `<think>` that stays open. Either counts at the beginning or the end of a line; a `</think>` that nothing has opened ends what the
-/// prompt had opened.
+/// `text` without its thoughts: the text inside `<think>…</think>`, and after a `<think>` that is not closed. A tag counts only at the beginning or the end of a line. A
+/// `</think>` without a `<think>` closes the thought that the prompt opened.
 pub(super) fn without_thought(text: &str) -> Cow<'_, str> {
     const OPEN: &str = "<think>";
     const CLOSE: &str = "</think>";
@@ -97,7 +97,7 @@ pub(super) fn without_thought(text: &str) -> Cow<'_, str> {
     Cow::Owned(answer)
 }
 
-/// Where one of two tags first begins or ends a line of `text`, blank space apart, and whether it is the second.
+/// The position of the first of two tags that begins or ends a line of `text`, ignoring blank space, and whether it is the closing tag.
 fn first_tag(text: &str, open: &str, close: &str) -> Option<(usize, bool)> {
     let mut at = 0;
     text.split_inclusive('\n').find_map(|line| {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn end_tokens_are_cut_at_the_end_alone() {
+    fn end_tokens_are_removed_only_at_the_end() {
         for (completion, rest) in [
             ("x = 1<|im_end|>", "x = 1"),
             ("x = 1\n<|im_end|>\n<|endoftext|>\n", "x = 1\n"),
@@ -146,7 +146,7 @@ mod tests {
             ("x = 1<|im_end|>\n<|im_start|>user\nx", "x = 1"),
             ("```\nx = 1\n```<|im_end|>\n```\ny\n```", "```\nx = 1\n```"),
             ("```\nx = 1<|im_end|>\nuser\n", "```\nx = 1"),
-            // Text in a program.
+            // A token inside a string of the program.
             (
                 "```\nx = '''<|im_end|>\n'''\n```",
                 "```\nx = '''<|im_end|>\n'''\n```",

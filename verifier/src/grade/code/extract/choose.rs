@@ -1,4 +1,4 @@
-//! Chooses the program among the parts of a completion, by what the interpreter has read in each.
+//! Chooses the program among the parts of a completion, by the parser's outline of each.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -6,23 +6,23 @@ use std::ops::Range;
 use datasets::CodeTask;
 use sandboxes::outline::{Fault, Outline, Piece};
 
-use super::Found;
+use super::ExtractedProgram;
 use super::fences::{Label, Mark, Part, PartPosition};
 use crate::grade::code::program;
 
-/// A text and what the interpreter read in it.
-pub(super) struct Reading<'a> {
+/// A text and the parser's outlines of it.
+pub(super) struct ParsedText<'a> {
     pub text: &'a str,
-    /// By itself.
+    /// The outline of the text alone.
     pub alone: Outline,
-    /// Behind the task's prefix, where it has one.
-    pub behind: Option<Outline>,
+    /// The outline of the text after the task's prefix, if the task has one.
+    pub after_prefix: Option<Outline>,
 }
 
-impl Reading<'_> {
-    /// The lines of it that are Python.
+impl ParsedText<'_> {
+    /// The ranges of lines that are Python.
     pub(super) fn code(&self) -> Vec<Range<usize>> {
-        let outlines = [Some(&self.alone), self.behind.as_ref()];
+        let outlines = [Some(&self.alone), self.after_prefix.as_ref()];
         let pieces = outlines
             .into_iter()
             .flatten()
@@ -34,26 +34,27 @@ impl Reading<'_> {
     }
 }
 
-/// Part of a completion that may be the program.
+/// A part of a completion that may be the program.
 struct Block<'a> {
     text: String,
     label: Label,
     fenced: bool,
-    /// What it is by itself.
+    /// The outline of the part alone, if it is valid Python.
     alone: Option<&'a Piece>,
-    /// Whether it goes on with the task's prefix.
-    goes_on: bool,
+    /// Whether it continues the task's prefix.
+    continues_prefix: bool,
     fault: Option<&'a Fault>,
 }
 
 impl Block<'_> {
     fn defines(&self, name: &str) -> bool {
-        self.goes_on
+        self.continues_prefix
             || self
                 .alone
                 .is_some_and(|piece| piece.defines.iter().any(|defined| defined == name))
     }
 
+    /// The names that the block defines or imports.
     fn provides(&self) -> impl Iterator<Item = &str> {
         let piece = self.alone.into_iter();
         piece.flat_map(|piece| {
@@ -66,22 +67,22 @@ impl Block<'_> {
     }
 }
 
-/// The program of a completion that reads, as it stands and without what was thought, as `wholes`, and of which `parts` read as `readings`.
+/// Chooses the program of a completion. `wholes` are the outlines of the text with and without its thoughts, and `parsed` those of `parts`.
 pub(super) fn choose(
     task: &CodeTask,
-    wholes: &[Reading<'_>],
+    wholes: &[ParsedText<'_>],
     marks: &[Mark],
     parts: &[Part<'_>],
-    readings: &[Reading<'_>],
-) -> Option<Found> {
+    parsed: &[ParsedText<'_>],
+) -> Option<ExtractedProgram> {
     let blocks = wholes
         .iter()
-        .find_map(|whole| itself(task, whole))
+        .find_map(|whole| whole_as_program(task, whole))
         .unwrap_or_else(|| {
             if marks.is_empty() {
-                wholes.last().map(outside).unwrap_or_default()
+                wholes.last().map(unfenced_blocks).unwrap_or_default()
             } else {
-                blocks(marks, parts, readings)
+                fenced_text_blocks(marks, parts, parsed)
             }
         });
     let last = |fits: &dyn Fn(&Block<'_>) -> bool| blocks.iter().rposition(fits);
@@ -89,31 +90,31 @@ pub(super) fn choose(
     let defines = |block: &Block<'_>| block.defines(&task.entry_point);
     let chosen = last(&|block| counts(block) && defines(block)).or_else(|| last(&defines));
     if let Some(chosen) = chosen {
-        return Some(with_what_it_uses(task, &blocks[..=chosen]));
+        return Some(with_dependencies(task, &blocks[..=chosen]));
     }
     if let Some(block) = last(&counts).or_else(|| last(&|_| true)) {
         let block = &blocks[block];
         let source = program::assemble(task, &block.text, block.fenced, false).into_owned();
-        return Some(Found {
+        return Some(ExtractedProgram {
             source,
             fault: block.fault.cloned(),
         });
     }
-    // No part is anything: the text itself is what cannot be loaded, unless it is blank but for its fences.
+    // No block is valid Python: report the error of the whole text, unless it is blank except for its fences.
     let whole = wholes.last()?;
     if whole.text.trim().is_empty() || !marks.is_empty() && parts.is_empty() {
         return None;
     }
     let source = program::assemble(task, whole.text, false, false).into_owned();
-    Some(Found {
+    Some(ExtractedProgram {
         source,
-        fault: fault(whole).cloned(),
+        fault: load_error(whole).cloned(),
     })
 }
 
-/// The one block of a text that is a program itself: by itself, or behind the task's prefix.
-fn itself<'a>(task: &CodeTask, whole: &'a Reading<'_>) -> Option<Vec<Block<'a>>> {
-    let of_all = |outline: &'a Outline| match outline {
+/// The single block of a text that is a program as a whole: alone, or after the task's prefix.
+fn whole_as_program<'a>(task: &CodeTask, whole: &'a ParsedText<'_>) -> Option<Vec<Block<'a>>> {
+    let only_piece = |outline: &'a Outline| match outline {
         Outline::Read {
             pieces,
             fault: None,
@@ -123,15 +124,15 @@ fn itself<'a>(task: &CodeTask, whole: &'a Reading<'_>) -> Option<Vec<Block<'a>>>
         },
         _ => None,
     };
-    let alone = of_all(&whole.alone);
-    let goes_on = whole
-        .behind
+    let alone = only_piece(&whole.alone);
+    let continues_prefix = whole
+        .after_prefix
         .as_ref()
-        .and_then(of_all)
+        .and_then(only_piece)
         .is_some_and(|piece| piece.continues_header);
     let defines = alone.is_some_and(|piece| piece.defines.contains(&task.entry_point));
-    // A text that only uses the function is a program, but no answer to be put behind a prefix.
-    if alone.is_none() && !goes_on || whole.text.trim().is_empty() {
+    // A text that only uses the function is a program, but does not continue a prefix.
+    if alone.is_none() && !continues_prefix || whole.text.trim().is_empty() {
         return None;
     }
     Some(vec![Block {
@@ -139,174 +140,178 @@ fn itself<'a>(task: &CodeTask, whole: &'a Reading<'_>) -> Option<Vec<Block<'a>>>
         label: Label::None,
         fenced: false,
         alone,
-        goes_on: goes_on && !defines,
-        fault: fault(whole),
+        continues_prefix: continues_prefix && !defines,
+        fault: load_error(whole),
     }])
 }
 
-/// Why a text cannot be loaded: behind the prefix, where there is one.
-fn fault<'a>(reading: &'a Reading<'_>) -> Option<&'a Fault> {
-    match reading.behind.as_ref().unwrap_or(&reading.alone) {
+/// Why a text cannot be loaded: after the prefix, if there is one.
+fn load_error<'a>(parsed: &'a ParsedText<'_>) -> Option<&'a Fault> {
+    match parsed.after_prefix.as_ref().unwrap_or(&parsed.alone) {
         Outline::Read { fault, .. } => fault.as_ref(),
         Outline::Unread => None,
     }
 }
 
-/// The blocks of a text with fences, in their order.
-fn blocks<'a>(marks: &[Mark], parts: &[Part<'_>], readings: &'a [Reading<'_>]) -> Vec<Block<'a>> {
+/// The blocks of a text with fences, in order.
+fn fenced_text_blocks<'a>(
+    marks: &[Mark],
+    parts: &[Part<'_>],
+    parsed: &'a [ParsedText<'_>],
+) -> Vec<Block<'a>> {
     let part = |place: &dyn Fn(&PartPosition) -> bool| {
         let index = parts.iter().position(|part| place(&part.place))?;
-        Some((&parts[index], &readings[index]))
+        Some((&parts[index], &parsed[index]))
     };
     let mut blocks = Vec::new();
-    let (mut number, mut is_outside) = (0, true);
-    while number <= marks.len() {
-        let gap = part(&|place| is_outside && *place == PartPosition::Gap(number));
-        let code = gap.is_some_and(|(_, reading)| {
+    let (mut index, mut is_outside) = (0, true);
+    while index <= marks.len() {
+        let gap = part(&|place| is_outside && *place == PartPosition::Gap(index));
+        let code = gap.is_some_and(|(_, parsed)| {
             let before = blocks.len();
-            blocks.extend(outside(reading));
-            blocks.len() > before && ends_in_code(reading)
+            blocks.extend(unfenced_blocks(parsed));
+            blocks.len() > before && ends_in_code(parsed)
         });
-        let Some(mark) = marks.get(number) else { break };
-        // A bare fence behind code that no fence opened closes it.
+        let Some(mark) = marks.get(index) else { break };
+        // A bare fence after code that no fence opened closes that code.
         if mark.label == Label::Markdown || mark.is_bare() && code {
-            (number, is_outside) = (number + 1, true);
+            (index, is_outside) = (index + 1, true);
             continue;
         }
         let block =
-            part(&|place| matches!(place, PartPosition::Block { mark, .. } if *mark == number));
-        let Some((block, reading)) = block else {
-            // A blank one.
-            let closes = marks.get(number + 1).is_some_and(Mark::is_bare);
-            (number, is_outside) = (number + 1 + usize::from(closes), closes);
+            part(&|place| matches!(place, PartPosition::Block { mark, .. } if *mark == index));
+        let Some((block, parsed)) = block else {
+            // The block is blank.
+            let closes = marks.get(index + 1).is_some_and(Mark::is_bare);
+            (index, is_outside) = (index + 1 + usize::from(closes), closes);
             continue;
         };
         let whole = if block.closed {
             None
         } else {
-            Some(outside(reading))
+            Some(unfenced_blocks(parsed))
         };
         match whole {
-            // Where the text breaks off, so may its last statement.
-            Some(found) if !found.is_empty() => {
-                blocks.extend(found.into_iter().map(|found| Block {
+            // The text ends inside the block, so the last statement may be incomplete.
+            Some(pieces) if !pieces.is_empty() => {
+                blocks.extend(pieces.into_iter().map(|piece| Block {
                     label: mark.label,
                     fenced: true,
-                    ..found
+                    ..piece
                 }));
             }
-            _ => blocks.push(fenced(reading, mark.label)),
+            _ => blocks.push(fenced_block(parsed, mark.label)),
         }
         let PartPosition::Block { next, outside, .. } = block.place else {
             break;
         };
-        (number, is_outside) = (next, outside);
+        (index, is_outside) = (next, outside);
     }
     blocks
 }
 
-/// A block inside its fences, which is Python as a whole or not at all.
-fn fenced<'a>(reading: &'a Reading<'_>, label: Label) -> Block<'a> {
+/// A block between two fences. It is Python as a whole or not at all.
+fn fenced_block<'a>(parsed: &'a ParsedText<'_>, label: Label) -> Block<'a> {
     let piece = |outline: &'a Outline| match outline {
         Outline::Read { pieces, .. } => pieces.first(),
         Outline::Unread => None,
     };
     Block {
-        text: reading.text.to_owned(),
+        text: parsed.text.to_owned(),
         label,
         fenced: true,
-        alone: piece(&reading.alone),
-        goes_on: reading
-            .behind
+        alone: piece(&parsed.alone),
+        continues_prefix: parsed
+            .after_prefix
             .as_ref()
             .and_then(piece)
             .is_some_and(|piece| piece.continues_header),
-        fault: fault(reading),
+        fault: load_error(parsed),
     }
 }
 
-/// The pieces of a text without fences.
-fn outside<'a>(reading: &'a Reading<'_>) -> Vec<Block<'a>> {
+/// The pieces of Python in a text without fences.
+fn unfenced_blocks<'a>(parsed: &'a ParsedText<'_>) -> Vec<Block<'a>> {
     let pieces = |outline: Option<&'a Outline>| match outline {
         Some(Outline::Read { pieces, .. }) => pieces.as_slice(),
         Some(Outline::Unread) | None => &[],
     };
-    let lines: Vec<&str> = reading.text.split_inclusive('\n').collect();
+    let lines: Vec<&str> = parsed.text.split_inclusive('\n').collect();
     let block = |piece: &'a Piece, alone: bool| Block {
         text: lines[piece.lines.start.min(lines.len())..piece.lines.end.min(lines.len())].concat(),
         label: Label::None,
         fenced: false,
         alone: alone.then_some(piece),
-        goes_on: !alone,
+        continues_prefix: !alone,
         fault: None,
     };
-    let body = pieces(reading.behind.as_ref())
+    let body = pieces(parsed.after_prefix.as_ref())
         .iter()
         .find(|piece| piece.continues_header);
-    let behind = body.map_or(0, |body| body.lines.end);
-    let alone = pieces(Some(&reading.alone))
+    let body_end = body.map_or(0, |body| body.lines.end);
+    let alone = pieces(Some(&parsed.alone))
         .iter()
-        .filter(|piece| piece.lines.start >= behind);
+        .filter(|piece| piece.lines.start >= body_end);
     body.map(|body| block(body, false))
         .into_iter()
         .chain(alone.map(|piece| block(piece, true)))
         .collect()
 }
 
-/// Whether nothing but blank lines stand behind the last piece of a text.
-fn ends_in_code(reading: &Reading<'_>) -> bool {
-    let ends = reading.code().into_iter().map(|lines| lines.end);
+/// Whether only blank lines follow the last piece of Python in a text.
+fn ends_in_code(parsed: &ParsedText<'_>) -> bool {
+    let ends = parsed.code().into_iter().map(|lines| lines.end);
     let end = ends.max().unwrap_or(0);
-    reading
+    parsed
         .text
         .split('\n')
         .skip(end)
         .all(|line| line.trim().is_empty())
 }
 
-/// Names that a piece takes from elsewhere.
+/// The names that a piece uses without defining them.
 fn uses(piece: Option<&Piece>) -> impl Iterator<Item = &str> {
     piece
         .into_iter()
         .flat_map(|piece| piece.uses.iter().map(String::as_str))
 }
 
-/// The last of `blocks`, with those before it that provide names which it uses.
-fn with_what_it_uses(task: &CodeTask, blocks: &[Block<'_>]) -> Found {
+/// The program of the last of `blocks`, together with the earlier blocks that provide names which it uses.
+fn with_dependencies(task: &CodeTask, blocks: &[Block<'_>]) -> ExtractedProgram {
     let mut source = String::new();
     if let Some((chosen, earlier)) = blocks.split_last() {
-        let body = chosen.goes_on
+        let is_body = chosen.continues_prefix
             && !chosen
                 .alone
                 .is_some_and(|piece| piece.defines.contains(&task.entry_point));
-        let mut wanted: HashSet<&str> = HashSet::new();
-        wanted.extend(uses(chosen.alone.filter(|_| !body)));
-        let mut taken = Vec::new();
+        let mut missing: HashSet<&str> = HashSet::new();
+        missing.extend(uses(chosen.alone.filter(|_| !is_body)));
+        let mut providers = Vec::new();
         if program::futures_can_move(&chosen.text) {
             for block in earlier
                 .iter()
                 .rev()
                 .filter(|block| block.label != Label::Other)
             {
-                if !block.provides().any(|name| wanted.contains(name)) {
+                if !block.provides().any(|name| missing.contains(name)) {
                     continue;
                 }
-                block.provides().for_each(|name| _ = wanted.remove(name));
-                wanted.extend(uses(block.alone));
-                taken.push(block);
+                block.provides().for_each(|name| _ = missing.remove(name));
+                missing.extend(uses(block.alone));
+                providers.push(block);
             }
         }
-        for block in taken.into_iter().rev() {
+        for block in providers.into_iter().rev() {
             source.push_str(&block.text);
             if !source.ends_with('\n') {
                 source.push('\n');
             }
         }
         source.push_str(&chosen.text);
-        source = program::assemble(task, &source, chosen.fenced, !body).into_owned();
+        source = program::assemble(task, &source, chosen.fenced, !is_body).into_owned();
         source = program::futures_first(source);
     }
-    Found {
+    ExtractedProgram {
         source,
         fault: None,
     }

@@ -1,15 +1,15 @@
-//! Fences in a text, and the parts that stand between them. What is Python is not known here: a bare fence may open a block or close what nothing had opened, so both readings are made, and
-//! `choose` takes one.
+//! The fences of a text, and the parts between them. Nothing is parsed here. A bare fence may open a block, or close code that no fence opened, so the parts of both
+//! readings are returned, and `choose` picks one.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Fences that are looked at; what stands behind them is outside.
+/// Maximum number of fences. Text after the last of them counts as outside.
 const MAX_MARKS: usize = 200;
-/// Parts together are no longer than this many times the text, and some more for short ones.
+/// All parts together have at most this many times the text's bytes, plus [`MIN_PARTS`].
 const MAX_PARTS_RATIO: usize = 8;
 const MIN_PARTS: usize = 1 << 16;
-/// Languages that a label may name, Python and Markdown apart. A word of which none is known counts where nothing stands behind it.
+/// Languages that a label may name, besides Python and Markdown. An unknown word counts as a label only at the end of the line.
 const LANGUAGES: [&str; 40] = [
     "bash",
     "c",
@@ -53,29 +53,29 @@ const LANGUAGES: [&str; 40] = [
     "yaml",
 ];
 
-/// What a fence says of its block.
+/// The label of a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     None,
     Python,
-    /// A block of Markdown: what counts stands inside it.
+    /// A block of Markdown, whose content is read like the text around it.
     Markdown,
     Other,
 }
 
-/// Three or more backticks or tildes.
+/// A fence: three or more backticks or tildes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Where what stands before it ends: at its line's beginning, where only indentation or signs of quotation stand before it.
+    /// The end of the text before the fence: the beginning of the line, if only indentation or `>` precedes the fence.
     start: usize,
-    /// Where what stands behind it begins.
+    /// The beginning of the text after the fence and its label.
     after: usize,
     sign: u8,
     count: usize,
     pub label: Label,
-    /// Signs of quotation before it.
+    /// Number of `>` before the fence.
     quoted: usize,
-    /// Columns of indentation behind these.
+    /// Columns of indentation after these.
     indent: usize,
 }
 
@@ -91,18 +91,18 @@ impl Mark {
 pub(super) struct Part<'a> {
     pub text: Cow<'a, str>,
     pub place: PartPosition,
-    /// Whether it stands behind an opening fence.
+    /// Whether it follows an opening fence.
     pub fenced: bool,
     /// Whether it ends with a fence.
     pub closed: bool,
 }
 
-/// Where a part stands.
+/// The position of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartPosition {
-    /// Outside, before the mark of that number.
+    /// Outside, before the mark with this index.
     Gap(usize),
-    /// In the block that the mark of that number opens; reading goes on from the mark `next`, which is `outside` where a fence closes this one.
+    /// In the block that the mark with the index `mark` opens. Reading continues at the mark `next`, which is outside if `outside`, because a bare fence closed the block.
     Block {
         mark: usize,
         next: usize,
@@ -112,17 +112,17 @@ pub(super) enum PartPosition {
 
 /// The fences of `text`.
 pub(super) fn marks(text: &str) -> Vec<Mark> {
-    let mut found = Vec::new();
+    let mut marks = Vec::new();
     let mut line_start = 0;
     for line in text.split_inclusive('\n') {
         let mut at = 0;
         while let Some((start, sign, count)) = run(line, at) {
-            if found.len() == MAX_MARKS {
-                return found;
+            if marks.len() == MAX_MARKS {
+                return marks;
             }
             let mark = mark(line, start, sign, count);
             at = mark.after;
-            found.push(Mark {
+            marks.push(Mark {
                 start: line_start + mark.start,
                 after: line_start + mark.after,
                 ..mark
@@ -130,10 +130,10 @@ pub(super) fn marks(text: &str) -> Vec<Mark> {
         }
         line_start += line.len();
     }
-    found
+    marks
 }
 
-/// The next three or more backticks or tildes of `line`, from `at` on: their place, sign and number.
+/// The next run of three or more backticks or tildes in `line`, from `at` on: its position, sign and length.
 fn run(line: &str, at: usize) -> Option<(usize, u8, usize)> {
     let bytes = line.as_bytes();
     let mut start = at;
@@ -155,6 +155,7 @@ fn run(line: &str, at: usize) -> Option<(usize, u8, usize)> {
     None
 }
 
+/// The fence at `start` in `line`, with positions relative to the line.
 fn mark(line: &str, start: usize, sign: u8, count: usize) -> Mark {
     let before = &line[..start];
     let quoted = before.matches('>').count();
@@ -182,7 +183,7 @@ fn is_item(text: &str) -> bool {
     numbered || matches!(text, "-" | "*" | "+" | "•")
 }
 
-/// What stands behind a fence in its line: a label, and how much of it is none of the block's.
+/// The label in the rest of a fence's line, and how many bytes of the rest belong to the fence.
 fn label(rest: &str, alone: bool) -> (Label, usize) {
     if rest.trim().is_empty() {
         return (Label::None, rest.len());
@@ -192,19 +193,18 @@ fn label(rest: &str, alone: bool) -> (Label, usize) {
         .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '+' | '#' | '-')))
         .next()
         .unwrap_or_default();
-    let behind = &trimmed[word.len()..];
-    let known = language(&word.to_ascii_lowercase());
-    let ends_line = behind.trim_matches(['}', ' ', '\t', '\r', '\n']).is_empty();
-    // Another fence in the same line ends a block that begins in it.
-    let one_line = run(behind, 0).is_some();
-    let braced = rest.trim_start().starts_with('{') || behind.starts_with(['{', ':', ',', '.']);
-    let attributes =
-        alone && !one_line && (braced || behind.contains('=') && !behind.contains('('));
-    match known {
+    let after = &trimmed[word.len()..];
+    let language_label = language(&word.to_ascii_lowercase());
+    let ends_line = after.trim_matches(['}', ' ', '\t', '\r', '\n']).is_empty();
+    // Another fence in the same line closes a block that begins in it.
+    let one_line = run(after, 0).is_some();
+    let braced = rest.trim_start().starts_with('{') || after.starts_with(['{', ':', ',', '.']);
+    let attributes = alone && !one_line && (braced || after.contains('=') && !after.contains('('));
+    match language_label {
         Some(label) if ends_line || attributes => (label, rest.len()),
-        Some(label) if behind.starts_with([' ', '\t']) => (
+        Some(label) if after.starts_with([' ', '\t']) => (
             label,
-            rest.len() - behind.trim_start_matches([' ', '\t']).len(),
+            rest.len() - after.trim_start_matches([' ', '\t']).len(),
         ),
         None if !word.is_empty() && ends_line => (Label::Other, rest.len()),
         _ => (Label::None, 0),
@@ -225,7 +225,7 @@ fn language(word: &str) -> Option<Label> {
     LANGUAGES.contains(&word).then_some(Label::Other)
 }
 
-/// The parts of `text` that its `marks` make, in both readings of the bare ones; none blank.
+/// The parts of `text` between its `marks`, in both readings of bare fences. No part is blank.
 pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
     if marks.is_empty() {
         return Vec::new();
@@ -273,21 +273,21 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
     parts
 }
 
-/// The mark that ends the block which mark `number` opens: the first of its kind. One with a label ends it by opening another.
+/// The index of the mark that closes the block which mark `number` opens: the first of its kind. A mark with a label closes the block and opens another.
 fn closer(marks: &[Mark], number: usize) -> Option<usize> {
     let opener = &marks[number];
     let fits = |mark: &Mark| mark.sign == opener.sign && mark.count >= opener.count;
-    let behind = marks[number + 1..].iter().position(fits)?;
-    Some(number + 1 + behind)
+    let offset = marks[number + 1..].iter().position(fits)?;
+    Some(number + 1 + offset)
 }
 
-/// The `marks` of `text` that stand in none of `code`, stretches of its lines that are Python: one that does is part of a string or a comment.
+/// The `marks` of `text` outside `code`, the ranges of lines that are Python. A mark inside is part of a string or a comment.
 pub(super) fn outside_of(text: &str, marks: &[Mark], code: &[Range<usize>]) -> Vec<Mark> {
     let mut lines = 0;
     let mut at = 0;
     let mut outside = Vec::new();
     for mark in marks {
-        // A line of its own begins with the mark.
+        // `start` is the beginning of the line for a mark that has the line to itself.
         lines += text[at..mark.start].matches('\n').count();
         at = mark.start;
         if !code.iter().any(|code| code.contains(&lines)) {
@@ -297,7 +297,7 @@ pub(super) fn outside_of(text: &str, marks: &[Mark], code: &[Range<usize>]) -> V
     outside
 }
 
-/// A block's text without the signs of quotation and the indentation that its fence has.
+/// A block's text without the `>` and the indentation of its fence.
 fn content<'a>(text: &'a str, opener: &Mark) -> Cow<'a, str> {
     if opener.quoted == 0 && opener.indent == 0 {
         return Cow::Borrowed(text);
@@ -310,7 +310,7 @@ fn content<'a>(text: &'a str, opener: &Mark) -> Cow<'a, str> {
     };
     let blanks = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
     let lines = text.split_inclusive('\n').map(unquoted);
-    // The blank behind a sign of quotation is the fence's own where it has one; what stands further out than the fence keeps its place.
+    // A blank after `>` belongs to the fence's indentation. If a line is indented less than the fence, only the common indentation is removed.
     let common = lines
         .clone()
         .filter(|line| !line.trim().is_empty())
@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    /// The blocks that each mark would open.
+    /// The block that each mark would open.
     fn blocks(text: &str) -> Vec<String> {
         let parts = parts(text, &marks(text)).into_iter();
         parts
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_stand_at_the_margin_indented_quoted_and_in_mid_line() {
+    fn fences_may_be_indented_quoted_or_within_a_line() {
         for text in [
             "```python\nx = 1\n```\n",
             "a\n\n   ~~~~ py\n   x = 1\n   ~~~~\n",
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_inside_code_is_not_a_fence() {
+    fn a_fence_inside_code_does_not_count() {
         let text = "```python\nx = \"\"\"\n```\ny\n```\n\"\"\"\n```\nz\n";
         let all = marks(text);
         let code = 1..6;
@@ -377,18 +377,18 @@ mod tests {
     }
 
     #[test]
-    fn a_labelled_fence_ends_the_block_before_it() {
+    fn a_labelled_fence_closes_the_block_before_it() {
         assert_eq!(blocks("```python\nx\n```python\ny\n```"), ["x\n", "y\n"]);
     }
 
     #[test]
-    fn a_shorter_fence_and_one_of_another_sign_are_content() {
+    fn a_shorter_fence_and_a_fence_of_the_other_sign_are_content() {
         assert_eq!(blocks("````\n```\nx\n````\n")[0], "```\nx\n");
         assert_eq!(blocks("~~~\n```\nx\n~~~\n")[0], "```\nx\n");
     }
 
     #[test]
-    fn parts_are_bounded_however_many_fences_there_are() {
+    fn the_size_of_the_parts_is_bounded_for_any_number_of_fences() {
         let text: String = (3..150)
             .rev()
             .map(|count| format!("{}\nx\n", "`".repeat(count)))

@@ -1,6 +1,6 @@
-//! The rule up to version 0.1: the last fenced Python block, else the last fenced block, else the whole text; by marks alone, whatever the text says.
+//! The rule up to version 0.1: the last fenced Python block, else the last fenced block, else the whole text. It looks only at the fences and parses nothing.
 
-/// The program, never blank; `None` where there is none.
+/// The program, never blank; `None` if there is none.
 pub(super) fn extract(completion: &str) -> Option<&str> {
     let (mut python, mut any) = (None, None);
     let mut open: Option<Fence> = None;
@@ -38,7 +38,7 @@ pub(super) fn extract(completion: &str) -> Option<&str> {
             }
         }
     }
-    // A block that the completion's end cut off; or, where there is nothing in it, the end of one that the prompt had opened.
+    // A block that the end of the completion cut off; or, if the block is empty, the closing fence of a block that the prompt opened.
     if let Some(fence) = open {
         let block = &completion[fence.content..];
         if block.trim().is_empty() {
@@ -57,13 +57,13 @@ pub(super) fn extract(completion: &str) -> Option<&str> {
 struct Fence {
     marks: usize,
     python: bool,
-    /// Where its line begins.
+    /// The position at which its line begins.
     start: usize,
-    /// Where its block begins.
+    /// The position at which its block begins.
     content: usize,
 }
 
-/// How many backticks open the line, where they are three or more and no further one follows.
+/// The number of backticks that the line begins with, if they are three or more and the only ones in the line.
 fn fence(line: &str) -> Option<usize> {
     let line = line.trim_start();
     let marks = line.bytes().take_while(|&byte| byte == b'`').count();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_python_block_the_last_block_is_taken() {
+    fn without_a_python_block_the_last_block_is_the_program() {
         assert_eq!(extract("```\na = 1\n```\n```\nb = 2\n```"), Some("b = 2\n"));
     }
 

@@ -1,10 +1,10 @@
-//! What a clock, or the machine's want of memory, ends in a sandbox where such things do.
+//! Runs that a clock, or the machine's lack of memory, ends, in a sandbox where this may happen.
 
 use super::*;
 
 #[test]
 fn a_verdict_that_a_clock_influenced_is_not_deterministic() {
-    // Where a value decided the verdict, how many tests were passed still depends on the clock.
+    // Even if a value decided the verdict, the number of passed tests depends on the clock.
     for (calls, verdict) in [
         (&["2"][..], Verdict::Timeout),
         (&["3"][..], Verdict::Incorrect),
@@ -24,8 +24,8 @@ fn a_verdict_that_a_clock_influenced_is_not_deterministic() {
 }
 
 #[test]
-fn a_completion_that_takes_too_long_to_read_is_out_of_time_whatever_else_is_in_it() {
-    let (grader, sandbox) = grader(Scripted::doubling());
+fn a_completion_that_takes_too_long_to_parse_is_a_timeout_whatever_it_contains() {
+    let (grader, sandbox) = grader(FakeSandbox::doubling());
     let completion = "```python\n# long to read\n```\n```python\ndef f(n): return 2 * n\n```";
     let grading = grader.grade(&task(None), completion, TestMode::UntilFailure);
     assert_eq!(
@@ -36,8 +36,8 @@ fn a_completion_that_takes_too_long_to_read_is_out_of_time_whatever_else_is_in_i
 }
 
 #[test]
-fn a_program_that_a_clock_ends_in_one_run_is_not_run_again() {
-    let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
+fn a_program_that_a_clock_ended_is_not_run_again() {
+    let (grader, sandbox) = grader(FakeSandbox::new(|_, _, _| {
         Ok(ended(returned(&["2"]), End::OutOfTime))
     }));
     let grading = grader.grade(&task(None), "def f(n): ...", TestMode::UntilFailure);
@@ -49,9 +49,9 @@ fn a_program_that_a_clock_ends_in_one_run_is_not_run_again() {
 }
 
 #[test]
-fn a_tasks_own_solution_that_a_clock_ends_is_run_again() {
+fn a_canonical_solution_that_a_clock_ended_is_run_again() {
     let ends = std::sync::atomic::AtomicUsize::new(0);
-    let (grader, _) = grader(Scripted::new(move |source, _, _| {
+    let (grader, _) = grader(FakeSandbox::new(move |source, _, _| {
         let first = source.contains("solution") && ends.fetch_add(1, Ordering::SeqCst) == 0;
         Ok(if first {
             ended(Vec::new(), End::OutOfTime)
@@ -65,13 +65,13 @@ fn a_tasks_own_solution_that_a_clock_ends_is_run_again() {
 
 #[test]
 fn runs_after_one_that_ran_out_of_time_have_an_eighth_of_the_fuel() {
-    let given = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&given);
-    let (grader, _) = grader(Scripted::new(move |_, _, limits| {
-        seen.lock().unwrap().push(limits.fuel);
+    let fuel_limits = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Arc::clone(&fuel_limits);
+    let (grader, _) = grader(FakeSandbox::new(move |_, _, limits| {
+        recorder.lock().unwrap().push(limits.fuel);
         Ok(ended(Vec::new(), End::OutOfTime))
     }));
     let _ = grader.grade(&task(None), "def f(n): ...", TestMode::All);
     let all = Limits::default().fuel;
-    assert_eq!(*given.lock().unwrap(), [all, all / 8, all / 8]);
+    assert_eq!(*fuel_limits.lock().unwrap(), [all, all / 8, all / 8]);
 }

@@ -1,4 +1,4 @@
-//! Tasks whose own fault no program pays for.
+//! Errors in tasks, for which no program gets a wrong verdict.
 
 use super::*;
 
@@ -10,12 +10,12 @@ fn with_asserts(asserts: &[&str]) -> CodeTask {
     }
 }
 
-/// A sandbox that finds no tests defined, and whose tests raise where they divide by 0 and pass where they do not.
-fn dividing() -> Scripted {
-    Scripted::new(|source, calls, _| {
-        let finds = source.starts_with("\"\"\"Finds the tests");
+/// A sandbox in which test code defines no tests, and a test raises if it divides by 0 and passes otherwise.
+fn dividing() -> FakeSandbox {
+    FakeSandbox::new(|source, calls, _| {
+        let finds_tests = source.starts_with("\"\"\"Finds the tests");
         let answer = |call: &String| {
-            if finds {
+            if finds_tests {
                 return Call::Returned(r#"["",[]]"#.to_owned());
             }
             if !call.contains("/0") {
@@ -31,7 +31,7 @@ fn dividing() -> Scripted {
 }
 
 #[test]
-fn a_test_that_raises_without_asking_the_program_is_the_tasks_fault() {
+fn a_test_that_raises_without_calling_the_program_makes_the_task_unavailable() {
     let (grader, _) = grader(dividing());
     for (asserts, verdict) in [
         (&["1/0"][..], Verdict::Unavailable),
@@ -60,8 +60,8 @@ fn a_test_that_raises_without_asking_the_program_is_the_tasks_fault() {
 }
 
 #[test]
-fn test_code_that_never_calls_the_program_is_the_tasks_fault() {
-    let (grader, _) = grader(Scripted::new(|source, calls, _| {
+fn test_code_that_never_calls_the_program_makes_the_task_unavailable() {
+    let (grader, _) = grader(FakeSandbox::new(|source, calls, _| {
         if source.starts_with("\"\"\"Finds the tests") {
             let none = Call::Returned(r#"["",[]]"#.to_owned());
             return Ok(completed(vec![none; calls.len()]));
@@ -100,15 +100,15 @@ fn test_code_that_never_calls_the_program_is_the_tasks_fault() {
 }
 
 #[test]
-fn a_run_after_a_stop_repeats_the_earlier_tests_that_define_names() {
+fn a_run_after_a_stop_repeats_the_earlier_tests_that_assign_names() {
     let runs = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&runs);
-    let (grader, _) = grader(Scripted::new(move |source, calls, _| {
+    let recorder = Arc::clone(&runs);
+    let (grader, _) = grader(FakeSandbox::new(move |source, calls, _| {
         if source.starts_with("\"\"\"Finds the tests") {
             let none = Call::Returned(r#"["",[]]"#.to_owned());
             return Ok(completed(vec![none; calls.len()]));
         }
-        noted.lock().unwrap().push(calls.to_vec());
+        recorder.lock().unwrap().push(calls.to_vec());
         let answered = calls.iter().take_while(|call| !call.contains("stop"));
         let answers = answered
             .map(|_| Call::Returned("null".to_owned()))
@@ -152,26 +152,26 @@ fn a_run_after_a_stop_repeats_the_earlier_tests_that_define_names() {
 }
 
 #[test]
-fn asserts_that_are_no_python_are_the_tasks_fault_whatever_the_program_is() {
-    let (grader, _) = grader(Scripted::new(|source, calls, _| {
+fn asserts_that_are_not_python_make_the_task_unavailable_for_every_program() {
+    let (grader, _) = grader(FakeSandbox::new(|source, calls, _| {
         let raised = Call::Raised {
             kind: "SyntaxError".to_owned(),
             message: "invalid syntax, line 1".to_owned(),
         };
-        let finds = source.starts_with("\"\"\"Finds the tests");
-        Ok(completed(if finds {
+        let finds_tests = source.starts_with("\"\"\"Finds the tests");
+        Ok(completed(if finds_tests {
             vec![raised]
         } else {
             vec![Call::Returned("0".to_owned()); calls.len()]
         }))
     }));
     let broken = with_asserts(&["assert f(1) =="]);
-    // With tests before, of which the first fails, judging would end before the asserts.
-    let behind_tests = CodeTask {
+    // With tests before the asserts, judging would end at the first failed test, before the asserts.
+    let after_tests = CodeTask {
         tests: task(None).tests,
         ..broken.clone()
     };
-    for task in [broken, behind_tests] {
+    for task in [broken, after_tests] {
         for test_mode in [TestMode::All, TestMode::UntilFailure] {
             let grading = grader.grade(&task, "program", test_mode);
             assert_eq!(
@@ -185,8 +185,8 @@ fn asserts_that_are_no_python_are_the_tasks_fault_whatever_the_program_is() {
 }
 
 #[test]
-fn an_entry_point_that_nothing_can_be_called_is_the_tasks_fault() {
-    let (grader, sandbox) = grader(Scripted::doubling());
+fn an_entry_point_that_is_not_a_name_makes_the_task_unavailable() {
+    let (grader, sandbox) = grader(FakeSandbox::doubling());
     let task = CodeTask {
         entry_point: "class".to_owned(),
         ..task(None)

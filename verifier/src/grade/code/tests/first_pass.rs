@@ -1,10 +1,10 @@
-//! The first try at a program.
+//! The first pass over a program.
 
 use super::*;
 
-/// A program, or its task's own solution, that needs so much fuel.
-fn needing(fuel: u64) -> Scripted {
-    Scripted::new(move |source, _, limits| {
+/// A sandbox in which a program that says "heavy" needs this much fuel.
+fn needing(fuel: u64) -> FakeSandbox {
+    FakeSandbox::new(move |source, _, limits| {
         if source.contains("heavy") && limits.fuel < fuel {
             return Ok(ended(returned(&["2"]), End::OutOfFuel));
         }
@@ -13,23 +13,23 @@ fn needing(fuel: u64) -> Scripted {
 }
 
 #[test]
-fn a_program_that_is_not_over_soon_has_no_verdict_in_the_first_pass() {
+fn a_long_program_gets_no_verdict_in_the_first_pass() {
     let heavy = "def f(n): heavy";
-    for (fuel, briefly) in [
+    for (fuel, expected) in [
         (1_000_000_000, Ok(Verdict::Correct)),
-        (5_000_000_000, Err(Unfinished::Long)),
+        (5_000_000_000, Err(NoVerdictYet::Long)),
     ] {
         let (grader, _) = grader(needing(fuel));
         let verdict = grader
             .grade_first_pass(&task(None), heavy, TestMode::All, None)
             .map(|grading| grading.verdict);
-        assert_eq!(verdict, briefly);
+        assert_eq!(verdict, expected);
         assert_eq!(
             grader.grade(&task(None), heavy, TestMode::All).verdict,
             Verdict::Correct
         );
     }
-    // What runs out of all fuel that it may ever have has a verdict.
+    // A program that runs out of its whole fuel limit gets a verdict.
     let (grader, _) = grader(needing(u64::MAX));
     assert!(
         grader
@@ -43,8 +43,8 @@ fn a_program_that_is_not_over_soon_has_no_verdict_in_the_first_pass() {
 }
 
 #[test]
-fn a_task_whose_own_solution_takes_long_gets_no_first_pass() {
-    let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
+fn a_task_with_a_long_canonical_solution_gets_no_first_pass() {
+    let (grader, sandbox) = grader(FakeSandbox::new(|_, _, _| {
         Ok(Run {
             fuel: 3_000_000_000,
             ..completed(returned(&["2", "4", "6"]))
@@ -58,7 +58,7 @@ fn a_task_whose_own_solution_takes_long_gets_no_first_pass() {
         grader
             .grade_first_pass(&task, "another", TestMode::UntilFailure, None)
             .unwrap_err(),
-        Unfinished::Long
+        NoVerdictYet::Long
     );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
 }

@@ -1,10 +1,10 @@
-//! Tasks that come with requests.
+//! Inline tasks.
 
 use super::*;
 
-/// A program, or a task's own solution, that needs so much fuel where it is slow.
-fn needing(fuel: u64) -> Scripted {
-    Scripted::new(move |source, _, limits| {
+/// A sandbox in which a program that says "slow" needs this much fuel.
+fn needing(fuel: u64) -> FakeSandbox {
+    FakeSandbox::new(move |source, _, limits| {
         if source.contains("slow") && limits.fuel < fuel {
             return Ok(ended(returned(&["2"]), End::OutOfFuel));
         }
@@ -13,13 +13,13 @@ fn needing(fuel: u64) -> Scripted {
 }
 
 #[test]
-fn a_solution_from_a_request_may_run_as_long_as_one_from_a_data_set() {
-    // What task 599 of MBPP+ takes.
-    let (own, sandbox) = grader(needing(698_000_000_000));
-    let inline = own.for_inline();
+fn an_inline_tasks_canonical_solution_may_run_as_long_as_a_data_sets() {
+    // Fuel of task 599 of MBPP+.
+    let (grader_for_data_sets, sandbox) = grader(needing(698_000_000_000));
+    let inline = grader_for_data_sets.for_inline();
     let task = task(Some("slow"));
-    // Once its values are there, they serve for both.
-    for (grader, runs) in [(&inline, 2), (&own, 3)] {
+    // The cached values serve both graders.
+    for (grader, runs) in [(&inline, 2), (&grader_for_data_sets, 3)] {
         let grading = grader.grade(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Verdict::Correct);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
@@ -27,12 +27,12 @@ fn a_solution_from_a_request_may_run_as_long_as_one_from_a_data_set() {
 }
 
 #[test]
-fn a_solution_that_does_not_end_is_run_once_for_all_samples() {
-    let (own, sandbox) = grader(needing(u64::MAX));
-    let inline = own.for_inline();
+fn a_canonical_solution_that_does_not_end_is_run_once_for_all_samples() {
+    let (grader_for_data_sets, sandbox) = grader(needing(u64::MAX));
+    let inline = grader_for_data_sets.for_inline();
     let task = task(Some("slow"));
     for program in ["one", "two", "three"] {
-        for grader in [&inline, &own] {
+        for grader in [&inline, &grader_for_data_sets] {
             let grading = grader.grade(&task, program, TestMode::All);
             assert_eq!(
                 (grading.verdict, grading.reward(), grading.retryable),
@@ -46,8 +46,8 @@ fn a_solution_that_does_not_end_is_run_once_for_all_samples() {
 }
 
 #[test]
-fn a_deferred_solution_is_run_again_for_the_next_sample() {
-    let (grader, sandbox) = grader(Scripted::new(|_, _, _| {
+fn a_deferred_canonical_solution_is_run_again_for_the_next_sample() {
+    let (grader, sandbox) = grader(FakeSandbox::new(|_, _, _| {
         Err(Deferred::Failed("busy".to_owned()).into())
     }));
     for runs in 1..3 {
@@ -58,20 +58,26 @@ fn a_deferred_solution_is_run_again_for_the_next_sample() {
 }
 
 #[test]
-fn the_values_of_a_solution_from_a_request_are_not_stored_on_disk() {
+fn the_expected_values_of_an_inline_task_are_not_stored_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let shelf = Arc::new(Shelf::open(folder.path(), 1 << 20).unwrap());
-    let sandbox = Arc::new(Scripted::new(|_, _, _| {
+    let store = Arc::new(ExpectedValueStore::open(folder.path(), 1 << 20).unwrap());
+    let sandbox = Arc::new(FakeSandbox::new(|_, _, _| {
         Ok(completed(returned(&["2", "4", "6"])))
     }));
-    let shared: Arc<dyn Sandbox> = Arc::<Scripted>::clone(&sandbox);
-    // Nothing has room in memory.
-    let own = CodeGrader::new(shared, Limits::default(), 0, Some(Arc::clone(&shelf)));
-    let inline = own.for_inline();
+    let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
+    // The memory cache holds nothing.
+    let grader_for_data_sets =
+        CodeGrader::new(shared, Limits::default(), 0, Some(Arc::clone(&store)));
+    let inline = grader_for_data_sets.for_inline();
     let task = task(Some("solution"));
     let mut runs = 0;
-    // A run of the program, and one of the solution where its values are not there.
-    for (grader, more) in [(&inline, 2), (&inline, 2), (&own, 2), (&own, 1)] {
+    // One run of the program, and one of the canonical solution if its values are not cached.
+    for (grader, more) in [
+        (&inline, 2),
+        (&inline, 2),
+        (&grader_for_data_sets, 2),
+        (&grader_for_data_sets, 1),
+    ] {
         let grading = grader.grade(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Verdict::Correct);
         runs += more;

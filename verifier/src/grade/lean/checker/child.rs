@@ -1,4 +1,4 @@
-//! The kernel's side of the conversation: one question after another, each judged on a thread with a stack of its own.
+//! The program of a kernel process: it handles one request after another, each on a thread with a large stack.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -7,31 +7,32 @@ use std::sync::Arc;
 use kernel::{Axioms, Budget, Error, Fault, Library};
 
 use super::libraries::Libraries;
-use super::wire::{self, CheckReply, CheckRequest, HELLO};
+use super::wire::{self, HELLO, RequestKind, ResponseKind};
 
-/// The code with which a process leaves that has no room for a thread.
-pub(super) const NO_ROOM: i32 = 12;
+/// The exit code of a process that lacks the memory for a thread.
+pub(super) const EXIT_NO_MEMORY: i32 = 12;
 
-/// Limits this process, and answers what is asked through `from` until that ends. Modules are looked for in `folders`. For the process that [`super::Kernels`] starts.
+/// Limits the memory of this process, and answers requests from `from` until the stream ends. `folders` have the compiled modules. This is the main function of the process
+/// that [`super::Kernels`] starts.
 ///
 /// # Errors
-/// Where the system refuses the limits, or what is read is no question.
+/// If the system refuses the limits, or a request is malformed.
 pub fn serve(
     folders: Vec<PathBuf>,
     memory_mib: u64,
     mut from: impl Read,
     mut to: impl Write,
 ) -> io::Result<()> {
-    // The stack counts, whether it is used or not.
+    // The whole stack counts as memory, used or not.
     let bytes = (memory_mib << 20).saturating_add(kernel::STACK_BYTES as u64);
     sandboxes::lean::confine(bytes)?;
-    wire::answer(&mut to, 0, CheckReply::Hello(HELLO.to_owned()))?;
+    wire::write_response(&mut to, 0, ResponseKind::Hello(HELLO.to_owned()))?;
     let libraries = Libraries::new(folders);
     let mut statement = None;
-    while let Some(question) = wire::question(&mut from)? {
-        let files = question.files;
-        let said = match question.ask {
-            CheckRequest::Statement {
+    while let Some(request) = wire::read_request(&mut from)? {
+        let files = request.files;
+        let response = match request.ask {
+            RequestKind::Statement {
                 followed,
                 steps,
                 terms,
@@ -42,41 +43,43 @@ pub fn serve(
                     Axioms::Named
                 };
                 let budget = Budget { steps, terms };
-                let opened = on_a_thread(|| Statement::open(&libraries, files, axioms, budget))?;
+                let opened =
+                    run_on_kernel_thread(|| Statement::open(&libraries, files, axioms, budget))?;
                 match opened {
                     Some(Ok(opened)) => {
                         statement = Some(opened);
-                        CheckReply::Ready
+                        ResponseKind::Ready
                     }
-                    Some(Err(reason)) => CheckReply::Task(reason),
-                    None => CheckReply::Task(FAILED.to_owned()),
+                    Some(Err(reason)) => ResponseKind::Task(reason),
+                    None => ResponseKind::Task(FAILED.to_owned()),
                 }
             }
-            CheckRequest::Alone => {
-                let about = known(statement.as_ref())?;
-                match on_a_thread(|| about.check_statement())? {
-                    Some(Ok(())) => CheckReply::Ready,
-                    Some(Err(reason)) => CheckReply::Task(reason),
-                    None => CheckReply::Task(FAILED.to_owned()),
+            RequestKind::Alone => {
+                let question = current_check(statement.as_ref())?;
+                match run_on_kernel_thread(|| question.check_statement())? {
+                    Some(Ok(())) => ResponseKind::Ready,
+                    Some(Err(reason)) => ResponseKind::Task(reason),
+                    None => ResponseKind::Task(FAILED.to_owned()),
                 }
             }
-            CheckRequest::Proof => {
-                let about = known(statement.as_ref())?;
-                on_a_thread(|| about.proved_by(files))?.map_or(CheckReply::Failed, said)
+            RequestKind::Proof => {
+                let question = current_check(statement.as_ref())?;
+                run_on_kernel_thread(|| question.proved_by(files))?
+                    .map_or(ResponseKind::Failed, proof_response)
             }
         };
-        wire::answer(&mut to, question.number, said)?;
+        wire::write_response(&mut to, request.number, response)?;
     }
     Ok(())
 }
 
-/// Why a statement is refused on which the kernel panics.
+/// The reason for refusing a statement on which the kernel panics.
 const FAILED: &str = "the kernel failed on this statement; please report it";
 
-/// What a question was last asked about.
+/// The statement of the current requests.
 struct Statement {
     library: Arc<Library>,
-    asked: Vec<Vec<u8>>,
+    module: Vec<Vec<u8>>,
     theorem: String,
     axioms: Axioms,
     budget: Budget,
@@ -94,8 +97,8 @@ impl Statement {
         }
         let theorem = String::from_utf8_lossy(&files.remove(0)).into_owned();
         Ok(Self {
-            library: libraries.of(&files)?,
-            asked: files,
+            library: libraries.library_of(&files)?,
+            module: files,
             theorem,
             axioms,
             budget,
@@ -103,37 +106,39 @@ impl Statement {
     }
 }
 
-fn known(statement: Option<&Statement>) -> io::Result<kernel::Question<'_>> {
+fn current_check(statement: Option<&Statement>) -> io::Result<kernel::TheoremCheck<'_>> {
     let statement =
-        statement.ok_or_else(|| io::Error::other("a question about no statement was asked"))?;
-    Ok(kernel::Question {
+        statement.ok_or_else(|| io::Error::other("a request came before its statement"))?;
+    Ok(kernel::TheoremCheck {
         library: &statement.library,
-        statement: &statement.asked,
+        statement: &statement.module,
         theorem: &statement.theorem,
         axioms: statement.axioms,
         budget: statement.budget,
     })
 }
 
-fn said(judged: Result<Option<Vec<String>>, Fault>) -> CheckReply {
-    match judged {
-        Ok(axioms) => CheckReply::Proved(axioms),
-        Err(Fault::Task(reason)) => CheckReply::Task(reason),
-        Err(Fault::Proof(Error::Rejected(reason))) => CheckReply::Rejected(reason),
-        Err(Fault::Proof(Error::Unreadable(reason))) => CheckReply::Unreadable(reason),
-        Err(Fault::Proof(Error::Budget)) => CheckReply::Budget,
+fn proof_response(result: Result<Option<Vec<String>>, Fault>) -> ResponseKind {
+    match result {
+        Ok(axioms) => ResponseKind::Proved(axioms),
+        Err(Fault::Task(reason)) => ResponseKind::Task(reason),
+        Err(Fault::Proof(Error::Rejected(reason))) => ResponseKind::Rejected(reason),
+        Err(Fault::Proof(Error::Unreadable(reason))) => ResponseKind::Unreadable(reason),
+        Err(Fault::Proof(Error::Budget)) => ResponseKind::Budget,
     }
 }
 
-/// What `work` returns, on a thread with the stack that judgements need; `None` where it panics.
-pub(super) fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<Option<T>> {
+/// Runs `work` on a thread with the stack that the kernel needs; `None` if it panics.
+pub(super) fn run_on_kernel_thread<T: Send>(
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<Option<T>> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("lean-kernel".to_owned())
             .stack_size(kernel::STACK_BYTES);
         match thread.spawn_scoped(scope, work) {
             Ok(thread) => Ok(thread.join().ok()),
-            Err(_) => std::process::exit(NO_ROOM),
+            Err(_) => std::process::exit(EXIT_NO_MEMORY),
         }
     })
 }

@@ -1,4 +1,4 @@
-//! The processes in which proofs are checked: as many as proofs are checked at a time, each kept for the next proof, and replaced once it does what it should not.
+//! The pool of processes that check proofs: one for each proof that is checked at a time. A process is reused for the next proof, and replaced if it misbehaves.
 
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,27 +7,27 @@ use std::time::Duration;
 use kernel::{AXIOMS, Axioms, Budget, Error};
 use sandboxes::lean::{Allowance, Companion, CompanionCommand, EndCause, Jail};
 
-use super::child::NO_ROOM;
-use super::wire::{self, CheckReply, CheckRequest, HELLO, MAX_FILE};
-use super::{Ended, Judged, Objection, Statement};
+use super::child::EXIT_NO_MEMORY;
+use super::wire::{self, HELLO, MAX_FILE, RequestKind, ResponseKind};
+use super::{CheckFailure, CheckResult, KernelExit, Statement};
 
-/// Seconds of processor time for a proof. The kernel counts its steps and gives up after some 5 seconds; this is for what it does not count.
+/// Limit for a proof, in seconds of processor time. The kernel counts its steps and gives up after some 5 seconds; this is the backstop for uncounted work.
 const PROOF_SECONDS: u64 = 120;
-/// EndCause much more of the clock's time there is than of the processor's, on a machine that does other things too.
-const CLOCK: u32 = 5;
-/// The signal of who ends a process from outside: the system, where it is out of memory.
-const KILLED: i32 = 9;
-/// EndCause the runtime begins what it says where there is no memory.
-const NO_MEMORY: &str = "memory allocation of ";
+/// Wall-clock limit as a multiple of the processor-time limit, for a machine that does other things too.
+const CLOCK_FACTOR: u32 = 5;
+/// SIGKILL, with which the system ends a process if it is out of memory.
+const SIGKILL: i32 = 9;
+/// The beginning of the runtime's message after a failed allocation.
+const ALLOCATION_FAILED: &str = "memory allocation of ";
 
-/// Starts, asks and replaces the kernel's processes.
+/// Starts, queries and replaces the kernel's processes.
 pub struct Kernels {
     launch: CompanionCommand,
     memory_mib: u64,
-    /// For starting one and for opening a library.
+    /// Time limit for starting a process or opening a library, in seconds.
     start_seconds: u64,
-    /// Processes at a time.
-    most: usize,
+    /// Maximum number of processes that work at a time.
+    max_processes: usize,
     idle: Mutex<Idle>,
     returned: Condvar,
 }
@@ -35,13 +35,13 @@ pub struct Kernels {
 #[derive(Default)]
 struct Idle {
     kernels: Vec<Kernel>,
-    /// Who asks, or is about to.
+    /// Number of permits in use.
     busy: usize,
 }
 
 impl Kernels {
-    /// `program` is this project's `rapid-verifier`, which is started as `rapid-verifier kernel` with the folders of compiled modules; each process may have
-    /// `memory_mib` besides its stack, and `start_seconds` to start and to open a library.
+    /// `program` is this project's `rapid-verifier`, which is started as `rapid-verifier kernel` with the folders of compiled modules. Each process may use `memory_mib`
+    /// besides its stack, and `start_seconds` to start or to open a library.
     #[must_use]
     pub fn new(
         program: &std::path::Path,
@@ -50,7 +50,7 @@ impl Kernels {
         secrets: Vec<PathBuf>,
         memory_mib: u64,
         start_seconds: u64,
-        most: usize,
+        max_processes: usize,
     ) -> Self {
         let mut words = vec![
             program.to_string_lossy().into_owned(),
@@ -69,74 +69,77 @@ impl Kernels {
             },
             memory_mib,
             start_seconds,
-            most: most.max(1),
+            max_processes: max_processes.max(1),
             idle: Mutex::default(),
             returned: Condvar::new(),
         }
     }
 
-    pub(super) fn open(&self, statement: Statement<'_>) -> Result<(), Objection> {
-        let _turn = self.turn();
-        let kernel = self.about(statement, true)?;
+    pub(super) fn open(&self, statement: Statement<'_>) -> Result<(), CheckFailure> {
+        let _permit = self.acquire_permit();
+        let kernel = self.kernel_for(statement, true)?;
         self.put_back(kernel);
         Ok(())
     }
 
-    pub(super) fn judge(&self, statement: Statement<'_>, files: &[Vec<u8>]) -> (Judged, bool) {
+    pub(super) fn judge(&self, statement: Statement<'_>, files: &[Vec<u8>]) -> (CheckResult, bool) {
         if files.iter().any(|file| file.len() > MAX_FILE) {
             let why = format!("a file of it is larger than {} MiB", MAX_FILE >> 20);
-            return (Err(Objection::Proof(Error::Unreadable(why))), true);
+            return (Err(CheckFailure::Proof(Error::Unreadable(why))), true);
         }
         let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
-        let _turn = self.turn();
-        let mut ended = Ended::Crashed(String::new());
+        let _permit = self.acquire_permit();
+        let mut ended = KernelExit::Crashed(String::new());
         for attempt in 0..2 {
-            let mut kernel = match self.about(statement, attempt == 0) {
+            let mut kernel = match self.kernel_for(statement, attempt == 0) {
                 Ok(kernel) => kernel,
-                Err(objection) => return (Err(objection), attempt == 0),
+                Err(failure) => return (Err(failure), attempt == 0),
             };
             match kernel.judge(&files, statement.axioms) {
-                Some(judged) => {
+                Some(result) => {
                     self.put_back(kernel);
-                    return (judged, attempt == 0);
+                    return (result, attempt == 0);
                 }
-                None => ended = self.end_of(kernel, PROOF_SECONDS),
+                None => ended = self.classify_exit(kernel, PROOF_SECONDS),
             }
             tracing::warn!("a proof ended the process of the kernel: {ended:?}");
         }
-        // Not the proof's doing where the statement does the same.
-        let alone = self.about(statement, false).and_then(|mut kernel| {
-            match kernel.ask(CheckRequest::Alone, &[], PROOF_SECONDS) {
-                Some(CheckReply::Ready) => {
+        // The proof is not the cause if the statement alone ends the process too.
+        let alone = self.kernel_for(statement, false).and_then(|mut kernel| {
+            match kernel.request(RequestKind::Alone, &[], PROOF_SECONDS) {
+                Some(ResponseKind::Ready) => {
                     self.put_back(kernel);
                     Ok(())
                 }
-                Some(CheckReply::Task(reason)) => Err(Objection::Task(reason)),
-                _ => Err(self.absent(self.end_of(kernel, PROOF_SECONDS))),
+                Some(ResponseKind::Task(reason)) => Err(CheckFailure::Task(reason)),
+                _ => Err(self.unavailable(self.classify_exit(kernel, PROOF_SECONDS))),
             }
         });
-        (Err(alone.err().unwrap_or(Objection::Ended(ended))), false)
+        (
+            Err(alone.err().unwrap_or(CheckFailure::Ended(ended))),
+            false,
+        )
     }
 
-    /// A process that has opened the statement's library: one that waits, or a new one.
-    fn about(&self, statement: Statement<'_>, known: bool) -> Result<Kernel, Objection> {
-        let ask = CheckRequest::statement(statement.axioms, Budget::default());
+    /// A process that has opened the statement's library: a new one, or an idle one if `reuse`.
+    fn kernel_for(&self, statement: Statement<'_>, reuse: bool) -> Result<Kernel, CheckFailure> {
+        let ask = RequestKind::statement(statement.axioms, Budget::default());
         let mut files = vec![statement.theorem.as_bytes()];
-        files.extend(statement.asked.iter().map(Vec::as_slice));
+        files.extend(statement.module.iter().map(Vec::as_slice));
         if files.iter().any(|file| file.len() > MAX_FILE) {
             let why = format!("a file of it is larger than {} MiB", MAX_FILE >> 20);
-            return Err(Objection::Task(why));
+            return Err(CheckFailure::Task(why));
         }
-        let mut ended = Ended::Crashed(String::new());
-        // One that waited may have ended meanwhile; a new one is tried twice.
-        let mut fresh = 0;
-        while fresh < 2 {
-            let idle = known.then(|| self.locked().kernels.pop()).flatten();
+        let mut ended = KernelExit::Crashed(String::new());
+        // An idle process may have ended meanwhile. At most two new ones are started.
+        let mut started = 0;
+        while started < 2 {
+            let idle = reuse.then(|| self.locked().kernels.pop()).flatten();
             let mut kernel = match idle {
                 Some(kernel) if kernel.companion.is_alive() => kernel,
                 Some(_) => continue,
                 None => {
-                    fresh += 1;
+                    started += 1;
                     match self.start() {
                         Ok(kernel) => kernel,
                         Err(why) => {
@@ -146,76 +149,83 @@ impl Kernels {
                     }
                 }
             };
-            match kernel.ask(ask, &files, self.start_seconds) {
-                Some(CheckReply::Ready) => return Ok(kernel),
-                Some(CheckReply::Task(reason)) => {
+            match kernel.request(ask, &files, self.start_seconds) {
+                Some(ResponseKind::Ready) => return Ok(kernel),
+                Some(ResponseKind::Task(reason)) => {
                     self.put_back(kernel);
-                    return Err(Objection::Task(reason));
+                    return Err(CheckFailure::Task(reason));
                 }
-                _ => ended = self.end_of(kernel, self.start_seconds),
+                _ => ended = self.classify_exit(kernel, self.start_seconds),
             }
         }
-        Err(self.absent(ended))
+        Err(self.unavailable(ended))
     }
 
-    fn start(&self) -> Result<Kernel, Ended> {
-        let companion =
-            Companion::start(&self.launch).map_err(|error| Ended::Crashed(error.to_string()))?;
+    fn start(&self) -> Result<Kernel, KernelExit> {
+        let companion = Companion::start(&self.launch)
+            .map_err(|error| KernelExit::Crashed(error.to_string()))?;
         let mut kernel = Kernel {
             companion,
             number: 0,
         };
-        match kernel.answer(self.start_seconds) {
-            Some(CheckReply::Hello(hello)) if hello == HELLO => Ok(kernel),
-            Some(_) => Err(Ended::Crashed(
+        match kernel.read_response(self.start_seconds) {
+            Some(ResponseKind::Hello(hello)) if hello == HELLO => Ok(kernel),
+            Some(_) => Err(KernelExit::Crashed(
                 "it is of another version; start the service again".to_owned(),
             )),
-            None => Err(self.end_of(kernel, self.start_seconds)),
+            None => Err(self.classify_exit(kernel, self.start_seconds)),
         }
     }
 
-    fn absent(&self, ended: Ended) -> Objection {
+    fn unavailable(&self, ended: KernelExit) -> CheckFailure {
         let program = self.launch.words.first().map_or("", String::as_str);
         let why = match ended {
-            Ended::Late(seconds) => format!(
+            KernelExit::Late(seconds) => format!(
                 "took longer than {seconds} seconds to start, or to open what the header imports; raise lean.start_seconds"
             ),
-            Ended::Memory(mib) => format!(
+            KernelExit::Memory(mib) => format!(
                 "needed more than {mib} MiB of memory for the statement alone; raise lean.memory_mib"
             ),
-            Ended::Crashed(why) => format!(
+            KernelExit::Crashed(why) => format!(
                 "did not start, or ended: {why}. See that this user may run that file, in a jail of bubblewrap where lean.jail says so"
             ),
         };
-        Objection::Absent(format!(
+        CheckFailure::Unavailable(format!(
             "the process that checks proofs (`{program} kernel`) {why}"
         ))
     }
 
-    /// EndCause a process ended that gave no answer, or none that it may give.
-    fn end_of(&self, kernel: Kernel, seconds: u64) -> Ended {
+    /// Ends a process that gave no valid response, and classifies its exit.
+    fn classify_exit(&self, kernel: Kernel, seconds: u64) -> KernelExit {
         let end = kernel.companion.end();
-        let no_memory = end.stderr.lines().any(|line| line.starts_with(NO_MEMORY));
+        let no_memory = end
+            .stderr
+            .lines()
+            .any(|line| line.starts_with(ALLOCATION_FAILED));
         match end.cause {
-            EndCause::Late => Ended::Late(seconds),
-            EndCause::Signal(KILLED) | EndCause::Exited(NO_ROOM) => Ended::Memory(self.memory_mib),
-            EndCause::Signal(_) if no_memory => Ended::Memory(self.memory_mib),
-            EndCause::Signal(signal) => {
-                Ended::Crashed(format!("signal {signal}; {}", end.last_line()))
+            EndCause::Late => KernelExit::Late(seconds),
+            EndCause::Signal(SIGKILL) | EndCause::Exited(EXIT_NO_MEMORY) => {
+                KernelExit::Memory(self.memory_mib)
             }
-            EndCause::Exited(code) => Ended::Crashed(format!("code {code}; {}", end.last_line())),
-            EndCause::Dismissed => Ended::Crashed("it answered what was not asked".to_owned()),
+            EndCause::Signal(_) if no_memory => KernelExit::Memory(self.memory_mib),
+            EndCause::Signal(signal) => {
+                KernelExit::Crashed(format!("signal {signal}; {}", end.last_line()))
+            }
+            EndCause::Exited(code) => {
+                KernelExit::Crashed(format!("code {code}; {}", end.last_line()))
+            }
+            EndCause::Dismissed => KernelExit::Crashed("it answered without a request".to_owned()),
         }
     }
 
-    /// Waits until there is room for another process that works.
-    fn turn(&self) -> Turn<'_> {
+    /// Waits for a permit to run a process.
+    fn acquire_permit(&self) -> Permit<'_> {
         let mut idle = self
             .returned
-            .wait_while(self.locked(), |idle| idle.busy >= self.most)
+            .wait_while(self.locked(), |idle| idle.busy >= self.max_processes)
             .unwrap_or_else(PoisonError::into_inner);
         idle.busy += 1;
-        Turn(self)
+        Permit(self)
     }
 
     fn put_back(&self, kernel: Kernel) {
@@ -227,58 +237,62 @@ impl Kernels {
     }
 }
 
-/// Leave to have a process work.
-struct Turn<'a>(&'a Kernels);
+/// A permit to run one process, until it is dropped.
+struct Permit<'a>(&'a Kernels);
 
-impl Drop for Turn<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.0.locked().busy -= 1;
         self.0.returned.notify_one();
     }
 }
 
-/// A process, and how many questions it was asked.
+/// A process, and the number of requests it was sent.
 struct Kernel {
     companion: Companion,
     number: u64,
 }
 
 impl Kernel {
-    /// The answer to a question; `None` where there is none in time, or it is no answer. Such a process is asked nothing more.
-    fn ask(&mut self, ask: CheckRequest, files: &[&[u8]], seconds: u64) -> Option<CheckReply> {
+    /// Sends a request and returns the response. `None` if there is no response in time, or it is malformed; the process is then not used again.
+    fn request(&mut self, ask: RequestKind, files: &[&[u8]], seconds: u64) -> Option<ResponseKind> {
         self.number += 1;
         self.companion.allow(Some(allowance(seconds)));
-        wire::ask(&mut self.companion, self.number, ask, files).ok()?;
-        self.answer(seconds)
+        wire::write_request(&mut self.companion, self.number, ask, files).ok()?;
+        self.read_response(seconds)
     }
 
-    fn answer(&mut self, seconds: u64) -> Option<CheckReply> {
+    fn read_response(&mut self, seconds: u64) -> Option<ResponseKind> {
         self.companion.allow(Some(allowance(seconds)));
-        let said = wire::answered(&mut self.companion, self.number).ok()?;
+        let response = wire::read_response(&mut self.companion, self.number).ok()?;
         self.companion.allow(None);
-        Some(said)
+        Some(response)
     }
 
-    fn judge(&mut self, files: &[&[u8]], axioms: Axioms) -> Option<Judged> {
-        Some(match self.ask(CheckRequest::Proof, files, PROOF_SECONDS)? {
-            CheckReply::Proved(found) if may_rest_on(found.as_deref(), axioms) => Ok(found),
-            CheckReply::Task(reason) => Err(Objection::Task(reason)),
-            CheckReply::Rejected(reason) => Err(Objection::Proof(Error::Rejected(reason))),
-            CheckReply::Unreadable(reason) => Err(Objection::Proof(Error::Unreadable(reason))),
-            CheckReply::Budget => Err(Objection::Proof(Error::Budget)),
-            CheckReply::Failed => Err(Objection::Failed),
-            CheckReply::Proved(_) | CheckReply::Hello(_) | CheckReply::Ready => return None,
-        })
+    fn judge(&mut self, files: &[&[u8]], axioms: Axioms) -> Option<CheckResult> {
+        Some(
+            match self.request(RequestKind::Proof, files, PROOF_SECONDS)? {
+                ResponseKind::Proved(used) if are_allowed(used.as_deref(), axioms) => Ok(used),
+                ResponseKind::Task(reason) => Err(CheckFailure::Task(reason)),
+                ResponseKind::Rejected(reason) => Err(CheckFailure::Proof(Error::Rejected(reason))),
+                ResponseKind::Unreadable(reason) => {
+                    Err(CheckFailure::Proof(Error::Unreadable(reason)))
+                }
+                ResponseKind::Budget => Err(CheckFailure::Proof(Error::Budget)),
+                ResponseKind::Failed => Err(CheckFailure::Failed),
+                ResponseKind::Proved(_) | ResponseKind::Hello(_) | ResponseKind::Ready => {
+                    return None;
+                }
+            },
+        )
     }
 }
 
-/// Whether a proof may be accepted that rests on these.
-fn may_rest_on(found: Option<&[String]>, axioms: Axioms) -> bool {
-    match (found, axioms) {
-        (Some(found), Axioms::Followed) => {
-            found.iter().all(|axiom| AXIOMS.contains(&axiom.as_str()))
-        }
-        (found, Axioms::Named) => found.is_none(),
+/// Whether a proof that depends on these axioms may be accepted. [`Axioms::Named`] lists none.
+fn are_allowed(used: Option<&[String]>, axioms: Axioms) -> bool {
+    match (used, axioms) {
+        (Some(used), Axioms::Followed) => used.iter().all(|axiom| AXIOMS.contains(&axiom.as_str())),
+        (used, Axioms::Named) => used.is_none(),
         (None, Axioms::Followed) => false,
     }
 }
@@ -287,6 +301,6 @@ fn allowance(seconds: u64) -> Allowance {
     let processor = Duration::from_secs(seconds);
     Allowance {
         processor,
-        clock: processor * CLOCK,
+        clock: processor * CLOCK_FACTOR,
     }
 }

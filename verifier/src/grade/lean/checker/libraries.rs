@@ -1,4 +1,4 @@
-//! The libraries that are open, one for each list of imports.
+//! A cache of open libraries, one for each list of imports.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kernel::Library;
 
-/// Libraries that are kept at a time. Mathlib's takes some 20 MB, and the files that it maps.
+/// Maximum number of open libraries. Mathlib's takes some 20 MB, besides the files that it maps.
 const MAX_LIBRARIES: usize = 4;
 
-/// Opens what statements import, each once.
+/// Opens the libraries that statements import, each once.
 pub(in crate::grade::lean) struct Libraries {
-    /// Where compiled modules are looked for.
+    /// The folders of the compiled modules.
     folders: Vec<PathBuf>,
     open: Mutex<HashMap<Vec<String>, Arc<Library>>>,
 }
@@ -24,13 +24,13 @@ impl Libraries {
         }
     }
 
-    /// The library that a statement's compiled module imports; or what is wrong with one of them.
-    pub(super) fn of(&self, asked: &[Vec<u8>]) -> Result<Arc<Library>, String> {
+    /// The library that a statement's compiled module imports, or the error in the module or the library.
+    pub(super) fn library_of(&self, module: &[Vec<u8>]) -> Result<Arc<Library>, String> {
         let wrong = |error: kernel::Error| format!("what Lean compiled of the statement: {error}");
-        let imports = kernel::imports(asked.to_vec()).map_err(wrong)?;
+        let imports = kernel::imports(module.to_vec()).map_err(wrong)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = open.get(&imports) {
-            return Ok(Arc::clone(known));
+        if let Some(library) = open.get(&imports) {
+            return Ok(Arc::clone(library));
         }
         if open.len() >= MAX_LIBRARIES {
             open.clear();

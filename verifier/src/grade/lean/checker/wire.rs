@@ -1,6 +1,6 @@
-//! The protocol between the verifier and the process of its kernel: frames of bounded size, which neither side trusts further.
+//! The protocol between the verifier and a process of the kernel: frames of bounded size. Neither side trusts the other's frames.
 //!
-//! A question is the length of a head, the head as JSON, and the files whose sizes the head states. An answer is a length, and JSON.
+//! A request is the length of a head, the head as JSON, and the files whose sizes the head states. A response is a length, and JSON.
 
 use std::io::{self, Read, Write};
 
@@ -8,39 +8,39 @@ use kernel::Budget;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a head or an answer.
+/// Maximum size of a head or a response, in bytes.
 const MAX_TEXT: usize = 64 << 10;
-/// Bytes of a file. What Lean compiles is no larger.
+/// Maximum size of a file, in bytes. The files that Lean compiles are smaller.
 pub(super) const MAX_FILE: usize = 64 << 20;
-/// Files of a question: the theorem's name, and those of a compiled module.
+/// Maximum number of files in a request: the theorem's name, and the files of a compiled module.
 const MAX_FILES: usize = 8;
-/// Characters of a reason.
+/// Maximum length of a reason, in characters.
 const MAX_REASON: usize = 4_000;
 
-/// The first message of a process, so that no other program is mistaken for it.
+/// The first message of a process, which tells it from other programs.
 pub(super) const HELLO: &str = concat!("rapid-verifier kernel ", env!("CARGO_PKG_VERSION"));
 
-/// A request to the kernel's process.
+/// The kinds of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum CheckRequest {
-    /// Opens the library of a statement, to which the next requests refer. Its files are the theorem's name, then the statement's compiled module.
+pub(super) enum RequestKind {
+    /// Sets the statement of the following requests, and opens its library. Files: the theorem's name, then the statement's compiled module.
     Statement {
-        /// Whether the axioms that a proof rests on are followed through all imports.
+        /// Whether axiom dependencies are checked transitively, through all imports.
         followed: bool,
         steps: u64,
         terms: usize,
     },
-    /// Checks whether the statement can be judged by itself.
+    /// Checks the statement without a proof.
     Alone,
-    /// Checks whether its files, a compiled module, prove the statement.
+    /// Checks whether the files, a compiled module, prove the statement.
     Proof,
 }
 
-impl CheckRequest {
-    /// The request that opens a statement.
+impl RequestKind {
+    /// A [`RequestKind::Statement`] request with these settings.
     pub(super) fn statement(axioms: kernel::Axioms, budget: Budget) -> Self {
-        CheckRequest::Statement {
+        RequestKind::Statement {
             followed: axioms == kernel::Axioms::Followed,
             steps: budget.steps,
             terms: budget.terms,
@@ -48,63 +48,63 @@ impl CheckRequest {
     }
 }
 
-/// The head of a question, which precedes its files.
+/// The head of a request, before its files.
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
+struct RequestHead {
     number: u64,
-    ask: CheckRequest,
-    /// Bytes of each file.
+    ask: RequestKind,
+    /// Size of each file, in bytes.
     files: Vec<usize>,
 }
 
-/// A question that was read.
+/// A request, as it was read.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct KernelRequest {
     pub(super) number: u64,
-    pub(super) ask: CheckRequest,
+    pub(super) ask: RequestKind,
     pub(super) files: Vec<Vec<u8>>,
 }
 
-/// An answer to the question with this number, or 0 for the message before any question.
+/// A response to the request with the same number; the number is 0 for the first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Answer {
+pub(super) struct KernelResponse {
     pub(super) number: u64,
-    pub(super) said: CheckReply,
+    pub(super) said: ResponseKind,
 }
 
-/// A reply of the kernel's process.
+/// The kinds of response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum CheckReply {
-    /// The process identifies itself.
+pub(super) enum ResponseKind {
+    /// The first message: [`HELLO`].
     Hello(String),
-    /// Nothing is wrong with the statement so far.
+    /// The statement has no error so far.
     Ready,
-    /// The statement is proved; from these axioms, if they were followed.
+    /// The statement is proved; the axioms are listed if they were checked transitively.
     Proved(Option<Vec<String>>),
-    /// The statement or its library is at fault.
+    /// The statement or its library is faulty.
     Task(String),
-    /// The proof is at fault.
+    /// The proof is faulty.
     Rejected(String),
-    /// The proof's files are not a compiled module.
+    /// The proof's compiled module cannot be read.
     Unreadable(String),
-    /// The check takes too many steps or terms.
+    /// The check needs too many steps or terms.
     Budget,
     /// The kernel itself failed.
     Failed,
 }
 
-impl CheckReply {
-    /// The reply with its reason cut so that it fits into an answer.
+impl ResponseKind {
+    /// The response with its reason shortened to fit into a frame.
     fn bounded(self) -> Self {
         let cut = |reason: String| match reason.char_indices().nth(MAX_REASON) {
             Some((end, _)) => reason[..end].to_owned(),
             None => reason,
         };
         match self {
-            CheckReply::Task(reason) => CheckReply::Task(cut(reason)),
-            CheckReply::Rejected(reason) => CheckReply::Rejected(cut(reason)),
-            CheckReply::Unreadable(reason) => CheckReply::Unreadable(cut(reason)),
+            ResponseKind::Task(reason) => ResponseKind::Task(cut(reason)),
+            ResponseKind::Rejected(reason) => ResponseKind::Rejected(cut(reason)),
+            ResponseKind::Unreadable(reason) => ResponseKind::Unreadable(cut(reason)),
             other => other,
         }
     }
@@ -123,7 +123,7 @@ fn write_text(to: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     to.write_all(&[&length.to_le_bytes(), &text[..]].concat())
 }
 
-/// Reads a value that [`write_text`] wrote; `None` at the end of a stream.
+/// Reads what [`write_text`] wrote; `None` at the end of the stream.
 fn read_text<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     let first = loop {
@@ -145,14 +145,14 @@ fn read_text<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>>
     Ok(Some(serde_json::from_slice(&text)?))
 }
 
-/// Writes a question.
-pub(super) fn ask(
+/// Writes a request.
+pub(super) fn write_request(
     to: &mut impl Write,
     number: u64,
-    ask: CheckRequest,
+    ask: RequestKind,
     files: &[&[u8]],
 ) -> io::Result<()> {
-    let head = Head {
+    let head = RequestHead {
         number,
         ask,
         files: files.iter().map(|file| file.len()).collect(),
@@ -164,13 +164,13 @@ pub(super) fn ask(
     to.flush()
 }
 
-/// Reads a question; `None` at the end of the stream.
-pub(super) fn question(from: &mut impl Read) -> io::Result<Option<Question>> {
-    let Some(head) = read_text::<Head>(from)? else {
+/// Reads a request; `None` at the end of the stream.
+pub(super) fn read_request(from: &mut impl Read) -> io::Result<Option<KernelRequest>> {
+    let Some(head) = read_text::<RequestHead>(from)? else {
         return Ok(None);
     };
     if head.files.len() > MAX_FILES || head.files.iter().any(|size| *size > MAX_FILE) {
-        return Err(invalid("a question has too many files, or too large ones"));
+        return Err(invalid("a request has too many files, or too large ones"));
     }
     let mut files = Vec::new();
     for size in head.files {
@@ -178,28 +178,32 @@ pub(super) fn question(from: &mut impl Read) -> io::Result<Option<Question>> {
         from.read_exact(&mut file)?;
         files.push(file);
     }
-    Ok(Some(Question {
+    Ok(Some(KernelRequest {
         number: head.number,
         ask: head.ask,
         files,
     }))
 }
 
-/// Writes an answer.
-pub(super) fn answer(to: &mut impl Write, number: u64, said: CheckReply) -> io::Result<()> {
+/// Writes a response.
+pub(super) fn write_response(
+    to: &mut impl Write,
+    number: u64,
+    said: ResponseKind,
+) -> io::Result<()> {
     let said = said.bounded();
-    write_text(to, &Answer { number, said })?;
+    write_text(to, &KernelResponse { number, said })?;
     to.flush()
 }
 
-/// Reads the answer to the question with this number.
-pub(super) fn answered(from: &mut impl Read, number: u64) -> io::Result<CheckReply> {
-    let answer: Option<Answer> = read_text(from)?;
-    let answer = answer.ok_or(io::ErrorKind::UnexpectedEof)?;
-    if answer.number != number {
-        return Err(invalid("it answered a different question"));
+/// Reads the response to the request with this number.
+pub(super) fn read_response(from: &mut impl Read, number: u64) -> io::Result<ResponseKind> {
+    let response: Option<KernelResponse> = read_text(from)?;
+    let response = response.ok_or(io::ErrorKind::UnexpectedEof)?;
+    if response.number != number {
+        return Err(invalid("the response belongs to another request"));
     }
-    Ok(answer.said)
+    Ok(response.said)
 }
 
 #[cfg(test)]
@@ -207,35 +211,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_and_answers_survive_a_round_trip() {
+    fn requests_and_responses_are_read_as_they_were_written() {
         let mut bytes = Vec::new();
-        let asked = CheckRequest::statement(kernel::Axioms::Named, Budget::default());
-        ask(&mut bytes, 7, asked, &[b"swap", b"", b"olean"]).unwrap();
-        ask(&mut bytes, 8, CheckRequest::Proof, &[]).unwrap();
+        let kind = RequestKind::statement(kernel::Axioms::Named, Budget::default());
+        write_request(&mut bytes, 7, kind, &[b"swap", b"", b"olean"]).unwrap();
+        write_request(&mut bytes, 8, RequestKind::Proof, &[]).unwrap();
         let mut from = &bytes[..];
-        let read = question(&mut from).unwrap().unwrap();
-        assert_eq!((read.number, read.ask), (7, asked));
+        let read = read_request(&mut from).unwrap().unwrap();
+        assert_eq!((read.number, read.ask), (7, kind));
         assert_eq!(read.files, [&b"swap"[..], b"", b"olean"]);
         assert_eq!(
-            question(&mut from).unwrap().unwrap().ask,
-            CheckRequest::Proof
+            read_request(&mut from).unwrap().unwrap().ask,
+            RequestKind::Proof
         );
-        assert!(question(&mut from).unwrap().is_none());
+        assert!(read_request(&mut from).unwrap().is_none());
         for said in [
-            CheckReply::Proved(Some(vec!["propext".to_owned()])),
-            CheckReply::Proved(None),
-            CheckReply::Rejected("no".to_owned()),
-            CheckReply::Budget,
+            ResponseKind::Proved(Some(vec!["propext".to_owned()])),
+            ResponseKind::Proved(None),
+            ResponseKind::Rejected("no".to_owned()),
+            ResponseKind::Budget,
         ] {
             let mut bytes = Vec::new();
-            answer(&mut bytes, 7, said.clone()).unwrap();
-            assert_eq!(answered(&mut &bytes[..], 7).unwrap(), said);
-            assert!(answered(&mut &bytes[..], 6).is_err(), "another's answer");
+            write_response(&mut bytes, 7, said.clone()).unwrap();
+            assert_eq!(read_response(&mut &bytes[..], 7).unwrap(), said);
+            assert!(
+                read_response(&mut &bytes[..], 6).is_err(),
+                "the response to another request"
+            );
         }
     }
 
     #[test]
-    fn frames_that_are_too_long_or_malformed_are_refused() {
+    fn oversized_and_malformed_frames_are_refused() {
         let head = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
         for bytes in [
             vec![255; 4],
@@ -245,17 +252,17 @@ mod tests {
             head(r#"{"number":1,"ask":"proof","files":[0,0,0,0,0,0,0,0,0]}"#),
             head(r#"{"number":1,"ask":"proof","files":[9]}"#),
         ] {
-            assert!(question(&mut &bytes[..]).is_err(), "{bytes:?}");
+            assert!(read_request(&mut &bytes[..]).is_err(), "{bytes:?}");
         }
         for bytes in [
             vec![255; 4],
             Vec::new(),
             head(r#"{"number":1,"said":"what"}"#),
         ] {
-            assert!(answered(&mut &bytes[..], 1).is_err(), "{bytes:?}");
+            assert!(read_response(&mut &bytes[..], 1).is_err(), "{bytes:?}");
         }
         let mut bytes = Vec::new();
-        answer(&mut bytes, 1, CheckReply::Rejected("\0é".repeat(1 << 20))).unwrap();
-        assert!(bytes.len() <= MAX_TEXT && answered(&mut &bytes[..], 1).is_ok());
+        write_response(&mut bytes, 1, ResponseKind::Rejected("\0é".repeat(1 << 20))).unwrap();
+        assert!(bytes.len() <= MAX_TEXT && read_response(&mut &bytes[..], 1).is_ok());
     }
 }

@@ -6,8 +6,8 @@ fn texts(text: &str) -> Vec<&str> {
     words(text).into_iter().map(|word| word.text).collect()
 }
 
-/// As a proof is judged.
-fn judged(text: &str) -> Result<(), Refused> {
+/// Scans a text as a proof is scanned.
+fn scan(text: &str) -> Result<(), Refused> {
     without_comments(text).and_then(|bare| check(&bare))
 }
 
@@ -39,7 +39,7 @@ fn a_string_hides_nothing() {
         "''\"' \"\n#eval 1",
         "\"\n#eval 1",
     ] {
-        assert!(judged(text).is_err(), "{text}");
+        assert!(scan(text).is_err(), "{text}");
     }
 }
 
@@ -53,9 +53,9 @@ fn lines_are_counted_through_comments_and_strings() {
     assert_eq!(lines, [("a", 1), ("b", 3), ("\"", 3), ("\"", 4), ("c", 4)]);
 }
 
-/// What Lean 4.28 reads as a macro, each way of which was once taken for a comment or for another word.
+/// Texts that Lean 4.28 reads as a macro. An earlier scan took each for a comment or for another word.
 #[test]
-fn what_lean_reads_is_what_is_scanned() {
+fn the_scan_sees_the_text_that_lean_reads() {
     let hidden = "macro \"x\" : term => `(True.intro)";
     for before in [
         "theorem t : 1 = 1 := Eq.refl 1",
@@ -69,9 +69,9 @@ fn what_lean_reads_is_what_is_scanned() {
         "example : a ≡ b [ZMOD",
         "example : a =o",
     ] {
-        assert!(judged(&format!("{before}{hidden}")).is_err(), "{before}");
+        assert!(scan(&format!("{before}{hidden}")).is_err(), "{before}");
     }
-    // Whether it is a comment or not: Lean does not get it.
+    // Whether this is a comment or not, Lean does not get it.
     for (before, after) in [
         ("theorem «--» : True := trivial ", ""),
         ("/-/- -/ ", " -- -/"),
@@ -108,7 +108,7 @@ fn honest_proofs_pass() {
         "section\nopen Nat in\nlemma a : 1 = 1 := rfl\nend",
         "@[simp, norm_cast] lemma foo : xs[0] = 1 := rfl",
     ] {
-        assert_eq!(judged(proof), Ok(()), "{proof}");
+        assert_eq!(scan(proof), Ok(()), "{proof}");
     }
 }
 
@@ -168,7 +168,7 @@ fn cheats_are_refused() {
         "aesop (add safe tactic x)",
         "set_library_suggestions fun _ _ => do println! \"x\"; pure #[]",
     ] {
-        assert!(judged(proof).is_err(), "{proof}");
+        assert!(scan(proof).is_err(), "{proof}");
     }
 }
 
@@ -216,7 +216,7 @@ fn a_tactics_configuration_is_literal() {
         "exact foo (n := Nat.succ m) (k := fun x => x)",
         "apply foo (n := m)",
     ] {
-        assert_eq!(judged(proof), Ok(()), "{proof}");
+        assert_eq!(scan(proof), Ok(()), "{proof}");
     }
     for proof in [
         "simp (maxSteps := run (.print 1))",
@@ -228,12 +228,12 @@ fn a_tactics_configuration_is_literal() {
         "simp (maxSteps := (.print \"x\"))",
         "simp (maxSteps := 1",
     ] {
-        assert!(judged(proof).is_err(), "{proof}");
+        assert!(scan(proof).is_err(), "{proof}");
     }
 }
 
 #[test]
-fn code_outside_of_the_kernel_is_refused_by_its_names() {
+fn names_of_code_outside_the_kernel_are_refused() {
     for proof in [
         "exact unsafeEIO x",
         "exact unsafeBaseIO x",
@@ -244,7 +244,7 @@ fn code_outside_of_the_kernel_is_refused_by_its_names() {
         "exact (.print 1).asTask",
         "class abbrev C (α : Type) := Inhabited α",
     ] {
-        assert!(judged(proof).is_err(), "{proof}");
+        assert!(scan(proof).is_err(), "{proof}");
     }
 }
 

@@ -1,12 +1,12 @@
-//! Samples of which the task's own solution has yet to be run.
+//! Samples whose task's canonical solution has not been run yet.
 
 use std::time::Duration;
 
 use super::queue::{Gate, gated};
 use super::*;
 
-/// A task of which the solution is `source`.
-fn solved_by(source: &str) -> Json {
+/// A task with the canonical solution `source`.
+fn task_with_solution(source: &str) -> Json {
     json!({ "kind": "code", "entry_point": "f", "canonical": source, "tests": [{ "args": [1] }, { "args": [3] }] })
 }
 
@@ -31,18 +31,18 @@ async fn until(holds: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_solution_is_run_once_and_no_worker_waits_for_it() {
+async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
     let first = tokio::spawn({
         let app = app.clone();
-        async move { verify(&app, &samples(&solved_by("right slow"), 10)).await }
+        async move { verify(&app, &samples(&task_with_solution("right slow"), 10)).await }
     });
-    until(|| service.solutions.waiting() == 10).await;
+    until(|| service.canonical_queue.waiting() == 10).await;
     assert_eq!(
-        (service.heavy.load(), service.long.load()),
+        (service.first_pass_pool.load(), service.long_pool.load()),
         ((0, 0), (0, 0))
     );
     let (_, body) = verify(&app, &samples(&doubles(), 3)).await;
@@ -55,21 +55,27 @@ async fn a_solution_is_run_once_and_no_worker_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_solution_that_is_soon_over_does_not_wait_for_those_that_are_not() {
+async fn a_short_canonical_solution_does_not_wait_for_long_ones() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
     let long = tokio::spawn({
         let app = app.clone();
         let tasks: Json = (0..4)
-            .map(|n| item("s", &solved_by(&format!("right long {n}")), "right"))
+            .map(|n| {
+                item(
+                    "s",
+                    &task_with_solution(&format!("right long {n}")),
+                    "right",
+                )
+            })
             .collect();
         async move { verify(&app, &tasks).await }
     });
-    // Two run, and two were given up in a first try.
-    let [brief, any] = service.solutions.pools();
-    until(|| any.load() == (2, 2) && brief.load() == (0, 0)).await;
-    let (_, body) = verify(&app, &samples(&solved_by("right soon"), 2)).await;
+    // Two run, and two were given up in a first pass.
+    let [first_pass, full_runs] = service.canonical_queue.pools();
+    until(|| full_runs.load() == (2, 2) && first_pass.load() == (0, 0)).await;
+    let (_, body) = verify(&app, &samples(&task_with_solution("right soon"), 2)).await;
     assert_eq!(verdicts(&body), ["correct"; 2]);
     assert!(!long.is_finished());
     gate.open();
@@ -78,15 +84,15 @@ async fn a_solution_that_is_soon_over_does_not_wait_for_those_that_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn samples_that_wait_count_as_queued() {
+async fn parked_samples_count_as_queued() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
     let first = tokio::spawn({
         let app = app.clone();
-        async move { verify(&app, &samples(&solved_by("right slow"), 15)).await }
+        async move { verify(&app, &samples(&task_with_solution("right slow"), 15)).await }
     });
-    until(|| service.solutions.waiting() == 15).await;
+    until(|| service.canonical_queue.waiting() == 15).await;
     let (status, _) = verify(&app, &samples(&doubles(), 6)).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
     assert!(service.gauges().queued >= 15);
@@ -97,35 +103,41 @@ async fn samples_that_wait_count_as_queued() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_solution_that_nobody_waits_for_any_more_is_not_run() {
+async fn a_canonical_solution_that_nobody_waits_for_is_not_run() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
-    // Three are held, in the two threads for any and in the one for a first try.
+    // Three wait at the gate: two in the threads for full runs, and one in the thread for first passes.
     let first = tokio::spawn({
         let app = app.clone();
         let tasks: Json = (0..5)
-            .map(|n| item("s", &solved_by(&format!("right slow {n}")), "right"))
+            .map(|n| {
+                item(
+                    "s",
+                    &task_with_solution(&format!("right slow {n}")),
+                    "right",
+                )
+            })
             .collect();
         async move { verify(&app, &tasks).await }
     });
-    let [brief, any] = service.solutions.pools();
-    until(|| any.load() == (0, 2) && brief.load() == (2, 1)).await;
+    let [first_pass, full_runs] = service.canonical_queue.pools();
+    until(|| full_runs.load() == (0, 2) && first_pass.load() == (2, 1)).await;
     first.abort();
     let _ = first.await;
-    until(|| brief.load().0 == 0 && service.solutions.waiting() <= 3).await;
+    until(|| first_pass.load().0 == 0 && service.canonical_queue.waiting() <= 3).await;
     gate.open();
-    until(|| any.load() == (0, 0) && brief.load() == (0, 0)).await;
-    until(|| service.heavy.load() == (0, 0)).await;
+    until(|| full_runs.load() == (0, 0) && first_pass.load() == (0, 0)).await;
+    until(|| service.first_pass_pool.load() == (0, 0)).await;
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3);
-    assert_eq!(service.solutions.waiting(), 0);
+    assert_eq!(service.canonical_queue.waiting(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_solution_that_fails_is_said_of_each_sample_that_waited() {
+async fn each_parked_sample_gets_the_failure_of_the_canonical_solution() {
     let service = service(settings());
-    let sandbox = Arc::new(Scripted::new(|source, calls, _| {
+    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
         if source.contains("fails") {
             return Err(sandboxes::Deferred::Failed("no room".to_owned()).into());
         }
@@ -133,7 +145,7 @@ async fn a_solution_that_fails_is_said_of_each_sample_that_waited() {
     }));
     service.prepare(opens(&sandbox));
     let app = app(service);
-    let (_, body) = verify(&app, &samples(&solved_by("right fails"), 3)).await;
+    let (_, body) = verify(&app, &samples(&task_with_solution("right fails"), 3)).await;
     for result in body["results"].as_array().unwrap() {
         assert_eq!(
             (&result["verdict"], &result["retryable"]),

@@ -1,46 +1,47 @@
-//! A sandbox for tests that runs nothing: a script answers.
+//! A sandbox for tests that runs nothing: a function returns its results.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sandboxes::{Call, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
-/// Answers a program's source, its calls (or its tests), and the limits.
-pub(crate) type Script =
+/// Returns the run for a program's source, its calls (or its tests), and the limits.
+pub(crate) type RunFn =
     Box<dyn Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync>;
 
-pub(crate) struct Scripted {
+pub(crate) struct FakeSandbox {
     identity: Identity,
-    script: Script,
-    /// Whether it asks the watch.
+    run: RunFn,
+    /// Whether it calls the watch.
     pub(crate) watched: bool,
-    /// How many programs were run.
+    /// Number of runs of programs.
     pub(crate) runs: AtomicUsize,
 }
 
-impl Scripted {
+impl FakeSandbox {
     pub(crate) fn new(
-        script: impl Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync + 'static,
-    ) -> Scripted {
+        run: impl Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync + 'static,
+    ) -> FakeSandbox {
         let identity = Identity {
             backend: "scripted".to_owned(),
             interpreter: "none".to_owned(),
             digest: "0".repeat(64),
         };
-        Scripted {
+        FakeSandbox {
             identity,
-            script: Box::new(script),
+            run: Box::new(run),
             watched: true,
             runs: AtomicUsize::new(0),
         }
     }
 
-    /// Every program does as in [`doubled`].
-    pub(crate) fn doubling() -> Scripted {
-        Scripted::new(|source, calls, _| Ok(doubled(source, calls)))
+    /// Every run is that of [`doubled`].
+    pub(crate) fn doubling() -> FakeSandbox {
+        FakeSandbox::new(|source, calls, _| Ok(doubled(source, calls)))
     }
 }
 
-/// The run of a program: one whose source holds "right" returns twice its argument, others its square; `assert`s hold for the former only; no test code defines tests.
+/// The run of a program. If its source contains "right", it returns twice its argument and its `assert`s hold; otherwise it returns the square, and they fail. No test code
+/// defines tests.
 pub(crate) fn doubled(source: &str, calls: &[String]) -> Run {
     if source.starts_with("\"\"\"Finds the tests") {
         let none = Call::Returned(r#"["",[]]"#.to_owned());
@@ -73,7 +74,7 @@ pub(crate) fn ended(calls: Vec<Call>, end: End) -> Run {
     }
 }
 
-impl Sandbox for Scripted {
+impl Sandbox for FakeSandbox {
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -85,7 +86,7 @@ impl Sandbox for Scripted {
             Work::Outline { texts } => return Ok(outline(texts)),
         };
         self.runs.fetch_add(1, Ordering::SeqCst);
-        let mut run = (self.script)(program.source, calls, &request.limits)?;
+        let mut run = (self.run)(program.source, calls, &request.limits)?;
         let last = request.watch.filter(|_| self.watched).and_then(|watch| {
             (0..run.calls.len()).find(|index| !watch.should_continue(*index, &run.calls[*index]))
         });
@@ -97,7 +98,7 @@ impl Sandbox for Scripted {
     }
 }
 
-/// Every text is a program that goes on with its header and lacks nothing, but for those that say "no python". A clock ends the reading at one that says "long to read".
+/// Every text is a valid program that continues its header, except those that contain "no python". A clock ends the parsing at a text that contains "long to read".
 fn outline(texts: &[String]) -> Run {
     if texts.iter().any(|text| text.contains("long to read")) {
         return ended(Vec::new(), End::OutOfTime);

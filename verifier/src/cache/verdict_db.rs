@@ -1,7 +1,7 @@
-//! The cache's file: a redb database that survives being killed at any moment, and does not grow beyond its bound.
+//! The verdict database: a redb file that survives a kill at any moment and stays within its size limit.
 //!
-//! Entries, which are verdicts, are in two tables, a young one and an old one. What is written goes to the young one, and so does what is found in the old one. Where the
-//! young one has half of the bound, it becomes the old one, whose entries, which nobody asked for since, are gone.
+//! Verdicts are in two tables, a young one and an old one. New verdicts are written to the young table, and a verdict that is read from the old table is copied to it.
+//! When the young table has half of the limit, it becomes the old table. The previous old table is dropped: nobody has read its entries since.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use redb::{
 
 use super::Key;
 
-/// Writes that come within this time of the first of them share its transaction.
+/// Writes that arrive within this time of the first one share its transaction.
 const GATHER: Duration = Duration::from_millis(20);
-/// Bytes of redb's own page cache.
+/// Size of redb's own page cache, in bytes.
 const PAGES: usize = 64 << 20;
-/// Writes that one transaction holds at most.
-const BATCH: usize = 4096;
-/// Bytes of the file, about, where nothing else is said.
+/// Maximum number of writes in a transaction.
+const MAX_BATCH: usize = 4096;
+/// Default approximate size limit of the file, in bytes.
 pub const BYTES: u64 = 4 << 30;
-/// What the entries of the young table weigh together, under [`YOUNG`].
+/// The total weight of the young table's entries, under [`YOUNG`].
 const WEIGHTS: TableDefinition<'static, &'static str, u64> = TableDefinition::new("weights-1");
 const YOUNG: &str = "young";
 
-/// Verdicts, as JSON, by their keys.
+/// Verdicts as JSON, by key.
 type Entries = TableDefinition<'static, [u8; 32], &'static [u8]>;
 
 const ENTRIES: Entries = TableDefinition::new("verdicts-1");
@@ -36,26 +36,26 @@ const OLD: Entries = TableDefinition::new("verdicts-1-old");
 
 /// Why there is no cache on disk.
 #[derive(Debug, thiserror::Error)]
-pub enum DiskError {
-    /// Another process holds the file.
+pub enum VerdictDbError {
+    /// Another process has the file open.
     #[error(
-        "the cache {0} is in use by another process; this one keeps its verdicts in memory only. Give it a folder of its own with --cache-dir to keep them"
+        "the cache {0} is in use by another process; this one stores its verdicts in memory only. Give it a folder of its own with --cache-dir to store them on disk"
     )]
     InUse(PathBuf),
-    /// The file system refuses.
+    /// The file cannot be opened or created.
     #[error(
         "the cache {path} cannot be opened: {reason}. Free some space there or name a writable folder with --cache-dir"
     )]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error's message.
         reason: String,
     },
 }
 
-/// The open file. Reads go to it at once; writes are gathered by a thread of their own, which dropping the last handle waits for.
-pub struct Disk {
+/// The open file. Reads are immediate. A separate thread batches the writes; dropping the handle waits for it.
+pub struct VerdictDb {
     database: Arc<Database>,
     writes: Option<Sender<Write>>,
     writer: Option<JoinHandle<()>>,
@@ -63,25 +63,25 @@ pub struct Disk {
 
 enum Write {
     Entry(Key, Vec<u8>),
-    /// Answered when all that was sent before is on the disk.
+    /// Answered once every earlier write is on disk.
     Flush(SyncSender<()>),
 }
 
-impl Disk {
-    /// Opens the file, or makes it, to grow to [`BYTES`]. A file that is no database, or a broken one, is moved aside with a warning.
+impl VerdictDb {
+    /// Opens or creates the file, with the size limit [`BYTES`]. A file that is corrupt, or not a database, is moved aside with a warning.
     ///
     /// # Errors
-    /// [`DiskError`] where the file is in use, or cannot be made.
-    pub fn open(path: &Path) -> Result<Disk, DiskError> {
-        Disk::open_within(path, BYTES)
+    /// [`VerdictDbError`] if the file is in use or cannot be opened or created.
+    pub fn open(path: &Path) -> Result<VerdictDb, VerdictDbError> {
+        VerdictDb::open_within(path, BYTES)
     }
 
-    /// As [`Disk::open`]; the file grows to about `bytes`, of which what was not asked for the longest goes first.
+    /// Like [`VerdictDb::open`], with a size limit of about `bytes`. The least recently read verdicts are dropped first.
     ///
     /// # Errors
-    /// As [`Disk::open`].
-    pub fn open_within(path: &Path, bytes: u64) -> Result<Disk, DiskError> {
-        let unusable = |reason: String| DiskError::Unusable {
+    /// As [`VerdictDb::open`].
+    pub fn open_within(path: &Path, bytes: u64) -> Result<VerdictDb, VerdictDbError> {
+        let unusable = |reason: String| VerdictDbError::Unusable {
             path: path.to_owned(),
             reason,
         };
@@ -90,21 +90,21 @@ impl Disk {
         }
         let database = match open(path) {
             Ok(database) => database,
-            Err(Broken::InUse) => return Err(DiskError::InUse(path.to_owned())),
-            Err(Broken::System(reason)) => return Err(unusable(reason)),
-            Err(Broken::Corrupt(reason)) => {
-                let aside = aside(path);
+            Err(OpenError::InUse) => return Err(VerdictDbError::InUse(path.to_owned())),
+            Err(OpenError::System(reason)) => return Err(unusable(reason)),
+            Err(OpenError::Corrupt(reason)) => {
+                let aside = unused_path(path);
                 std::fs::rename(path, &aside).map_err(|error| {
                     unusable(format!(
                         "it is corrupt ({reason}) and cannot be moved aside: {error}"
                     ))
                 })?;
                 tracing::warn!(
-                    "the cache {} is corrupt ({reason}): moved to {}, a new one is begun",
+                    "the cache {} is corrupt ({reason}): moved to {}, and a new one is created",
                     path.display(),
                     aside.display()
                 );
-                open(path).map_err(|broken| unusable(broken.to_string()))?
+                open(path).map_err(|error| unusable(error.to_string()))?
             }
         };
         let database = Arc::new(database);
@@ -116,14 +116,14 @@ impl Disk {
                 move || write_all(&database, bytes, &path, &queue)
             })
             .map_err(|error| unusable(error.to_string()))?;
-        Ok(Disk {
+        Ok(VerdictDb {
             database,
             writes: Some(writes),
             writer: Some(writer),
         })
     }
 
-    /// The entry under `key`. A failure to read counts as an absent entry, and is logged.
+    /// The verdict under `key`. A read error is logged, and counts as a missing verdict.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         match read(&self.database, key) {
@@ -141,15 +141,15 @@ impl Disk {
         }
     }
 
-    /// Keeps an entry: soon, not at once. What a kill loses is only work that will be done again.
+    /// Queues a verdict to be written soon. If the process is killed before, the verdict is computed again later.
     pub fn put(&self, key: Key, bytes: Vec<u8>) {
         if let Some(writes) = &self.writes {
-            // The writer ends only when this sender does.
+            // The writer runs until this sender is dropped.
             let _ = writes.send(Write::Entry(key, bytes));
         }
     }
 
-    /// Waits until all that was put is on the disk.
+    /// Waits until every queued verdict is on disk.
     pub fn flush(&self) {
         let (done, wait) = sync_channel(1);
         if let Some(writes) = &self.writes
@@ -160,7 +160,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for VerdictDb {
     fn drop(&mut self) {
         self.writes = None;
         if let Some(writer) = self.writer.take() {
@@ -170,7 +170,7 @@ impl Drop for Disk {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Broken {
+enum OpenError {
     #[error("it is in use by another process")]
     InUse,
     #[error("{0}")]
@@ -179,49 +179,51 @@ enum Broken {
     Corrupt(String),
 }
 
-/// redb may panic on a file that was tampered with; that is one more way of saying that it is corrupt.
-fn open(path: &Path) -> Result<Database, Broken> {
+/// Opens the database. redb may panic on a file that was tampered with: a panic counts as corruption.
+fn open(path: &Path) -> Result<Database, OpenError> {
     let opened = std::panic::catch_unwind(|| {
         let database = Database::builder().set_cache_size(PAGES).create(path)?;
         let write = database.begin_write()?;
-        lay_out(&write)?;
+        create_tables(&write)?;
         write.commit()?;
         Ok::<_, redb::Error>(database)
     });
     match opened {
         Ok(Ok(database)) => Ok(database),
-        Ok(Err(redb::Error::DatabaseAlreadyOpen)) => Err(Broken::InUse),
+        Ok(Err(redb::Error::DatabaseAlreadyOpen)) => Err(OpenError::InUse),
         Ok(Err(redb::Error::Io(error)))
             if !matches!(
                 error.kind(),
                 std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof
             ) =>
         {
-            Err(Broken::System(error.to_string()))
+            Err(OpenError::System(error.to_string()))
         }
-        Ok(Err(error)) => Err(Broken::Corrupt(error.to_string())),
-        Err(_) => Err(Broken::Corrupt("its structure makes no sense".to_owned())),
+        Ok(Err(error)) => Err(OpenError::Corrupt(error.to_string())),
+        Err(_) => Err(OpenError::Corrupt(
+            "its structure makes no sense".to_owned(),
+        )),
     }
 }
 
-/// Makes the tables that are not there yet, and removes those of other versions of the format.
-fn lay_out(write: &WriteTransaction) -> Result<(), redb::Error> {
+/// Creates missing tables, and deletes tables of other versions of the format.
+fn create_tables(write: &WriteTransaction) -> Result<(), redb::Error> {
     write.open_table(WEIGHTS)?;
-    let mut known = vec![WEIGHTS.name().to_owned()];
+    let mut current = vec![WEIGHTS.name().to_owned()];
     for entries in [ENTRIES, OLD] {
         write.open_table(entries)?;
-        known.push(entries.name().to_owned());
+        current.push(entries.name().to_owned());
     }
     let tables: Vec<_> = write.list_tables()?.collect();
     for table in tables {
-        if !known.iter().any(|known| known == table.name()) {
+        if !current.iter().any(|name| name == table.name()) {
             write.delete_table(table)?;
         }
     }
     Ok(())
 }
 
-fn aside(path: &Path) -> PathBuf {
+fn unused_path(path: &Path) -> PathBuf {
     let mut number = 1;
     loop {
         let mut name = path.as_os_str().to_owned();
@@ -234,7 +236,7 @@ fn aside(path: &Path) -> PathBuf {
     }
 }
 
-/// The entry, and whether it is among the old ones.
+/// The entry, and whether it is in the old table.
 fn read(database: &Database, key: &Key) -> Result<Option<(Vec<u8>, bool)>, redb::Error> {
     let read = database.begin_read()?;
     for (entries, old) in [(ENTRIES, false), (OLD, true)] {
@@ -246,7 +248,7 @@ fn read(database: &Database, key: &Key) -> Result<Option<(Vec<u8>, bool)>, redb:
     Ok(None)
 }
 
-/// Until the handle is dropped. After the first failure nothing more is written, since the database takes no more.
+/// Writes batches until the handle is dropped. After the first failure nothing more is written, because the database accepts no more writes.
 fn write_all(database: &Database, bytes: u64, path: &Path, queue: &Receiver<Write>) {
     let mut failed = false;
     while let Ok(first) = queue.recv() {
@@ -262,7 +264,7 @@ fn write_all(database: &Database, bytes: u64, path: &Path, queue: &Receiver<Writ
                     break;
                 }
             }
-            next = if batch.len() < BATCH {
+            next = if batch.len() < MAX_BATCH {
                 let left = until.saturating_duration_since(Instant::now());
                 queue.recv_timeout(left).ok()
             } else {
@@ -272,7 +274,7 @@ fn write_all(database: &Database, bytes: u64, path: &Path, queue: &Receiver<Writ
         if !failed && let Err(error) = write_batch(database, bytes, &batch) {
             failed = true;
             tracing::warn!(
-                "the cache {} cannot be written: {error}. From now on verdicts are kept in memory only; free some space there and start again to keep them",
+                "the cache {} cannot be written: {error}. From now on verdicts are stored in memory only; free some space there and restart to store them on disk",
                 path.display()
             );
         }
@@ -292,23 +294,23 @@ fn write_batch(
     }
     let write = database.begin_write()?;
     let more: u64 = batch.iter().map(|(_, entry)| weight(entry)).sum();
-    // A file from before there was a bound does not say what it has: as much as it may.
-    let weighed = {
+    // A file that was written before the limit existed has no weight: assume the limit itself.
+    let stored = {
         let weights = write.open_table(WEIGHTS)?;
-        let known = weights.get(YOUNG)?.map(|weight| weight.value());
-        known.unwrap_or(bytes)
+        let weight = weights.get(YOUNG)?.map(|weight| weight.value());
+        weight.unwrap_or(bytes)
     };
-    let mut young = weighed.saturating_add(more);
+    let mut young = stored.saturating_add(more);
     if young > bytes / 2 {
         write.delete_table(OLD)?;
         write.rename_table(ENTRIES, OLD)?;
         young = more;
     }
     {
-        // Made again where it has just become the old one.
-        let mut open = write.open_table(ENTRIES)?;
+        // Creates the table if it was renamed just now.
+        let mut entries = write.open_table(ENTRIES)?;
         for (key, entry) in batch {
-            open.insert(key.0, entry.as_slice())?;
+            entries.insert(key.0, entry.as_slice())?;
         }
     }
     write.open_table(WEIGHTS)?.insert(YOUNG, young)?;
@@ -316,7 +318,7 @@ fn write_batch(
     Ok(())
 }
 
-/// Bytes that an entry takes in the file: pages are never quite full.
+/// Approximate bytes of an entry in the file. Pages are never quite full.
 fn weight(entry: &[u8]) -> u64 {
     (entry.len() as u64 + 48) * 3 / 2
 }
@@ -326,11 +328,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_no_database_is_moved_aside() {
+    fn a_file_that_is_not_a_database_is_moved_aside() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
         std::fs::write(&path, "this is not a database".repeat(1000)).unwrap();
-        let disk = Disk::open(&path).unwrap();
+        let disk = VerdictDb::open(&path).unwrap();
         disk.put(Key([1; 32]), b"kept".to_vec());
         disk.flush();
         assert_eq!(disk.get(&Key([1; 32])).as_deref(), Some(b"kept".as_slice()));
@@ -342,7 +344,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
         {
-            let disk = Disk::open(&path).unwrap();
+            let disk = VerdictDb::open(&path).unwrap();
             for n in 0..200 {
                 disk.put(Key([n; 32]), vec![n; 4096]);
             }
@@ -354,7 +356,7 @@ mod tests {
             .unwrap()
             .set_len(length / 3)
             .unwrap();
-        let disk = Disk::open(&path).unwrap();
+        let disk = VerdictDb::open(&path).unwrap();
         disk.put(Key([1; 32]), b"kept".to_vec());
         disk.flush();
         assert!(disk.get(&Key([1; 32])).is_some());
@@ -367,9 +369,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_written_although_more_keeps_coming() {
+    fn an_entry_is_written_even_while_more_keep_arriving() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::open(&folder.path().join("cache.redb")).unwrap();
+        let disk = VerdictDb::open(&folder.path().join("cache.redb")).unwrap();
         let written = (0..3_000).any(|n| {
             disk.put(numbered(n), b"kept".to_vec());
             std::thread::sleep(GATHER / 4);
@@ -379,11 +381,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_does_not_grow_beyond_its_bound_and_what_is_asked_for_stays() {
+    fn the_file_stays_within_its_limit_and_entries_in_use_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
         for _ in 0..2 {
-            let disk = Disk::open_within(&path, 1 << 20).unwrap();
+            let disk = VerdictDb::open_within(&path, 1 << 20).unwrap();
             for n in 0..1_000 {
                 disk.put(numbered(n), vec![7; 16 << 10]);
                 if n % 10 == 9 {
@@ -410,7 +412,7 @@ mod tests {
             write.open_table(OTHER).unwrap().insert("a", 1_u64).unwrap();
             write.commit().unwrap();
         }
-        drop(Disk::open(&path).unwrap());
+        drop(VerdictDb::open(&path).unwrap());
         let database = Database::create(&path).unwrap();
         let read = database.begin_read().unwrap();
         assert!(read.open_table(OTHER).is_err());
@@ -418,19 +420,22 @@ mod tests {
     }
 
     #[test]
-    fn a_second_opening_says_that_the_file_is_in_use() {
+    fn opening_an_open_file_fails_as_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
-        let _held = Disk::open(&path).unwrap();
-        assert!(matches!(Disk::open(&path), Err(DiskError::InUse(_))));
+        let _held = VerdictDb::open(&path).unwrap();
+        assert!(matches!(
+            VerdictDb::open(&path),
+            Err(VerdictDbError::InUse(_))
+        ));
     }
 
     #[test]
-    fn an_unwritable_place_is_named_in_the_error() {
+    fn the_error_names_a_path_that_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = Disk::open(&file.join("cache.redb"))
+        let error = VerdictDb::open(&file.join("cache.redb"))
             .err()
             .unwrap()
             .to_string();
@@ -441,14 +446,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_there_after_the_handle_is_dropped() {
+    fn entries_are_on_disk_after_the_handle_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
-        Disk::open(&path)
+        VerdictDb::open(&path)
             .unwrap()
             .put(Key([7; 32]), b"value".to_vec());
         assert_eq!(
-            Disk::open(&path).unwrap().get(&Key([7; 32])).as_deref(),
+            VerdictDb::open(&path)
+                .unwrap()
+                .get(&Key([7; 32]))
+                .as_deref(),
             Some(b"value".as_slice())
         );
     }

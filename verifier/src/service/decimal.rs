@@ -1,16 +1,16 @@
-//! Numbers in JSON as answers to questions.
+//! Converts JSON numbers, which a client gives as answers, to decimal text.
 
-/// Most digits that an exponent may stand for.
-const MOST: usize = 1_000;
+/// Maximum absolute value of an exponent.
+const MAX_EXPONENT: usize = 1_000;
 
-/// A number of JSON as it was written, but for an exponent, in which an answer's reader would see Euler's number. `None` where it stands for too many digits.
-pub(super) fn decimal(number: &str) -> Option<String> {
+/// A JSON number as it was written, with an exponent written out, because the math parser reads `e` as Euler's number. `None` if the exponent is too large.
+pub(super) fn from_json_number(number: &str) -> Option<String> {
     let Some((significand, exponent)) = number.split_once(['e', 'E']) else {
         return Some(number.to_owned());
     };
     let exponent: i64 = exponent.parse().ok()?;
     let shift = usize::try_from(exponent.unsigned_abs()).ok()?;
-    if shift > MOST {
+    if shift > MAX_EXPONENT {
         return None;
     }
     let (sign, digits) = match significand.strip_prefix('-') {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_kept_as_it_was_written_and_an_exponent_is_written_out() {
+    fn a_number_stays_as_written_except_that_an_exponent_is_expanded() {
         for (number, written) in [
             ("2", "2"),
             ("-0.50", "-0.50"),
@@ -62,18 +62,22 @@ mod tests {
             ("0e0", "0"),
             ("0.001e2", "0.1"),
         ] {
-            assert_eq!(decimal(number).as_deref(), Some(written), "{number}");
+            assert_eq!(
+                from_json_number(number).as_deref(),
+                Some(written),
+                "{number}"
+            );
         }
         for far in ["1e1001", "1e-1001", "1e99999999999999999999"] {
-            assert_eq!(decimal(far), None, "{far}");
+            assert_eq!(from_json_number(far), None, "{far}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_written_out_has_the_same_value(number in r"-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,5})?[eE][+-]?[0-9]{1,2}") {
+        fn an_expanded_number_has_the_same_value(number in r"-?(0|[1-9][0-9]{0,5})(\.[0-9]{1,5})?[eE][+-]?[0-9]{1,2}") {
             let value: f64 = number.parse().unwrap();
-            prop_assert_eq!(decimal(&number).unwrap().parse::<f64>().unwrap(), value);
+            prop_assert_eq!(from_json_number(&number).unwrap().parse::<f64>().unwrap(), value);
         }
     }
 }

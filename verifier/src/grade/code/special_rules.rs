@@ -1,9 +1,9 @@
-//! What else than the expected value EvalPlus accepts, for the few tasks that have a rule of their own.
+//! The special acceptance rules that EvalPlus has for a few tasks, in addition to the expected value.
 
 use datasets::Value;
 
-/// Whether `got` is, within `atol`, the surface of a square pyramid of which the second of `args` is the height: base plus four triangles, rounded
-/// to a whole number.
+/// Whether `got` is, within `atol`, the surface of a square pyramid with the base `args[0]` and the height `args[1]`: the base plus four triangles, rounded to a whole
+/// number.
 pub(super) fn pyramid_surface(args: &[Value], got: &Value, atol: f64) -> bool {
     let [base, height] = args else { return false };
     let (Some(base), Some(height), Some(got)) = (real(base), real(height), real(got)) else {
@@ -14,13 +14,13 @@ pub(super) fn pyramid_surface(args: &[Value], got: &Value, atol: f64) -> bool {
     (got - surface).abs() <= atol
 }
 
-/// Whether `got` is the sum of the differences of the digits of the two arguments, the shorter one padded with zeros on its left.
+/// Whether `got` is the sum of the absolute differences between the digits of the two arguments, the shorter one padded with zeros on the left.
 pub(super) fn digit_distance(args: &[Value], got: &Value) -> bool {
     let [Value::Int(a), Value::Int(b)] = args else {
         return false;
     };
     let (a, b) = (a.to_string(), b.to_string());
-    // A sign is no digit.
+    // A sign is not a digit.
     if a.starts_with('-') || b.starts_with('-') {
         return false;
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_height_of_a_pyramid_may_be_read_as_its_height() {
+    fn the_second_argument_may_be_the_height_of_the_pyramid() {
         // 3² + 2·3·√(1.5² + 4²) = 34.63…
         assert!(pyramid_surface(&python("[3, 4]"), &value("35"), 0.0));
         assert!(pyramid_surface(&python("[3, 4]"), &value("35.0"), 0.0));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_is_any_number_at_which_the_polynomial_is_almost_nothing() {
+    fn any_number_at_which_the_polynomial_is_almost_zero_is_a_root() {
         let cubic = vec![Value::List(python("[-6, 11, -6, 1]"))];
         for got in ["1", "2.0", "3.000001"] {
             assert!(root(&cubic, &value(got), 1e-4), "{got}");
