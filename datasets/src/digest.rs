@@ -1,6 +1,7 @@
-//! Digests of what decides: BLAKE3 over length-prefixed fields.
+//! Digests of tasks: BLAKE3 over length-prefixed fields.
 //!
-//! The verifier keeps verdicts under them, and a client says by them which task it means by an id: the same content has the same digest wherever it is made.
+//! The verifier caches verdicts under keys that contain them. A client sends a task's digest with its id, to state which version of the task it means. The same
+//! content has the same digest on every machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,12 +27,12 @@ impl FromStr for Digest {
     }
 }
 
-/// Collects the fields of a digest. Each is preceded by its length, so that no two lists of fields make the same bytes.
+/// Collects the fields of a digest. Each field is preceded by its length, so that different lists of fields give different bytes.
 #[derive(Debug, Clone, Default)]
 pub struct DigestWriter(blake3::Hasher);
 
 impl DigestWriter {
-    /// No fields yet.
+    /// A writer without fields.
     #[must_use]
     pub fn new() -> DigestWriter {
         DigestWriter::default()
@@ -64,7 +65,7 @@ impl DigestWriter {
 }
 
 impl TaskSpec {
-    /// Of all that decides whether an answer is right.
+    /// Digest of everything in the task that decides whether an answer is right.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let writer = DigestWriter::new().field(self.kind());
@@ -95,7 +96,7 @@ impl TaskSpec {
 }
 
 impl Task {
-    /// Of all that it asks and of what decides: two tasks with the same digest give the same prompts and verdicts.
+    /// Digest of everything that the prompt and the verdicts depend on: two tasks with the same digest give the same prompts and verdicts.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let example = match &self.spec {
@@ -112,7 +113,7 @@ impl Task {
 }
 
 impl Dataset {
-    /// Of its tasks' ids and of what decides them, those to train on first.
+    /// Digest of the ids and digests of its tasks, training tasks first.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let tasks = self.train.iter().chain(&self.eval);
@@ -120,7 +121,7 @@ impl Dataset {
     }
 }
 
-/// Of tasks by their ids and digests, in this order.
+/// Digest of a list of tasks, given as their ids and digests, in this order.
 #[must_use]
 pub fn of_tasks<'a>(tasks: impl Iterator<Item = (&'a str, Digest)>) -> Digest {
     tasks
@@ -138,7 +139,7 @@ mod tests {
     use crate::{CodeTask, CodeTest, Compare, MathTask, Task};
 
     #[test]
-    fn where_one_field_ends_and_the_next_begins_matters() {
+    fn boundaries_between_fields_change_the_digest() {
         assert_ne!(
             DigestWriter::new().field("ab").field("c").finish(),
             DigestWriter::new().field("a").field("bc").finish()
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_decides_makes_another_digest_and_nothing_else_does() {
+    fn every_field_that_decides_changes_the_digest_and_the_example_does_not() {
         assert_eq!(math("1").digest(), math("1").digest());
         assert_ne!(math("1").digest(), math("2").digest());
         let digest = |change: &dyn Fn(&mut CodeTask)| {
@@ -206,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_of_a_function_with_tests_alone_stays_as_it_was() {
-        // Verdicts are kept under it, by services of earlier versions too.
+    fn the_digest_of_a_function_without_optional_fields_equals_that_of_earlier_versions() {
+        // Services of earlier versions have cached verdicts under it.
         let none = DigestWriter::new()
             .fields(std::iter::empty::<&str>())
             .finish();
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tasks_digest_is_of_all_that_it_asks_and_of_what_decides() {
+    fn a_tasks_digest_depends_on_its_id_question_example_and_answer() {
         let task = |id: &str, question: &str, spec: &TaskSpec| Task {
             id: id.to_owned(),
             question: question.to_owned(),
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_sets_digest_is_that_of_its_ids_and_their_tasks() {
+    fn a_data_sets_digest_depends_on_ids_and_answers_only() {
         let dataset = |id: &str, question: &str, answer: &str| Dataset {
             name: "d".to_owned(),
             train: vec![Task {
@@ -269,14 +270,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_digest_is_read_back_from_its_digits(bytes in any::<[u8; 32]>()) {
+        fn a_digest_is_parsed_from_its_digits(bytes in any::<[u8; 32]>()) {
             let text = Digest(bytes).to_string();
             prop_assert_eq!(text.len(), 64);
             prop_assert_eq!(text.parse::<Digest>().ok(), Some(Digest(bytes)));
         }
 
         #[test]
-        fn different_fields_make_different_digests(a in prop::collection::vec(".{0,3}", 0..4), b in prop::collection::vec(".{0,3}", 0..4)) {
+        fn different_fields_give_different_digests(a in prop::collection::vec(".{0,3}", 0..4), b in prop::collection::vec(".{0,3}", 0..4)) {
             let digest = |fields: &[String]| fields.iter().fold(DigestWriter::new(), DigestWriter::field).finish();
             prop_assert_eq!(digest(&a) == digest(&b), a == b);
         }

@@ -1,26 +1,26 @@
-//! Why a data set cannot be read.
+//! Errors of reading a data set.
 
 use std::path::PathBuf;
 
-/// What is wrong, with which file, line and field, and what to do.
+/// An error that names the file, the line and the field, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// No data set has this name.
-    #[error("no data set is called `{name}`{}; known are {known}, or give the path of a file that ends in .jsonl", crate::nearest::hint(.nearest.as_deref()))]
+    #[error("no data set is called `{name}`{}; known are {known}, or give the path of a file that ends in .jsonl", crate::did_you_mean::hint(.nearest.as_deref()))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The known name most like it.
+        /// The nearest known name.
         nearest: Option<String>,
         /// All known names.
         known: String,
     },
-    /// The files of a known data set are nowhere.
+    /// The files of a known data set were not found.
     #[error("the data set `{name}` is not on this machine (looked for {}): fetch it with `rapid fetch dataset:{name}`, or give the folder that holds {name}/ with `--data-dir`", paths(.looked_for))]
     Missing {
         /// The data set.
         name: String,
-        /// The files that would have served.
+        /// The files that were looked for.
         looked_for: Vec<PathBuf>,
     },
     /// A file cannot be read.
@@ -28,19 +28,19 @@ pub enum DatasetError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A record is not what it should be.
+    /// A record is wrong.
     #[error("{path}, line {line}{}: {reason}", of_field(.field.as_deref()))]
     Record {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The field of the record, where one is to blame.
+        /// The wrong field, if the error is about one.
         field: Option<String>,
-        /// What is wrong, and what was expected.
+        /// What is wrong, and what is expected.
         reason: String,
     },
     /// A file has no records.
@@ -52,7 +52,7 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
-    /// Whether another name or path is the remedy: nothing is called so, or nothing is there.
+    /// Whether another name or path is the remedy: the name is unknown, or the file does not exist.
     #[must_use]
     pub fn is_misnamed(&self) -> bool {
         match self {

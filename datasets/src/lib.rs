@@ -2,27 +2,29 @@
 //!
 //! - [`open`] turns a data set's files into [`Task`]s: `load/` has one file for each data set;
 //! - [`template`] turns a task into a prompt;
-//! - [`overlap()`] finds training prompts that also stand in the evaluation set;
-//! - [`digest`] tells tasks and data sets apart by what they hold;
+//! - [`overlap()`] finds training prompts that are also in the evaluation set;
+//! - [`digest`] computes digests of tasks and data sets from their content;
 //! - [`passk`] estimates Pass@k and its interval, for both programs;
-//! - [`manifest`] says what can be fetched, from where, with which checksum; [`fetch`] fetches it into the cache folder;
-//! - [`lines`] reads JSON Lines, packed or not;
-//! - [`settings`](mod@settings) declares the settings of a program, reads them and explains them, for both programs; [`nearest`](mod@nearest) finds the name that was meant;
+//! - [`manifest`] lists what can be fetched, with sources and checksums; [`fetch`] fetches it into the cache folder;
+//! - [`jsonl`] reads JSON Lines, packed or not;
+//! - [`settings`](mod@settings) declares the settings of a program, reads them and explains them, for both programs;
+//! - [`did_you_mean`] suggests the nearest known name for a misspelt one;
+//! - [`python_name`] checks names of Python functions;
 //! - [`Value`] is a Python value, read from a literal or from tagged JSON.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod did_you_mean;
 pub mod digest;
 pub mod error;
 pub mod fetch;
-pub mod lines;
+pub mod jsonl;
 mod load;
 pub mod manifest;
-pub mod name;
-pub mod nearest;
 mod overlap;
 pub mod passk;
+pub mod python_name;
 pub mod random;
 pub mod settings;
 pub mod task;

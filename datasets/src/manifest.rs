@@ -1,4 +1,4 @@
-//! What can be fetched: for each name its files, checksums, licence and sources. The texts are in `manifests/*.toml`.
+//! Manifests of everything that can be fetched: files, checksums, licence and sources. Their texts are in `manifests/*.toml`.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,59 +22,59 @@ const BUILT_IN: &[&str] = &[
     include_str!("../manifests/sandbox-python-wasi.toml"),
 ];
 
-/// What is fetched.
+/// Kind of an artifact that can be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ArtifactKind {
     /// A language model.
     Model,
     /// A data set.
     Dataset,
-    /// What a sandbox runs on.
+    /// The interpreter of a sandbox.
     Sandbox,
 }
 
-impl Kind {
+impl ArtifactKind {
     /// The word before the colon on the command line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Model => "model",
-            Kind::Dataset => "dataset",
-            Kind::Sandbox => "sandbox",
+            ArtifactKind::Model => "model",
+            ArtifactKind::Dataset => "dataset",
+            ArtifactKind::Sandbox => "sandbox",
         }
     }
 
     /// The folder in the cache.
     pub(crate) fn folder(self) -> &'static str {
         match self {
-            Kind::Model => "models",
-            Kind::Dataset => "datasets",
-            Kind::Sandbox => "sandboxes",
+            ArtifactKind::Model => "models",
+            ArtifactKind::Dataset => "datasets",
+            ArtifactKind::Sandbox => "sandboxes",
         }
     }
 }
 
-/// One thing that can be fetched.
+/// An artifact that can be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Model, data set or sandbox.
-    pub kind: Kind,
+    pub kind: ArtifactKind,
     /// The name on the command line, and of the folder in the cache.
     pub name: String,
     /// One or two sentences for people.
     pub about: String,
     /// An SPDX name, or the name of the terms.
     pub licence: String,
-    /// For a data set, the built-in prompt template that it is used with.
+    /// For a data set, its built-in prompt template.
     pub template: Option<String>,
     /// For a data set, how its records are divided.
     pub split: Option<String>,
-    /// The files that the folder holds in the end. Empty where the source itself lists them (a hub repository).
+    /// The files of the folder. Empty if the source itself lists them (a hub repository).
     #[serde(default)]
     pub files: Vec<File>,
-    /// Where to get them, in order of preference. Empty for what comes with the program.
+    /// Sources of the files, in order of preference. Empty for a data set that is part of the program.
     #[serde(default)]
     pub sources: Vec<Source>,
 }
@@ -83,15 +83,15 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Its place in the folder.
+    /// Its path in the folder.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// 64 hexadecimal digits.
+    /// SHA-256 in 64 hexadecimal digits.
     pub sha256: String,
 }
 
-/// A place to fetch from.
+/// A source of files.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Source {
@@ -99,27 +99,27 @@ pub enum Source {
     Hub {
         /// `owner/name`.
         repo: String,
-        /// A commit, tag or branch. The hub says which commit it is; that one is downloaded and recorded.
+        /// A commit, tag or branch. The hub resolves it to a commit, which is downloaded and recorded.
         revision: String,
-        /// Which of the repository's files: names, or patterns with one `*`.
+        /// The files to fetch: names, or patterns with one `*`.
         include: Vec<String>,
         /// Whether it is a repository of data.
         #[serde(default)]
         dataset: bool,
-        /// Files that get another name here, by their name in the repository.
+        /// New names of files, by their names in the repository.
         #[serde(default)]
         rename: std::collections::BTreeMap<String, String>,
     },
-    /// Files at addresses of their own, which name a fixed version.
+    /// Files at URLs that name a fixed version.
     Url {
-        /// Address by path in the folder.
+        /// URL by path in the folder.
         files: std::collections::BTreeMap<String, String>,
     },
     /// Members of Python wheels, which pip downloads.
     Pypi {
         /// Requirements with their exact version: `name==1.2`.
         packages: Vec<String>,
-        /// Members by path in the folder. Several are joined in their order.
+        /// Members by path in the folder. Several members are concatenated in their order.
         members: std::collections::BTreeMap<String, Vec<String>>,
     },
 }
@@ -127,23 +127,23 @@ pub enum Source {
 /// All built-in manifests.
 ///
 /// # Errors
-/// None in a build whose tests pass: the texts are part of the program, and a test parses them.
+/// It never fails in a build whose tests pass: the texts are part of the program, and a test parses them.
 pub fn all() -> Result<Vec<Manifest>, toml::de::Error> {
     BUILT_IN.iter().map(|text| toml::from_str(text)).collect()
 }
 
 /// The manifest of that kind and name.
 #[must_use]
-pub fn find(kind: Kind, name: &str) -> Option<Manifest> {
+pub fn find(kind: ArtifactKind, name: &str) -> Option<Manifest> {
     all()
         .unwrap_or_default()
         .into_iter()
         .find(|m| m.kind == kind && m.name == name)
 }
 
-/// The name of the template that a data set is used with.
+/// Name of a data set's template.
 pub(crate) fn dataset_template(name: &str) -> Option<String> {
-    find(Kind::Dataset, name)?.template
+    find(ArtifactKind::Dataset, name)?.template
 }
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ mod tests {
                     "{name}"
                 );
             }
-            if manifest.kind == Kind::Dataset {
+            if manifest.kind == ArtifactKind::Dataset {
                 let template = manifest.template.as_ref().unwrap();
                 assert!(
                     Template::named(template).is_ok() && manifest.split.is_some(),
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn every_known_data_set_has_a_manifest() {
         for name in crate::NAMES {
-            assert!(find(Kind::Dataset, name).is_some(), "{name}");
+            assert!(find(ArtifactKind::Dataset, name).is_some(), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Training prompts that also stand in the evaluation set.
+//! Finds training prompts that are also in the evaluation set.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub fn overlap(dataset: &Dataset) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What makes two tasks the same problem. A theorem's own statement, since its words may be missing.
+/// The text by which two tasks are the same problem. For a theorem this is its statement, since its question may be empty.
 fn question(task: &Task) -> &str {
     match &task.spec {
         TaskSpec::Lean(lean) => &lean.statement,

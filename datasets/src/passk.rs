@@ -1,38 +1,38 @@
-//! Pass@k without bias, and bootstrap intervals over tasks.
+//! Unbiased Pass@k, and bootstrap intervals over tasks.
 //!
-//! The samples of one task are alike, so what is resampled is the task: an interval says how the figure would move with other tasks
+//! The samples of one task are correlated, so the bootstrap resamples tasks: an interval shows how the figure would vary with other tasks
 //! of the same kind. A comparison of two evaluations on the same tasks is paired: it resamples the differences.
 //!
-//! Every interval of both programs is made here, so that one evaluation has one interval wherever it is shown: one seed, one number of
-//! resamples, whatever the order of the tasks; and below [`MIN_TASKS`] none at all.
+//! Every interval of both programs is computed here, so that one evaluation has one interval wherever it is shown. The seed and the number of
+//! resamples are fixed, the order of the tasks does not matter, and below [`MIN_TASKS`] there is no interval.
 
 use serde::{Deserialize, Serialize};
 
 use crate::random::SplitMix;
 
-/// Resamples behind every interval.
+/// Resamples of every interval.
 pub const RESAMPLES: usize = 10_000;
 
-/// With fewer tasks there is no interval, and nothing is concluded: resampling a handful of values says little of tasks that are not among
-/// them, and one task always comes back as itself.
+/// With fewer tasks there is no interval, and nothing is concluded: resampling a handful of values says little about other tasks, and
+/// resampling one task always gives the same value.
 pub const MIN_TASKS: usize = 20;
 
-/// Seed of the bootstrap: fixed, so that the same samples always give the same interval.
+/// Seed of the bootstrap. It is fixed, so that the same samples always give the same interval.
 const SEED: u64 = 0;
 
-/// How many samples of one task were judged, and how many were right. Masked samples are in neither.
+/// Numbers of judged and of right samples of one task. Masked samples are in neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Samples with a verdict about the completion.
     pub judged: usize,
-    /// Those that were right.
+    /// Judged samples that are right.
     pub correct: usize,
 }
 
 impl Counts {
-    /// Unbiased Pass@k of this task: the chance that k of its samples, drawn without replacement, hold a right one,
-    /// 1 − C(n−c, k) / C(n, k) (Chen et al. 2021, Eq. 1), as a product so that nothing overflows.
-    /// `None` where fewer than k samples were judged: no unbiased estimate exists.
+    /// Unbiased Pass@k of this task: the probability that k of its samples, chosen without replacement, include a right one,
+    /// 1 − C(n−c, k) / C(n, k) (Chen et al. 2021, Eq. 1), computed as a product so that nothing overflows.
+    /// `None` if fewer than k samples were judged: no unbiased estimate exists.
     pub fn pass_at(self, k: usize) -> Option<f64> {
         let (n, c) = (self.judged, self.correct.min(self.judged));
         if k == 0 || n < k {
@@ -49,15 +49,15 @@ impl Counts {
     }
 }
 
-/// A figure over tasks, with its 95% interval where there are tasks enough for one.
+/// A mean over tasks, with its 95% interval if there are enough tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "EstimateRecord", into = "EstimateRecord")]
 pub struct Estimate {
     /// The mean over tasks.
     pub mean: f64,
     /// `None` below [`MIN_TASKS`].
     pub interval: Option<Interval>,
-    /// Tasks that count towards it.
+    /// Tasks in the mean.
     pub tasks: usize,
 }
 
@@ -71,29 +71,29 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// All of it lies above zero.
+    /// Whether all of it is above zero.
     #[must_use]
     pub fn is_above_zero(self) -> bool {
         self.low > 0.0
     }
 
-    /// All of it lies below zero.
+    /// Whether all of it is below zero.
     #[must_use]
     pub fn is_below_zero(self) -> bool {
         self.high < 0.0
     }
 }
 
-/// An estimate in a file: `low` and `high` are null where there is no interval. Those that version 0.1 wrote of fewer tasks are dropped.
+/// An estimate in a file: `low` and `high` are null if there is no interval. Intervals that version 0.1 wrote for fewer tasks are dropped.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct EstimateRecord {
     mean: f64,
     low: Option<f64>,
     high: Option<f64>,
     tasks: usize,
 }
 
-impl From<Estimate> for Written {
+impl From<Estimate> for EstimateRecord {
     fn from(estimate: Estimate) -> Self {
         Self {
             mean: estimate.mean,
@@ -104,20 +104,20 @@ impl From<Estimate> for Written {
     }
 }
 
-impl From<Written> for Estimate {
-    fn from(written: Written) -> Self {
-        let ends = written.low.zip(written.high);
+impl From<EstimateRecord> for Estimate {
+    fn from(record: EstimateRecord) -> Self {
+        let ends = record.low.zip(record.high);
         Self {
-            mean: written.mean,
+            mean: record.mean,
             interval: ends
-                .filter(|_| written.tasks >= MIN_TASKS)
+                .filter(|_| record.tasks >= MIN_TASKS)
                 .map(|(low, high)| Interval { low, high }),
-            tasks: written.tasks,
+            tasks: record.tasks,
         }
     }
 }
 
-/// Pass@k over tasks; those with fewer than k judged samples are left out. `None` where none is left.
+/// Pass@k over tasks. Tasks with fewer than k judged samples are left out. `None` if no task remains.
 #[must_use]
 pub fn pass_at(counts: &[Counts], k: usize) -> Option<Estimate> {
     let values: Vec<f64> = counts.iter().filter_map(|task| task.pass_at(k)).collect();
@@ -125,7 +125,7 @@ pub fn pass_at(counts: &[Counts], k: usize) -> Option<Estimate> {
 }
 
 /// Pass@k after − before over pairs of the same task's counts, with its paired interval.
-/// Tasks with fewer than k judged samples on either side are left out. `None` where none is left.
+/// Tasks with fewer than k judged samples on either side are left out. `None` if no task remains.
 #[must_use]
 pub fn paired_difference(before_after: &[(Counts, Counts)], k: usize) -> Option<Estimate> {
     let differences: Vec<f64> = before_after
@@ -135,12 +135,12 @@ pub fn paired_difference(before_after: &[(Counts, Counts)], k: usize) -> Option<
     bootstrap(differences)
 }
 
-/// The mean with its percentile bootstrap interval: the same values give the same, on every machine and in whatever order.
+/// The mean with its percentile bootstrap interval. The same values give the same result, on every machine and in any order.
 fn bootstrap(mut values: Vec<f64>) -> Option<Estimate> {
     if values.is_empty() {
         return None;
     }
-    // One program lists tasks as they were asked, another by their ids.
+    // The order of the tasks differs between the two programs.
     values.sort_by(f64::total_cmp);
     let n = values.len();
     let interval = (n >= MIN_TASKS).then(|| {
@@ -161,20 +161,20 @@ fn bootstrap(mut values: Vec<f64>) -> Option<Estimate> {
     })
 }
 
-/// What stands in an interval's place where there is none.
+/// The text that is printed in place of a missing interval.
 #[must_use]
 pub fn no_interval(tasks: usize) -> String {
     let s = if tasks == 1 { "" } else { "s" };
     format!("no interval: {tasks} task{s}, and it takes {MIN_TASKS}")
 }
 
-/// `18.8%`: how both programs write a share for a person.
+/// A share as both programs print it: `18.8%`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
 }
 
-/// A difference of shares in points, with its sign: `+16.2`, `−1.0`.
+/// A difference of shares in percentage points, with its sign: `+16.2`, `−1.0`.
 #[must_use]
 pub fn points(difference: f64) -> String {
     let text = format!("{:+.1}", 100.0 * difference);
@@ -185,7 +185,7 @@ pub fn points(difference: f64) -> String {
     }
 }
 
-/// Of sorted values, with linear interpolation between neighbours.
+/// A percentile of sorted values, with linear interpolation between neighbours.
 fn percentile(sorted: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;
     let (low, high) = (at.floor() as usize, at.ceil() as usize);
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_values_worked_by_hand() {
+    fn pass_at_k_agrees_with_values_computed_by_hand() {
         // 1 − C(3,2)/C(5,2) = 1 − 3/10
         assert!(close(counts(5, 2).pass_at(2).unwrap(), 0.7));
         // 1 − C(6,4)/C(8,4) = 1 − 15/70
         assert!(close(counts(8, 2).pass_at(4).unwrap(), 55.0 / 70.0));
         // Pass@1 is the share of right samples.
         assert!(close(counts(8, 3).pass_at(1).unwrap(), 0.375));
-        // Fewer wrong samples than k: every draw holds a right one.
+        // Fewer wrong samples than k: every choice of k includes a right one.
         assert_eq!(counts(8, 5).pass_at(4), Some(1.0));
         assert_eq!(counts(8, 0).pass_at(8), Some(0.0));
         assert_eq!(counts(8, 1).pass_at(8), Some(1.0));
@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn stays_exact_where_the_binomials_overflow() {
+    fn pass_at_k_is_exact_where_the_binomials_overflow() {
         // C(100000, 50000) has 30,000 digits.
         let value = counts(100_000, 1).pass_at(50_000).unwrap();
         assert!((value - 0.5).abs() < 1e-9, "{value}");
     }
 
     #[test]
-    fn the_mean_over_tasks_leaves_out_tasks_that_were_masked_below_k() {
+    fn the_mean_leaves_out_tasks_with_fewer_than_k_judged_samples() {
         let tasks = [counts(8, 4), counts(8, 0), counts(0, 0)];
         let estimate = pass_at(&tasks, 1).unwrap();
         assert!(close(estimate.mean, 0.25));
@@ -252,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn below_twenty_tasks_there_is_a_figure_and_no_interval() {
+    fn below_twenty_tasks_there_is_a_mean_and_no_interval() {
         let of = |tasks: usize| pass_at(&vec![counts(4, 1); tasks], 1).unwrap();
         assert_eq!((of(1).mean, of(1).interval), (0.25, None));
         assert_eq!(of(19).interval, None);
         assert!(of(20).interval.is_some());
-        // What counts is the tasks with k judged samples.
+        // Only tasks with k judged samples count.
         let masked = [vec![counts(4, 1); 19], vec![counts(0, 0)]].concat();
         assert_eq!(pass_at(&masked, 1).unwrap().interval, None);
         let pairs = vec![(counts(4, 1), counts(4, 3)); 19];
@@ -280,8 +280,8 @@ mod tests {
     }
 
     #[test]
-    fn pairing_sees_a_difference_that_the_tasks_spread_would_hide() {
-        // Every task gains one sample in eight, on top of a wide spread between tasks.
+    fn pairing_detects_a_difference_that_the_spread_of_tasks_would_hide() {
+        // Every task gains one right sample in eight. The spread between tasks is wide.
         let before: Vec<Counts> = (0..28).map(|i| counts(8, i % 8)).collect();
         let pairs: Vec<(Counts, Counts)> = before
             .iter()
@@ -307,7 +307,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_the_definition_where_the_binomials_fit(n in 1usize..30, c in 0usize..30, k in 1usize..30) {
+        fn pass_at_k_equals_its_definition_where_the_binomials_fit(n in 1usize..30, c in 0usize..30, k in 1usize..30) {
             prop_assume!(c <= n && k <= n);
             let choose = |n: usize, k: usize| -> f64 {
                 if k > n { 0.0 } else { (0..k).map(|i| (n - i) as f64 / (k - i) as f64).product() }
@@ -317,7 +317,7 @@ mod tests {
         }
 
         #[test]
-        fn grows_with_right_samples_and_with_k(n in 2usize..200, c in 0usize..199, k in 1usize..199) {
+        fn pass_at_k_grows_with_right_samples_and_with_k(n in 2usize..200, c in 0usize..199, k in 1usize..199) {
             prop_assume!(c < n && k < n);
             let here = counts(n, c).pass_at(k).unwrap();
             prop_assert!((0.0..=1.0).contains(&here));
@@ -326,7 +326,7 @@ mod tests {
         }
 
         #[test]
-        fn an_interval_holds_the_mean_and_is_the_same_in_any_order(
+        fn an_interval_contains_the_mean_and_does_not_depend_on_the_order(
             (values, shuffled) in prop::collection::vec(0.0f64..1.0, MIN_TASKS..40)
                 .prop_flat_map(|values| (Just(values.clone()), Just(values).prop_shuffle()))
         ) {

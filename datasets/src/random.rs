@@ -1,4 +1,4 @@
-//! Random numbers: for resampling and for the order of data.
+//! Random numbers, for resampling and for the order of data.
 
 /// SplitMix64 (Steele, Lea & Flood 2014): numbers that are the same on every machine.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..n`; the bias of the multiplication is below 2⁻⁴⁰ for any number of tasks.
+    /// A number in `0..n`. The bias of the multiplication is below 2⁻⁴⁰ for any number of tasks.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
     }

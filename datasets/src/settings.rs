@@ -1,7 +1,7 @@
-//! Settings of a program, each declared once.
+//! The settings of a program, each declared once.
 //!
-//! [`settings!`](crate::settings!) makes of one declaration a struct, its `Default`, its reading with serde, and the list of its [`Key`]s: the name of each, what it
-//! takes, and its help. [`Keys`] reads TOML files and `--set key=value` by that list, refuses what a key does not take, and writes the help.
+//! From one declaration, [`settings!`](crate::settings!) makes a struct, its `Default`, its serde implementations, and the list of its [`Key`]s, each with name, range
+//! and help. [`Keys`] reads TOML files and `--set key=value` with that list, refuses wrong values, and writes the help.
 //!
 //! ```
 //! use datasets::settings::{Keys, between, settings, whole};
@@ -12,7 +12,7 @@
 //!         /// The softmax is of logits over this.
 //!         pub temperature: f64 = 0.9 => between(0.0, 100.0),
 //!         /// Tokens of a completion; no limit unless set.
-//!         pub max_tokens: Option<usize> => whole(1, 4096).or(", or leave the key out"),
+//!         pub max_tokens: Option<usize> => whole(1, 4096).hint(", or leave the key out"),
 //!     }
 //! }
 //!
@@ -36,14 +36,14 @@ pub use crate::{choice, settings};
 pub use check::Keys;
 pub use error::SettingError;
 pub use key::{
-    Key, Kind, Limit, Setting, above, any_above, at_least, below, between, one_of, whole,
+    Key, Limit, Setting, ValueKind, above, any_above, at_least, below, between, one_of, whole,
 };
 pub use set::put;
 
 /// Declares a struct of settings; see the [module](mod@crate::settings).
 ///
-/// A field is a key: `/// help`, `name: type`, then `= default` (that of the type unless given) and `=> limit`. A field whose type is such a struct is a section. Fields
-/// in `beside { … }` are no keys. `= expression` after the struct is the default of the whole.
+/// A field is a key: `/// help`, `name: type`, then optionally `= default` (otherwise the type's default) and `=> limit`. A field whose type is such a struct is a
+/// section. Fields in `beside { … }` are not keys. `= expression` after the struct is the default of the whole struct.
 #[macro_export]
 macro_rules! settings {
     (
@@ -78,7 +78,7 @@ macro_rules! settings {
         }
 
         impl $crate::settings::Setting for $name {
-            const KIND: $crate::settings::Kind = $crate::settings::Kind::Section(Self::KEYS);
+            const KIND: $crate::settings::ValueKind = $crate::settings::ValueKind::Section(Self::KEYS);
         }
 
         impl Default for $name {
@@ -94,9 +94,9 @@ macro_rules! settings {
     (@last $first:expr, $last:expr) => { $last };
 }
 
-/// Declares an enum whose variants are names in a file of settings.
+/// Declares an enum whose variants have names in files of settings.
 ///
-/// `Variant = "name"`; the default is marked with `#[default]`. The enum has `NAMES` and `name()`.
+/// A variant is `Variant = "name"`. The default is marked with `#[default]`. The enum has `NAMES` and `name()`.
 #[macro_export]
 macro_rules! choice {
     (
@@ -112,10 +112,10 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// As files of settings write them.
+            /// The names of the variants in files of settings.
             $visible const NAMES: &'static [&'static str] = &[$($text),*];
 
-            /// As files of settings write it.
+            /// The name of the variant in files of settings.
             #[must_use]
             $visible fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
@@ -123,7 +123,7 @@ macro_rules! choice {
         }
 
         impl $crate::settings::Setting for $name {
-            const KIND: $crate::settings::Kind = $crate::settings::Kind::Choice(Self::NAMES);
+            const KIND: $crate::settings::ValueKind = $crate::settings::ValueKind::Choice(Self::NAMES);
         }
     };
 }

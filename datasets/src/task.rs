@@ -1,11 +1,11 @@
-//! What a loader makes of a record, whatever its file looked like.
+//! Tasks, as all loaders return them.
 
 use crate::Value;
 
 /// A named set of tasks with its two splits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
-    /// `mbppplus`, `math`, `gsm8k`, `minif2f`, `starter-math`, …, or a user's file's stem.
+    /// `mbppplus`, `math`, `gsm8k`, `minif2f`, `starter-math`, …, or the stem of a user's file.
     pub name: String,
     /// Tasks to train on.
     pub train: Vec<Task>,
@@ -13,7 +13,7 @@ pub struct Dataset {
     pub eval: Vec<Task>,
 }
 
-/// Which part of a data set.
+/// A part of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
@@ -23,18 +23,18 @@ pub enum Split {
     Eval,
 }
 
-/// One problem and what decides whether an answer to it is right.
+/// One problem, with the data that decides whether an answer to it is right.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
     /// Unique in all data sets: `mbppplus/2`, `gsm8k/eval/17`.
     pub id: String,
     /// The problem's own text, before any prompt template.
     pub question: String,
-    /// What decides.
+    /// The data that decides.
     pub spec: TaskSpec,
 }
 
-/// What decides whether an answer is right.
+/// The data that decides whether an answer is right.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskSpec {
     /// One final answer.
@@ -46,7 +46,7 @@ pub enum TaskSpec {
 }
 
 impl TaskSpec {
-    /// `math`, `code` or `lean`: the grader that a task needs.
+    /// The grader that the task needs: `math`, `code` or `lean`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -69,21 +69,21 @@ pub struct MathTask {
 pub struct CodeTask {
     /// The function that the completion must define.
     pub entry_point: String,
-    /// What a completion goes on with, where it is the rest of a program (HumanEval's form): the prompt, which ends in the function's head.
+    /// The code that a completion continues (HumanEval's form): the prompt, which ends in the function's head.
     pub prefix: Option<String>,
-    /// A right program, where the data set has one; expected values are made from it in the verifier's own sandbox.
+    /// A right program, if the data set has one. The verifier computes expected values with it, in its own sandbox.
     pub canonical: Option<String>,
-    /// Import lines of the record's tests (MBPP's `test_imports`), and whatever else must stand before them.
+    /// Import lines of the record's tests (MBPP's `test_imports`), and other code that must run before them.
     pub imports: Vec<String>,
     /// The example assertion shown in the paper's prompt (MBPP's `test_list[0]`).
     pub example: Option<String>,
     /// Calls of the entry point.
     pub tests: Vec<CodeTest>,
     /// Test code: Python statements that must run without an exception, or definitions of tests (`unittest.TestCase` classes, `test_…` functions,
-    /// HumanEval's `check(candidate)`), which the verifier finds and runs. Empty where `tests` already say it.
+    /// HumanEval's `check(candidate)`), which the verifier finds and runs. Empty if `tests` suffice.
     pub asserts: Vec<String>,
-    /// Absolute tolerance for floating-point results; 0 where the record asks for equality, to which EvalPlus's oracle adds
-    /// 1e-6 where the expected value is a float, or a list or tuple of nothing but floats. The relative one is 1e-7 throughout.
+    /// Absolute tolerance for floating-point results. It is 0 if the record requires equality. EvalPlus's oracle then allows 1e-6 if the
+    /// expected value is a float, or a list or tuple of floats only. The relative tolerance is always 1e-7.
     pub atol: f64,
     /// How a result is compared with the expected value.
     pub compare: Compare,
@@ -94,7 +94,7 @@ pub struct CodeTask {
 pub struct CodeTest {
     /// Positional arguments.
     pub args: Vec<Value>,
-    /// The recorded result; `None` where only the canonical program can tell.
+    /// The recorded result; `None` if the canonical program has to compute it.
     pub expected: Option<Value>,
 }
 
@@ -102,17 +102,17 @@ pub struct CodeTest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
-    /// Equal, or within tolerance where floating-point.
+    /// Equality, or within the tolerance for floating-point values.
     Equal,
-    /// Both sides turned into sets first.
+    /// Equality after both sides are converted to sets.
     Set,
-    /// A bool is compared; anything else only for being `None` or not.
+    /// Booleans are compared. Of other values only whether they are `None`.
     NotNone,
-    /// As `Equal`; the surface of a square pyramid by its height instead of its slant height passes too (MBPP+ 581).
+    /// As `Equal`. The surface of a square pyramid by its height instead of its slant height passes too (MBPP+ 581).
     PyramidSurface,
-    /// As `Equal`; the sum of the digits' differences of the two arguments, padded to one length, passes too (MBPP+ 558).
+    /// As `Equal`. The sum of the digits' differences of the two arguments, padded to one length, passes too (MBPP+ 558).
     DigitDistance,
-    /// Whether it is a root of the polynomial whose coefficients are the first argument, constant term first (HumanEval 32).
+    /// The result must be a root of the polynomial whose coefficients are the first argument, constant term first (HumanEval 32).
     Root,
 }
 
@@ -121,6 +121,6 @@ pub enum Compare {
 pub struct LeanTask {
     /// Imports and options before the statement.
     pub header: String,
-    /// The theorem up to and including `:= by`.
+    /// The theorem, up to and including `:= by`.
     pub statement: String,
 }

@@ -1,27 +1,27 @@
-//! Prompt templates: how a task becomes the text that a model is asked to continue.
+//! Prompt templates, which turn a task into the prompt of a model.
 //!
 //! A template is text with placeholders: `{question}`, `{example}` (an assertion that shows the function's name and use),
-//! `{header}` and `{statement}` (Lean). Every other brace stands for itself, so that LaTeX needs no escapes. A line whose
-//! placeholders a task has no text for is left out.
+//! `{header}` and `{statement}` (Lean). Every other brace is literal, so LaTeX needs no escapes. A line is left out if the task has
+//! no text for its placeholders.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::nearest::{hint, nearest};
+use crate::did_you_mean::{hint, nearest};
 use crate::{CodeTask, Task, TaskSpec};
 
-/// How a task becomes a prompt, and where a completion of that prompt ends.
+/// A prompt template with its stop strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
-    /// The kind of task that it asks, as [`TaskSpec::kind`] names it; `None` where it asks any.
+    /// The kind of task that it is for, as in [`TaskSpec::kind`]; `None` if it is for any.
     pub kind: Option<String>,
-    /// A completion ends where one of these appears, besides at the model's own end token. Empty for most templates.
+    /// Stop strings: a completion ends at one of these, or at the model's own end token. Empty for most templates.
     pub stop: Vec<String>,
 }
 
-/// A text that is not a template.
+/// An error of a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// A placeholder that is almost a known one.
@@ -29,12 +29,12 @@ pub enum TemplateError {
         "the prompt template has `{{{found}}}`; did you mean `{{{meant}}}`? (the placeholders are {{question}}, {{example}}, {{header}} and {{statement}})"
     )]
     Placeholder {
-        /// What stands in the template.
+        /// The text in the template.
         found: String,
         /// The known placeholder.
         meant: &'static str,
     },
-    /// Nothing of the task would stand in the prompt.
+    /// The prompt would not contain the task.
     #[error(
         "the prompt template has neither {{question}} nor {{statement}}, so every task would have the same prompt"
     )]
@@ -47,9 +47,9 @@ pub enum TemplateError {
     /// No template has this name.
     #[error("no prompt template is called `{name}`{}; known are {}", hint(.nearest.as_deref()), names().join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The known name most like it.
+        /// The nearest known name.
         nearest: Option<String>,
     },
 }
@@ -82,7 +82,7 @@ pub fn names() -> Vec<&'static str> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// For the reader of the file.
+    /// A description for people.
     #[serde(rename = "about")]
     _about: Option<String>,
     text: String,
@@ -92,8 +92,7 @@ struct File {
 }
 
 impl Template {
-    /// The template of a data set's manifest. For a file of one's own, and any name without a manifest: `{question}` as it
-    /// stands.
+    /// The template of a data set's manifest. For a user's file, and any name without a manifest, it is `{question}` alone.
     #[must_use]
     pub fn for_dataset(name: &str) -> Template {
         crate::manifest::dataset_template(name)
@@ -121,11 +120,11 @@ impl Template {
         Template::from_toml(source)
     }
 
-    /// A template from a TOML file's text: `text`, and if wanted `stop`, a list of texts that end a completion, `kind`, that of the tasks that it asks (math, code or lean),
-    /// and `about`, which is for people.
+    /// A template from a TOML file's text: `text`, and optionally `stop` (a list of stop strings), `kind` (the kind of its tasks: math, code or lean) and `about` (for
+    /// people).
     ///
     /// # Errors
-    /// [`TemplateError`] for text that is not such a file, and as [`parse`](Self::parse) has them.
+    /// [`TemplateError`] for text that is not such a file, and the errors of [`parse`](Self::parse).
     pub fn from_toml(source: &str) -> Result<Template, TemplateError> {
         let file: File =
             toml::from_str(source).map_err(|error| TemplateError::File(error.to_string()))?;
@@ -146,7 +145,7 @@ impl Template {
     /// A template from its text, without stop strings.
     ///
     /// # Errors
-    /// [`TemplateError`] for a placeholder that is misspelt, and for a text that has no place for the question.
+    /// [`TemplateError`] for a misspelt placeholder, and for a text without a placeholder for the question.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         for found in identifiers_in_braces(text) {
             if !PLACEHOLDERS.contains(&found)
@@ -169,7 +168,7 @@ impl Template {
         })
     }
 
-    /// Its text, placeholders and all.
+    /// Its text, with placeholders.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -213,7 +212,7 @@ impl Template {
     }
 }
 
-/// What stands between braces and could be a placeholder's name.
+/// The texts between braces that could be a placeholder's name.
 fn identifiers_in_braces(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(|after| {
         let (name, _) = after.split_once('}')?;
@@ -232,12 +231,12 @@ fn content<'a>(task: &'a Task, placeholder: &str) -> Cow<'a, str> {
     }
 }
 
-/// The record's own example, else its first assertion, else one made of its first test.
+/// The record's own example, else its first assertion, else an assertion made from its first test.
 fn example(code: &CodeTask) -> Cow<'_, str> {
     if let Some(example) = code.example.as_ref().or(code.asserts.first()) {
         return Cow::Borrowed(example);
     }
-    let made = code.tests.iter().find_map(|test| {
+    let from_test = code.tests.iter().find_map(|test| {
         let expected = test.expected.as_ref()?.to_python();
         let args: Vec<String> = test.args.iter().map(crate::Value::to_python).collect();
         Some(format!(
@@ -246,7 +245,7 @@ fn example(code: &CodeTask) -> Cow<'_, str> {
             args.join(", ")
         ))
     });
-    Cow::Owned(made.unwrap_or_default())
+    Cow::Owned(from_test.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_from_what_is_none() {
+    fn a_wrong_template_file_is_refused_with_the_reason() {
         let template = Template::from_toml("text = 'Q: {question}'\nstop = [\"Q:\"]").unwrap();
         assert_eq!(template.stop, ["Q:"]);
         for (wrong, names) in [
@@ -296,13 +295,13 @@ mod tests {
                 "no task is of the kind `maths`; the kinds are math, code, lean",
             ),
         ] {
-            let said = Template::from_toml(wrong).unwrap_err().to_string();
-            assert!(said.contains(names), "{wrong}: {said}");
+            let error = Template::from_toml(wrong).unwrap_err().to_string();
+            assert!(error.contains(names), "{wrong}: {error}");
         }
     }
 
     #[test]
-    fn every_built_in_template_is_one_and_says_what_it_asks() {
+    fn every_built_in_template_is_valid_and_names_its_kind_of_task() {
         for name in names() {
             let kind = Template::named(name).unwrap().kind;
             assert_eq!(kind.is_none(), name == "plain", "{name}");
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_that_are_no_placeholder_stand_for_themselves() {
+    fn braces_that_are_not_a_placeholder_are_literal() {
         let template =
             Template::parse(r"Answer {question} in \boxed{} or \frac{a}{b} {} {").unwrap();
         assert_eq!(
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_is_made_of_the_first_test_where_the_record_has_none() {
+    fn an_example_is_made_from_the_first_test_if_the_record_has_none() {
         let mut code = code(None);
         code.tests.push(CodeTest {
             args: vec![Value::from("a"), Value::Tuple(vec![Value::from(1)])],
@@ -368,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_ones_own_is_prompted_with_its_question() {
+    fn a_users_file_is_prompted_with_its_question() {
         assert_eq!(
             Template::for_dataset("mine").render(&math()),
             "What is {x}?"

@@ -1,4 +1,4 @@
-"""The tasks of starter-code: what to write, a program that does it, and calls with the values that they must return."""
+"""The tasks of starter-code: the question, a right program, and calls with the values that they must return."""
 
 TASKS = [
     (

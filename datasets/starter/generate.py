@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the starter sets' .jsonl files from the tasks in math_tasks.py, code_tasks.py and lean_tasks.py.
+"""Generates the starter sets' .jsonl files from the tasks in math_tasks.py, code_tasks.py and lean_tasks.py.
 
-    python3 datasets/starter/generate.py            writes the files; every program is run against its tests first
+    python3 datasets/starter/generate.py            writes the files, after it has run every program against its tests
     python3 datasets/starter/generate.py --check    compares the files with what would be written
     python3 datasets/starter/generate.py --lean     prints the theorems with their proofs, for Lean to check
 """
@@ -56,7 +56,7 @@ def same(got, expected):
 
 
 def code_records():
-    """Each task, once its program has given what its tests expect."""
+    """Records of all tasks. Each task's program must pass its tests."""
     names = set()
     for i, (question, program, tests) in enumerate(code_tasks.TASKS):
         name = re.findall(r"^def (\w+)\(", program, flags=re.M)[-1]
@@ -107,7 +107,7 @@ if __name__ == "__main__":
         print("\n\n".join(f"{statement}\n  {proof}" for _, statement, proof in lean_tasks.TASKS))
     elif "--check" in sys.argv[1:]:
         wrong = [path.name for path, text in files() if path.read_text(encoding="utf-8") != text]
-        sys.exit(f"not what generate.py makes: {', '.join(wrong)}" if wrong else 0)
+        sys.exit(f"these files differ from the output of generate.py: {', '.join(wrong)}" if wrong else 0)
     else:
         for path, text in files():
             path.write_text(text, encoding="utf-8")

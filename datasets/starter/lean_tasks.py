@@ -1,4 +1,4 @@
-"""The tasks of starter-lean: what a theorem says, its statement, and a proof that core Lean 4 accepts."""
+"""The tasks of starter-lean: the theorem in words, its statement, and a proof that core Lean 4 accepts."""
 
 TASKS = [
     ("The conjunction of two propositions can be turned round.", "theorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := by", "exact ⟨h.2, h.1⟩"),
@@ -28,5 +28,5 @@ TASKS = [
     ("If every number has a property, so has every even one.", "theorem all_even (p : Nat → Prop) (h : ∀ n, p n) : ∀ n, p (2 * n) := by", "intro n\n  exact h (2 * n)"),
 ]
 
-# Places of the tasks that are held out, from 0.
+# Indices of the held-out tasks, from 0.
 EVAL = {1, 4, 6, 9, 11, 14, 16, 19, 21, 24}

@@ -1,7 +1,7 @@
 """The tasks of starter-math: sums, differences, products and one-step word problems of numbers up to 99, most of them up to 20.
 
-Every pair of numbers occurs once for each operation, in plain and word problems together, so that no question of the
-evaluation part is a training question in other words. The pairs of the few-shot prompt's examples do not occur.
+Every pair of numbers occurs once for each operation, in plain and word problems together. So no question of the evaluation
+split is a training question in other words. The pairs of the few-shot prompt's examples do not occur.
 """
 
 import random
@@ -75,8 +75,8 @@ WORD = {
 NAMES = ["Anna", "Ben", "Carla", "David", "Emma", "Finn", "Grace", "Hugo", "Iris", "Jonas", "Kira", "Leo", "Maya", "Omar", "Rosa", "Sam"]
 THINGS = ["apples", "marbles", "pencils", "stamps", "cards", "shells", "coins", "buttons", "cookies", "stones"]
 
-# (operation, word problem?, range of a, range of b, how many). Mostly small numbers, which a model of a hundred million weights gets right now and then:
-# reinforcement learning begins with what already succeeds sometimes.
+# (operation, word problem?, range of a, range of b, number of tasks). Most numbers are small, so that a model of a hundred million weights is sometimes right:
+# reinforcement learning needs some right samples to start.
 PLAN = [
     ("+", False, (1, 9), (1, 9), 22),
     ("+", True, (1, 9), (1, 9), 20),
@@ -106,17 +106,17 @@ def records(seed=20260101):
     seen, tasks = set(IN_THE_PROMPT), []
     for op, word, a_range, b_range, count in PLAN:
         templates = (WORD if word else PLAIN)[op]
-        made = 0
-        while made < count:
+        count_done = 0
+        while count_done < count:
             a, b = rng.randint(*a_range), rng.randint(*b_range)
             key = (op, a, b) if op == "-" else (op, min(a, b), max(a, b))
             if key in seen or (op == "-" and a - b < 1):
                 continue
             seen.add(key)
-            template = templates[made % len(templates)]
+            template = templates[count_done % len(templates)]
             question = template.format(a=a, b=b, name=rng.choice(NAMES), things=rng.choice(THINGS))
             tasks.append({"question": question, "answer": str(result(op, a, b))})
-            made += 1
+            count_done += 1
     assert len(tasks) == TRAIN + EVAL, len(tasks)
     assert len({task["question"] for task in tasks}) == len(tasks)
     rng.shuffle(tasks)

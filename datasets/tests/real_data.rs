@@ -1,4 +1,4 @@
-//! What the loaders make of the real data sets: of the whole where it is there, else of the repository's excerpts.
+//! Tests of the loaders on real data sets, or on the repository's excerpts if the whole data sets are not on the machine.
 
 mod data;
 
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 use datasets::{CodeTask, Compare, Dataset, Task, TaskSpec, overlap};
 
-/// A data set that the repository has an excerpt of, and whether it is whole.
+/// A data set of which the repository has an excerpt, and whether it is whole.
 fn open(name: &str) -> (Dataset, bool) {
     let records = data::holding(name).expect("there is an excerpt");
     let dataset = datasets::open(name, Some(&records.folder));
     (dataset.unwrap_or_else(|e| panic!("{e}")), records.whole)
 }
 
-/// Sizes of the parts.
+/// Sizes of the splits.
 fn sizes(dataset: &Dataset) -> (usize, usize) {
     (dataset.train.len(), dataset.eval.len())
 }
@@ -58,11 +58,11 @@ fn mbppplus_has_the_papers_split() {
 }
 
 #[test]
-fn mbppplus_records_say_how_to_compare() {
+fn mbppplus_records_set_comparison_and_tolerance() {
     let (dataset, whole) = open("mbppplus");
-    let ids = |wanted: &dyn Fn(&CodeTask) -> bool| -> Vec<String> {
+    let ids = |matches: &dyn Fn(&CodeTask) -> bool| -> Vec<String> {
         all(&dataset)
-            .filter(|task| wanted(code(task)))
+            .filter(|task| matches(code(task)))
             .map(|task| task.id.replace("mbppplus/", ""))
             .collect()
     };
@@ -73,7 +73,7 @@ fn mbppplus_records_say_how_to_compare() {
     if whole {
         assert_eq!(sets, ["2", "7", "111", "140", "232", "579", "769"]);
         assert_eq!(not_none, ["737", "787", "794"]);
-        // The file that has every result as the solution computes it lists none of them.
+        // EvalPlus's own record form has no results at all.
         assert!(computed == ["88", "255", "630"] || computed.len() == 378);
         assert_eq!(tolerant.len(), 13);
     } else {
@@ -95,7 +95,7 @@ fn mbppplus_records_say_how_to_compare() {
     );
 }
 
-/// `entry_point` is taken from the test program's loop, and the assertions in the record call the same function.
+/// `entry_point` comes from the test program's loop, and the record's assertions call the same function.
 #[test]
 fn mbppplus_examples_call_the_entry_point() {
     let (dataset, _) = open("mbppplus");
@@ -120,7 +120,7 @@ fn mbppplus_examples_call_the_entry_point() {
 
 #[test]
 fn both_record_forms_of_mbppplus_give_equal_tasks() {
-    // The cache folder has one form alone; the excerpts have both.
+    // The cache folder has one form only, the excerpts have both.
     let both = |folder: &PathBuf| folder.join("mbppplus/train.jsonl").is_file();
     let folder = data::holding("mbppplus")
         .map(|records| records.folder)
@@ -156,7 +156,7 @@ fn both_record_forms_of_mbppplus_give_equal_tasks() {
 }
 
 #[test]
-fn the_papers_prompt_is_that_of_evalplus() {
+fn the_papers_prompt_equals_evalplus_prompt() {
     let (dataset, _) = open("mbppplus");
     let template = datasets::Template::for_dataset("mbppplus");
     assert_eq!(
@@ -169,7 +169,7 @@ fn the_papers_prompt_is_that_of_evalplus() {
 #[test]
 fn math_leaves_out_the_four_records_without_an_answer() {
     let (dataset, whole) = open("math");
-    // The excerpt has one answer of either kind that is none.
+    // The excerpt has two such records, one with an empty answer and one with `None`.
     let expected = if whole {
         (12_000 - 4, 500)
     } else {
@@ -204,7 +204,7 @@ fn gsm8k_answers_are_whole_numbers() {
 }
 
 #[test]
-fn minif2f_trains_on_valid_and_evaluates_on_test() {
+fn minif2f_trains_on_its_valid_split_and_evaluates_on_its_test_split() {
     let (dataset, whole) = open("minif2f");
     let expected = if whole { (244, 244) } else { (6, 6) };
     assert_eq!(sizes(&dataset), expected);

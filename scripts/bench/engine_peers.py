@@ -1,4 +1,4 @@
-"""What others make of the work that `rapid bench` measures, on the CPU: one figure a run, as JSON on the last line of standard output.
+"""Measures other programs on the workloads of `rapid bench`, on the CPU: one measurement per run, as JSON on the last line of standard output.
 
     engine_peers.py export GGUF FOLDER DTYPE          the model as a Hugging Face checkpoint
     engine_peers.py vllm|transformers FOLDER DTYPE PROMPTS SAMPLES PROMPT_TOKENS TOKENS     a rollout
@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 
 
-def tell(**figures):
+def report(**figures):
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(json.dumps({**figures, "peak_bytes": peak * 1024}), flush=True)
 
 
 def prompts_of(vocabulary, count, length):
-    """Token ids without meaning, those that `rapid bench` takes."""
+    """Meaningless token ids, the same as those of `rapid bench`."""
     return [[vocabulary // 4 + (n * 7919 + i * 104_729) % (vocabulary // 2) for i in range(length)] for n in range(count)]
 
 
@@ -39,7 +39,7 @@ def export(gguf, folder, dtype):
     from transformers import AutoModelForCausalLM
 
     reference = Reference(Path(gguf))
-    # A model that was read from a GGUF file refuses to be saved; one of the same weights does not.
+    # transformers refuses to save a model that was loaded from a GGUF file, so the weights are copied into another one.
     config = reference.model.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config
@@ -56,19 +56,19 @@ def vllm(folder, dtype, prompts, samples, prompt_tokens, tokens):
 
     model = LLM(folder, dtype=dtype, max_model_len=prompt_tokens + tokens + 16, max_num_seqs=256, disable_log_stats=True)
     vocabulary = model.get_tokenizer().vocab_size
-    wanted = [{"prompt_token_ids": ids} for ids in prompts_of(vocabulary, prompts, prompt_tokens)]
+    requests = [{"prompt_token_ids": ids} for ids in prompts_of(vocabulary, prompts, prompt_tokens)]
     sampling = SamplingParams(n=samples, temperature=1.0, max_tokens=tokens, ignore_eos=True, logprobs=0, detokenize=False)
-    model.generate(wanted[:1], SamplingParams(n=samples, max_tokens=4, ignore_eos=True, logprobs=0), use_tqdm=False)
+    model.generate(requests[:1], SamplingParams(n=samples, max_tokens=4, ignore_eos=True, logprobs=0), use_tqdm=False)
     best = None
     for _ in range(2):
         model.reset_prefix_cache()
         began = time.perf_counter()
-        done = model.generate(wanted, sampling, use_tqdm=False)
+        done = model.generate(requests, sampling, use_tqdm=False)
         seconds = time.perf_counter() - began
-        drawn = sum(len(c.token_ids) for r in done for c in r.outputs)
-        assert drawn == prompts * samples * tokens, drawn
+        sampled = sum(len(c.token_ids) for r in done for c in r.outputs)
+        assert sampled == prompts * samples * tokens, sampled
         best = min(best or seconds, seconds)
-    tell(seconds=best, tokens_per_s=drawn / best)
+    report(seconds=best, tokens_per_s=sampled / best)
 
 
 def transformers(folder, dtype, prompts, samples, prompt_tokens, tokens):
@@ -87,12 +87,12 @@ def transformers(folder, dtype, prompts, samples, prompt_tokens, tokens):
     began = time.perf_counter()
     done = generate(tokens)
     seconds = time.perf_counter() - began
-    drawn = (done.shape[1] - prompt_tokens) * done.shape[0]
-    tell(seconds=seconds, tokens_per_s=drawn / seconds)
+    sampled = (done.shape[1] - prompt_tokens) * done.shape[0]
+    report(seconds=seconds, tokens_per_s=sampled / seconds)
 
 
 def torch_step(folder, dtype, sequences, tokens, min_tokens, micro_batch):
-    """The policy-gradient step as it is usually written: micro-batches, padded to the longest of each."""
+    """The policy-gradient step as it is usually written: micro-batches, each padded to its longest sequence."""
     import torch
 
     torch.manual_seed(0)
@@ -122,7 +122,7 @@ def torch_step(folder, dtype, sequences, tokens, min_tokens, micro_batch):
         began = time.perf_counter()
         step()
         best = min(best, time.perf_counter() - began)
-    tell(seconds=best, tokens_per_s=sum(lengths) / best, tokens=sum(lengths))
+    report(seconds=best, tokens_per_s=sum(lengths) / best, tokens=sum(lengths))
 
 
 def trl(folder, dtype, prompts, samples, tokens):
@@ -152,7 +152,7 @@ def trl(folder, dtype, prompts, samples, tokens):
             model=model_of(folder, dtype), processing_class=AutoTokenizer.from_pretrained(folder), args=settings, train_dataset=data,
             reward_funcs=lambda completions, **_: [float(len(set(c))) for c in completions], callbacks=[Stamp()])
         trainer.train()
-    tell(seconds=min(stamps[1:]), all_seconds=stamps)
+    report(seconds=min(stamps[1:]), all_seconds=stamps)
 
 
 def main():

@@ -1,7 +1,7 @@
 """Times EvalPlus on the programs that `rapid-verifier bench code` judges, and prints one JSON object.
 
-Its ground truth is computed, and cached, before the clock starts. Only the parts of EvalPlus that generate code are left out: they would need the clients of
-several model vendors.
+EvalPlus's ground truth is computed and cached before the clock starts. Only the parts of EvalPlus that generate code are left out: they would need the clients
+of several model vendors.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def processor_seconds():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("data", help="the folder that holds mbppplus/")
-    parser.add_argument("--samples", help="programs to judge; each task's own solution where not given")
+    parser.add_argument("--samples", help="programs to judge; by default, each task's own solution")
     parser.add_argument("--exclude", default="", help="task ids, separated by commas")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # Trains on starter-code twice for each seed, once with each rule by which the verifier finds the program in a completion, and prints the paired difference of
-# Pass@1 on the held-out tasks and on those trained on, each with its interval. Both are evaluated by the new rule. Not part of test.sh: a run takes about 5
+# Pass@1 on the held-out tasks and on the training tasks, each with its interval. Both are evaluated by the new rule. It is not part of test.sh: a run takes about 5
 # minutes on two cores.
 #   bash scripts/bench/extraction.sh OUT-DIR [SEED...]
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '2,4s/^# *//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,5s/^# *//p' "$0" >&2; exit 2; }
 out=$(realpath -m "$1"); shift
 [ $# -gt 0 ] || set -- 0 1 2
 cd "$(dirname "$0")/../.."
 bin=${CARGO_TARGET_DIR:-target}/release
 updates=${UPDATES:-10}
-# At 0.9 the model solves a fortieth of the tasks, at 0.6 a sixteenth: more groups with something to learn from.
+# At 0.9 the model solves a fortieth of the tasks, at 0.6 a sixteenth, which gives more groups with a gradient.
 temperature=0.6
 mkdir -p "$out"
 
 verifier=
 stop() { [ -z "$verifier" ] || { kill "$verifier" 2>/dev/null || :; wait "$verifier" 2>/dev/null || :; }; verifier=; }
 trap stop EXIT
-# The address of a verifier with the rule $1.
+# Starts a verifier with the rule $1 and sets url to its address.
 start() {
   stop
   rm -f "$out/verifier.out"
@@ -39,7 +39,7 @@ done
 start program
 for rule in last-block program; do
   for seed in "$@"; do
-    # Out of its run's folder, a checkpoint does not ask for the rule of its training.
+    # Outside its run's folder, and without rapid.toml, a checkpoint does not require the rule of its training.
     model=$out/$rule-$seed.model
     rm -rf "$model"
     cp -r "$out/$rule-$seed/checkpoints/step-$updates" "$model"

@@ -1,4 +1,4 @@
-"""The requirements of an installed distribution that hold on this machine, but for those named after it: `requirements_of.py DISTRIBUTION [LEFT_OUT]…`."""
+"""Prints the requirements of an installed distribution on this machine, except the named ones: `requirements_of.py DISTRIBUTION [EXCEPT]…`."""
 
 import importlib.metadata
 import sys

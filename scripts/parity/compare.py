@@ -1,4 +1,4 @@
-"""Compares, and exits with 1 at a difference.
+"""Compares, and exits with 1 if there is a difference.
 
 python compare.py golden OLD.json NEW.json            golden values with golden values
 python compare.py prompts GOLDEN.json                 the golden prompts as input of `rapid generate`, on stdout
@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-# Two best logits nearer than this may change places between two right implementations.
+# If the two best logits are nearer than this, two correct implementations may rank them differently.
 TIE = 1e-3
-# Most that log-probabilities may differ between the engine and transformers, and between two machines' transformers.
+# Largest difference of log-probabilities between the engine and transformers, and between transformers on two machines.
 ENGINE, MACHINE = 1e-3, 1e-4
 
 differences = []
@@ -45,8 +45,8 @@ def golden(old: dict, new: dict) -> None:
 
 def prompts(values: dict) -> None:
     for prompt in values["prompts"]:
-        asked = {"messages": prompt["messages"]} if "messages" in prompt else {"prompt": prompt["text"]}
-        print(json.dumps({"id": prompt["name"], **asked}))
+        request = {"messages": prompt["messages"]} if "messages" in prompt else {"prompt": prompt["text"]}
+        print(json.dumps({"id": prompt["name"], **request}))
 
 
 def model(path: str, values: dict, lines: list[dict]) -> None:
@@ -60,11 +60,11 @@ def model(path: str, values: dict, lines: list[dict]) -> None:
         name, tokens = line["id"], line["token_ids"]
         prompt = wanted[name]["prompt_tokens"]
         check(reference.encode(wanted[name]["text"]) == prompt, f"{name}: this model's tokenizer differs from the golden one")
-        seen = reference.measure(prompt, tokens)
+        measured = reference.measure(prompt, tokens)
         likeliest = reference.logits(prompt + tokens)[len(prompt) - 1:-1].argmax(dim=-1).tolist()
         for i, token in enumerate(tokens):
-            check(token == likeliest[i] or seen["gap"][i] < TIE, f"{name}: token {i} is {token}, the likeliest is {likeliest[i]}")
-            worst = max(worst, abs(seen["logp"][i] - line["logprobs"][i]))
+            check(token == likeliest[i] or measured["gap"][i] < TIE, f"{name}: token {i} is {token}, the likeliest is {likeliest[i]}")
+            worst = max(worst, abs(measured["logp"][i] - line["logprobs"][i]))
             count += 1
     check(worst < ENGINE, f"log-probabilities differ by {worst:.2e}")
     print(f"{path}: {count} tokens of {len(lines)} prompts, log-probabilities within {worst:.1e}")

@@ -1,8 +1,8 @@
-"""Small models of every family with random weights, by transformers.
+"""Makes small models of every family with random weights, with transformers, and checks the engine on them.
 
-python families.py make FOLDER                    a checkpoint for each in FOLDER/NAME, in shards, and FOLDER/prompts.json
-python families.py check FOLDER NAME SAVED OUT    what the engine's example `parity` found of FOLDER/NAME, and of the checkpoint that it saved
-                                                  in SAVED after an update, with what transformers computes from both
+python families.py make FOLDER                    writes a checkpoint of each family to FOLDER/NAME, in shards, and FOLDER/prompts.json
+python families.py check FOLDER NAME SAVED OUT    compares the engine's results (OUT, by its example `parity`) on FOLDER/NAME, and on the checkpoint
+                                                  that it saved in SAVED after an update, with those of transformers on both
 """
 
 import json
@@ -20,9 +20,9 @@ from transformers import (
     Qwen3Config,
 )
 
-# Two best logits nearer than this may change places between two right implementations.
+# If the two best logits are nearer than this, two correct implementations may rank them differently.
 TIE = 1e-3
-# Most that a logit may be off.
+# Largest difference of a logit.
 LOGIT = 1e-4
 VOCABULARY = 300
 
@@ -57,7 +57,7 @@ FAMILIES = {
         head_dim=32,
         sliding_window=16,
         query_pre_attn_scalar=20,
-        # `attn_logit_softcapping` is read by transformers 5.23, and not used; candle uses it, so its tests have it.
+        # transformers 5.23 reads `attn_logit_softcapping` and does not use it. candle uses it, so the tests against candle have it.
         final_logit_softcapping=3.0,
         layer_types=["full_attention", "sliding_attention", "sliding_attention"] * 2 + ["sliding_attention"],
         rope_parameters={
@@ -69,7 +69,7 @@ FAMILIES = {
 
 
 def bytes_tokenizer() -> PreTrainedTokenizerFast:
-    """Every byte is a token; the three before them are special."""
+    """A tokenizer with three special tokens and one token per byte."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: i for i, token in enumerate(["<pad>", "<bos>", "<eos>", *letters])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
@@ -84,7 +84,7 @@ def make(folder: Path) -> None:
         model = AutoModelForCausalLM.from_config(config)
         for parameter_name, parameter in model.named_parameters():
             if parameter.dim() == 1:
-                # Norms and biases that differ from what they begin as.
+                # Norms and biases that differ from their initial values.
                 parameter.data += 0.2 * torch.randn_like(parameter)
             elif "embed" not in parameter_name:
                 parameter.data = torch.randn_like(parameter) / parameter.shape[1] ** 0.5
@@ -104,7 +104,7 @@ def compare(what: str, path: Path, prompts: list[list[int]], found: list[dict]) 
         path, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
     )
     if loading["missing_keys"] or loading["unexpected_keys"] or loading["mismatched_keys"]:
-        sys.exit(f"{what}: transformers did not find what it looked for: {loading}")
+        sys.exit(f"{what}: transformers found missing or unexpected weights: {loading}")
     model.eval()
     worst, ties = 0.0, 0
     for prompt, ours in zip(prompts, found, strict=True):
@@ -131,7 +131,7 @@ def check(folder: Path, name: str, saved: Path, out: Path) -> None:
     after = compare(f"{name}, trained and saved by the engine", saved, prompts, found["saved"])
     same = [n for (n, a), b in zip(before.named_parameters(), after.parameters(), strict=True) if torch.equal(a, b)]
     if same:
-        sys.exit(f"{name}: the update left {same[0]} as it was")
+        sys.exit(f"{name}: the update did not change {same[0]}")
     if type(before) is not type(after):
         sys.exit(f"{name}: saved as {type(after).__name__}, was {type(before).__name__}")
 

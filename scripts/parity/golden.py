@@ -1,7 +1,7 @@
-"""Makes the golden values: python golden.py MODEL.gguf OUT.json
+"""Computes the golden values: python golden.py MODEL.gguf OUT.json
 
-For each prompt of prompts.json: its token ids, the 32 likeliest next tokens, their log-probabilities at temperature 1,
-and at each place the gap between the two best logits. For each text: its token ids.
+For each prompt of prompts.json: its token ids, 32 greedy tokens, their log-probabilities at temperature 1, and at each
+position the gap between the two best logits. For each text: its token ids.
 """
 
 import json
@@ -40,7 +40,7 @@ def main(model: Path, out: Path) -> None:
 
 
 def one_line_a_list(text: str) -> str:
-    """Puts each list of numbers of an indented JSON text on one line, so that a change is a line of a diff."""
+    """Puts each list of numbers of an indented JSON text on one line, so that a change is one line of a diff."""
     lines, held = [], None
     for line in text.splitlines():
         if held is None and line.endswith("["):

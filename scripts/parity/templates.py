@@ -1,7 +1,7 @@
-"""Makes the golden conversations: python templates.py TOKENIZERS OUT.json
+"""Computes the golden conversations: python templates.py TOKENIZERS OUT.json
 
-TOKENIZERS is the folder that scripts/tokenizers.sh fills. For each family and each conversation: the text that its chat template makes,
-ready for an answer, and the text's token ids. Today's date, which Llama's template writes, is replaced by DATE.
+TOKENIZERS is the folder that scripts/tokenizers.sh prints. For each family and each conversation: the text of its chat template with
+the generation prompt, and the text's token ids. Today's date, which Llama's template inserts, is replaced by DATE.
 """
 
 import json
@@ -28,7 +28,7 @@ CONVERSATIONS = [
     [("user", "ünïcode — 漢字 🦀🦀 123456789"), ("assistant", "def f(x):\n    return x ** 2"), ("user", "…")],
     [("system", ""), ("user", "")],
 ]
-# What is not a conversation to the family: its template refuses roles that do not alternate.
+# Conversations that the family's template refuses, since their roles do not alternate.
 REFUSED = {"gemma3": [("user", "one"), ("user", "two")]}
 
 

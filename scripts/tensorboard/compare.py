@@ -1,4 +1,4 @@
-"""Whether TensorBoard reads of a run folder what its logs say: compare.py RUN"""
+"""Checks that TensorBoard reads the numbers of a run folder's logs from its event file: compare.py RUN"""
 
 import json
 import sys
@@ -16,7 +16,7 @@ def log(name):
 
 
 def numbers(record, section):
-    """Tag and value of every number of a record."""
+    """Tag and value of each number of a record."""
     for name, value in record.items():
         if name in ("step", "ended_at"):
             continue
@@ -39,7 +39,7 @@ for record in log("eval.jsonl"):
     for tag, value in numbers(figures, "eval"):
         expected.setdefault(tag, []).append((record["step"], value))
 
-# 0: keep every event.
+# 0 keeps every event.
 events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0})
 events.Reload()
 found = {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}

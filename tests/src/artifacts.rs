@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use datasets::fetch::{Kind, locate};
+use datasets::fetch::{ArtifactKind, locate};
 
 use crate::programs::{rapid_verifier, run};
 
 /// SmolLM2-135M-Instruct as a GGUF file. `None` if it was not fetched; prints that the test is skipped.
 #[must_use]
 pub fn model() -> Option<PathBuf> {
-    let folder = artifact(Kind::Model, "smollm2-135m-instruct")?;
+    let folder = artifact(ArtifactKind::Model, "smollm2-135m-instruct")?;
     let file = std::fs::read_dir(&folder)
         .ok()?
         .flatten()
@@ -21,7 +21,7 @@ pub fn model() -> Option<PathBuf> {
 /// The sandbox's Python. `None` if it was not fetched; prints that the test is skipped.
 #[must_use]
 pub fn sandbox() -> Option<PathBuf> {
-    artifact(Kind::Sandbox, "python-wasi")
+    artifact(ArtifactKind::Sandbox, "python-wasi")
 }
 
 /// Copies the sandbox's compiled module, with its key and tag, into `folder`, and returns its path there.
@@ -50,7 +50,7 @@ pub fn compiled(folder: &Path) -> PathBuf {
     folder.join(module.file_name().expect("a file"))
 }
 
-fn artifact(kind: Kind, name: &str) -> Option<PathBuf> {
+fn artifact(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
     let path = locate(kind, name);
     if path.is_none() {
         skipped(&format!(

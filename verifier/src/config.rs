@@ -5,7 +5,7 @@ mod listen;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use datasets::nearest::{hint, nearest};
+use datasets::did_you_mean::{hint, nearest};
 use datasets::settings::{Keys, SettingError, any_above, at_least, choice, put, settings, whole};
 use sandboxes::Limits;
 use toml::Table;
@@ -32,7 +32,7 @@ settings! {
         /// Data sets whose tasks a request can name: names, or paths of .jsonl files, all of which have to be there. Empty: every named one that is there.
         pub datasets: Vec<String>,
         /// Worker threads for programs and proofs; 0: as many as cores. Also --workers.
-        pub workers: usize => whole(0, MAX_WORKERS as u64).or("; 0 stands for as many as cores"),
+        pub workers: usize => whole(0, MAX_WORKERS as u64).hint("; 0 stands for as many as cores"),
         /// Graders without which /readyz does not answer 200: "math", "code", "lean". Also --require.
         pub require: Vec<String>,
         /// File whose first line is the token that clients have to send. Unless set, RAPID_VERIFIER_TOKEN may hold the token itself. Also --token-file.
@@ -58,11 +58,11 @@ settings! {
         /// Bytes of a request's body; beyond them it is answered 413. 64 MiB.
         pub body_bytes: usize = 64 << 20,
         /// Items of a request; beyond them, 422.
-        pub items: usize = 4_096 => at_least(1.0).or("; a request holds one item or more"),
+        pub items: usize = 4_096 => at_least(1.0).hint("; a request holds one item or more"),
         /// Items that may wait, over all requests; no fewer than limits.items. Beyond them, 429.
         pub queue: usize = 16_384,
         /// Connections at a time; whoever comes then waits until one ends.
-        pub connections: usize = 512 => at_least(1.0).or("; with none, nobody could connect"),
+        pub connections: usize = 512 => at_least(1.0).hint("; with none, nobody could connect"),
     }
 }
 
@@ -75,7 +75,7 @@ settings! {
         pub disk: bool = true,
         /// Bytes on disk, about, half of them for expected values. What nobody has asked for the longest goes first. 4 GiB.
         pub disk_bytes: u64 = DISK_BYTES => at_least(1_048_576.0)
-            .or(", which is a MiB, or keep nothing on disk with cache.disk = false"),
+            .hint(", which is a MiB, or keep nothing on disk with cache.disk = false"),
         /// Bytes of verdicts in memory. 256 MiB.
         pub memory_bytes: usize = 256 << 20,
         /// Bytes of expected values in memory: what right programs returned. 512 MiB.
@@ -96,10 +96,10 @@ settings! {
         pub dir: Option<PathBuf>,
         /// What a program may compute, in units of fuel: about one for each WebAssembly instruction. A task whose own solution needs more than half of it gets twice
         /// what that needs. In Docker, 2 G of fuel stand for a second of processor time.
-        pub fuel: u64 = Limits::default().fuel => at_least(1.0).or("; with none, no program could run"),
+        pub fuel: u64 = Limits::default().fuel => at_least(1.0).hint("; with none, no program could run"),
         /// Bytes of memory of a program and its interpreter. 2 GiB.
         pub memory_bytes: u64 = Limits::default().memory => at_least(67_108_864.0)
-            .or(": the interpreter itself needs 64 MiB"),
+            .hint(": the interpreter itself needs 64 MiB"),
         /// Bytes of memory of all programs together, in WebAssembly: 1 GiB for each worker, and what is left for programs that need more than 256 MiB, which wait
         /// until there is room for them. 0: three quarters of the machine's memory, or of the container's.
         pub memory_total_bytes: u64,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+use datasets::did_you_mean::nearest;
 use datasets::digest::of_tasks;
-use datasets::nearest::nearest;
 use datasets::{Dataset, Task, TaskSpec};
 use verifier_api::DatasetInfo;
 

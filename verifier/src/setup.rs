@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datasets::fetch::{self, Kind};
+use datasets::fetch::{self, ArtifactKind};
 use sandboxes::docker::{self, DockerSandbox};
 use verifier_api::RequestLimits;
 
@@ -268,7 +268,7 @@ pub fn wasm_folders(config: &Config) -> WasmFolders {
             .code
             .dir
             .clone()
-            .or_else(|| fetch::locate(Kind::Sandbox, SANDBOX)),
+            .or_else(|| fetch::locate(ArtifactKind::Sandbox, SANDBOX)),
         cache_dir: cache_dir(config).join("wasm"),
     }
 }

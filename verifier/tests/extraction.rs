@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datasets::fetch::{Kind, locate};
+use datasets::fetch::{ArtifactKind, locate};
 use datasets::{CodeTask, TaskSpec};
 use sandboxes::Limits;
 use serde::Deserialize;
@@ -55,7 +55,7 @@ fn tasks() -> HashMap<String, CodeTask> {
 }
 
 fn grader() -> Option<CodeGrader> {
-    if locate(Kind::Sandbox, verifier::setup::SANDBOX).is_none() {
+    if locate(ArtifactKind::Sandbox, verifier::setup::SANDBOX).is_none() {
         eprintln!(
             "SKIPPED: the sandbox's interpreter is not on this machine; `rapid-verifier fetch` fetches it"
         );

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use datasets::fetch::{Kind, locate};
+use datasets::fetch::{ArtifactKind, locate};
 use datasets::{Dataset, Task, TaskSpec};
 use futures::StreamExt as _;
 use serde_json::Value as Json;
@@ -25,7 +25,7 @@ use data::Records;
 const SLOWEST: &str = "mbppplus/599";
 
 fn interpreter() -> bool {
-    let exists = locate(Kind::Sandbox, verifier::setup::SANDBOX).is_some();
+    let exists = locate(ArtifactKind::Sandbox, verifier::setup::SANDBOX).is_some();
     if !exists {
         eprintln!(
             "SKIPPED: the sandbox's interpreter is not on this machine; `rapid-verifier fetch` fetches it"

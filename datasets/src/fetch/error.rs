@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Kind;
-use crate::nearest::hint;
+use super::ArtifactKind;
+use crate::did_you_mean::hint;
 
 /// What went wrong, with what, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum FetchError {
     #[error("no {} is called `{name}`{}; known are {known}{}", .kind.word(), hint(.nearest.as_deref()), or_repository(*.kind))]
     Unknown {
         /// Model, data set or sandbox.
-        kind: Kind,
+        kind: ArtifactKind,
         /// What was asked for.
         name: String,
         /// The known name most like it.
@@ -32,7 +32,7 @@ pub enum FetchError {
     #[error("{}:{name} could not be fetched. {}{}{}", .kind.word(), .reasons.join(" "), what_is_kept(*.kept), by_hand(*.kind))]
     Sources {
         /// Model, data set or sandbox.
-        kind: Kind,
+        kind: ArtifactKind,
         /// Its name.
         name: String,
         /// A sentence or two for each source: what it is, what happened, what to do.
@@ -58,10 +58,10 @@ impl FetchError {
     }
 }
 
-fn or_repository(kind: Kind) -> &'static str {
+fn or_repository(kind: ArtifactKind) -> &'static str {
     match kind {
-        Kind::Model => ", or give a repository of the hub as owner/name",
-        Kind::Dataset | Kind::Sandbox => "",
+        ArtifactKind::Model => ", or give a repository of the hub as owner/name",
+        ArtifactKind::Dataset | ArtifactKind::Sandbox => "",
     }
 }
 
@@ -73,12 +73,12 @@ fn what_is_kept(kept: bool) -> &'static str {
     }
 }
 
-fn by_hand(kind: Kind) -> &'static str {
+fn by_hand(kind: ArtifactKind) -> &'static str {
     match kind {
-        Kind::Dataset => {
+        ArtifactKind::Dataset => {
             " Files that you have already serve too: name their folder with --data-dir."
         }
-        Kind::Model | Kind::Sandbox => "",
+        ArtifactKind::Model | ArtifactKind::Sandbox => "",
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::ArtifactKind;
 use crate::manifest::{self, File};
 
 /// The file in a fetched folder that says where it came from.
@@ -13,7 +13,7 @@ pub(super) const RECEIPT: &str = "fetched.json";
 /// Where a folder's files came from, and what they were then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Receipt {
-    pub(super) kind: Kind,
+    pub(super) kind: ArtifactKind,
     pub(super) name: String,
     /// For people: `hub OWNER/NAME@COMMIT`.
     pub(super) source: String,
@@ -52,11 +52,11 @@ pub fn home() -> PathBuf {
 
 /// Where a name's files lie once they are fetched.
 #[must_use]
-pub fn folder(kind: Kind, name: &str) -> PathBuf {
+pub fn folder(kind: ArtifactKind, name: &str) -> PathBuf {
     folder_in(&home(), kind, name)
 }
 
-pub(super) fn folder_in(home: &Path, kind: Kind, name: &str) -> PathBuf {
+pub(super) fn folder_in(home: &Path, kind: ArtifactKind, name: &str) -> PathBuf {
     home.join(kind.folder()).join(folder_name(name))
 }
 
@@ -72,11 +72,11 @@ pub(super) fn folder_name(name: &str) -> String {
 /// The folder with a name's files, if they are all there with their right sizes. Checksums were compared when they were
 /// fetched.
 #[must_use]
-pub fn locate(kind: Kind, name: &str) -> Option<PathBuf> {
+pub fn locate(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
     locate_in(&home(), kind, name)
 }
 
-pub(super) fn locate_in(home: &Path, kind: Kind, name: &str) -> Option<PathBuf> {
+pub(super) fn locate_in(home: &Path, kind: ArtifactKind, name: &str) -> Option<PathBuf> {
     let files = manifest::find(kind, name)
         .map(|m| m.files)
         .unwrap_or_default();

@@ -20,10 +20,10 @@ mod source;
 
 use std::path::PathBuf;
 
-pub use crate::manifest::Kind;
+pub use crate::manifest::ArtifactKind;
 pub use error::FetchError;
 pub use folder::{folder, home, locate};
-pub use progress::{Progress, Quiet, Terminal};
+pub use progress::{NoProgress, Progress, Terminal};
 pub use source::Fetcher;
 
 /// Fetches what is not there yet, and returns its folder.
@@ -33,7 +33,11 @@ pub use source::Fetcher;
 ///
 /// # Errors
 /// [`FetchError`] with what every source said.
-pub async fn fetch(kind: Kind, name: &str, progress: &dyn Progress) -> Result<PathBuf, FetchError> {
+pub async fn fetch(
+    kind: ArtifactKind,
+    name: &str,
+    progress: &dyn Progress,
+) -> Result<PathBuf, FetchError> {
     Fetcher::from_environment()
         .fetch(kind, name, progress)
         .await

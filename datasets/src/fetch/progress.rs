@@ -19,9 +19,9 @@ pub trait Progress: Send + Sync {
 
 /// Says nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Quiet;
+pub struct NoProgress;
 
-impl Progress for Quiet {
+impl Progress for NoProgress {
     fn note(&self, _: &str) {}
     fn begin(&self, _: &str, _: Option<u64>, _: u64) {}
     fn advance(&self, _: u64) {}

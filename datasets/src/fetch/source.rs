@@ -15,9 +15,9 @@ use super::error::Failure;
 use super::folder::{self, folder_name, is_inside};
 use super::hub_cache::Cached;
 use super::install::{install, local, lock, remove};
-use super::{FetchError, Kind, Progress, hub, pypi};
+use super::{ArtifactKind, FetchError, Progress, hub, pypi};
+use crate::did_you_mean::nearest;
 use crate::manifest::{self, Manifest, Source};
-use crate::nearest::nearest;
 
 /// What of a hub's model repository is needed to run and to retrain it.
 const MODEL_FILES: [&str; 4] = ["*.json", "*.safetensors", "tokenizer.model*", "*.jinja"];
@@ -98,7 +98,7 @@ impl Fetcher {
     /// [`FetchError`], as [`super::fetch`] says.
     pub async fn fetch(
         &self,
-        kind: Kind,
+        kind: ArtifactKind,
         name: &str,
         progress: &dyn Progress,
     ) -> Result<PathBuf, FetchError> {
@@ -439,12 +439,15 @@ fn complete_set(manifest: &Manifest, files: &[Downloaded]) -> Result<(), Failure
 }
 
 /// The manifest of a name, or one made for a repository of the hub: `owner/name` or `owner/name@revision`.
-fn wanted(kind: Kind, name: &str) -> Result<Manifest, FetchError> {
+fn wanted(kind: ArtifactKind, name: &str) -> Result<Manifest, FetchError> {
     if let Some(manifest) = manifest::find(kind, name) {
         return Ok(manifest);
     }
     let (repo, revision) = name.split_once('@').unwrap_or((name, "main"));
-    if kind == Kind::Model && repo.split('/').count() == 2 && is_inside(repo) && is_inside(revision)
+    if kind == ArtifactKind::Model
+        && repo.split('/').count() == 2
+        && is_inside(repo)
+        && is_inside(revision)
     {
         return Ok(Manifest {
             kind,

@@ -131,7 +131,7 @@ fn body() -> Vec<u8> {
 
 fn manifest(content: &[u8], sources: Vec<Source>) -> Manifest {
     Manifest {
-        kind: Kind::Model,
+        kind: ArtifactKind::Model,
         name: "thing".to_owned(),
         about: String::new(),
         licence: String::new(),
@@ -208,7 +208,10 @@ async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_sta
     let manifest = manifest(&body, vec![url(&server.address)]);
     let fetcher = fetcher(home.path());
 
-    let folder = fetcher.fetch_manifest(&manifest, &Quiet).await.unwrap();
+    let folder = fetcher
+        .fetch_manifest(&manifest, &NoProgress)
+        .await
+        .unwrap();
 
     assert_eq!(folder, home.path().join("models/thing"));
     assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body);
@@ -217,7 +220,10 @@ async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_sta
     assert_eq!(receipt["files"][0]["sha256"], sha256(&body));
     assert_eq!(entries(home.path()), ["thing"]);
 
-    fetcher.fetch_manifest(&manifest, &Quiet).await.unwrap();
+    fetcher
+        .fetch_manifest(&manifest, &NoProgress)
+        .await
+        .unwrap();
     assert_eq!(
         server.requests.lock().unwrap().len(),
         1,
@@ -239,7 +245,7 @@ async fn a_broken_connection_is_taken_up_where_it_broke() {
     let manifest = manifest(&body, vec![url(&server.address)]);
 
     let folder = fetcher(home.path())
-        .fetch_manifest(&manifest, &Quiet)
+        .fetch_manifest(&manifest, &NoProgress)
         .await
         .unwrap();
 
@@ -266,7 +272,7 @@ async fn a_download_that_gets_nowhere_is_given_up_and_goes_on_next_time() {
     let mut wanted = manifest(&body, vec![url(&server.address)]);
 
     let error = fetcher(home.path())
-        .fetch_manifest(&wanted, &Quiet)
+        .fetch_manifest(&wanted, &NoProgress)
         .await
         .unwrap_err()
         .to_string();
@@ -278,7 +284,7 @@ async fn a_download_that_gets_nowhere_is_given_up_and_goes_on_next_time() {
     let other = serve(body.clone(), vec![Answer::Whole]).await;
     wanted.sources = vec![url(&other.address)];
     fetcher(home.path())
-        .fetch_manifest(&wanted, &Quiet)
+        .fetch_manifest(&wanted, &NoProgress)
         .await
         .unwrap();
     assert_eq!(
@@ -298,7 +304,7 @@ async fn a_wrong_checksum_is_an_error_that_leaves_nothing_behind() {
     let manifest = manifest(&body, vec![url(&server.address)]);
 
     let error = fetcher(home.path())
-        .fetch_manifest(&manifest, &Quiet)
+        .fetch_manifest(&manifest, &NoProgress)
         .await
         .unwrap_err()
         .to_string();
@@ -327,7 +333,7 @@ async fn a_resumed_file_that_turns_out_wrong_is_downloaded_afresh() {
     std::fs::write(staging.join(part), [9; 1000]).unwrap();
 
     let folder = fetcher(home.path())
-        .fetch_manifest(&manifest, &Quiet)
+        .fetch_manifest(&manifest, &NoProgress)
         .await
         .unwrap();
 
@@ -379,7 +385,7 @@ async fn hub_files_are_held_to_the_hubs_own_checksums_and_the_commit_is_recorded
     fetcher.hub.clone_from(&server.address);
 
     let error = fetcher
-        .fetch(Kind::Model, "o/r@v1", &Quiet)
+        .fetch(ArtifactKind::Model, "o/r@v1", &NoProgress)
         .await
         .unwrap_err()
         .to_string();
@@ -389,7 +395,10 @@ async fn hub_files_are_held_to_the_hubs_own_checksums_and_the_commit_is_recorded
     );
 
     *damaged.lock().unwrap() = false;
-    let folder = fetcher.fetch(Kind::Model, "o/r@v1", &Quiet).await.unwrap();
+    let folder = fetcher
+        .fetch(ArtifactKind::Model, "o/r@v1", &NoProgress)
+        .await
+        .unwrap();
     assert_eq!(folder, home.path().join("models/o--r@v1"));
     assert_eq!(
         std::fs::read(folder.join("model.safetensors")).unwrap(),
@@ -398,7 +407,7 @@ async fn hub_files_are_held_to_the_hubs_own_checksums_and_the_commit_is_recorded
     let receipt = std::fs::read_to_string(folder.join("fetched.json")).unwrap();
     assert!(receipt.contains("hub o/r@c0ffee"), "{receipt}");
     assert_eq!(
-        folder::locate_in(home.path(), Kind::Model, "o/r@v1"),
+        folder::locate_in(home.path(), ArtifactKind::Model, "o/r@v1"),
         Some(folder)
     );
 }
@@ -411,8 +420,8 @@ async fn two_fetches_at_once_download_once() {
     let manifest = manifest(&body, vec![url(&server.address)]);
     let fetcher = fetcher(home.path());
     let (a, b) = tokio::join!(
-        fetcher.fetch_manifest(&manifest, &Quiet),
-        fetcher.fetch_manifest(&manifest, &Quiet)
+        fetcher.fetch_manifest(&manifest, &NoProgress),
+        fetcher.fetch_manifest(&manifest, &NoProgress)
     );
     assert_eq!(a.unwrap(), b.unwrap());
     assert_eq!(server.requests.lock().unwrap().len(), 1);
@@ -430,7 +439,7 @@ async fn a_missing_python_is_named_with_what_to_install() {
     };
     let manifest = manifest(b"x", vec![source]);
     let error = fetcher(home.path())
-        .fetch_manifest(&manifest, &Quiet)
+        .fetch_manifest(&manifest, &NoProgress)
         .await
         .unwrap_err()
         .to_string();
@@ -474,7 +483,10 @@ async fn members_of_a_wheel_are_joined_in_their_order() {
     let manifest = manifest(b"hello world", vec![source]);
     let mut fetcher = fetcher(home.path());
     fetcher.python = python;
-    let folder = fetcher.fetch_manifest(&manifest, &Quiet).await.unwrap();
+    let folder = fetcher
+        .fetch_manifest(&manifest, &NoProgress)
+        .await
+        .unwrap();
     assert_eq!(
         std::fs::read(folder.join("weights.bin")).unwrap(),
         b"hello world"
@@ -487,13 +499,13 @@ async fn an_unknown_name_is_answered_with_the_nearest() {
     let home = tempfile::tempdir().unwrap();
     let fetcher = fetcher(home.path());
     let error = fetcher
-        .fetch(Kind::Sandbox, "python-wasm", &Quiet)
+        .fetch(ArtifactKind::Sandbox, "python-wasm", &NoProgress)
         .await
         .unwrap_err()
         .to_string();
     assert!(error.contains("did you mean `python-wasi`?"), "{error}");
     let error = fetcher
-        .fetch(Kind::Dataset, "starter-math", &Quiet)
+        .fetch(ArtifactKind::Dataset, "starter-math", &NoProgress)
         .await
         .unwrap_err()
         .to_string();
@@ -507,7 +519,7 @@ async fn a_folder_that_cannot_be_written_is_named() {
     std::fs::write(&file, "").unwrap();
     let manifest = manifest(b"x", vec![url("http://127.0.0.1:9")]);
     let error = fetcher(&file)
-        .fetch_manifest(&manifest, &Quiet)
+        .fetch_manifest(&manifest, &NoProgress)
         .await
         .unwrap_err()
         .to_string();
@@ -546,7 +558,7 @@ fn names_and_paths_cannot_leave_their_folder() {
     assert!(folder::is_inside("onnx/model.bin"));
     let home = Path::new("/cache");
     for name in ["..", ".", "", "../../etc"] {
-        let folder = folder::folder_in(home, Kind::Model, name);
+        let folder = folder::folder_in(home, ArtifactKind::Model, name);
         assert_eq!(folder.parent(), Some(Path::new("/cache/models")), "{name}");
         assert_ne!(folder.file_name().unwrap(), "..");
     }

@@ -1,6 +1,6 @@
-//! MBPP+ in the EvalPlus record form (version 0.1.0): entry point and inputs as JSON, which has no tuples, sets and
-//! complex numbers. They are restored by task id, as EvalPlus does when it reads this file. Results are not recorded:
-//! only the canonical solution can tell them.
+//! Loads MBPP+ in EvalPlus's record form (version 0.1.0): entry point and inputs as JSON, which has no tuples, sets and
+//! complex numbers. These are restored by task id, as EvalPlus does when it reads this file. Results are not recorded: the
+//! canonical solution has to compute them.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,22 +11,22 @@ use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, 
 /// The file's name in a data folder.
 pub(super) const FILE: &str = "evalplus-v0.1.0.jsonl";
 
-/// Tasks that later versions of MBPP+ dropped as broken or ill-posed, and that the paper's split does not have.
+/// Tasks that later versions of MBPP+ dropped as broken or ill-posed. The paper's split does not have them.
 const DROPPED: [u32; 21] = [
     83, 115, 117, 143, 164, 229, 249, 295, 396, 400, 407, 431, 438, 442, 461, 574, 582, 595, 640,
     746, 783,
 ];
 
-/// The last id of the training part.
+/// The last id of the training split.
 const LAST_OF_TRAIN: u32 = 593;
 
 /// Tasks whose result is compared as a set.
 const SET: [u32; 7] = [2, 7, 111, 140, 232, 579, 769];
 
-/// Tasks of which only `None` or not `None` counts.
+/// Tasks whose result is compared only for being `None` or not.
 const NOT_NONE: [u32; 3] = [737, 787, 794];
 
-/// Tasks whose question can be read in another way than its solution does, which EvalPlus accepts in this and every later version.
+/// Comparisons for tasks with an ambiguous question. EvalPlus accepts the other reading in this and every later version.
 pub(super) fn other_reading(number: u64) -> Option<Compare> {
     match number {
         558 => Some(Compare::DigitDistance),
@@ -35,16 +35,16 @@ pub(super) fn other_reading(number: u64) -> Option<Compare> {
     }
 }
 
-/// What JSON lost of a task's arguments.
+/// The Python types of a task's arguments that JSON lost.
 #[derive(Clone, Copy)]
-enum Lost {
+enum LostTypes {
     /// Every argument was a tuple.
     Tuples,
     /// Every element of every argument was a tuple.
     TuplesInLists,
     /// Every argument was a tuple of tuples.
     TuplesInTuples,
-    /// The first argument was a list of tuples; the others are as they were.
+    /// The first argument was a list of tuples. The others are unchanged.
     TuplesInFirst,
     /// The first argument was a tuple.
     First,
@@ -60,21 +60,21 @@ enum Lost {
     Complex,
 }
 
-fn lost(number: u32) -> Option<Lost> {
+fn lost_types(number: u32) -> Option<LostTypes> {
     Some(match number {
         2 | 116 | 132 | 222 | 261 | 273 | 394 | 399 | 421 | 424 | 429 | 470 | 560 | 579 | 596
-        | 616 | 630 | 726 | 740 | 744 | 809 => Lost::Tuples,
+        | 616 | 630 | 726 | 740 | 744 | 809 => LostTypes::Tuples,
         63 | 64 | 70 | 94 | 120 | 237 | 272 | 299 | 409 | 417 | 473 | 614 | 780 => {
-            Lost::TuplesInLists
+            LostTypes::TuplesInLists
         }
-        259 | 401 | 445 => Lost::TuplesInTuples,
-        75 | 413 | 444 | 753 => Lost::TuplesInFirst,
-        250 | 307 | 405 | 446 | 617 | 720 | 763 | 808 => Lost::First,
-        106 | 750 => Lost::Second,
-        580 | 615 | 791 => Lost::Everything,
-        278 => Lost::TwoLevelsOfFirst,
-        722 => Lost::DictValues,
-        124 | 252 => Lost::Complex,
+        259 | 401 | 445 => LostTypes::TuplesInTuples,
+        75 | 413 | 444 | 753 => LostTypes::TuplesInFirst,
+        250 | 307 | 405 | 446 | 617 | 720 | 763 | 808 => LostTypes::First,
+        106 | 750 => LostTypes::Second,
+        580 | 615 | 791 => LostTypes::Everything,
+        278 => LostTypes::TwoLevelsOfFirst,
+        722 => LostTypes::DictValues,
+        124 | 252 => LostTypes::Complex,
         _ => return None,
     })
 }
@@ -116,7 +116,7 @@ fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
     for field in ["base_input", "plus_input"] {
         let inputs = match record.require(field)? {
             Value::List(inputs) => inputs.as_slice(),
-            // One record has an empty object where it has no inputs.
+            // One record without inputs has an empty object here.
             Value::Dict(entries) if entries.is_empty() => &[],
             other => {
                 return Err(record.error(
@@ -129,16 +129,16 @@ fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
             let Value::List(args) = input else {
                 return Err(record.error(field, "an input is not an array of arguments"));
             };
-            let args = match lost(number) {
+            let args = match lost_types(number) {
                 Some(lost) => restore(args.clone(), lost).ok_or_else(|| {
                     record.error(
                         field,
-                        "an input has not the types that this task's arguments had",
+                        "an input does not have the types of this task's arguments",
                     )
                 })?,
                 None => args.clone(),
             };
-            // The later record form keeps each input once.
+            // The later record form has each input once.
             if seen.insert(Value::List(args.clone()).to_json().to_string()) {
                 tests.push(CodeTest {
                     args,
@@ -185,19 +185,19 @@ fn question_and_example(prompt: &str) -> Option<(&str, &str)> {
     Some((&body[..at], &body[at + 1..]))
 }
 
-fn restore(mut args: Vec<Value>, lost: Lost) -> Option<Vec<Value>> {
+fn restore(mut args: Vec<Value>, lost: LostTypes) -> Option<Vec<Value>> {
     match lost {
-        Lost::Tuples => args.into_iter().map(tuple).collect(),
-        Lost::TuplesInLists => args.into_iter().map(list_of_tuples).collect(),
-        Lost::TuplesInTuples => args
+        LostTypes::Tuples => args.into_iter().map(tuple).collect(),
+        LostTypes::TuplesInLists => args.into_iter().map(list_of_tuples).collect(),
+        LostTypes::TuplesInTuples => args
             .into_iter()
             .map(|arg| tuple(list_of_tuples(arg)?))
             .collect(),
-        Lost::Everything => Some(args.into_iter().map(all_tuples).collect()),
-        Lost::TuplesInFirst => change(args, 0, list_of_tuples),
-        Lost::First => change(args, 0, tuple),
-        Lost::Second => change(args, 1, tuple),
-        Lost::TwoLevelsOfFirst => change(args, 0, |arg| match arg {
+        LostTypes::Everything => Some(args.into_iter().map(all_tuples).collect()),
+        LostTypes::TuplesInFirst => change(args, 0, list_of_tuples),
+        LostTypes::First => change(args, 0, tuple),
+        LostTypes::Second => change(args, 1, tuple),
+        LostTypes::TwoLevelsOfFirst => change(args, 0, |arg| match arg {
             Value::List(items) => Some(Value::Tuple(
                 items
                     .into_iter()
@@ -209,7 +209,7 @@ fn restore(mut args: Vec<Value>, lost: Lost) -> Option<Vec<Value>> {
             )),
             _ => None,
         }),
-        Lost::DictValues => change(args, 0, |arg| match arg {
+        LostTypes::DictValues => change(args, 0, |arg| match arg {
             Value::Dict(entries) => {
                 let entries: Option<Vec<_>> = entries
                     .into_iter()
@@ -219,7 +219,7 @@ fn restore(mut args: Vec<Value>, lost: Lost) -> Option<Vec<Value>> {
             }
             _ => None,
         }),
-        Lost::Complex => {
+        LostTypes::Complex => {
             let last = args.pop()?;
             let number = |arg: Value| match arg {
                 Value::Str(text) => Value::parse_python(&text).ok(),
@@ -253,7 +253,7 @@ fn change(
     Some(args)
 }
 
-/// What Python's `tuple()` makes of it: a string falls into its characters.
+/// Converts like Python's `tuple()`: a string becomes its characters.
 fn tuple(value: Value) -> Option<Value> {
     match value {
         Value::List(items) => Some(Value::Tuple(items)),

@@ -1,12 +1,12 @@
-//! GSM8K: 7,473 word problems to train on, 1,319 to evaluate on.
+//! Loads GSM8K: 7,473 word problems to train on, 1,319 to evaluate on.
 
 use std::path::{Path, PathBuf};
 
 use super::record;
 use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
 
-pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let [train, eval] = super::files_in("gsm8k", places, ["train.jsonl", "eval.jsonl"])?;
+pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
+    let [train, eval] = super::files_in("gsm8k", folders, ["train.jsonl", "eval.jsonl"])?;
     Ok(Dataset {
         name: "gsm8k".to_owned(),
         train: tasks(&train, "train")?,
@@ -14,7 +14,7 @@ pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
     })
 }
 
-/// The final answer stands after `####`, with commas between thousands.
+/// The final answer is after `####`, with commas between thousands.
 fn tasks(path: &Path, split: &str) -> Result<Vec<Task>, DatasetError> {
     record::read(path)?
         .iter()
@@ -28,7 +28,7 @@ fn tasks(path: &Path, split: &str) -> Result<Vec<Task>, DatasetError> {
             })?;
             let answer = answer.trim().replace(',', "");
             if answer.is_empty() {
-                return Err(record.error("answer", "nothing stands after `####`"));
+                return Err(record.error("answer", "there is no text after `####`"));
             }
             Ok(Task {
                 id: format!("gsm8k/{split}/{}", record.line),

@@ -1,18 +1,18 @@
-//! HumanEval's record form, of which a completion is the rest of a function, and HumanEval+'s two: EvalPlus's own, with inputs, and the
-//! Hugging Face one, with inputs and results as Python literals.
+//! Loads HumanEval's record form, in which a completion is the rest of a function, and HumanEval+'s two forms: EvalPlus's own, with
+//! inputs, and the Hugging Face one, with inputs and results as Python literals.
 //!
-//! A task's tests may use what stands before the function in its prompt (imports, helper functions), so this is run before them.
+//! A task's tests may use the code before the function in its prompt (imports, helper functions), so this code is run before them.
 
 use std::path::{Path, PathBuf};
 
 use super::record::{self, Record};
 use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
 
-/// The file's name in a data folder, and as it is fetched.
+/// The file's name in a data folder, unpacked and as it is fetched.
 const FILES: [&str; 2] = ["HumanEval.jsonl", "HumanEval.jsonl.gz"];
 
-pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let [unpacked, packed] = FILES.map(|file| super::files_in("humaneval", places, [file]));
+pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
+    let [unpacked, packed] = FILES.map(|file| super::files_in("humaneval", folders, [file]));
     let [file] = unpacked.or_else(|missing| packed.map_err(|_| missing))?;
     Ok(Dataset {
         name: "humaneval".to_owned(),
@@ -28,7 +28,7 @@ fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
         .collect()
 }
 
-/// Whether a record has this form: a prompt that ends in the entry point's head, the rest of a right program, and what decides.
+/// Whether a record has this form: a prompt that ends in the entry point's head, the rest of a right program, and tests or inputs.
 pub(super) fn is_record(record: &Record) -> bool {
     let text = |field| record.optional_text(field).ok().flatten();
     match (text("prompt"), text("entry_point")) {
@@ -41,7 +41,7 @@ pub(super) fn is_record(record: &Record) -> bool {
     }
 }
 
-/// Where the head of the entry point begins.
+/// Byte offset of the head of the entry point.
 fn head(prompt: &str, entry_point: &str) -> Option<usize> {
     let head = format!("def {entry_point}(");
     prompt
@@ -69,7 +69,7 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
         let reason = format!("no line begins with `def {entry_point}(`");
         record.error("prompt", reason)
     })?;
-    let before = prompt[..at].trim();
+    let preamble = prompt[..at].trim();
     let mut atol = record.optional_number("atol")?.unwrap_or(0.0);
     let (mut tests, mut asserts) = (Vec::new(), Vec::new());
     if record.has("base_input") {
@@ -95,10 +95,10 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
             entry_point: entry_point.to_owned(),
             prefix: Some(prompt.to_owned()),
             canonical: Some(format!("{prompt}{}", record.text("canonical_solution")?)),
-            imports: if before.is_empty() {
+            imports: if preamble.is_empty() {
                 Vec::new()
             } else {
-                vec![before.to_owned()]
+                vec![preamble.to_owned()]
             },
             example: None,
             tests,
@@ -109,7 +109,7 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
     })
 }
 
-/// EvalPlus's inputs, of which the results are made from the solution.
+/// EvalPlus's inputs. The canonical solution computes their results.
 fn inputs(record: &Record, field: &'static str) -> Result<Vec<CodeTest>, DatasetError> {
     record
         .list(field)?
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_goes_on_with_the_prompt_and_the_tests_see_what_stands_before_the_function() {
+    fn a_completion_continues_the_prompt_and_tests_can_use_the_code_before_the_function() {
         let task = load(r#"{"task_id":"HumanEval/3","prompt":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\"\" say it \"\"\"\n","entry_point":"f","canonical_solution":"    return x\n","test":"def check(candidate):\n    assert candidate(1) == 1\n"}"#).unwrap();
         assert_eq!(task.id, "mine/3");
         let code = code(&task);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn evalplus_records_have_inputs_and_its_oracle_for_roots() {
+    fn evalplus_records_have_inputs_and_use_its_oracle_for_roots() {
         let task = load(r#"{"task_id":"HumanEval/32","prompt":"def find_zero(xs):\n","entry_point":"find_zero","canonical_solution":"    return 0\n","base_input":[[[1,2]]],"plus_input":[[[3,4]]],"atol":0.0001,"test":"x"}"#).unwrap();
         let code = code(&task);
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_inputs_and_results_are_read_and_other_programs_are_test_code() {
+    fn literal_inputs_and_results_are_parsed_and_other_programs_are_test_code() {
         let program = "def assertion(out, exp, atol):\n    assert out == exp\\n\ndef check(candidate):\n    inputs = [[1], [2]]\n    results = [1, 4]\n    for i, (inp, exp) in enumerate(zip(inputs, results)):\n        assertion(candidate(*inp), exp, 1e-06)\n";
         let (tests, atol) = literals(program).unwrap();
         assert_eq!((tests.len(), atol), (2, 1e-6));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn other_records_are_left_to_others() {
+    fn records_of_other_forms_are_not_recognised() {
         for text in [
             r#"{"task_id":"Mbpp/2","prompt":"Write f.\nassert f(1)","entry_point":"f","canonical_solution":"x","base_input":[]}"#,
             r#"{"prompt":"def f(x):","entry_point":"f","asserts":["assert f(1)"]}"#,

@@ -1,12 +1,12 @@
-//! MATH as PRM800K divides it: 12,000 problems to train on, MATH-500 to evaluate on.
+//! Loads MATH with PRM800K's split: 12,000 problems to train on, MATH-500 to evaluate on.
 
 use std::path::{Path, PathBuf};
 
 use super::record;
 use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
 
-pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let [train, eval] = super::files_in("math", places, ["train.jsonl", "eval.jsonl"])?;
+pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
+    let [train, eval] = super::files_in("math", folders, ["train.jsonl", "eval.jsonl"])?;
     Ok(Dataset {
         name: "math".to_owned(),
         train: tasks(&train)?,
@@ -14,8 +14,8 @@ pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
     })
 }
 
-/// The tasks of one file. Records whose answer is empty or `None`, a flaw that the training file is known for, are left
-/// out with a warning: whatever a model answers, they would only punish it.
+/// The tasks of one file. Records whose answer is empty or `None`, a known flaw of the training file, are left out with a
+/// warning, since no completion could be right.
 fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
     let mut left_out = Vec::new();
     let mut tasks = Vec::new();

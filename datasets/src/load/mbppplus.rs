@@ -1,4 +1,4 @@
-//! MBPP+ in the Hugging Face record form: a test program that holds inputs and results as Python literals.
+//! Loads MBPP+ in the Hugging Face record form: a test program that contains inputs and results as Python literals.
 //!
 //! The paper's split: ids sorted, the first 264 (2 to 593) to train on, the last 114 (594 to 809) to evaluate on.
 
@@ -8,16 +8,16 @@ use super::evalplus;
 use super::record::{self, Record};
 use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
 
-pub(super) fn open(places: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let hugging_face = super::files_in("mbppplus", places, ["train.jsonl", "eval.jsonl"]);
+pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
+    let hugging_face = super::files_in("mbppplus", folders, ["train.jsonl", "eval.jsonl"]);
     match hugging_face {
         Ok([train, eval]) => Ok(Dataset {
             name: "mbppplus".to_owned(),
             train: tasks(&train)?,
             eval: tasks(&eval)?,
         }),
-        // The other form serves where this one is absent; where both are, the error names this one's files.
-        Err(missing) => match super::files_in("mbppplus", places, [evalplus::FILE]) {
+        // If this form is absent, the other one is used. If both are absent, the error names this form's files.
+        Err(missing) => match super::files_in("mbppplus", folders, [evalplus::FILE]) {
             Ok([file]) => evalplus::open(&file),
             Err(_) => Err(missing),
         },
@@ -141,7 +141,7 @@ impl Call<'_> {
     }
 }
 
-/// Which of EvalPlus's three oracles the function `assertion` is.
+/// The one of EvalPlus's three oracles that the function `assertion` is.
 fn compare(program: &str) -> Option<Compare> {
     if program.contains("exact_match = exp == (out is not None)") {
         Some(Compare::NotNone)

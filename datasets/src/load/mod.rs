@@ -1,6 +1,6 @@
-//! From files to tasks: one file here for each form of record.
+//! Loads tasks from files. There is one module for each form of record.
 //!
-//! A data folder holds `mbppplus/train.jsonl` and `eval.jsonl` (or `mbppplus/evalplus-v0.1.0.jsonl`), `math/train.jsonl` and
+//! A data folder contains `mbppplus/train.jsonl` and `eval.jsonl` (or `mbppplus/evalplus-v0.1.0.jsonl`), `math/train.jsonl` and
 //! `eval.jsonl`, `gsm8k/train.jsonl` and `eval.jsonl`, `minif2f/minif2f.jsonl`, and `humaneval/HumanEval.jsonl` (or `.jsonl.gz`). The cache folder has the same layout.
 
 mod evalplus;
@@ -9,17 +9,17 @@ mod humaneval;
 mod math;
 mod mbppplus;
 mod minif2f;
-mod own;
 mod record;
 mod starter;
+mod user_file;
 
 use std::path::{Path, PathBuf};
 
-use crate::fetch::{self, Kind};
-use crate::nearest::nearest;
+use crate::did_you_mean::nearest;
+use crate::fetch::{self, ArtifactKind};
 use crate::{Dataset, DatasetError};
 
-/// The data sets that have a name.
+/// The names of the data sets.
 pub const NAMES: [&str; 8] = [
     "mbppplus",
     "math",
@@ -31,25 +31,25 @@ pub const NAMES: [&str; 8] = [
     "starter-lean",
 ];
 
-/// Reads a data set: one of [`NAMES`], or the path of a `.jsonl` file of one's own (its form is described in `own.rs`).
+/// Reads a data set: one of [`NAMES`], or the path of a user's `.jsonl` file (its form is described in `user_file.rs`).
 ///
-/// The files of a named data set are looked for in `data_dir`, where one is given, and then in the cache folder. The
-/// starter sets are part of the program.
+/// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder. The starter sets are
+/// part of the program.
 ///
 /// # Errors
-/// [`DatasetError`]: an unknown name, files that are nowhere, and a file that cannot be read or has a wrong record.
+/// [`DatasetError`] for an unknown name, missing files, and a file that cannot be read or has a wrong record.
 pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
     let is_path = Path::new(name)
         .extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("jsonl"));
-    let places = || places(name, data_dir);
+    let folders = || folders(name, data_dir);
     match name {
-        _ if is_path => own::open(Path::new(name)),
-        "mbppplus" => mbppplus::open(&places()),
-        "math" => math::open(&places()),
-        "gsm8k" => gsm8k::open(&places()),
-        "minif2f" => minif2f::open(&places()),
-        "humaneval" => humaneval::open(&places()),
+        _ if is_path => user_file::open(Path::new(name)),
+        "mbppplus" => mbppplus::open(&folders()),
+        "math" => math::open(&folders()),
+        "gsm8k" => gsm8k::open(&folders()),
+        "minif2f" => minif2f::open(&folders()),
+        "humaneval" => humaneval::open(&folders()),
         "starter-math" | "starter-code" | "starter-lean" => starter::open(name),
         _ => Err(DatasetError::Unknown {
             name: name.to_owned(),
@@ -59,31 +59,31 @@ pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError
     }
 }
 
-/// The folders in which a named data set may lie, in order.
-fn places(name: &str, data_dir: Option<&Path>) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = data_dir.map(|dir| dir.join(name)).into_iter().collect();
-    places.extend(fetch::locate(Kind::Dataset, name));
-    if places.is_empty() {
-        places.push(fetch::folder(Kind::Dataset, name));
+/// The folders in which a named data set is looked for, in order.
+fn folders(name: &str, data_dir: Option<&Path>) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = data_dir.map(|dir| dir.join(name)).into_iter().collect();
+    folders.extend(fetch::locate(ArtifactKind::Dataset, name));
+    if folders.is_empty() {
+        folders.push(fetch::folder(ArtifactKind::Dataset, name));
     }
-    places
+    folders
 }
 
-/// The first of `places` that holds all of `files`, as the paths of those files.
+/// The paths of `files` in the first of `folders` that contains all of them.
 fn files_in<const N: usize>(
     name: &str,
-    places: &[PathBuf],
+    folders: &[PathBuf],
     files: [&str; N],
 ) -> Result<[PathBuf; N], DatasetError> {
-    places
+    folders
         .iter()
-        .map(|place| files.map(|file| place.join(file)))
+        .map(|folder| files.map(|file| folder.join(file)))
         .find(|paths| paths.iter().all(|path| path.is_file()))
         .ok_or_else(|| DatasetError::Missing {
             name: name.to_owned(),
-            looked_for: places
+            looked_for: folders
                 .iter()
-                .flat_map(|place| files.map(|file| place.join(file)))
+                .flat_map(|folder| files.map(|file| folder.join(file)))
                 .collect(),
         })
 }

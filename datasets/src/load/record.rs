@@ -1,22 +1,22 @@
-//! JSON Lines, and typed access to the fields of one record with errors that name file, line and field.
+//! Reads records from JSON Lines, and gives typed access to their fields. Errors name file, line and field.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::lines::{Line, LineError, Lines, MAX_LINE};
+use crate::jsonl::{Line, LineError, Lines, MAX_LINE};
 use crate::{DatasetError, Value};
 
 /// One JSON object of a file.
 #[derive(Debug)]
 pub(super) struct Record {
     path: PathBuf,
-    /// From 1, blank lines counted.
+    /// The line's number, from 1. Blank lines count.
     pub(super) line: usize,
     fields: Vec<(String, Value)>,
 }
 
-/// All records of a file, which is unpacked where it is gzip. Blank lines, a byte order mark and `\r\n` are taken as they come.
+/// All records of a file, which may be packed with gzip. Blank lines, a byte order mark and `\r\n` are accepted.
 pub(super) fn read(path: &Path) -> Result<Vec<Record>, DatasetError> {
     let file = File::open(path).map_err(|source| io(path, source))?;
     records(path, file, MAX_LINE)
@@ -143,7 +143,7 @@ impl Record {
         }
     }
 
-    /// A field that may be absent and is a number if it is there.
+    /// An optional field that is a number.
     pub(super) fn optional_number(&self, field: &'static str) -> Result<Option<f64>, DatasetError> {
         match self.get(field) {
             None => Ok(None),
@@ -158,7 +158,7 @@ impl Record {
         }
     }
 
-    /// A field that may be absent and is a list if it is there.
+    /// An optional field that is a list. It is empty if the field is absent.
     pub(super) fn list(&self, field: &'static str) -> Result<&[Value], DatasetError> {
         match self.get(field) {
             None => Ok(&[]),
@@ -169,7 +169,7 @@ impl Record {
         }
     }
 
-    /// A field that may be absent and is a list of strings if it is there.
+    /// An optional field that is a list of strings. It is empty if the field is absent.
     pub(super) fn texts(&self, field: &'static str) -> Result<Vec<String>, DatasetError> {
         self.list(field)?
             .iter()
@@ -184,7 +184,7 @@ impl Record {
     }
 }
 
-/// What a JSON value is, for people.
+/// The kind of a JSON value, for error messages.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::None => "null",
@@ -207,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_mark_carriage_returns_and_blank_lines_are_taken_as_they_come() {
+    fn byte_order_mark_carriage_returns_and_blank_lines_are_accepted() {
         let file = "\u{feff}{\"a\":1}\r\n\r\n  \n{\"a\":2}";
         assert_eq!(lines(file.as_bytes(), 100), Ok(vec![1, 4]));
     }
 
     #[test]
-    fn a_line_beyond_the_limit_is_refused_without_being_read_to_its_end() {
+    fn a_line_longer_than_the_limit_is_refused_without_being_read_to_its_end() {
         let endless = std::io::BufReader::new(std::io::repeat(b'x'));
         let error = records(Path::new("data.jsonl"), endless, 1000)
             .unwrap_err()
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused_with_its_line() {
+    fn lines_that_are_not_records_are_refused_with_their_number() {
         let cases: [(&[u8], &str); 5] = [
             (
                 b"",

@@ -1,6 +1,6 @@
-//! The starter sets, which this project wrote itself and which are part of the program.
+//! Loads the starter sets. They were written for this project and are part of the program.
 
-use super::{own, record};
+use super::{record, user_file};
 use crate::{Dataset, DatasetError};
 
 pub(super) fn open(name: &str) -> Result<Dataset, DatasetError> {
@@ -9,7 +9,7 @@ pub(super) fn open(name: &str) -> Result<Dataset, DatasetError> {
         "starter-lean" => include_str!("../../starter/starter-lean.jsonl"),
         _ => include_str!("../../starter/starter-math.jsonl"),
     };
-    own::from_records(
+    user_file::from_records(
         name.to_owned(),
         &record::parse(&format!("{name}.jsonl"), text)?,
     )
@@ -48,7 +48,7 @@ mod tests {
         }
     }
 
-    /// Worked out from the question's own words, by rules that know nothing of how the questions were made.
+    /// Computes the answers from the question's own words, by rules that do not depend on the generator.
     #[test]
     fn plain_starter_questions_have_the_right_answers() {
         let mut checked = 0;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_few_shot_prompt_ends_where_the_answer_begins_and_stops_at_its_line() {
+    fn the_few_shot_prompt_ends_in_answer_and_its_completion_stops_at_the_line_end() {
         let dataset = open("starter-math").unwrap();
         let template = Template::for_dataset("starter-math");
         assert_eq!(template.stop, ["\n"]);

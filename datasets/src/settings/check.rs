@@ -1,16 +1,16 @@
-//! Reads files of settings, and refuses what their keys do not take.
+//! Reads files of settings, and refuses unknown keys and wrong values.
 
 use toml::{Table, Value};
 
 use super::error::SettingError;
-use super::key::{Key, Kind};
-use crate::nearest::nearest;
+use super::key::{Key, ValueKind};
+use crate::did_you_mean::nearest;
 
 /// All keys of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys {
     pub(super) keys: &'static [Key],
-    /// A setting as `--set` takes it, where nothing better is known.
+    /// A setting in the form of `--set`, for error messages without a better example.
     pub(super) example: &'static str,
 }
 
@@ -30,14 +30,14 @@ impl Keys {
         names.try_fold(first, |section, name| find(section.keys(), name))
     }
 
-    /// Every key but sections, by its path.
+    /// Every key except sections, with its path.
     #[must_use]
     pub fn paths(self) -> Vec<(String, &'static Key)> {
         fn collect(prefix: &str, keys: &'static [Key], found: &mut Vec<(String, &'static Key)>) {
             for key in keys {
                 let path = format!("{prefix}{}", key.name);
                 match key.kind {
-                    Kind::Section(keys) => collect(&format!("{path}."), keys, found),
+                    ValueKind::Section(keys) => collect(&format!("{path}."), keys, found),
                     _ => found.push((path, key)),
                 }
             }
@@ -47,7 +47,7 @@ impl Keys {
         found
     }
 
-    /// The settings of a file's text. Limits are not checked yet: what is set later may go before.
+    /// The settings of a file's text. Limits are not checked yet, since later settings may override these.
     ///
     /// # Errors
     /// [`SettingError::Syntax`], [`SettingError::UnknownKey`], [`SettingError::Kind`].
@@ -59,7 +59,7 @@ impl Keys {
         Ok(table)
     }
 
-    /// Refuses unknown keys, and values of another kind than the key takes.
+    /// Refuses unknown keys, and values of another kind than the key's.
     pub(super) fn check(self, origin: &str, table: &Table) -> Result<(), SettingError> {
         walk("", self.keys, table, &|path, key, value| match key {
             None => Err(SettingError::UnknownKey {
@@ -67,39 +67,36 @@ impl Keys {
                 key: path.to_owned(),
                 hint: self.hint(path),
             }),
-            Some(key) if key.takes(value) => Ok(()),
+            Some(key) if key.accepts_type(value) => Ok(()),
             Some(key) => Err(SettingError::Kind {
                 origin: origin.to_owned(),
                 key: path.to_owned(),
-                reason: mistake(path, key, value),
+                reason: kind_mismatch(path, key, value),
             }),
         })
     }
 
-    /// Refuses numbers out of their keys' ranges, and names that there are not.
+    /// Refuses numbers out of their keys' ranges, and unknown names.
     ///
     /// # Errors
     /// [`SettingError::Value`].
     pub fn check_limits(self, table: &Table) -> Result<(), SettingError> {
-        walk(
-            "",
-            self.keys,
-            table,
-            &|path, key, value| match key.and_then(|key| key.beyond(value)) {
-                Some(reason) => Err(SettingError::value(path, reason)),
-                None => Ok(()),
-            },
-        )
+        walk("", self.keys, table, &|path, key, value| match key
+            .and_then(|key| key.violation(value))
+        {
+            Some(reason) => Err(SettingError::value(path, reason)),
+            None => Ok(()),
+        })
     }
 
-    /// What was meant by a path that is no key, else what there is.
+    /// The nearest key to an unknown path, or else the existing keys.
     fn hint(self, path: &str) -> String {
         let all = self.paths();
         let Some((section, name)) = path.rsplit_once('.') else {
             let home = all.iter().find(|(_, key)| key.name == path);
             return match home.and_then(|(path, _)| path.rsplit_once('.')) {
                 Some((section, key)) => format!("; `{key}` is a key of the section [{section}]"),
-                None => self.hint_of_first(path),
+                None => self.hint_outside_sections(path),
             };
         };
         let own = self.get(section).map_or(&[][..], |key| key.keys());
@@ -116,8 +113,8 @@ impl Keys {
         format!("{hint}. There is {}", homes.join(", and "))
     }
 
-    /// The same for a name that stands in no section.
-    fn hint_of_first(self, name: &str) -> String {
+    /// The nearest key or section to an unknown name outside the sections, or else the existing ones.
+    fn hint_outside_sections(self, name: &str) -> String {
         let names = |sections: bool| {
             let chosen = self
                 .keys
@@ -143,7 +140,7 @@ impl Keys {
 
 type Visit<'a> = &'a dyn Fn(&str, Option<&'static Key>, &Value) -> Result<(), SettingError>;
 
-/// Visits each value of a table with its path and its key, those in sections after their section.
+/// Visits each value of a table with its path and its key. A section is visited before its values.
 fn walk(
     prefix: &str,
     keys: &'static [Key],
@@ -154,22 +151,24 @@ fn walk(
         let path = format!("{prefix}{name}");
         let key = keys.iter().find(|key| key.name == name);
         visit(&path, key, value)?;
-        if let (Some(Kind::Section(keys)), Value::Table(inner)) = (key.map(|key| key.kind), value) {
+        if let (Some(ValueKind::Section(keys)), Value::Table(inner)) =
+            (key.map(|key| key.kind), value)
+        {
             walk(&format!("{path}."), keys, inner, visit)?;
         }
     }
     Ok(())
 }
 
-/// What is wrong with a value that is not of its key's kind.
-fn mistake(path: &str, key: &Key, value: &Value) -> String {
+/// The error text for a value that is not of its key's kind.
+fn kind_mismatch(path: &str, key: &Key, value: &Value) -> String {
     if let Some(first) = key.keys().first() {
         let first = first.name;
         return format!("is a section: give one of its keys, such as `{path}.{first}`");
     }
-    // `--set` hands a number on as a text where TOML has no room for it.
+    // `--set` passes a number as a text if it is too large for TOML.
     let digits = value.as_str().filter(|text| {
-        matches!(key.kind, Kind::Whole)
+        matches!(key.kind, ValueKind::Whole)
             && !text.is_empty()
             && text.bytes().all(|byte| byte.is_ascii_digit())
             && text.parse::<i64>().is_err()
@@ -178,7 +177,7 @@ fn mistake(path: &str, key: &Key, value: &Value) -> String {
         (Some(digits), _) => {
             format!("takes a whole number of at most {}, not {digits}", i64::MAX)
         }
-        (None, Value::Table(_)) => format!("takes {}, not a section", key.words()),
-        (None, value) => format!("takes {}, not {value}", key.words()),
+        (None, Value::Table(_)) => format!("takes {}, not a section", key.describe()),
+        (None, value) => format!("takes {}, not {value}", key.describe()),
     }
 }

@@ -1,6 +1,6 @@
-//! What is said of settings that cannot be used.
+//! Errors of settings.
 
-/// One paragraph that names the key and the remedy. `origin` is the file, or `--set …`.
+/// An error in one paragraph, which names the key and the remedy. `origin` is the file, or `--set …`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// Not TOML.
@@ -8,15 +8,15 @@ pub enum SettingError {
     Syntax {
         /// The file or setting.
         origin: String,
-        /// Where and what.
+        /// The position and the error.
         reason: String,
     },
     /// A setting without its section, or without a value.
-    #[error("--set {set} is no setting: write section.key=value, such as --set {example}")]
+    #[error("--set {set} is not a setting: write section.key=value, such as --set {example}")]
     Shape {
         /// The setting.
         set: String,
-        /// How it could be written.
+        /// An example in the right form.
         example: String,
     },
     /// No such key.
@@ -26,20 +26,20 @@ pub enum SettingError {
         origin: String,
         /// Section and key.
         key: String,
-        /// The nearest known one, or the section's keys.
+        /// The nearest known key, or the section's keys.
         hint: String,
     },
-    /// A value of another kind than the key takes.
+    /// A value of another kind than the key's.
     #[error("{origin}: `{key}` {reason}")]
     Kind {
         /// The file or setting.
         origin: String,
         /// Section and key.
         key: String,
-        /// What it takes, and what was given.
+        /// What the key takes, and the given value.
         reason: String,
     },
-    /// A value that the key cannot have, or keys that do not go together.
+    /// A value that the key cannot have, or keys that exclude each other.
     #[error("`{key}`: {reason}")]
     Value {
         /// Section and key.
@@ -50,7 +50,7 @@ pub enum SettingError {
 }
 
 impl SettingError {
-    /// What the parser says of `origin`, in one line.
+    /// The parser's error about `origin`, in one line.
     pub fn syntax(origin: &str, error: &toml::de::Error) -> Self {
         SettingError::Syntax {
             origin: origin.to_owned(),

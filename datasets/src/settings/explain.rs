@@ -1,14 +1,14 @@
-//! Help: the list of the keys, and a file that explains each.
+//! Writes the help: the list of the keys, and a file that explains each key.
 
 use std::fmt::Write as _;
 
 use toml::{Table, Value};
 
 use super::check::Keys;
-use super::key::{Key, Kind, Limit};
+use super::key::{Key, Limit, ValueKind};
 
 impl Keys {
-    /// All keys, a line for each section: `  section.{key, key}`.
+    /// All keys, one line per section: `  section.{key, key}`.
     #[must_use]
     pub fn list(self) -> String {
         let names = |keys: &[Key]| {
@@ -18,7 +18,7 @@ impl Keys {
         let (sections, outside): (Vec<Key>, Vec<Key>) = self
             .keys
             .iter()
-            .partition(|key| matches!(key.kind, Kind::Section(_)));
+            .partition(|key| matches!(key.kind, ValueKind::Section(_)));
         let mut lines = Vec::new();
         if !outside.is_empty() {
             lines.push(format!("  {}", names(&outside)));
@@ -31,7 +31,7 @@ impl Keys {
         lines.join("\n")
     }
 
-    /// A file with every key, its help and its value in `values`. A key that has none there is commented out, with its default.
+    /// A file with every key, its help and its value in `values`. A key without a value there is commented out, with its default.
     #[must_use]
     pub fn explain(self, values: &Table, defaults: &Table) -> String {
         let mut text = String::new();
@@ -45,8 +45,8 @@ fn explain(text: &mut String, keys: &[Key], values: &Table, defaults: &Table) {
         comment(text, key.help);
         let (value, default) = (values.get(key.name), defaults.get(key.name));
         let mut notes = Vec::new();
-        if !matches!(key.limit, Limit::None) || matches!(key.kind, Kind::Choice(_)) {
-            notes.push(format!("Takes {}.", key.words()));
+        if !matches!(key.limit, Limit::None) || matches!(key.kind, ValueKind::Choice(_)) {
+            notes.push(format!("Takes {}.", key.describe()));
         }
         if let Some(default) =
             default.filter(|default| value.is_some_and(|value| value != *default))
@@ -86,12 +86,12 @@ fn comment(text: &mut String, help: &str) {
     }
 }
 
-/// What stands for a value where there is no default.
+/// The placeholder for the value of a key without a default.
 fn placeholder(key: &Key) -> &'static str {
     match key.kind {
-        Kind::Whole | Kind::Number => "N",
-        Kind::Flag => "true",
-        Kind::Wholes | Kind::Texts => "[…]",
+        ValueKind::Whole | ValueKind::Number => "N",
+        ValueKind::Flag => "true",
+        ValueKind::Wholes | ValueKind::Texts => "[…]",
         _ => "\"…\"",
     }
 }

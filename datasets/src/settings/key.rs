@@ -1,4 +1,4 @@
-//! A key: its name, what it takes, and its help.
+//! A key: its name, its kind and range, and its help.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
@@ -10,24 +10,24 @@ use toml::Value;
 /// A key, or a section of keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// Within its section.
+    /// Its name within its section.
     pub name: &'static str,
     /// Its doc comment.
     pub help: &'static str,
-    /// What its type takes.
-    pub kind: Kind,
-    /// What of that it takes.
+    /// The kind of its values.
+    pub kind: ValueKind,
+    /// Restriction of its values.
     pub limit: Limit,
 }
 
-/// What a type takes.
+/// The kind of values that a type takes.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum ValueKind {
     /// True or false.
     Flag,
     /// A whole number, 0 or more.
     Whole,
-    /// A number; infinity only where the limit has no upper end.
+    /// A number. Infinity is allowed only if the limit has no upper end.
     Number,
     /// A text.
     Text,
@@ -35,9 +35,9 @@ pub enum Kind {
     Wholes,
     /// Texts.
     Texts,
-    /// Texts by name.
+    /// Texts under names of their own.
     Variables,
-    /// A text of a form: its description, and whether a text has it.
+    /// A text in a certain form: the form's description, and a check.
     Form(&'static str, fn(&str) -> bool),
     /// One of these names.
     Choice(&'static [&'static str]),
@@ -47,13 +47,13 @@ pub enum Kind {
 
 /// A type that a setting can have.
 pub trait Setting {
-    /// What it takes.
-    const KIND: Kind;
+    /// The kind of its values.
+    const KIND: ValueKind;
 }
 
 macro_rules! kinds {
     ($($type:ty => $kind:ident),* $(,)?) => {
-        $(impl Setting for $type { const KIND: Kind = Kind::$kind; })*
+        $(impl Setting for $type { const KIND: ValueKind = ValueKind::$kind; })*
     };
 }
 
@@ -70,51 +70,51 @@ kinds! {
 }
 
 impl<T: Setting> Setting for Option<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: ValueKind = T::KIND;
 }
 
-/// What a key takes of what its type takes.
+/// A restriction of a key's values.
 #[derive(Debug, Clone, Copy)]
 pub enum Limit {
-    /// All of it.
+    /// No restriction.
     None,
-    /// Numbers of a range, and what else to say of others.
+    /// Numbers in a range, and a remedy for the error about other numbers.
     Range(Bound<f64>, Bound<f64>, &'static str),
     /// One of these names.
     Names(&'static [&'static str]),
 }
 
-/// Both ends included.
+/// A range with both ends included.
 #[must_use]
 pub const fn between(min: f64, max: f64) -> Limit {
     Limit::Range(Included(min), Included(max), "")
 }
 
-/// Whole numbers, both ends included.
+/// A range of whole numbers, both ends included.
 #[must_use]
 pub const fn whole(min: u64, max: u64) -> Limit {
     between(min as f64, max as f64)
 }
 
-/// The upper end left out.
+/// A range without its upper end.
 #[must_use]
 pub const fn below(min: f64, max: f64) -> Limit {
     Limit::Range(Included(min), Excluded(max), "")
 }
 
-/// The lower end left out.
+/// A range without its lower end.
 #[must_use]
 pub const fn above(min: f64, max: f64) -> Limit {
     Limit::Range(Excluded(min), Included(max), "")
 }
 
-/// No upper end, and the lower end left out.
+/// All numbers above `min`.
 #[must_use]
 pub const fn any_above(min: f64) -> Limit {
     Limit::Range(Excluded(min), Unbounded, "")
 }
 
-/// No upper end.
+/// All numbers from `min` on.
 #[must_use]
 pub const fn at_least(min: f64) -> Limit {
     Limit::Range(Included(min), Unbounded, "")
@@ -127,9 +127,9 @@ pub const fn one_of(names: &'static [&'static str]) -> Limit {
 }
 
 impl Limit {
-    /// With `remedy` behind the range, in what is said of a number out of it.
+    /// Adds `remedy` after the range in the error about a number outside it.
     #[must_use]
-    pub const fn or(self, remedy: &'static str) -> Limit {
+    pub const fn hint(self, remedy: &'static str) -> Limit {
         match self {
             Limit::Range(min, max, _) => Limit::Range(min, max, remedy),
             other => other,
@@ -138,67 +138,67 @@ impl Limit {
 }
 
 impl Key {
-    /// The keys of a section; none where it is no section.
+    /// The keys of a section. Empty if it is not a section.
     #[must_use]
     pub fn keys(&self) -> &'static [Key] {
         match self.kind {
-            Kind::Section(keys) => keys,
+            ValueKind::Section(keys) => keys,
             _ => &[],
         }
     }
 
-    /// The names that it takes, where it takes names.
+    /// The names that it takes, if its values are names.
     #[must_use]
     pub fn names(&self) -> Option<&'static [&'static str]> {
         match (self.kind, self.limit) {
-            (Kind::Choice(names), _) | (_, Limit::Names(names)) => Some(names),
+            (ValueKind::Choice(names), _) | (_, Limit::Names(names)) => Some(names),
             _ => None,
         }
     }
 
-    /// Whether a value is of its kind, in its range or not.
-    pub(super) fn takes(&self, value: &Value) -> bool {
+    /// Whether a value is of the key's kind. The range is not checked.
+    pub(super) fn accepts_type(&self, value: &Value) -> bool {
         let whole = |value: &Value| value.as_integer().is_some_and(|number| number >= 0);
         let endless = matches!(self.limit, Limit::Range(_, Unbounded, _));
         match self.kind {
-            Kind::Flag => value.is_bool(),
-            Kind::Whole => whole(value),
-            Kind::Number => {
+            ValueKind::Flag => value.is_bool(),
+            ValueKind::Whole => whole(value),
+            ValueKind::Number => {
                 number(value).is_some_and(|x| x.is_finite() || (endless && !x.is_nan()))
             }
-            Kind::Text | Kind::Choice(_) => value.is_str(),
-            Kind::Wholes => value.as_array().is_some_and(|list| list.iter().all(whole)),
-            Kind::Texts => value
+            ValueKind::Text | ValueKind::Choice(_) => value.is_str(),
+            ValueKind::Wholes => value.as_array().is_some_and(|list| list.iter().all(whole)),
+            ValueKind::Texts => value
                 .as_array()
                 .is_some_and(|list| list.iter().all(Value::is_str)),
-            Kind::Variables => value
+            ValueKind::Variables => value
                 .as_table()
                 .is_some_and(|table| table.values().all(Value::is_str)),
-            Kind::Form(_, fits) => value.as_str().is_some_and(fits),
-            Kind::Section(_) => value.is_table(),
+            ValueKind::Form(_, fits) => value.as_str().is_some_and(fits),
+            ValueKind::Section(_) => value.is_table(),
         }
     }
 
-    /// What it takes, in words.
-    pub(super) fn words(&self) -> String {
+    /// Describes the values that it takes.
+    pub(super) fn describe(&self) -> String {
         if let Some(names) = self.names() {
             return format!("one of `{}`", names.join("`, `"));
         }
         let text = match self.kind {
-            Kind::Flag => "true or false",
-            Kind::Whole | Kind::Number => return self.range(),
-            Kind::Text => "a text, as in \"…\"",
-            Kind::Wholes => "a list of whole numbers, as in [1, 8]",
-            Kind::Texts => "a list of texts, as in [\"…\"]",
-            Kind::Variables => "texts by name, as in { NAME = \"…\" }",
-            Kind::Form(form, _) => form,
-            Kind::Choice(_) | Kind::Section(_) => "a section",
+            ValueKind::Flag => "true or false",
+            ValueKind::Whole | ValueKind::Number => return self.range(),
+            ValueKind::Text => "a text, as in \"…\"",
+            ValueKind::Wholes => "a list of whole numbers, as in [1, 8]",
+            ValueKind::Texts => "a list of texts, as in [\"…\"]",
+            ValueKind::Variables => "texts by name, as in { NAME = \"…\" }",
+            ValueKind::Form(form, _) => form,
+            ValueKind::Choice(_) | ValueKind::Section(_) => "a section",
         };
         text.to_owned()
     }
 
     fn range(&self) -> String {
-        let is_whole = matches!(self.kind, Kind::Whole);
+        let is_whole = matches!(self.kind, ValueKind::Whole);
         let kind = if is_whole {
             "a whole number"
         } else {
@@ -221,11 +221,11 @@ impl Key {
         format!("{kind}{min}{max}")
     }
 
-    /// What is wrong with a value of its kind that its limit does not have, and the remedy.
-    pub(super) fn beyond(&self, value: &Value) -> Option<String> {
+    /// The error and the remedy for a value of the right kind that the limit excludes; `None` for other values.
+    pub(super) fn violation(&self, value: &Value) -> Option<String> {
         if let (Some(names), Some(name)) = (self.names(), value.as_str()) {
-            let near = crate::nearest::nearest(name, names.iter().copied());
-            let near = crate::nearest::hint(near);
+            let near = crate::did_you_mean::nearest(name, names.iter().copied());
+            let near = crate::did_you_mean::hint(near);
             let known = names.join(", ");
             return (!names.contains(&name))
                 .then(|| format!("this version has no `{name}`; it has {known}{near}"));
@@ -235,7 +235,7 @@ impl Key {
         };
         let outside = number(value).is_some_and(|number| !(min, max).contains(&number));
         outside.then(|| {
-            let words = self.words();
+            let words = self.describe();
             format!("{value} is out of its range; give {words}{remedy}")
         })
     }

@@ -1,13 +1,13 @@
-//! `--set section.key=value`.
+//! Parses `--set section.key=value`.
 
 use toml::{Table, Value};
 
 use super::check::Keys;
 use super::error::SettingError;
-use super::key::Kind;
+use super::key::ValueKind;
 
 impl Keys {
-    /// Splits `section.key=value` and reads the value as the key's kind: a text needs no quotes.
+    /// Splits `section.key=value` and parses the value according to the key's kind. A text needs no quotes.
     ///
     /// # Errors
     /// [`SettingError::Shape`], [`SettingError::UnknownKey`], [`SettingError::Kind`].
@@ -18,7 +18,7 @@ impl Keys {
         };
         let (path, written) = set.split_once('=').ok_or_else(shape)?;
         let (path, written) = (path.trim(), written.trim());
-        if self.get(path).is_none() && !path.contains('.') && self.home(path).is_some() {
+        if self.get(path).is_none() && !path.contains('.') && self.path_of(path).is_some() {
             return Err(shape());
         }
         let read = format!("value = {written}")
@@ -27,7 +27,7 @@ impl Keys {
             .filter(|table| table.len() == 1)
             .and_then(|mut table| table.remove("value"));
         let is_text = self.get(path).is_some_and(|key| {
-            key.names().is_some() || matches!(key.kind, Kind::Text | Kind::Form(..))
+            key.names().is_some() || matches!(key.kind, ValueKind::Text | ValueKind::Form(..))
         });
         let value = match read {
             Some(value) if !is_text || value.is_str() => value,
@@ -39,18 +39,18 @@ impl Keys {
         Ok((path.to_owned(), value))
     }
 
-    /// A setting as it should be written: its own key, where some section has one of that name.
+    /// An example of the right form. It uses the setting's own key, if a section has a key of that name.
     fn example_of(self, set: &str) -> String {
         let (path, value) = set.split_once('=').unwrap_or((set, "VALUE"));
         let name = path.trim().rsplit('.').next().unwrap_or_default();
-        match self.home(name) {
+        match self.path_of(name) {
             Some(path) => format!("{path}={}", value.trim()),
             None => self.example.to_owned(),
         }
     }
 
     /// The path of the first key of that name.
-    fn home(self, name: &str) -> Option<String> {
+    fn path_of(self, name: &str) -> Option<String> {
         let mut paths = self.paths().into_iter();
         paths
             .find(|(_, key)| key.name == name)
@@ -58,7 +58,7 @@ impl Keys {
     }
 }
 
-/// Lays a value over a table, in the section that its path names.
+/// Sets a value in a table, in the section that its path names.
 pub fn put(table: &mut Table, path: &str, value: Value) {
     let Some((section, rest)) = path.split_once('.') else {
         table.insert(path.to_owned(), value);

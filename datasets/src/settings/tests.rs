@@ -18,7 +18,7 @@ settings! {
     /// How it runs.
     struct Run {
         /// Seconds; no limit unless set.
-        seconds: Option<u64> => whole(1, 60).or("; leave it out for no limit"),
+        seconds: Option<u64> => whole(1, 60).hint("; leave it out for no limit"),
         /// A cap.
         cap: f64 = 2.0 => at_least(1.0),
         /// Where.
@@ -52,7 +52,7 @@ fn set(setting: &str) -> Result<Program, SettingError> {
 }
 
 #[test]
-fn a_declaration_is_a_struct_with_its_defaults_and_a_list_of_keys() {
+fn a_declaration_gives_a_struct_with_defaults_and_a_list_of_keys() {
     let program = Program::default();
     assert_eq!((program.name.as_str(), program.run.cap), ("p", 2.0));
     assert_eq!(
@@ -63,7 +63,7 @@ fn a_declaration_is_a_struct_with_its_defaults_and_a_list_of_keys() {
 }
 
 #[test]
-fn a_setting_is_read_as_its_keys_kind() {
+fn a_setting_is_parsed_according_to_its_keys_kind() {
     assert_eq!(set("name=12").unwrap().name, "12");
     assert_eq!(set("run.seconds = 5").unwrap().run.seconds, Some(5));
     assert_eq!(set("run.cap=inf").unwrap().run.cap, f64::INFINITY);
@@ -71,7 +71,7 @@ fn a_setting_is_read_as_its_keys_kind() {
 }
 
 #[test]
-fn what_a_key_does_not_take_is_refused_with_the_remedy() {
+fn unknown_keys_and_wrong_values_are_refused_with_the_remedy() {
     for (setting, says) in [
         (
             "run.second=1",
@@ -99,11 +99,11 @@ fn what_a_key_does_not_take_is_refused_with_the_remedy() {
         ),
         (
             "cap=1",
-            "--set cap=1 is no setting: write section.key=value, such as --set run.cap=1",
+            "--set cap=1 is not a setting: write section.key=value, such as --set run.cap=1",
         ),
         (
             "?",
-            "--set ? is no setting: write section.key=value, such as --set run.seconds=1",
+            "--set ? is not a setting: write section.key=value, such as --set run.seconds=1",
         ),
         (
             "run.seconds=-1",

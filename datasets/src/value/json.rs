@@ -1,4 +1,4 @@
-//! The tagged JSON form.
+//! Converts values from and to the tagged JSON form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,7 +12,7 @@ pub(super) fn from_json(json: &Json) -> Result<Value, ValueError> {
     untag(plain(json, 0)?)
 }
 
-/// The value of a JSON tree, tags left as dicts. A tagged dict takes three levels, so the bound is three times [`MAX_DEPTH`].
+/// The value of a JSON tree, with tags left as dicts. A tagged dict takes three levels, so the limit is three times [`MAX_DEPTH`].
 fn plain(json: &Json, depth: usize) -> Result<Value, ValueError> {
     if depth > 3 * MAX_DEPTH {
         return Err(ValueError::Depth);
@@ -192,8 +192,7 @@ pub(super) fn to_json(value: &Value) -> Json {
     }
 }
 
-/// A dict as a JSON object, where its keys are distinct strings, none begins with `$`, and they stand in the order in
-/// which a sorted map would keep them.
+/// A dict as a JSON object, if its keys are distinct strings in sorted order and none begins with `$`.
 fn plain_object(entries: &[(Value, Value)]) -> Option<Json> {
     let mut map = serde_json::Map::new();
     let mut last: Option<&str> = None;

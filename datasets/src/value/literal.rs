@@ -1,4 +1,4 @@
-//! Numbers and strings as Python and JSON write them, and which values Python takes for the same key.
+//! Parses numbers and strings of Python and JSON, and computes which values are equal as Python dict keys.
 
 use dashu_int::IBig;
 
@@ -10,7 +10,7 @@ pub(super) fn to_f64(n: &IBig) -> f64 {
     n.to_f64().value()
 }
 
-/// The number as a float, if it is a real one.
+/// The value as a float, if it is a real number.
 pub(super) fn real(value: &Value) -> Option<f64> {
     match value {
         Value::Int(n) => Some(to_f64(n)),
@@ -19,7 +19,7 @@ pub(super) fn real(value: &Value) -> Option<f64> {
     }
 }
 
-/// What Python's `float(text)` reads.
+/// Parses a text like Python's `float(text)`.
 pub(super) fn float_from_text(text: &str) -> Option<f64> {
     let text = text.trim();
     let (sign, magnitude) = match text.strip_prefix('-') {
@@ -110,7 +110,7 @@ pub(super) fn python_number(parser: &mut Parser<'_>) -> Result<Value, ParseError
         .ok_or_else(|| parser.error_at(start, "the integer is too long"))
 }
 
-/// A JSON number; one without a point and exponent is an integer of any size.
+/// A JSON number. Without a point and an exponent it is an integer of any size.
 pub(super) fn json_number(parser: &mut Parser<'_>) -> Result<Value, ParseError> {
     let start = parser.at;
     let rest = parser.rest();
@@ -232,12 +232,12 @@ fn python_string(parser: &mut Parser<'_>) -> Result<Piece, ParseError> {
                 '\n'
             }
             '\\' => match python_escape(parser, raw, is_bytes)? {
-                Escape::Nothing => continue,
-                Escape::One(c) => {
+                Escape::LineContinuation => continue,
+                Escape::Character(c) => {
                     escaped = true;
                     c
                 }
-                Escape::Kept(c) => {
+                Escape::Unrecognised(c) => {
                     text.push('\\');
                     bytes.push(b'\\');
                     c
@@ -263,15 +263,15 @@ fn python_string(parser: &mut Parser<'_>) -> Result<Piece, ParseError> {
 }
 
 enum Escape {
-    /// The character that the escape stands for (for bytes, of the same number).
-    One(char),
-    /// Not an escape: the backslash stays, and this character after it.
-    Kept(char),
-    /// A backslash before a line break: neither counts.
-    Nothing,
+    /// The character of the escape (in bytes, the byte with the same number).
+    Character(char),
+    /// Not an escape: the backslash and this character are literal.
+    Unrecognised(char),
+    /// A backslash before a line break: both are dropped.
+    LineContinuation,
 }
 
-/// What follows a backslash, which has been read.
+/// Reads the escape after a backslash.
 fn python_escape(parser: &mut Parser<'_>, raw: bool, is_bytes: bool) -> Result<Escape, ParseError> {
     let start = parser.at.saturating_sub(1);
     let Some(c) = parser.rest().chars().next() else {
@@ -279,13 +279,13 @@ fn python_escape(parser: &mut Parser<'_>, raw: bool, is_bytes: bool) -> Result<E
     };
     parser.at += c.len_utf8();
     if raw {
-        return Ok(Escape::Kept(c));
+        return Ok(Escape::Unrecognised(c));
     }
     let simple = match c {
-        '\n' => return Ok(Escape::Nothing),
+        '\n' => return Ok(Escape::LineContinuation),
         '\r' => {
             parser.take("\n");
-            return Ok(Escape::Nothing);
+            return Ok(Escape::LineContinuation);
         }
         '\\' | '\'' | '"' => c,
         'a' => '\x07',
@@ -320,9 +320,9 @@ fn python_escape(parser: &mut Parser<'_>, raw: bool, is_bytes: bool) -> Result<E
                 "escapes by a character's name are not read; write \\u and its number",
             ));
         }
-        other => return Ok(Escape::Kept(other)),
+        other => return Ok(Escape::Unrecognised(other)),
     };
-    Ok(Escape::One(simple))
+    Ok(Escape::Character(simple))
 }
 
 fn hex(parser: &mut Parser<'_>, digits: usize, start: usize) -> Result<u32, ParseError> {
@@ -407,8 +407,8 @@ pub(super) fn json_string(parser: &mut Parser<'_>) -> Result<Value, ParseError> 
     }
 }
 
-/// A text that two values share exactly when Python takes them for the same key of a dict (`1`, `1.0` and `True` do);
-/// `None` where the value cannot be hashed.
+/// A text that is the same for two values exactly if Python treats them as the same key of a dict (as `1`, `1.0` and `True`);
+/// `None` if the value cannot be hashed.
 pub(super) fn hash_key(value: &Value) -> Option<String> {
     let number = |x: f64| match IBig::try_from(x) {
         Ok(n) if x.fract() == 0.0 => format!("n{n}"),

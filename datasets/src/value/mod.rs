@@ -1,4 +1,4 @@
-//! Python values as they travel between records, requests and sandboxes: JSON, with tags for what JSON lacks.
+//! Python values in records, in requests, and between host and sandbox: JSON, with tags for types that JSON lacks.
 
 mod json;
 mod literal;
@@ -9,22 +9,22 @@ use dashu_int::IBig;
 
 pub use parse::ParseError;
 
-/// How deep a value may nest. The tagged form needs up to three JSON levels for one of Python's, and `serde_json` reads 128.
+/// Maximum nesting depth of a value. The tagged form needs up to three JSON levels for one level of Python's, and `serde_json` reads 128.
 pub const MAX_DEPTH: usize = 40;
 
-/// How many digits an integer may have. Turning digits into a number takes more than twice the time for twice as many.
+/// Maximum number of digits of an integer. Parsing takes more than twice the time for twice as many digits.
 pub const MAX_DIGITS: usize = 100_000;
 
 /// A Python value.
 ///
-/// JSON form: `null`, booleans, strings, arrays (lists) and numbers stand for themselves (a number written with a
-/// point or an exponent is a float); the rest is an object with one key: `{"$tuple":[…]}`, `{"$set":[…]}`,
+/// JSON form: `null`, booleans, strings, arrays (lists) and numbers stand for themselves (a number with a point or an
+/// exponent is a float). Other values are objects with one key: `{"$tuple":[…]}`, `{"$set":[…]}`,
 /// `{"$frozenset":[…]}`, `{"$bytes":"base64"}`, `{"$complex":[re,im]}`, `{"$float":"nan"|"inf"|"-inf"}`,
 /// `{"$int":"digits"}` (beyond 64 bits), `{"$dict":[[k,v],…]}`, `{"$opaque":"type name"}`. An object without a `$` key
 /// is a dict with string keys.
 ///
-/// `==` compares structure, as it was written: `1` is not `1.0`, and sets and dicts in another order differ. Python's
-/// own equality, and its tolerance for floats, belong to the grader.
+/// `==` compares the structure: `1` is not `1.0`, and sets and dicts in another order differ. The grader implements Python's
+/// own equality, with a tolerance for floats.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `None`.
@@ -33,7 +33,7 @@ pub enum Value {
     Bool(bool),
     /// An integer of any size.
     Int(IBig),
-    /// A 64-bit float, not finite ones included.
+    /// A 64-bit float, which may be infinite or NaN.
     Float(f64),
     /// Real and imaginary part.
     Complex(f64, f64),
@@ -51,7 +51,7 @@ pub enum Value {
     FrozenSet(Vec<Value>),
     /// `{k: v}`, in insertion order.
     Dict(Vec<(Value, Value)>),
-    /// An object that has no encoding: its type's name. Equals nothing, itself included, but is not `None`.
+    /// An object without an encoding, by its type's name. It equals nothing, not even itself, but is not `None`.
     Opaque(String),
 }
 
@@ -74,8 +74,8 @@ pub enum ValueError {
 impl Value {
     /// Reads the tagged JSON form.
     ///
-    /// `serde_json` has turned integers beyond 64 bits into floats before this sees them; they come as `{"$int":"digits"}`,
-    /// or are read from text with [`Value::parse_json`].
+    /// `serde_json` converts integers beyond 64 bits into floats before this function gets them. Write them as
+    /// `{"$int":"digits"}`, or parse the text with [`Value::parse_json`].
     ///
     /// # Errors
     /// [`ValueError`] for an unknown tag, a tag with the wrong content, and too deep nesting.
@@ -83,16 +83,16 @@ impl Value {
         json::from_json(json)
     }
 
-    /// The tagged JSON form. [`Value::from_json`] reads back an equal value.
+    /// The tagged JSON form. [`Value::from_json`] returns an equal value.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         json::to_json(self)
     }
 
-    /// Reads JSON text, integers of any size and Python's `NaN` and `Infinity` included, and the tags of the tagged form.
+    /// Reads JSON text with the tags of the tagged form. Integers may have any size, and Python's `NaN` and `Infinity` are allowed.
     ///
     /// # Errors
-    /// [`ParseError`] with the place in `text`.
+    /// [`ParseError`] with the position in `text`.
     pub fn parse_json(text: &str) -> Result<Value, ParseError> {
         let plain = Value::parse_plain_json(text)?;
         json::untag(plain).map_err(|e| ParseError::new(text, 0, e.to_string()))
@@ -103,29 +103,29 @@ impl Value {
         parse::whole(text, parse::Dialect::Json)
     }
 
-    /// Gives `$` keys their meaning in a value that came from [`Value::parse_plain_json`].
+    /// Interprets the `$` keys of a value from [`Value::parse_plain_json`].
     pub(crate) fn untag(self) -> Result<Value, ValueError> {
         json::untag(self)
     }
 
-    /// Reads a Python literal: what `ast.literal_eval` reads, and `inf`, `nan`, `float('inf')`, `set()`, `set([…])`,
-    /// `frozenset(…)`, `complex(re, im)` besides. Nothing is evaluated.
+    /// Reads a Python literal: the literals of `ast.literal_eval`, and also `inf`, `nan`, `float('inf')`, `set()`, `set([…])`,
+    /// `frozenset(…)`, `complex(re, im)`. Nothing is evaluated.
     ///
     /// # Errors
-    /// [`ParseError`] with the place in `text`.
+    /// [`ParseError`] with the position in `text`.
     pub fn parse_python(text: &str) -> Result<Value, ParseError> {
         parse::whole(text, parse::Dialect::Python)
     }
 
-    /// Reads the Python literal that `text` begins with; the second part of the answer is how many bytes it took.
+    /// Reads the Python literal at the beginning of `text`. Also returns its length in bytes.
     ///
     /// # Errors
-    /// [`ParseError`] with the place in `text`.
+    /// [`ParseError`] with the position in `text`.
     pub fn parse_python_prefix(text: &str) -> Result<(Value, usize), ParseError> {
         parse::prefix(text, parse::Dialect::Python)
     }
 
-    /// The value as a Python literal, which [`Value::parse_python`] reads back (an [`Value::Opaque`] excepted).
+    /// The value as a Python literal. [`Value::parse_python`] returns an equal value, except for an [`Value::Opaque`].
     #[must_use]
     pub fn to_python(&self) -> String {
         render::to_python(self)

@@ -1,5 +1,5 @@
-//! A bounded recursive-descent parser for Python literals and for JSON text. What a number or a string looks like is
-//! in [`super::literal`].
+//! A bounded recursive-descent parser for Python literals and for JSON text. Numbers and strings are parsed in
+//! [`super::literal`].
 
 use std::collections::HashSet;
 
@@ -8,15 +8,15 @@ use dashu_int::IBig;
 use super::literal;
 use super::{MAX_DEPTH, MAX_DIGITS, Value};
 
-/// Where and why a text is not a literal.
+/// The position and the reason of a parse error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}, at character {position}{}", excerpt_or_end(.excerpt))]
 pub struct ParseError {
-    /// Characters before the place, from 0.
+    /// Number of characters before the error.
     pub position: usize,
-    /// What is wrong there.
+    /// The error.
     pub reason: String,
-    /// Up to 24 characters of the text from that place on.
+    /// Up to 24 characters of the text from that position on.
     pub excerpt: String,
 }
 
@@ -42,7 +42,7 @@ impl ParseError {
     }
 }
 
-/// Which language the text is in.
+/// The language of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Python,
@@ -61,7 +61,7 @@ pub(super) fn whole(text: &str, dialect: Dialect) -> Result<Value, ParseError> {
     Ok(value)
 }
 
-/// Reads the value that the text begins with; also returns the offset of the byte after it.
+/// Reads the value at the beginning of the text. Also returns the offset of the byte after it.
 pub(super) fn prefix(text: &str, dialect: Dialect) -> Result<(Value, usize), ParseError> {
     let mut parser = Parser::new(text, dialect);
     parser.skip_space();
@@ -78,7 +78,7 @@ pub(super) fn parse_digits(digits: &str) -> Option<IBig> {
     digits.parse().ok()
 }
 
-/// The text and how far it has been read.
+/// The text and the offset up to which it has been read.
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn rest(&self) -> &'a str {
-        // `at` only ever moves past whole ASCII characters or whole characters; hostile text cannot put it inside one.
+        // `at` moves past whole characters only; hostile text cannot put it inside a character.
         self.text.get(self.at..).unwrap_or("")
     }
 
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Takes `token` if it stands here.
+    /// Skips `token` if the rest begins with it, and returns whether it does.
     pub(super) fn take(&mut self, token: &str) -> bool {
         let found = self.rest().starts_with(token);
         if found {
@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A term, or the two that a complex number is written with: `1+2j`.
+    /// A term, or the two terms of a complex number: `1+2j`.
     fn sum(&mut self, depth: usize) -> Result<Value, ParseError> {
         let start = self.at;
         let left = self.signed(depth)?;
@@ -179,7 +179,7 @@ impl<'a> Parser<'a> {
         self.skip_space();
         let at = self.at;
         match self.atom(depth)? {
-            // As Python adds them, signs of zeros included: the real number has an imaginary 0, the imaginary one a real 0.
+            // Adds as Python does, with the signs of zeros: the real number has an imaginary 0, and the imaginary number a real 0.
             Value::Complex(_, im) => Ok(Value::Complex(re + sign * 0.0, 0.0 + sign * im)),
             _ => Err(self.error_at(at, "only an imaginary number can stand after `+` or `-`")),
         }
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands before `close`, and whether a comma stood last.
+    /// The items before `close`, and whether a comma follows the last one.
     fn items(&mut self, close: &str, depth: usize) -> Result<(Vec<Value>, bool), ParseError> {
         let mut items = Vec::new();
         let mut comma = false;
@@ -260,7 +260,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A set or a dict, whose `{` is still to be read.
+    /// A set or a dict, from its `{` on.
     fn braces(&mut self, depth: usize) -> Result<Value, ParseError> {
         self.at += 1;
         self.skip_space();
@@ -302,10 +302,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The items of a set literal, each once, as Python would keep them.
+    /// The distinct items of a set literal, in their order. Of equal items the first one stays, as in Python.
     fn distinct(&self, items: Vec<Value>, start: usize) -> Result<Vec<Value>, ParseError> {
         let mut seen = HashSet::new();
-        let mut kept = Vec::with_capacity(items.len());
+        let mut distinct = Vec::with_capacity(items.len());
         for item in items {
             let key = literal::hash_key(&item).ok_or_else(|| {
                 self.error_at(
@@ -314,20 +314,20 @@ impl<'a> Parser<'a> {
                 )
             })?;
             if seen.insert(key) {
-                kept.push(item);
+                distinct.push(item);
             }
         }
-        Ok(kept)
+        Ok(distinct)
     }
 
-    /// The entries of a dict literal: of two with one key, Python keeps the first's place and key, and the last's value.
+    /// The entries of a dict literal. Of entries with equal keys, Python keeps the first one's position and key, and the last one's value.
     fn last_of_each_key(
         &self,
         entries: Vec<(Value, Value)>,
         start: usize,
     ) -> Result<Vec<(Value, Value)>, ParseError> {
-        let mut places = std::collections::HashMap::new();
-        let mut kept: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
+        let mut positions = std::collections::HashMap::new();
+        let mut distinct: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             if self.dialect == Dialect::Json && !matches!(key, Value::Str(_)) {
                 return Err(self.error_at(start, "a key of this object is not a string"));
@@ -338,13 +338,13 @@ impl<'a> Parser<'a> {
                     "a key of this dict is of a type that cannot be hashed",
                 )
             })?;
-            let place = *places.entry(hash).or_insert(kept.len());
-            match kept.get_mut(place) {
+            let position = *positions.entry(hash).or_insert(distinct.len());
+            match distinct.get_mut(position) {
                 Some(entry) => entry.1 = value,
-                None => kept.push((key, value)),
+                None => distinct.push((key, value)),
             }
         }
-        Ok(kept)
+        Ok(distinct)
     }
 
     /// A name, a call such as `set()`, or a string with a prefix.

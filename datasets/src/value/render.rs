@@ -1,4 +1,4 @@
-//! Values as Python source.
+//! Renders values as Python source.
 
 use super::Value;
 
@@ -47,7 +47,7 @@ fn float(x: f64) -> String {
     } else if x.is_infinite() {
         format!("float('{}inf')", if x < 0.0 { "-" } else { "" })
     } else {
-        // Rust's shortest form reads back to the same bits, and has a point or an exponent.
+        // Rust's shortest form parses to the same bits, and has a point or an exponent.
         format!("{x:?}")
     }
 }

@@ -16,7 +16,7 @@ fn text(s: &str) -> Value {
 }
 
 #[test]
-fn python_literals_are_read_as_python_reads_them() {
+fn python_literals_are_parsed_as_in_python() {
     use Value::*;
     let cases = [
         ("None", None),
@@ -66,7 +66,7 @@ fn python_literals_are_read_as_python_reads_them() {
 }
 
 #[test]
-fn python_strings_have_all_their_escapes_and_prefixes() {
+fn python_strings_are_parsed_with_all_escapes_and_prefixes() {
     let cases = [
         (
             r"'a\n\t\\\'\x41\u00e9\U0001F600'",
@@ -92,7 +92,7 @@ fn python_strings_have_all_their_escapes_and_prefixes() {
 }
 
 #[test]
-fn what_is_no_literal_is_refused_with_its_place() {
+fn text_that_is_not_a_literal_is_refused_with_its_position() {
     let cases = [
         ("", 0),
         ("[1, 2", 5),
@@ -129,13 +129,13 @@ fn what_is_no_literal_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_prefix_ends_where_its_literal_ends() {
+fn the_prefix_parser_stops_after_the_literal() {
     let (value, length) = Value::parse_python_prefix("[1,\n 2]\nresults = []").unwrap();
     assert_eq!((value, length), (Value::List(vec![int(1), int(2)]), 7));
 }
 
 #[test]
-fn nesting_is_bounded_in_every_form() {
+fn nesting_is_limited_in_every_form() {
     let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     assert!(Value::parse_python(&nested(MAX_DEPTH + 1)).is_ok());
     assert!(Value::parse_python(&nested(MAX_DEPTH + 2)).is_err());
@@ -146,7 +146,7 @@ fn nesting_is_bounded_in_every_form() {
     }
 }
 
-/// The tagged form of the deepest value stays within what `serde_json` reads.
+/// The tagged form of the deepest value is within the nesting limit of `serde_json`.
 #[test]
 fn the_deepest_value_survives_the_wire() {
     let mut value = Value::None;
@@ -159,7 +159,7 @@ fn the_deepest_value_survives_the_wire() {
 }
 
 #[test]
-fn integers_are_bounded_by_their_digits() {
+fn the_digits_of_integers_are_limited() {
     let digits = "9".repeat(MAX_DIGITS);
     assert!(Value::parse_python(&digits).is_ok());
     assert!(Value::parse_python(&format!("{digits}9")).is_err());
@@ -167,7 +167,7 @@ fn integers_are_bounded_by_their_digits() {
 }
 
 #[test]
-fn json_text_keeps_what_json_numbers_can_say() {
+fn numbers_in_json_text_are_parsed_without_loss() {
     let value = Value::parse_json(
         r#"[123456789012345678901234567890, 1.0, -0, NaN, -Infinity, "\ud83d\ude00\/"]"#,
     )
@@ -206,7 +206,7 @@ fn json_text_keeps_what_json_numbers_can_say() {
 }
 
 #[test]
-fn a_tag_must_stand_alone_and_have_its_content() {
+fn a_tag_must_be_the_only_key_and_have_the_right_content() {
     let cases = [
         r#"{"$tuple":[1],"x":2}"#,
         r#"{"$tuple":1}"#,
@@ -288,7 +288,7 @@ proptest! {
         let _ = (Value::parse_python(&text), Value::parse_json(&text));
     }
 
-    /// Text made of the literals' own characters reaches further into the parsers than arbitrary text does.
+    /// Text made of characters that literals have reaches further into the parsers than arbitrary text.
     #[test]
     fn no_near_literal_makes_a_parser_panic(text in r#"[\[\](){}:,'"\\\-+.0-9ejxubrRN \n\u{e9}$]{0,40}"#) {
         if let Ok(value) = Value::parse_python(&text) {
@@ -297,7 +297,7 @@ proptest! {
         let _ = (Value::parse_json(&text), Value::parse_python_prefix(&text));
     }
 
-    /// Whatever JSON a request brings, it is a value or an error.
+    /// Any JSON of a request is a value or an error.
     #[test]
     fn no_json_makes_the_reader_panic(text in r#"(\{"\$(tuple|set|dict|int|float|bytes|complex|opaque|x)":)?[\[\]{}",:0-9a$]{0,20}\}?"#) {
         if let Ok(json) = serde_json::from_str(&text) {

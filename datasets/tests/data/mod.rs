@@ -1,24 +1,24 @@
-//! Where tests find real data sets: `$RAPID_TEST_DATA` (otherwise `../shared/data` beside the repository), else the cache folder, else the excerpts that the
-//! repository holds; with `RAPID_TEST_DATA=excerpts` at once in these. The tests of other crates include this file by its path.
+//! Finds real data sets for tests: in `$RAPID_TEST_DATA` (otherwise `../shared/data` beside the repository), else in the cache folder, else in the repository's
+//! excerpts. With `RAPID_TEST_DATA=excerpts`, always in the excerpts. The tests of other crates include this file by its path.
 
-#![allow(dead_code, reason = "not every test asks for everything")]
-#![allow(unreachable_pub, reason = "one of the crates hands it on")]
+#![allow(dead_code, reason = "not every test uses everything")]
+#![allow(unreachable_pub, reason = "one of the crates re-exports it")]
 
 use std::path::{Path, PathBuf};
 
-use datasets::fetch::{Kind, locate};
+use datasets::fetch::{ArtifactKind, locate};
 
-/// A folder that holds a data set.
+/// A folder with a data set.
 #[derive(Debug, Clone)]
 pub struct Records {
-    /// Data sets by their names, as `--data-dir` takes it.
+    /// The folder, in the layout of `--data-dir`.
     pub folder: PathBuf,
-    /// Whether all of its records are there; an excerpt has a dozen.
+    /// Whether it has all records. An excerpt has a dozen.
     pub whole: bool,
 }
 
 impl Records {
-    /// Labelled completions of MBPP+'s tasks: a model's beside the whole data set, else those written for the excerpt.
+    /// Labelled completions of MBPP+'s tasks: a model's, if they are beside the whole data set, else those written for the excerpt.
     pub fn samples(&self) -> PathBuf {
         let models = self
             .folder
@@ -30,7 +30,7 @@ impl Records {
     }
 }
 
-/// The records of a data set. What is missing is printed: all of them, or all but the excerpt's.
+/// The records of a data set. If records are missing, a `SKIPPED` line says which.
 pub fn holding(name: &str) -> Option<Records> {
     let whole = |folder: PathBuf| Records {
         folder,
@@ -41,40 +41,40 @@ pub fn holding(name: &str) -> Option<Records> {
         whole: false,
     };
     let has_excerpt = excerpt.folder.join(name).is_dir();
-    let beside = beside();
-    if has_excerpt && beside == Path::new("excerpts") {
+    let data_folder = data_folder();
+    if has_excerpt && data_folder == Path::new("excerpts") {
         eprintln!(
             "SKIPPED: all records of {name} but those of datasets/excerpts, as RAPID_TEST_DATA says"
         );
         return Some(excerpt);
     }
-    if beside.join(name).is_dir() {
-        return Some(whole(beside));
+    if data_folder.join(name).is_dir() {
+        return Some(whole(data_folder));
     }
     let remedy = format!(
         "it is neither in {} (RAPID_TEST_DATA names another folder) nor in the cache folder (rapid fetch dataset:{name})",
-        beside.display()
+        data_folder.display()
     );
-    if let Some(cached) = locate(Kind::Dataset, name) {
+    if let Some(cached) = locate(ArtifactKind::Dataset, name) {
         return cached.parent().map(|folder| whole(folder.to_owned()));
     }
     let missing = if has_excerpt {
         "all records but those of datasets/excerpts"
     } else {
-        "what needs it"
+        "the tests that need it"
     };
     eprintln!("SKIPPED: {name}, {missing}: {remedy}");
     has_excerpt.then_some(excerpt)
 }
 
 fn root() -> &'static Path {
-    // Every crate whose tests read data lies directly in the repository.
+    // Every crate whose tests read data is directly in the repository.
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .expect("a crate lies in the repository")
+        .expect("a crate is in a folder of the repository")
 }
 
-fn beside() -> PathBuf {
+fn data_folder() -> PathBuf {
     std::env::var_os("RAPID_TEST_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from)
 }
 

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use datasets::fetch::{self, FetchError, Kind, Terminal};
+use datasets::did_you_mean::nearest;
+use datasets::fetch::{self, ArtifactKind, FetchError, Terminal};
 use datasets::manifest::{self, Manifest};
-use datasets::nearest::nearest;
 use trainer::stderr::say;
 
 use super::Usage;
@@ -49,9 +49,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Parses `kind:name`, or a name that only one kind has. A name with a slash is a model of the hub.
-fn resolve(text: &str) -> anyhow::Result<(Kind, String)> {
+fn resolve(text: &str) -> anyhow::Result<(ArtifactKind, String)> {
     let known = manifest::all()?;
-    for kind in [Kind::Model, Kind::Dataset, Kind::Sandbox] {
+    for kind in [
+        ArtifactKind::Model,
+        ArtifactKind::Dataset,
+        ArtifactKind::Sandbox,
+    ] {
         if let Some(name) = text
             .strip_prefix(kind.word())
             .and_then(|rest| rest.strip_prefix(':'))
@@ -67,14 +71,14 @@ fn resolve(text: &str) -> anyhow::Result<(Kind, String)> {
             return Ok((kind, name.to_owned()));
         }
     }
-    let kinds: Vec<Kind> = known
+    let kinds: Vec<ArtifactKind> = known
         .iter()
         .filter(|manifest| manifest.name == text)
         .map(|manifest| manifest.kind)
         .collect();
     match kinds[..] {
         [kind] => Ok((kind, text.to_owned())),
-        [] if text.contains('/') => Ok((Kind::Model, text.to_owned())),
+        [] if text.contains('/') => Ok((ArtifactKind::Model, text.to_owned())),
         [] => Err(unknown(text, text, known.iter()).into()),
         _ => bail!(
             "`{text}` is the name of several things; write model:{text}, dataset:{text} or sandbox:{text}"
@@ -136,12 +140,12 @@ mod tests {
 
     #[test]
     fn a_kind_may_be_written_or_left_out() {
-        let model = (Kind::Model, "smollm2-135m-instruct".to_owned());
+        let model = (ArtifactKind::Model, "smollm2-135m-instruct".to_owned());
         assert_eq!(resolve("model:smollm2-135m-instruct").unwrap(), model);
         assert_eq!(resolve("smollm2-135m-instruct").unwrap(), model);
         assert_eq!(
             resolve("owner/name").unwrap(),
-            (Kind::Model, "owner/name".to_owned())
+            (ArtifactKind::Model, "owner/name".to_owned())
         );
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use datasets::fetch::{self, Kind, Terminal};
+use datasets::fetch::{self, ArtifactKind, Terminal};
 use trainer::config::{self, Config};
 use trainer::report::{self, Comparison, RunData};
 use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target};
@@ -136,8 +136,8 @@ async fn fetch_all(config: &Config) -> anyhow::Result<()> {
         .model
         .name
         .iter()
-        .map(|name| (Kind::Model, name.as_str()));
-    for (kind, name) in model.chain([(Kind::Sandbox, SANDBOX)]) {
+        .map(|name| (ArtifactKind::Model, name.as_str()));
+    for (kind, name) in model.chain([(ArtifactKind::Sandbox, SANDBOX)]) {
         fetch::fetch(kind, name, &Terminal::new()).await?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! `[algorithm]`: the estimator, and the sizes of its batches.
 
-use datasets::settings::{Kind, Setting, above, at_least, below, between, settings, whole};
+use datasets::settings::{Setting, ValueKind, above, at_least, below, between, settings, whole};
 
 use super::limits::{MAX_NUMBER, MAX_SAMPLES};
 use crate::algo::{Baseline, Estimator, Factor, LengthNorm, Preset};
@@ -48,12 +48,12 @@ settings! {
         pub baseline: Baseline,
         /// η: the cap on weights, for factors and baselines that cap them.
         pub eta: f64 => at_least(1.0)
-            .or(" (the paper has 2): a cap below 1 would change on-policy samples, whose weight is 1"),
+            .hint(" (the paper has 2): a cap below 1 would change on-policy samples, whose weight is 1"),
         /// ε₋: token-ppo-clip clips r below 1 - clip_low.
-        pub clip_low: f64 => above(0.0, 1.0).or(" (PPO has 0.2): a ratio is clipped at 1 − ε below 1"),
+        pub clip_low: f64 => above(0.0, 1.0).hint(" (PPO has 0.2): a ratio is clipped at 1 − ε below 1"),
         /// ε₊: token-ppo-clip clips r above 1 + clip_high.
         pub clip_high: f64 => above(0.0, MAX_NUMBER)
-            .or(" (PPO has 0.2, DAPO 0.28): a ratio is clipped at 1 + ε above 1"),
+            .hint(" (PPO has 0.2, DAPO 0.28): a ratio is clipped at 1 + ε above 1"),
         /// The divisor of a token's term. N is the number of completions of the mini-batch, T the number of tokens of the completion.
         ///   none            N
         ///   length          N times T
@@ -65,12 +65,12 @@ settings! {
         pub divide_by_std: bool,
         /// β: the weight of the divergence from the model that training began with; 0 does not use that model.
         pub kl: f64 => between(0.0, MAX_NUMBER)
-            .or(" (GRPO has 0.04): 0 turns it off, and a negative weight would drive the policy away from the reference"),
+            .hint(" (GRPO has 0.04): 0 turns it off, and a negative weight would drive the policy away from the reference"),
         /// Lower the cap η, but not below 1, until the effective sample size of a mini-batch is this fraction of its completions; 0 does not lower it.
-        pub adaptive_eta: f64 => below(0.0, 1.0).or(FRACTION),
+        pub adaptive_eta: f64 => below(0.0, 1.0).hint(FRACTION),
         /// End an inference phase early, and sample the rest of it again, if the effective sample size of the next mini-batch is below this fraction of its completions; 0
         /// never ends a phase early.
-        pub adaptive_h: f64 => below(0.0, 1.0).or(FRACTION),
+        pub adaptive_h: f64 => below(0.0, 1.0).hint(FRACTION),
         /// Maximum number of times that groups of only correct or only incorrect completions are sampled again, with other prompts; 0 keeps such groups, and groups of one
         /// require it. Metrics are then those of the remaining groups, except drawn_reward, the mean reward of all sampled groups.
         pub dynamic_sampling: usize => whole(0, 1000),
@@ -90,19 +90,19 @@ settings! {
 }
 
 impl Setting for Preset {
-    const KIND: Kind = Kind::Choice(&Preset::NAMES);
+    const KIND: ValueKind = ValueKind::Choice(&Preset::NAMES);
 }
 
 impl Setting for Factor {
-    const KIND: Kind = Kind::Choice(&Factor::NAMES);
+    const KIND: ValueKind = ValueKind::Choice(&Factor::NAMES);
 }
 
 impl Setting for Baseline {
-    const KIND: Kind = Kind::Choice(&Baseline::NAMES);
+    const KIND: ValueKind = ValueKind::Choice(&Baseline::NAMES);
 }
 
 impl Setting for LengthNorm {
-    const KIND: Kind = Kind::Choice(&LengthNorm::NAMES);
+    const KIND: ValueKind = ValueKind::Choice(&LengthNorm::NAMES);
 }
 
 impl Algorithm {

@@ -39,7 +39,7 @@ settings! {
         /// Training prompts with more tokens are left out, and their number is reported.
         pub max_prompt_tokens: usize = 1024 => whole(1, MAX_TOKENS as u64),
         /// Train only on this many tasks, the first ones; unless set, on all.
-        pub train_limit: Option<usize> => whole(1, MAX_COUNT).or(", or leave the key out for all tasks"),
+        pub train_limit: Option<usize> => whole(1, MAX_COUNT).hint(", or leave the key out for all tasks"),
         /// A JSON Lines file of a teacher's completions, for supervised fine-tuning on those that the verifier judges correct. The preset sft requires it, and no other
         /// preset allows it; see the recipe smollm2-sft.
         pub teacher: Option<PathBuf>,

@@ -26,7 +26,7 @@ pub(super) const MAX_NUMBER: f64 = 1e6;
 mod tests {
     use std::ops::Bound::{Excluded, Included, Unbounded};
 
-    use datasets::settings::{Kind, Limit};
+    use datasets::settings::{Limit, ValueKind};
 
     use super::*;
     use crate::config::{Config, KEYS, Preset, parse};
@@ -43,7 +43,7 @@ mod tests {
         let unlimited: Vec<_> = KEYS
             .paths()
             .into_iter()
-            .filter(|(_, key)| matches!(key.kind, Kind::Whole | Kind::Number))
+            .filter(|(_, key)| matches!(key.kind, ValueKind::Whole | ValueKind::Number))
             .filter(|(_, key)| !matches!(key.limit, Limit::Range(..)))
             .map(|(path, _)| path)
             .collect();
@@ -72,7 +72,7 @@ mod tests {
             let mut out_of_range = Vec::new();
             match min {
                 // A whole number cannot be written below 0.
-                Included(0.0) if matches!(key.kind, Kind::Whole) => {}
+                Included(0.0) if matches!(key.kind, ValueKind::Whole) => {}
                 Included(min) => out_of_range.push(min - 1.0),
                 Excluded(min) => out_of_range.push(min),
                 Unbounded => {}

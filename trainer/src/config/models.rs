@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use datasets::fetch::{self, Kind};
+use datasets::did_you_mean::{hint, nearest};
+use datasets::fetch::{self, ArtifactKind};
 use datasets::manifest;
-use datasets::nearest::{hint, nearest};
 use datasets::settings::SettingError;
 
 /// What a text that is given as a model's name can be.
@@ -27,12 +27,12 @@ pub fn named_model(text: &str) -> NamedModel {
     let known: Vec<String> = manifest::all()
         .unwrap_or_default()
         .into_iter()
-        .filter(|manifest| manifest.kind == Kind::Model)
+        .filter(|manifest| manifest.kind == ArtifactKind::Model)
         .map(|manifest| manifest.name)
         .collect();
     if text.contains('/')
         || known.iter().any(|name| name == text)
-        || fetch::locate(Kind::Model, text).is_some()
+        || fetch::locate(ArtifactKind::Model, text).is_some()
     {
         return NamedModel::Possible;
     }

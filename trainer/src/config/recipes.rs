@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use datasets::nearest::nearest;
+use datasets::did_you_mean::nearest;
 use serde::Deserialize;
 use toml::{Table, Value};
 

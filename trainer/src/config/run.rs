@@ -11,7 +11,7 @@ settings! {
         pub epochs: Option<usize> => whole(1, 10_000),
         /// The run's length in optimiser updates.
         pub updates: Option<usize> => whole(1, 10_000_000)
-            .or("; `rapid eval` measures a model without training it"),
+            .hint("; `rapid eval` measures a model without training it"),
         /// Seed of the order of the data and of every sample.
         pub seed: u64,
         /// Updates between checkpoints; the last update always has one. 0 saves only that.

@@ -313,15 +313,15 @@ fn set_overrides_the_recipe_with_a_value_of_the_keys_type() {
     );
     assert_eq!(
         refusal(set(&["updates"])),
-        "--set updates is no setting: write section.key=value, such as --set run.updates=VALUE"
+        "--set updates is not a setting: write section.key=value, such as --set run.updates=VALUE"
     );
     assert_eq!(
         refusal(set(&["lr=1"])),
-        "--set lr=1 is no setting: write section.key=value, such as --set optimiser.lr=1"
+        "--set lr=1 is not a setting: write section.key=value, such as --set optimiser.lr=1"
     );
     assert_eq!(
         refusal(set(&["nothing"])),
-        "--set nothing is no setting: write section.key=value, such as --set optimiser.lr=1e-5"
+        "--set nothing is not a setting: write section.key=value, such as --set optimiser.lr=1e-5"
     );
 }
 

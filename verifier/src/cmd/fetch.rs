@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use datasets::fetch::{FetchError, Kind, Terminal, fetch};
+use datasets::fetch::{ArtifactKind, FetchError, Terminal, fetch};
 use verifier::setup;
 
 use super::{print, say};
@@ -36,17 +36,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Parses `kind:name`. Without a kind, the name is a data set's if one has it, else a sandbox's.
-fn parse_name(text: &str) -> (Kind, &str) {
-    for kind in [Kind::Sandbox, Kind::Dataset] {
+fn parse_name(text: &str) -> (ArtifactKind, &str) {
+    for kind in [ArtifactKind::Sandbox, ArtifactKind::Dataset] {
         let rest = text.strip_prefix(kind.word());
         if let Some(name) = rest.and_then(|rest| rest.strip_prefix(':')) {
             return (kind, name);
         }
     }
     if datasets::NAMES.contains(&text) {
-        (Kind::Dataset, text)
+        (ArtifactKind::Dataset, text)
     } else {
-        (Kind::Sandbox, text)
+        (ArtifactKind::Sandbox, text)
     }
 }
 
@@ -57,11 +57,11 @@ mod tests {
     #[test]
     fn the_kind_may_be_omitted() {
         for (text, kind, name) in [
-            ("python-wasi", Kind::Sandbox, "python-wasi"),
-            ("sandbox:python-wasi", Kind::Sandbox, "python-wasi"),
-            ("gsm8k", Kind::Dataset, "gsm8k"),
-            ("dataset:gsm8k", Kind::Dataset, "gsm8k"),
-            ("dataset:", Kind::Dataset, ""),
+            ("python-wasi", ArtifactKind::Sandbox, "python-wasi"),
+            ("sandbox:python-wasi", ArtifactKind::Sandbox, "python-wasi"),
+            ("gsm8k", ArtifactKind::Dataset, "gsm8k"),
+            ("dataset:gsm8k", ArtifactKind::Dataset, "gsm8k"),
+            ("dataset:", ArtifactKind::Dataset, ""),
         ] {
             assert_eq!(parse_name(text), (kind, name), "{text}");
         }

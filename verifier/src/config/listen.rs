@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
-use datasets::settings::{Kind, Setting};
+use datasets::settings::{Setting, ValueKind};
 use serde::{Deserialize, Serialize};
 
 /// A host and a port.
@@ -27,7 +27,7 @@ pub enum Listen {
 const FORM: &str = "a host and a port, as in 127.0.0.1:8700, [::1]:8700 or localhost:8700";
 
 impl Setting for Listen {
-    const KIND: Kind = Kind::Form(FORM, |text| text.parse::<Listen>().is_ok());
+    const KIND: ValueKind = ValueKind::Form(FORM, |text| text.parse::<Listen>().is_ok());
 }
 
 impl Listen {

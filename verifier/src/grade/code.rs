@@ -22,7 +22,7 @@ mod test_dependency;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use datasets::name::why_no_name;
+use datasets::python_name::invalid_name_reason;
 use datasets::{CodeTask, Compare, Value};
 use sandboxes::outline::Stopped;
 use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work};
@@ -302,7 +302,7 @@ impl CodeGrader {
         task: &CodeTask,
         extracted: &ExtractedProgram,
     ) -> Result<Grading, EarlyEnd> {
-        if let Some(reason) = why_no_name(&task.entry_point) {
+        if let Some(reason) = invalid_name_reason(&task.entry_point) {
             let reason = format!("the task's entry point cannot be defined: {reason}");
             return Err(Box::new(Grading::unavailable(&reason, false)).into());
         }

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use datasets::lines::MAX_LINE;
+use datasets::jsonl::MAX_LINE;
 use serde_json::{Value as Json, json};
 use verifier_api::Judgement;
 

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use datasets::lines::{Line, LineError, Lines, MAX_LINE};
-use datasets::nearest::nearest;
+use datasets::did_you_mean::nearest;
+use datasets::jsonl::{Line, LineError, Lines, MAX_LINE};
 use datasets::{Dataset, TaskSpec};
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datasets::name::why_no_name;
-use datasets::nearest::{hint, nearest};
+use datasets::did_you_mean::{hint, nearest};
+use datasets::python_name::invalid_name_reason;
 use datasets::{CodeTask, CodeTest, Compare, LeanTask, MathTask, TaskSpec, Value};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -234,7 +234,7 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
 
 fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
     let entry_point = fields.string("entry_point")?;
-    if let Some(reason) = why_no_name(&entry_point) {
+    if let Some(reason) = invalid_name_reason(&entry_point) {
         return Err(("task.entry_point".to_owned(), reason));
     }
     let canonical = fields.optional_string("canonical")?;

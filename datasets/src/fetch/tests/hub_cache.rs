@@ -111,7 +111,7 @@ fn state(path: &Path) -> (Vec<u8>, u32, i64, i64) {
 }
 
 async fn error_of(fetcher: &Fetcher, manifest: &Manifest) -> String {
-    let outcome = fetcher.fetch_manifest(manifest, &Quiet).await;
+    let outcome = fetcher.fetch_manifest(manifest, &NoProgress).await;
     outcome.unwrap_err().to_string()
 }
 
@@ -142,7 +142,7 @@ async fn a_pinned_file_that_the_cache_lacks_is_downloaded_without_a_listing() {
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
     let mut fetcher = fetcher(home.path());
     fetcher.hub.clone_from(&server.address);
-    let folder = fetcher.fetch_manifest(&wanted, &Quiet).await.unwrap();
+    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
     assert_eq!(
         paths(&server),
         [format!("/o/r/resolve/{COMMIT}/weights.bin")]
@@ -166,7 +166,10 @@ async fn only_what_the_cache_lacks_of_the_hubs_commit_is_downloaded() {
     let mut fetcher = fetcher(home.path());
     fetcher.hub.clone_from(&server.address);
 
-    let folder = fetcher.fetch(Kind::Model, "o/r", &Quiet).await.unwrap();
+    let folder = fetcher
+        .fetch(ArtifactKind::Model, "o/r", &NoProgress)
+        .await
+        .unwrap();
 
     let config = std::fs::read(folder.join("config.json")).unwrap();
     assert_eq!(config, b"{'new'}");
@@ -189,7 +192,10 @@ async fn offline_a_branch_is_the_commit_that_the_cache_remembers() {
     let mut fetcher = fetcher(home.path());
     fetcher.offline = true;
 
-    let folder = fetcher.fetch(Kind::Model, "o/r", &Quiet).await.unwrap();
+    let folder = fetcher
+        .fetch(ArtifactKind::Model, "o/r", &NoProgress)
+        .await
+        .unwrap();
 
     let mut names: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
@@ -212,7 +218,7 @@ async fn offline_a_branch_is_the_commit_that_the_cache_remembers() {
     assert!(source_of(&folder).starts_with(&format!("hub o/r@{COMMIT}, from")));
     assert!(
         fetcher
-            .fetch(Kind::Model, &format!("o/r@{COMMIT}"), &Quiet)
+            .fetch(ArtifactKind::Model, &format!("o/r@{COMMIT}"), &NoProgress)
             .await
             .is_ok(),
         "a full commit is itself"
@@ -235,7 +241,7 @@ async fn offline_a_repository_of_data_lies_in_a_folder_of_its_own() {
     }];
     let mut fetcher = fetcher(home.path());
     fetcher.offline = true;
-    let folder = fetcher.fetch_manifest(&wanted, &Quiet).await.unwrap();
+    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
     assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), b"{}");
 }
 
@@ -300,7 +306,7 @@ async fn offline_a_model_that_the_cache_has_a_part_of_is_refused() {
         "{error}"
     );
     std::fs::remove_file(kept).unwrap();
-    fetcher.fetch_manifest(&wanted, &Quiet).await.unwrap();
+    fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
 }
 
 /// How a file of the cache may be wrong, and what is said of it.
@@ -385,7 +391,10 @@ async fn offline_a_large_file_is_held_to_the_digest_that_it_is_named_by() {
     let mut fetcher = fetcher(home.path());
     fetcher.offline = true;
     let name = format!("o/r@{COMMIT}");
-    let error = fetcher.fetch(Kind::Model, &name, &Quiet).await.unwrap_err();
+    let error = fetcher
+        .fetch(ArtifactKind::Model, &name, &NoProgress)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("has the SHA-256"), "{error}");
     assert!(
         entries(home.path()).is_empty(),
@@ -421,7 +430,7 @@ async fn nothing_writes_into_a_file_of_the_cache() {
         rename: BTreeMap::from([("other.json".to_owned(), "fetched.json".to_owned())]),
     }];
     let fetcher = fetcher(home.path());
-    let folder = fetcher.fetch_manifest(&wanted, &Quiet).await.unwrap();
+    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
     assert!(source_of(&folder).contains("from the cache of Hugging Face"));
     assert_eq!(
         before,
@@ -439,7 +448,7 @@ async fn nothing_writes_into_a_file_of_the_cache() {
         b"new",
         vec![repository(COMMIT, &["weights.bin"]), url(&server.address)],
     );
-    let folder = fetcher.fetch_manifest(&next, &Quiet).await.unwrap();
+    let folder = fetcher.fetch_manifest(&next, &NoProgress).await.unwrap();
     assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), b"new");
     assert_eq!(
         before,
@@ -455,15 +464,15 @@ async fn either_cache_may_be_deleted() {
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
     let fetcher = fetcher(home.path());
 
-    let folder = fetcher.fetch_manifest(&wanted, &Quiet).await.unwrap();
+    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(std::fs::read(content).unwrap(), body());
 
-    let folder = fetcher.fetch_manifest(&wanted, &Quiet).await.unwrap();
+    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
     std::fs::remove_dir_all(&cache.0).unwrap();
     assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body());
     assert_eq!(
-        fetcher.fetch_manifest(&wanted, &Quiet).await.unwrap(),
+        fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap(),
         folder,
         "what is there is not fetched again"
     );
@@ -485,7 +494,7 @@ async fn a_cache_on_another_file_system_is_copied() {
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
     let mut fetcher = fetcher(home.path());
     fetcher.hub_cache = other.path().join("hugging-face/hub");
-    let folder = fetcher.fetch_manifest(&wanted, &Quiet).await.unwrap();
+    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
     assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body());
     assert_eq!(content.metadata().unwrap().nlink(), 1);
     assert!(source_of(&folder).ends_with("from the cache of Hugging Face"));

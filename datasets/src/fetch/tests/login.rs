@@ -9,7 +9,7 @@ async fn a_repository_that_needs_a_token_says_so() {
     let mut fetcher = fetcher(home.path());
     fetcher.hub.clone_from(&server.address);
     let error = fetcher
-        .fetch(Kind::Model, "o/gated", &Quiet)
+        .fetch(ArtifactKind::Model, "o/gated", &NoProgress)
         .await
         .unwrap_err()
         .to_string();
@@ -34,7 +34,7 @@ async fn the_token_is_sent_to_the_hub_and_to_no_other_host() {
     fetcher.hub_token = Some("hf_secret".to_owned());
 
     fetcher
-        .fetch_manifest(&manifest(&body, sources), &Quiet)
+        .fetch_manifest(&manifest(&body, sources), &NoProgress)
         .await
         .unwrap();
 
@@ -48,7 +48,7 @@ async fn a_token_that_cannot_be_sent_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     let mut fetcher = fetcher(home.path());
     fetcher.hub_token = Some("two\nlines".to_owned());
-    let outcome = fetcher.fetch(Kind::Model, "o/r", &Quiet).await;
+    let outcome = fetcher.fetch(ArtifactKind::Model, "o/r", &NoProgress).await;
     let error = outcome.unwrap_err().to_string();
     assert!(error.contains("The token for the hub"), "{error}");
 }

@@ -2,16 +2,16 @@
 
 use std::process::{Command, Stdio};
 
-use datasets::fetch::{self, Kind};
+use datasets::fetch::{self, ArtifactKind};
 use verifier_api::{Client, ClientError, GraderState};
 
 use super::Check;
 use crate::cmd::verifier_process::VerifierProcess;
 
 /// The artifacts that `rapid quickstart` uses.
-const QUICKSTART: [(Kind, &str); 2] = [
-    (Kind::Model, "smollm2-135m-instruct"),
-    (Kind::Sandbox, "python-wasi"),
+const QUICKSTART: [(ArtifactKind, &str); 2] = [
+    (ArtifactKind::Model, "smollm2-135m-instruct"),
+    (ArtifactKind::Sandbox, "python-wasi"),
 ];
 
 pub(super) fn artifacts() -> Vec<Check> {

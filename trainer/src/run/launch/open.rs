@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datasets::fetch::{self, Kind};
+use datasets::fetch::{self, ArtifactKind};
 use datasets::settings::SettingError;
 use engine::Engine;
 
@@ -26,7 +26,7 @@ pub fn locate_model(model: &config::Model) -> Result<PathBuf, TrainError> {
                 path.display()
             ),
         )),
-        (None, Some(name)) => fetch::locate(Kind::Model, name)
+        (None, Some(name)) => fetch::locate(ArtifactKind::Model, name)
             .map(|folder| weights(&folder))
             .ok_or_else(|| TrainError::NoModel(name.clone())),
         (None, None) => Err(refused("model.name", "it is not set".to_owned())),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use datasets::name::is_keyword;
+use datasets::python_name::is_keyword;
 
 /// Whether the last of `texts`, the test code that was run, can depend on what the program does: whether it uses a name that no earlier independent text assigned.
 ///

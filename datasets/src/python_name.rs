@@ -1,6 +1,6 @@
 //! Names of Python functions.
 
-/// The words that Python keeps for itself.
+/// Python's keywords.
 const KEYWORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
@@ -8,12 +8,12 @@ const KEYWORDS: &[&str] = &[
     "with", "yield",
 ];
 
-/// Why no function can be called `text`; `None` where one can.
+/// The reason why `text` cannot be the name of a function; `None` if it can.
 #[must_use]
-pub fn why_no_name(text: &str) -> Option<String> {
+pub fn invalid_name_reason(text: &str) -> Option<String> {
     if is_keyword(text) {
         return Some(format!(
-            "`{text}` is a keyword of Python, which no function can be called; give the name that the completion must define"
+            "`{text}` is a keyword of Python, so it cannot be the name of a function; give the name that the completion must define"
         ));
     }
     let mut characters = text.chars();
@@ -24,7 +24,7 @@ pub fn why_no_name(text: &str) -> Option<String> {
     (!is_name).then(|| format!("`{text}` is not the name of a Python function"))
 }
 
-/// Whether a word can be no name.
+/// Whether a word is a keyword, which cannot be a name.
 #[must_use]
 pub fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
@@ -35,9 +35,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_letters_digits_and_underscores_and_no_keyword() {
+    fn a_name_is_letters_digits_and_underscores_and_not_a_keyword() {
         for name in ["f", "_f2", "für", "match", "type", "Class"] {
-            assert_eq!(why_no_name(name), None, "{name}");
+            assert_eq!(invalid_name_reason(name), None, "{name}");
         }
         for (text, why) in [
             ("class", "keyword"),
@@ -48,7 +48,7 @@ mod tests {
             ("", "not the name"),
         ] {
             assert!(
-                why_no_name(text).is_some_and(|reason| reason.contains(why)),
+                invalid_name_reason(text).is_some_and(|reason| reason.contains(why)),
                 "{text}"
             );
         }

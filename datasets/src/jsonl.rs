@@ -1,42 +1,42 @@
-//! JSON Lines as other people's files and pipes have them: packed with gzip or not, each line bounded.
+//! Reads JSON Lines from files and pipes, packed with gzip or not. The length of a line is bounded.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use flate2::read::MultiGzDecoder;
 
-/// The longest line that is read, in bytes. The longest record of the known data sets has 0.8 MB.
+/// Longest line that is read, in bytes. The longest record of the known data sets has 0.8 MB.
 pub const MAX_LINE: usize = 64 << 20;
 
-/// What a gzip stream begins with (RFC 1952).
+/// First bytes of a gzip stream (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The lines of a text, each read when it is asked for.
+/// The lines of a text. Each is read by a call of [`Lines::next_line`].
 pub struct Lines<'a> {
     reader: Box<dyn BufRead + 'a>,
     packed: bool,
-    /// Of the line that was read last, from 1, blank ones counted.
+    /// Number of the line that was read last, from 1. Blank lines count.
     number: usize,
     buffer: Vec<u8>,
-    longest: usize,
+    max_line: usize,
 }
 
-/// A line that holds something.
+/// A line that is not blank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// From 1, blank lines counted.
+    /// From 1. Blank lines count.
     pub number: usize,
-    /// Without what surrounds it, a byte order mark included.
+    /// Without white space around it and without a byte order mark.
     pub text: &'a str,
 }
 
-/// Why a line cannot be read.
+/// An error of reading a line.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// The system said no.
+    /// The system's error.
     #[error("{0}")]
     Io(io::Error),
-    /// A line that can be no line of JSON Lines.
+    /// The line cannot be one of JSON Lines.
     #[error("line {line}: {reason}")]
     Line {
         /// From 1.
@@ -47,20 +47,20 @@ pub enum LineError {
 }
 
 impl<'a> Lines<'a> {
-    /// Reads `source`, which is unpacked where its first bytes say that it is gzip, whatever its name. A line takes no more than [`MAX_LINE`] bytes of memory,
-    /// packed or not.
+    /// Reads `source`. It is unpacked if its first bytes are those of gzip, whatever its name. A line takes no more than [`MAX_LINE`] bytes of memory, packed or
+    /// not.
     ///
     /// # Errors
-    /// Where the first bytes cannot be read.
+    /// If the first bytes cannot be read.
     pub fn new(source: impl Read + 'a) -> io::Result<Lines<'a>> {
         Lines::up_to(MAX_LINE, source)
     }
 
-    /// As [`Lines::new`], with lines of up to `longest` bytes.
+    /// As [`Lines::new`], with lines of up to `max_line` bytes.
     ///
     /// # Errors
     /// As [`Lines::new`].
-    pub fn up_to(longest: usize, mut source: impl Read + 'a) -> io::Result<Lines<'a>> {
+    pub fn up_to(max_line: usize, mut source: impl Read + 'a) -> io::Result<Lines<'a>> {
         let mut first = Vec::new();
         source
             .by_ref()
@@ -78,14 +78,14 @@ impl<'a> Lines<'a> {
             packed,
             number: 0,
             buffer: Vec::new(),
-            longest,
+            max_line,
         })
     }
 
     /// The next line that is not blank; `None` at the end.
     ///
     /// # Errors
-    /// [`LineError`]. What comes behind a faulty line is not to be asked for.
+    /// [`LineError`]. Do not call again after an error.
     pub fn next_line(&mut self) -> Result<Option<Line<'_>>, LineError> {
         loop {
             self.buffer.clear();
@@ -93,16 +93,16 @@ impl<'a> Lines<'a> {
             let read = self
                 .reader
                 .by_ref()
-                .take(self.longest as u64 + 1)
+                .take(self.max_line as u64 + 1)
                 .read_until(b'\n', &mut self.buffer);
-            let length = read.map_err(|error| self.broken(error))?;
+            let length = read.map_err(|error| self.read_error(error))?;
             if length == 0 {
                 return Ok(None);
             }
-            if length > self.longest {
-                return Err(self.fault(format!(
+            if length > self.max_line {
+                return Err(self.line_error(format!(
                     "the line is longer than {} bytes; one JSON object a line is expected",
-                    self.longest
+                    self.max_line
                 )));
             }
             if self.number == 1 && self.buffer.starts_with(BYTE_ORDER_MARK) {
@@ -118,25 +118,25 @@ impl<'a> Lines<'a> {
                 number,
                 text: text.trim(),
             })),
-            Err(error) => Err(self.fault(format!(
+            Err(error) => Err(self.line_error(format!(
                 "byte {} of the line is not UTF-8; save the file as UTF-8",
                 error.valid_up_to() + 1
             ))),
         }
     }
 
-    fn fault(&self, reason: String) -> LineError {
+    fn line_error(&self, reason: String) -> LineError {
         LineError::Line {
             line: self.number,
             reason,
         }
     }
 
-    /// What the decoder of gzip says of a stream is a fault of the stream, and not of the system.
-    fn broken(&self, error: io::Error) -> LineError {
+    /// An error of the gzip decoder is a fault of the stream, not of the system.
+    fn read_error(&self, error: io::Error) -> LineError {
         use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
         if self.packed && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof) {
-            return self.fault(format!(
+            return self.line_error(format!(
                 "the gzip stream is cut off or damaged here ({error}); fetch or pack the file again"
             ));
         }
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn packed_or_not_whole_or_in_pieces_a_text_has_the_same_lines() {
+    fn gzip_and_short_reads_give_the_same_lines() {
         let text = "\u{feff}{\"a\":1}\r\n\n  \n{\"a\":2}".as_bytes();
         let expected = [(1, "{\"a\":1}".to_owned()), (4, "{\"a\":2}".to_owned())];
         assert_eq!(read(text).unwrap(), expected);
         assert_eq!(read(Slow(text)).unwrap(), expected);
         assert_eq!(read(Slow(&gzip(text))).unwrap(), expected);
-        // Members behind one another are one text.
+        // Several gzip members in a row are one text.
         let members = [gzip(&text[..5]), gzip(&text[5..])].concat();
         assert_eq!(read(&members[..]).unwrap(), expected);
         assert_eq!(read(&b""[..]).unwrap(), []);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_refused_and_not_unpacked_to_its_end() {
+    fn an_endless_line_is_refused_without_being_unpacked_to_its_end() {
         let reason = "line 1: the line is longer than 1000 bytes";
         let bomb = gzip(&vec![b'x'; 50_000_000]);
         let mut lines = Lines::up_to(1000, &bomb[..]).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_breaks_off_is_named_as_such() {
+    fn a_truncated_gzip_stream_is_reported_as_such() {
         let whole = gzip(b"{\"a\":1}\n{\"a\":2}\n");
         for length in [2, 9, 15, whole.len() - 1] {
             let error = read(&whole[..length]).unwrap_err().to_string();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf_8_is_named_with_its_line_and_byte() {
+    fn invalid_utf_8_is_reported_with_its_line_and_byte() {
         let error = read(&b"{}\n\n{\"a\": \"\xff\"}"[..])
             .unwrap_err()
             .to_string();

@@ -1,32 +1,32 @@
-//! People's own files, and the starter sets: one JSON object a line.
+//! Loads users' files and the starter sets: JSON Lines, one object per line.
 //!
 //! | field | kind | meaning |
 //! | --- | --- | --- |
 //! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
 //! | `answer` | math | the right answer, text or a number |
 //! | `entry_point` | code | the function to write |
-//! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; without `expected` where `canonical` is there to tell it |
+//! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; `expected` may be missing if there is a `canonical` |
 //! | `asserts` | code | Python statements that must run without an exception, or definitions of tests: `unittest` classes, `test_…` functions, `check(candidate)` |
 //! | `canonical`, `imports`, `example`, `atol`, `compare` | code, optional | a right program; import lines of the tests; the assertion shown in the prompt; absolute tolerance; `equal`, `set` or `not-none` |
-//! | `prefix` | code, optional | what a completion goes on with, where it is the rest of a program |
+//! | `prefix` | code, optional | code that the completion continues |
 //! | `statement` | lean | the theorem, up to and including `:= by` |
 //! | `header` | lean, optional | imports and options before it |
 //! | `id` | optional | unique in the file; without it, the line's number |
 //! | `split` | optional | `train` or `eval` |
 //!
-//! Records of HumanEval's and HumanEval+'s own form are taken as they are (`humaneval.rs`).
+//! Records in HumanEval's and HumanEval+'s own form are accepted unchanged (`humaneval.rs`).
 //!
-//! `statement` makes a record a theorem, else `entry_point` a function, else `answer` a question. Other fields are left
-//! alone, unless their name is almost one of these that the record lacks. In a file in which no record has a `split`, each
-//! serves for both; in another, a record without it is for training.
+//! A record with a `statement` is a theorem, otherwise one with an `entry_point` is a function, otherwise one with an `answer` is a
+//! question. Other fields are ignored, unless their name is almost one of these and the record lacks that field. If no record of a file
+//! has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::humaneval;
 use super::record::{self, Record};
-use crate::name::why_no_name;
-use crate::nearest::nearest;
+use crate::did_you_mean::nearest;
+use crate::python_name::invalid_name_reason;
 use crate::{
     CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, Split, Task, TaskSpec,
     Value,
@@ -62,7 +62,7 @@ pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
 }
 
 pub(super) fn from_records(name: String, records: &[Record]) -> Result<Dataset, DatasetError> {
-    let divided = records.iter().any(|record| record.has("split"));
+    let has_splits = records.iter().any(|record| record.has("split"));
     let mut dataset = Dataset {
         name,
         train: Vec::new(),
@@ -78,7 +78,7 @@ pub(super) fn from_records(name: String, records: &[Record]) -> Result<Dataset, 
             ));
         }
         match split(record)? {
-            _ if !divided => {
+            _ if !has_splits => {
                 dataset.train.push(task.clone());
                 dataset.eval.push(task);
             }
@@ -161,7 +161,7 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
     })
 }
 
-/// A field that is almost a known one, which the record lacks, is a slip that would change what the record means.
+/// Refuses a field whose name is almost that of a known field that the record lacks: such a typo would change the record's meaning.
 fn refuse_misspelt(record: &Record) -> Result<(), DatasetError> {
     for name in record.field_names() {
         if FIELDS.contains(&name) {
@@ -196,7 +196,7 @@ fn answer(record: &Record) -> Result<String, DatasetError> {
     Ok(answer)
 }
 
-/// Without an exponent, in which an answer's reader would see Euler's number.
+/// The number without an exponent, because the parser of mathematical answers reads `e` as Euler's number.
 fn decimal(number: f64) -> String {
     let text = Value::Float(number).to_python();
     if text.contains('e') {
@@ -210,7 +210,7 @@ fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
     if !statement.ends_with(":= by") {
         return Err(record.error(
             "statement",
-            "the statement is expected to end in `:= by`, where the proof goes on",
+            "the statement is expected to end in `:= by`, after which the proof follows",
         ));
     }
     Ok(LeanTask {
@@ -225,7 +225,7 @@ fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
 
 fn code(record: &Record) -> Result<CodeTask, DatasetError> {
     let entry_point = record.text("entry_point")?;
-    if let Some(reason) = why_no_name(entry_point) {
+    if let Some(reason) = invalid_name_reason(entry_point) {
         return Err(record.error("entry_point", reason));
     }
     let canonical = record.optional_text("canonical")?.map(str::to_owned);
@@ -240,13 +240,13 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
         .collect::<Result<Vec<_>, _>>()?;
     let asserts = record.texts("asserts")?;
     if let Some(blank) = asserts.iter().position(|text| text.trim().is_empty()) {
-        let reason = format!("text {} is empty, and would decide nothing", blank + 1);
+        let reason = format!("text {} is empty, so it tests nothing", blank + 1);
         return Err(record.error("asserts", reason));
     }
     if tests.is_empty() && asserts.is_empty() {
         return Err(record.error(
             "tests",
-            "nothing decides: give `tests` or `asserts`, and at least one of them",
+            "the task has no tests: give `tests` or `asserts`, and at least one of them",
         ));
     }
     let atol = record.optional_number("atol")?.unwrap_or(0.0);
@@ -289,7 +289,7 @@ fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
             Value::Str(key) if key == "args" => args = Some(value()?),
             Value::Str(key) if key == "expected" => expected = Some(value()?),
             Value::Str(key) => {
-                let hint = crate::nearest::hint(nearest(key, ["args", "expected"]));
+                let hint = crate::did_you_mean::hint(nearest(key, ["args", "expected"]));
                 return Err(format!(
                     "the field `{key}` is not known{hint}; a test has `args` and `expected`"
                 ));
@@ -304,7 +304,7 @@ fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
     };
     if expected.is_none() && !has_canonical {
         return Err(
-            "`expected` is missing, and there is no `canonical` program to tell it".to_owned(),
+            "`expected` is missing, and there is no `canonical` program to compute it".to_owned(),
         );
     }
     Ok(CodeTest { args, expected })
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_what_its_fields_make_it() {
+    fn the_fields_decide_the_kind_of_a_record() {
         let dataset = load(concat!(
             r#"{"prompt":"1+1?","answer":2,"split":"train","source":"me"}"#,
             "\n",
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_split_each_record_serves_for_both() {
+    fn records_of_a_file_without_splits_are_for_training_and_evaluation() {
         let undivided =
             load("{\"question\":\"a\",\"answer\":\"1\"}\n{\"question\":\"b\",\"answer\":\"2\"}")
                 .unwrap();
@@ -438,7 +438,7 @@ mod tests {
             ),
             (
                 r#"{"statement":"theorem t : True"}"#,
-                "mine.jsonl, line 1, field `statement`: the statement is expected to end in `:= by`, where the proof goes on",
+                "mine.jsonl, line 1, field `statement`: the statement is expected to end in `:= by`, after which the proof follows",
             ),
             (
                 r#"{"question":"q","entry_point":"f(x)","asserts":["assert f"]}"#,
@@ -446,19 +446,19 @@ mod tests {
             ),
             (
                 r#"{"question":"q","entry_point":"class","asserts":["assert f"]}"#,
-                "mine.jsonl, line 1, field `entry_point`: `class` is a keyword of Python, which no function can be called; give the name that the completion must define",
+                "mine.jsonl, line 1, field `entry_point`: `class` is a keyword of Python, so it cannot be the name of a function; give the name that the completion must define",
             ),
             (
                 r#"{"question":"q","entry_point":"f","asserts":["assert f", " "]}"#,
-                "mine.jsonl, line 1, field `asserts`: text 2 is empty, and would decide nothing",
+                "mine.jsonl, line 1, field `asserts`: text 2 is empty, so it tests nothing",
             ),
             (
                 r#"{"question":"q","entry_point":"f"}"#,
-                "mine.jsonl, line 1, field `tests`: nothing decides: give `tests` or `asserts`, and at least one of them",
+                "mine.jsonl, line 1, field `tests`: the task has no tests: give `tests` or `asserts`, and at least one of them",
             ),
             (
                 r#"{"question":"q","entry_point":"f","tests":[{"args":[]}]}"#,
-                "mine.jsonl, line 1, field `tests`: test 1: `expected` is missing, and there is no `canonical` program to tell it",
+                "mine.jsonl, line 1, field `tests`: test 1: `expected` is missing, and there is no `canonical` program to compute it",
             ),
             (
                 r#"{"question":"q","entry_point":"f","tests":[{"args":[],"expect":1}]}"#,

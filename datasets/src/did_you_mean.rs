@@ -1,24 +1,24 @@
-//! The known name that a mistyped one was probably meant to be.
+//! Suggests the known name that a misspelt one was probably meant to be.
 
 use strsim::damerau_levenshtein;
 
-/// The candidate that differs from `word` by a slip or two; else one that begins with `word`, up to a slip or two.
+/// The candidate that differs from `word` by a typo or two; otherwise one that begins with `word`, up to a typo or two.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let distance = |candidate: &str| {
         let known = candidate.chars().count();
-        // A word may be long and hostile: the distance is computed only where it can be small enough.
-        let whole = (length.abs_diff(known) <= MAX_SLIPS)
+        // A word may be long and hostile: the distance is computed only if it can be small enough.
+        let typo_distance = (length.abs_diff(known) <= MAX_TYPOS)
             .then(|| damerau_levenshtein(word, candidate))
-            .filter(|distance| *distance <= slips(known));
-        let beginning = || {
-            let beginning: String = candidate.chars().take(length).collect();
-            (known > length && length >= MIN_BEGINNING)
-                .then(|| damerau_levenshtein(word, &beginning))
-                .filter(|distance| *distance <= slips(length))
-                .map(|distance| distance + MAX_SLIPS + 1)
+            .filter(|distance| *distance <= allowed_typos(known));
+        let prefix = || {
+            let prefix: String = candidate.chars().take(length).collect();
+            (known > length && length >= MIN_PREFIX)
+                .then(|| damerau_levenshtein(word, &prefix))
+                .filter(|distance| *distance <= allowed_typos(length))
+                .map(|distance| distance + MAX_TYPOS + 1)
         };
-        whole.or_else(beginning)
+        typo_distance.or_else(prefix)
     };
     candidates
         .into_iter()
@@ -27,22 +27,22 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Most slips in a name.
-const MAX_SLIPS: usize = 2;
+/// Maximum number of typos in a name.
+const MAX_TYPOS: usize = 2;
 
-/// Fewest characters that say which name they begin.
-const MIN_BEGINNING: usize = 5;
+/// Minimum length of a word that is matched with the beginning of a name.
+const MIN_PREFIX: usize = 5;
 
-/// How many slips a name may contain: none in a very short one, where everything is near everything.
-fn slips(length: usize) -> usize {
+/// Number of typos that a name of this length may contain. It is 0 for very short names, all of which are near each other.
+fn allowed_typos(length: usize) -> usize {
     match length {
         0..=2 => 0,
         3..=5 => 1,
-        _ => MAX_SLIPS,
+        _ => MAX_TYPOS,
     }
 }
 
-/// ` (did you mean …?)`, where there is something to mean.
+/// ` (did you mean …?)`, or an empty text without a name.
 #[must_use]
 pub fn hint(nearest: Option<&str>) -> String {
     nearest
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_or_a_beginning_finds_its_name_and_another_word_finds_none() {
+    fn a_typo_or_a_beginning_finds_its_name_and_another_word_finds_none() {
         let names = ["lr", "eta", "seed", "temperature", "smollm2-135m-instruct"];
         for (word, meant) in [
             ("sede", Some("seed")),
