@@ -171,7 +171,7 @@ fn entropies_match_the_distributions() {
 
 /// Everything that a step changes, as bits.
 fn bits(model: &mut Model) -> Vec<(String, Vec<u32>)> {
-    let parts = [
+    let kinds = [
         TensorKind::Gradient,
         TensorKind::Weight,
         TensorKind::Moment1,

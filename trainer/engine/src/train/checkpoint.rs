@@ -226,7 +226,7 @@ struct Item {
 }
 
 fn state_items(model: &Model, moments: bool) -> Vec<Item> {
-    let parts: &[(&str, TensorKind)] = if moments {
+    let kinds: &[(&str, TensorKind)] = if moments {
         &[
             ("weight", TensorKind::Weight),
             ("moment1", TensorKind::Moment1),
@@ -237,8 +237,8 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
     };
     let shapes = model.trained_shapes();
     let items = shapes.into_iter().flat_map(|(name, shape)| {
-        parts.iter().map(move |&(kind, kind)| Item {
-            stored: format!("{kind}:{name}"),
+        kinds.iter().map(move |&(prefix, kind)| Item {
+            stored: format!("{prefix}:{name}"),
             name: name.clone(),
             kind,
             shape: shape.clone(),
