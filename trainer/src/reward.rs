@@ -2,8 +2,8 @@
 //!
 //! An infrastructure failure is not a wrong answer: a sample without a verdict gets no reward at all, and the trainer leaves it out.
 
-mod expected;
-mod start;
+mod grader_policy;
+mod preflight;
 mod terms;
 mod wire;
 
@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
 
 use crate::config;
-use expected::Expected;
+use grader_policy::Expected;
 pub use terms::{Terms, means};
 
 /// First pause before a request is repeated; doubled each time.
@@ -99,7 +99,7 @@ pub enum RewardError {
     /// A grader that the tasks need judges differently than the recipe expects.
     #[error(
         "the verifier at {url} judges {kind} tasks with `{found}`, and the recipe expects `{expected}` (verifier.{key}); start it with `rapid-verifier serve {flag} {expected}`, or set `verifier.{key} = \"{found}\"`",
-        flag = expected::flag(key)
+        flag = grader_policy::flag(key)
     )]
     Policy {
         /// The verifier.
@@ -116,7 +116,7 @@ pub enum RewardError {
     /// The verifier does not say how it judges, and the recipe expects a certain way.
     #[error(
         "the verifier at {url} does not say {what}, and the recipe expects `{expected}`; update it and start it with `rapid-verifier serve {flag} {expected}`, or remove verifier.{key}",
-        flag = expected::flag(key)
+        flag = grader_policy::flag(key)
     )]
     UnknownPolicy {
         /// The verifier.

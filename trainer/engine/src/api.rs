@@ -29,7 +29,7 @@ pub struct EngineOptions {
     pub threads: Option<usize>,
     /// The number format of the operands of matrix products.
     pub dtype: Dtype,
-    /// Capacity of the key/value cache for generation, in tokens; `None` takes what the current requests need, up to a quarter of the memory.
+    /// Capacity of the KV cache for generation, in tokens; `None` takes what the current requests need, up to a quarter of the memory.
     pub kv_tokens: Option<usize>,
     /// Maximum tokens of one training pack.
     pub pack_tokens: Option<usize>,

@@ -20,7 +20,7 @@ pub struct TokenStats {
     pub entropy: Vec<f32>,
 }
 
-/// The queries of one sequence in a packed batch, and the key/value rows that they attend to.
+/// The queries of one sequence in a packed batch, and the rows of keys and values that they attend to.
 ///
 /// The rows of `kv`, concatenated in order, are the sequence's positions `0..n`. The batch's tokens `q_start..q_start + q_len` are its last `q_len` positions.
 /// Query `j` attends to the first `n - q_len + j + 1` of those rows (fewer under a sliding window). The same type thus describes a decode step (`q_len` 1), a
@@ -31,7 +31,7 @@ pub struct Span {
     pub q_start: usize,
     /// Number of tokens.
     pub q_len: usize,
-    /// `(first row, number of rows)` in the key/value store, in order of position.
+    /// `(first row, number of rows)` in the KV cache, in order of position.
     pub kv: Vec<(usize, usize)>,
 }
 
@@ -42,7 +42,7 @@ pub struct Batch {
     pub tokens: Vec<u32>,
     /// Position of each token in its sequence, for the rotary embedding.
     pub positions: Vec<u32>,
-    /// Row of the key/value store that each token's key and value are written to.
+    /// Row of the KV cache that each token's key and value are written to.
     pub rows: Vec<usize>,
     /// The spans. Every token is in exactly one.
     pub spans: Vec<Span>,
@@ -62,9 +62,7 @@ impl Batch {
         }
         let outside = |row: usize, n: usize| row.checked_add(n).is_none_or(|end| end > store_rows);
         if let Some(row) = self.rows.iter().find(|row| outside(**row, 1)) {
-            return Err(format!(
-                "row {row} lies outside a key/value store of {store_rows}"
-            ));
+            return Err(format!("row {row} lies outside a KV cache of {store_rows}"));
         }
         let mut covered = vec![false; tokens];
         for span in &self.spans {
@@ -81,7 +79,7 @@ impl Batch {
             range.fill(true);
             if let Some((row, n)) = span.kv.iter().find(|(row, n)| outside(*row, *n)) {
                 return Err(format!(
-                    "rows {row} to {row} + {n} lie outside a key/value store of {store_rows}"
+                    "rows {row} to {row} + {n} lie outside a KV cache of {store_rows}"
                 ));
             }
             if span.kv.iter().map(|(_, n)| n).sum::<usize>() < span.q_len {

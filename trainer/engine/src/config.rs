@@ -3,11 +3,11 @@
 //! Field names are those of Hugging Face's `config.json`. Every number is checked before it determines the size of anything.
 
 mod json;
-mod known;
+mod published;
 #[cfg(test)]
 mod tests;
 
-pub use known::{known, known_names};
+pub use published::{published, published_names};
 
 /// The supported families. The flags of [`ModelConfig`] describe their decoders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -129,7 +129,7 @@ fn cached_rows(
 mod tests {
     use super::*;
     use crate::backend::Dtype;
-    use crate::config::known;
+    use crate::config::published;
     use crate::model::Lora;
 
     const DEMAND: Demand = Demand {
@@ -141,7 +141,7 @@ mod tests {
     };
 
     fn footprint(options: &EngineOptions, demand: &Demand) -> Footprint {
-        let config = known("qwen2.5-0.5b").unwrap();
+        let config = published("qwen2.5-0.5b").unwrap();
         let bounded = EngineOptions {
             activation_bytes: Some(options.activation_bytes.unwrap_or(1 << 30)),
             ..options.clone()
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_weight_takes_4_bytes_and_12_more_in_training() {
         let plain = footprint(&EngineOptions::default(), &DEMAND);
-        let parameters = known("qwen2.5-0.5b").unwrap().parameters();
+        let parameters = published("qwen2.5-0.5b").unwrap().parameters();
         let near = |bytes: u64, expected: u64| bytes.abs_diff(expected) < expected / 100;
         assert!(near(plain.weights, 4 * parameters));
         assert!(near(plain.optimiser, 12 * parameters));

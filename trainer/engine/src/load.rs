@@ -2,8 +2,8 @@
 //!
 //! The files may be untrusted. Lengths are checked against the files' sizes, and shapes against the configuration, before memory is allocated for them.
 
+mod lazy;
 pub(crate) mod random;
-mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +17,7 @@ use crate::error::EngineError;
 use crate::file::gguf::Gguf;
 use crate::file::{llama_cpp, read_text, wrong};
 use crate::text::Text;
-pub use stored::Stored;
+pub use lazy::LazyWeights;
 
 /// A weight: row-major values and their shape.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -77,7 +77,7 @@ pub fn open(path: &Path) -> Result<Loaded, EngineError> {
         config,
         weights: mut stored,
         text,
-    } = open_stored(path)?;
+    } = open_lazy(path)?;
     let mut weights = Weights::default();
     for (name, shape) in config.tensor_shapes() {
         let data = stored.take(&name, &shape)?;
@@ -91,12 +91,12 @@ pub fn open(path: &Path) -> Result<Loaded, EngineError> {
 }
 
 /// Like [`open`], but the weights stay in their files until they are taken.
-pub fn open_stored(path: &Path) -> Result<Loaded<Stored>, EngineError> {
+pub fn open_lazy(path: &Path) -> Result<Loaded<LazyWeights>, EngineError> {
     match files(path)? {
         Files::Folder => {
             let config = folder_config(path)?;
             let text = Text::from_folder(path, &config)?;
-            let weights = Stored::in_folder(path, &config)?;
+            let weights = LazyWeights::in_folder(path, &config)?;
             Ok(Loaded {
                 config,
                 weights,
@@ -105,7 +105,7 @@ pub fn open_stored(path: &Path) -> Result<Loaded<Stored>, EngineError> {
         }
         Files::Gguf(file) => {
             let (gguf, config, text) = open_gguf(&file).map_err(|reason| wrong(&file, reason))?;
-            let weights = Stored::in_gguf(&file, gguf, &config)?;
+            let weights = LazyWeights::in_gguf(&file, gguf, &config)?;
             Ok(Loaded {
                 config,
                 weights,

@@ -43,7 +43,7 @@ impl Engine {
     /// GGUF file.
     pub fn open(model: &Path, options: EngineOptions) -> Result<Self, EngineError> {
         let model = model.to_owned();
-        Self::start(move || load::open_stored(&model), options)
+        Self::start(move || load::open_lazy(&model), options)
     }
 
     /// Creates a model with random weights, which are a function of the seed. Its tokens are bytes. Benchmarks use it, since they need only a model's shape.

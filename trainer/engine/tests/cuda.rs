@@ -13,7 +13,7 @@ use engine::backend::{Dtype, cpu, cuda};
 use engine::batch::{Batch, Span};
 use engine::config::{Family, ModelConfig};
 use engine::load::Weights;
-use engine::model::{Lora, Model, Part};
+use engine::model::{Lora, Model, TensorKind};
 use engine::parity;
 use engine::sample::Sampling;
 use engine::sample::{Draw, Sampled};
@@ -141,10 +141,10 @@ fn update(model: &mut Model, case: &Case) -> StepReport {
     report.unwrap().expect("the objective skips no update")
 }
 
-fn all(model: &mut Model, part: Part) -> Vec<(String, Vec<f32>)> {
+fn all(model: &mut Model, kind: TensorKind) -> Vec<(String, Vec<f32>)> {
     let names = model.trained_shapes();
     let values = names.into_iter().map(|(name, _)| {
-        let values = model.tensor(&name, part).unwrap();
+        let values = model.tensor(&name, kind).unwrap();
         (name, values)
     });
     values.collect()
@@ -161,17 +161,21 @@ fn a_step_matches_the_cpus() {
             assert!(largest_difference(&ours.entropy, &theirs.entropy) < 1e-4);
         }
         assert!((ours.grad_norm / theirs.grad_norm - 1.0).abs() < 1e-5);
-        for part in [Part::Gradient, Part::Moment1, Part::Moment2] {
-            let pairs = all(&mut gpu, part).into_iter().zip(all(&mut cpu, part));
+        for kind in [
+            TensorKind::Gradient,
+            TensorKind::Moment1,
+            TensorKind::Moment2,
+        ] {
+            let pairs = all(&mut gpu, kind).into_iter().zip(all(&mut cpu, kind));
             for ((name, ours), (_, theirs)) in pairs {
                 let distance = distance(&ours, &theirs);
                 assert!(distance < 1e-4, "seed {seed}, {name}: {distance}");
             }
         }
         // AdamW's first update is the gradient's sign, which rounding may flip where the gradient is 0.
-        let pairs = all(&mut gpu, Part::Weight)
+        let pairs = all(&mut gpu, TensorKind::Weight)
             .into_iter()
-            .zip(all(&mut cpu, Part::Weight));
+            .zip(all(&mut cpu, TensorKind::Weight));
         for ((name, ours), (_, theirs)) in pairs {
             let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5;
             let flipped = ours
@@ -193,7 +197,7 @@ fn gradients_in_bf16_are_near_those_in_f32() {
         let c = case(seed, family);
         let values = |mut model: Model| {
             update(&mut model, &c);
-            let gradient = all(&mut model, Part::Gradient);
+            let gradient = all(&mut model, TensorKind::Gradient);
             let values = gradient.into_iter().flat_map(|(_, values)| values);
             values.collect::<Vec<f32>>()
         };
@@ -223,7 +227,7 @@ fn adapters_train_as_on_the_cpu() {
         update(&mut model, &c);
         // From the second update on, `A` has a gradient too.
         update(&mut model, &c);
-        all(&mut model, Part::Gradient)
+        all(&mut model, TensorKind::Gradient)
     });
     for ((name, ours), (_, theirs)) in gpu.iter().zip(&cpu) {
         let distance = distance(ours, theirs);
@@ -400,7 +404,7 @@ fn a_failing_device_causes_an_error_and_not_a_panic() {
         let dlogp = c.dlogp.clone();
         let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
         step(&mut model, &c.groups, 0.9, objective, &ADAMW)?;
-        model.tensor("model.norm.weight", Part::Weight)
+        model.tensor("model.norm.weight", TensorKind::Weight)
     };
     assert!(work(None).is_ok());
     for kind in [

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use engine::backend::Dtype;
 use engine::batch::{Group, TokenStats};
 use engine::config::Family;
-use engine::model::{Model, Part};
+use engine::model::{Model, TensorKind};
 use engine::train::{score, step};
 use engine::{AdamW, StepReport};
 use support::reference::Reference;
@@ -39,12 +39,12 @@ fn run(model: &mut Model, groups: &[Group], dlogp: &[Vec<f32>]) -> StepReport {
     .expect("the objective skips no update")
 }
 
-fn gather(model: &mut Model, part: Part) -> BTreeMap<String, Vec<f32>> {
+fn gather(model: &mut Model, kind: TensorKind) -> BTreeMap<String, Vec<f32>> {
     let names = model.config().tensor_shapes();
     names
         .into_iter()
         .map(|(name, _)| {
-            let values = model.tensor(&name, part).unwrap();
+            let values = model.tensor(&name, kind).unwrap();
             (name, values)
         })
         .collect()
@@ -86,7 +86,7 @@ fn gradients_of_every_weight_match_candles_autograd() {
             );
         }
         let mut squares = 0.0;
-        for (name, gradient) in gather(&mut model, Part::Gradient) {
+        for (name, gradient) in gather(&mut model, TensorKind::Gradient) {
             let distance = distance(&gradient, &expected[&name]);
             assert!(
                 distance < 1e-4,
@@ -112,7 +112,7 @@ fn gradients_in_bf16_are_near_those_in_f32() {
         let gradient_in = |dtype, weights| {
             let mut model = support::model_of(&c.config, weights, 2, dtype);
             run(&mut model, &c.groups, &c.dlogp);
-            gather(&mut model, Part::Gradient)
+            gather(&mut model, TensorKind::Gradient)
         };
         let exact = gradient_in(Dtype::F32, &c.weights);
         let ours = gradient_in(Dtype::Bf16, &c.weights);
@@ -171,8 +171,13 @@ fn entropies_match_the_distributions() {
 
 /// Everything that a step changes, as bits.
 fn bits(model: &mut Model) -> Vec<(String, Vec<u32>)> {
-    let parts = [Part::Gradient, Part::Weight, Part::Moment1, Part::Moment2];
-    let all = parts.map(|part| gather(model, part));
+    let kinds = [
+        TensorKind::Gradient,
+        TensorKind::Weight,
+        TensorKind::Moment1,
+        TensorKind::Moment2,
+    ];
+    let all = kinds.map(|kind| gather(model, kind));
     let all = all.into_iter().flatten();
     all.map(|(name, values)| (name, values.iter().map(|x| x.to_bits()).collect()))
         .collect()
@@ -217,7 +222,7 @@ fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
         let c = case(seed, [Family::Llama, Family::Gemma3][seed as usize / 153]);
         let mut one_pack = model(&c.config, &c.weights, 2);
         run(&mut one_pack, &c.groups, &c.dlogp);
-        let one_pack = gather(&mut one_pack, Part::Gradient);
+        let one_pack = gather(&mut one_pack, TensorKind::Gradient);
         let all = |gradient: &BTreeMap<String, Vec<f32>>| -> Vec<f32> {
             gradient.values().flatten().copied().collect()
         };
@@ -240,7 +245,7 @@ fn packs_order_and_threads_change_gradients_by_less_than_a_millionth() {
                 dlogp.reverse();
             }
             run(&mut model, &groups, &dlogp);
-            let gradient = all(&gather(&mut model, Part::Gradient));
+            let gradient = all(&gather(&mut model, TensorKind::Gradient));
             let distance = distance(&gradient, &one_pack);
             // A prompt that is computed once for each completion is rounded as often.
             let bound = if pack_tokens == 1 { 2e-6 } else { 1e-6 };
@@ -331,7 +336,7 @@ fn assert_shared_equals_repeated(c: &Case) {
 fn a_skipped_update_changes_no_weight() {
     let c = case(77, Family::Llama);
     let mut model = model(&c.config, &c.weights, 2);
-    let before = gather(&mut model, Part::Weight);
+    let before = gather(&mut model, TensorKind::Weight);
     let skipped = step(
         &mut model,
         &c.groups,
@@ -340,14 +345,14 @@ fn a_skipped_update_changes_no_weight() {
         &ADAMW,
     );
     assert_eq!(skipped.unwrap(), None);
-    assert_eq!(gather(&mut model, Part::Weight), before);
+    assert_eq!(gather(&mut model, TensorKind::Weight), before);
 }
 
 #[test]
 fn a_failed_step_changes_nothing() {
     let c = case(180, Family::Llama);
     let mut model = model(&c.config, &c.weights, 2);
-    let before = gather(&mut model, Part::Weight);
+    let before = gather(&mut model, TensorKind::Weight);
     let mut attempt = |value: f32| {
         let mut dlogp = c.dlogp.clone();
         dlogp[0][0] = value;
@@ -390,7 +395,7 @@ fn a_failed_step_changes_nothing() {
         assert!(error.contains("at least 1e-6"), "{error}");
     }
     assert_eq!(model.updates(), 0);
-    assert!(before == gather(&mut model, Part::Weight));
+    assert!(before == gather(&mut model, TensorKind::Weight));
 }
 
 #[test]
@@ -404,7 +409,7 @@ fn updates_match_adamw_after_clipping() {
     let mut expected: Vec<(f64, f64, f64)> = Vec::new();
     for t in 1..=3 {
         let dlogp = c.dlogp.clone();
-        let before = gather(&mut model, Part::Weight);
+        let before = gather(&mut model, TensorKind::Weight);
         let report = step(
             &mut model,
             &c.groups,
@@ -414,7 +419,7 @@ fn updates_match_adamw_after_clipping() {
         )
         .unwrap()
         .unwrap();
-        let gradients: Vec<f32> = gather(&mut model, Part::Gradient)
+        let gradients: Vec<f32> = gather(&mut model, TensorKind::Gradient)
             .into_values()
             .flatten()
             .collect();
@@ -434,7 +439,7 @@ fn updates_match_adamw_after_clipping() {
             *w -= 1e-3 * 0.01 * *w;
             *w -= 1e-3 * m_hat / (v_hat.sqrt() + 1e-8);
         }
-        let after: Vec<f32> = gather(&mut model, Part::Weight)
+        let after: Vec<f32> = gather(&mut model, TensorKind::Weight)
             .into_values()
             .flatten()
             .collect();

@@ -1,4 +1,4 @@
-//! The forward pass against candle-transformers, and decoding with a key/value store against a whole forward pass.
+//! The forward pass against candle-transformers, and decoding with a KV cache against a whole forward pass.
 
 #![allow(clippy::unwrap_used)]
 

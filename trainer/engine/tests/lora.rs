@@ -10,7 +10,7 @@ use engine::backend::Dtype;
 use engine::batch::TokenStats;
 use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
-use engine::model::{Lora, Model, Part};
+use engine::model::{Lora, Model, TensorKind};
 use engine::train::{score, step};
 use engine::{AdamW, StepReport};
 use engine::{Device, Engine, EngineOptions};
@@ -53,7 +53,9 @@ impl Case {
             if name.ends_with("lora_B") {
                 let values = (0..shape.iter().product()).map(|_| 0.1 * random.normal());
                 let values: Vec<f32> = values.collect();
-                model.set_tensor(&name, Part::Weight, &values).unwrap();
+                model
+                    .set_tensor(&name, TensorKind::Weight, &values)
+                    .unwrap();
             }
         }
         model
@@ -84,7 +86,7 @@ fn bits(model: &mut Model) -> BTreeMap<String, Vec<u32>> {
     shapes
         .into_iter()
         .map(|(name, _)| {
-            let values = model.tensor(&name, Part::Weight).unwrap();
+            let values = model.tensor(&name, TensorKind::Weight).unwrap();
             (name, values.iter().map(|x| x.to_bits()).collect())
         })
         .collect()
@@ -111,7 +113,12 @@ fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
         let adapters: BTreeMap<String, Vec<f32>> = model
             .trained_shapes()
             .into_iter()
-            .map(|(name, _)| (name.clone(), model.tensor(&name, Part::Weight).unwrap()))
+            .map(|(name, _)| {
+                (
+                    name.clone(),
+                    model.tensor(&name, TensorKind::Weight).unwrap(),
+                )
+            })
             .collect();
         let merged = c.merged(&mut model);
         let weight_gradients = Reference::new(&c.config, &merged)
@@ -146,7 +153,7 @@ fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
                     }
                 }
             }
-            let gradient = model.tensor(&name, Part::Gradient).unwrap();
+            let gradient = model.tensor(&name, TensorKind::Gradient).unwrap();
             let distance = distance(&gradient, &expected);
             assert!(distance < 1e-4, "seed {seed}, {name}: {distance}");
         }
@@ -203,7 +210,11 @@ fn only_the_adapters_have_gradients_and_moments() {
     let beyond = model.bytes() - weights;
     // Weights and adapters begin on cache lines.
     assert!(beyond < 4 * 4 * adapters as u64 + 10_000, "{beyond}");
-    assert!(model.tensor("model.norm.weight", Part::Moment1).is_err());
+    assert!(
+        model
+            .tensor("model.norm.weight", TensorKind::Moment1)
+            .is_err()
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use engine::AdamW;
 use engine::Sketch;
 use engine::batch::Group;
 use engine::config::Family;
-use engine::model::{Model, Part};
+use engine::model::{Model, TensorKind};
 use engine::train::{sketch, step};
 use support::{Case, Random, distance, model};
 
@@ -60,7 +60,7 @@ fn sketch_of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
     step(&mut model, &case.groups, TEMPERATURE, objective, &adamw).unwrap();
     let mut all = Vec::new();
     for (name, _) in case.config.tensor_shapes() {
-        all.extend(model.tensor(&name, Part::Gradient).unwrap());
+        all.extend(model.tensor(&name, TensorKind::Gradient).unwrap());
     }
     let mut buckets = vec![0.0; SKETCH.size];
     SKETCH.add(&mut buckets, 0, &all);
@@ -122,7 +122,7 @@ fn a_repeated_sketch_has_the_same_bits_and_changes_no_weight() {
     let weights = |model: &mut Model| -> Vec<Vec<f32>> {
         let names = model.config().tensor_shapes();
         let each = names.iter();
-        each.map(|(name, _)| model.tensor(name, Part::Weight).unwrap())
+        each.map(|(name, _)| model.tensor(name, TensorKind::Weight).unwrap())
             .collect()
     };
     let before = weights(&mut model);

@@ -13,7 +13,7 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor};
 use engine::config::{Family, ModelConfig};
 use engine::load::{self, Loaded};
-use engine::text::{Pieces, StopStrings, Tokenizer, today};
+use engine::text::{Detokenizer, StopStrings, Tokenizer, today};
 use serde_json::{Value as Json, json};
 use support::Random;
 
@@ -145,7 +145,7 @@ fn corpus() -> String {
         "README.md",
         "ARCHITECTURE.md",
         "docs/study/estimator/README.md",
-        "trainer/engine/src/backend/cpu/lanes/mod.rs",
+        "trainer/engine/src/backend/cpu/simd/mod.rs",
         "sandboxes/guest/values.py",
         "datasets/starter/starter-math.jsonl",
         "scripts/test.sh",
@@ -222,7 +222,7 @@ fn assert_incremental(tokenizer: &Tokenizer, text: &str, tokens: &[u32], random:
     let start = random.below(characters.len().max(1));
     let expected_stop: String = characters.iter().skip(start).take(3).collect();
     let mut stop = StopStrings::new(std::slice::from_ref(&expected_stop));
-    let (mut pieces, mut decoded, mut reached) = (Pieces::default(), String::new(), false);
+    let (mut pieces, mut decoded, mut reached) = (Detokenizer::default(), String::new(), false);
     for n in 1..=tokens.len() {
         decoded += &pieces.next(tokenizer, &tokens[..n]).unwrap();
         assert!(whole.starts_with(&decoded), "{text:?}: {decoded:?}");

@@ -290,6 +290,4 @@ fn check(estimator: &Estimator, groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoEr
 }
 
 #[cfg(test)]
-mod autograd;
-#[cfg(test)]
 mod tests;

@@ -546,4 +546,5 @@ fn an_adaptive_cap_equals_the_same_cap_set_by_hand() {
     assert_eq!(run(&by_hand, &groups), computed);
 }
 
+mod autograd;
 mod properties;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use engine::config::{ModelConfig, known, known_names};
+use engine::config::{ModelConfig, published, published_names};
 use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
 use serde::Serialize;
 use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
@@ -198,12 +198,12 @@ impl Options {
 
 /// The configuration in a file, or that of a published model.
 fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
-    if let Some(config) = known(name) {
+    if let Some(config) = published(name) {
         return Ok(config);
     }
     let path = Path::new(name);
     if !path.exists() {
-        let names: Vec<&str> = known_names().collect();
+        let names: Vec<&str> = published_names().collect();
         return Err(Usage(format!(
             "--random-weights {name} is neither a file nor one of {}",
             names.join(", ")

@@ -78,8 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Which part of the data set
-    #[arg(long, value_enum, default_value_t = Part::Eval)]
-    split: Part,
+    #[arg(long, value_enum, default_value_t = Split::Eval)]
+    split: Split,
     /// Evaluate only the first N tasks
     #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
@@ -97,27 +97,27 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Part {
+pub(crate) enum Split {
     /// Held-out tasks
     Eval,
     /// Training tasks
     Train,
 }
 
-impl Part {
+impl Split {
     /// The tasks of this part, borrowed.
     pub(crate) fn of(self, dataset: &Dataset) -> &[Task] {
         match self {
-            Part::Eval => &dataset.eval,
-            Part::Train => &dataset.train,
+            Split::Eval => &dataset.eval,
+            Split::Train => &dataset.train,
         }
     }
 
     /// The tasks of this part.
     pub(crate) fn tasks(self, dataset: Dataset) -> Vec<Task> {
         match self {
-            Part::Eval => dataset.eval,
-            Part::Train => dataset.train,
+            Split::Eval => dataset.eval,
+            Split::Train => dataset.train,
         }
     }
 }
@@ -329,7 +329,7 @@ fn write_samples(mut file: AtomicFile, evaluation: &Evaluation) -> std::io::Resu
 struct Figures<'a> {
     model: &'a str,
     dataset: &'a str,
-    split: Part,
+    split: Split,
     samples_per_task: usize,
     temperature: f32,
     max_tokens: usize,

@@ -27,7 +27,7 @@ use super::args::{
     open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
-use super::eval::{Part, create};
+use super::eval::{Split, create};
 use super::prompts;
 use super::{Interrupted, Usage, checkpoint_settings, count};
 
@@ -59,8 +59,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// Which part of the data set
-    #[arg(long, value_enum, default_value_t = Part::Train, requires = "dataset")]
-    split: Part,
+    #[arg(long, value_enum, default_value_t = Split::Train, requires = "dataset")]
+    split: Split,
     /// Prompt template of the tasks: the data set's own (auto), a built-in one's name, or a file [default: the checkpoint's, else auto]
     #[arg(long, value_name = "NAME", requires = "dataset")]
     template: Option<String>,

@@ -5,7 +5,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
-use engine::backend::cuda::ranges::Ranges;
+use engine::backend::cuda::nvtx::Ranges;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
@@ -19,9 +19,9 @@ pub(crate) mod eval;
 pub(crate) mod exit;
 pub(crate) mod fetch;
 pub(crate) mod generate;
+mod nvtx;
 mod prompts;
 pub(crate) mod quickstart;
-mod ranges;
 pub(crate) mod report;
 pub(crate) mod study;
 pub(crate) mod train;
@@ -40,10 +40,7 @@ pub(crate) fn logging() {
         .with_filter(filter);
     let profiler = Ranges::open();
     let ranges = profiler.as_ref().ok().copied().flatten();
-    registry()
-        .with(stderr)
-        .with(ranges.map(ranges::layer))
-        .init();
+    registry().with(stderr).with(ranges.map(nvtx::layer)).init();
     if let Err(reason) = profiler {
         tracing::warn!("{reason}");
     }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::escape::html;
-use super::marks::mark;
 use super::run_data::RunData;
+use super::run_labels::mark;
 use super::settings;
 use crate::record::ExtensionRecord;
 

@@ -14,16 +14,16 @@ pub(crate) mod axis;
 pub(crate) mod chart;
 mod curves;
 mod heading;
-mod marks;
 mod outcome;
 mod page;
+mod run_comparison;
 pub mod run_data;
+mod run_labels;
 mod samples;
 mod settings;
-mod stack;
+mod stacked_bars;
 pub mod table;
-mod time;
-mod versus;
+mod time_chart;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -73,7 +73,10 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
         ("report-metrics.csv", metrics_csv(runs)),
     ];
     if runs.len() > 1 {
-        tables.insert(1, ("report-differences.csv", versus::csv_table(runs)));
+        tables.insert(
+            1,
+            ("report-differences.csv", run_comparison::csv_table(runs)),
+        );
     }
     std::fs::create_dir_all(folder).map_err(|source| WriteError {
         path: folder.to_owned(),

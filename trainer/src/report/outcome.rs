@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use datasets::passk::{Estimate, MIN_TASKS, percent, points};
 
 use super::escape::html;
-use super::marks::mark;
 use super::run_data::RunData;
+use super::run_labels::mark;
 use super::table::Comparison;
 
 /// The section for one run or several.

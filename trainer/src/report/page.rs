@@ -6,8 +6,8 @@ use datasets::passk::{MIN_TASKS, RESAMPLES};
 
 use super::chart::Chart;
 use super::escape::html;
-use super::marks::{mark, titles};
 use super::run_data::RunData;
+use super::run_labels::{mark, titles};
 use super::{STYLE, alarms, curves, heading, outcome, samples, time, versus};
 
 /// The page of one run, or of several side by side. `files` are the names of the CSV files beside it.
@@ -22,7 +22,7 @@ pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
     );
     heading::section(&mut out, runs);
     outcome::section(&mut out, runs);
-    versus::section(&mut out, runs);
+    run_comparison::section(&mut out, runs);
     heading::differences(&mut out, runs);
     for (index, run) in runs.iter().enumerate() {
         alarms::section(&mut out, run, &run_name(runs, index));
@@ -74,7 +74,7 @@ fn charts(out: &mut String, runs: &[RunData]) {
         out.push_str(&chart.render());
     }
     out.push_str("</div>\n");
-    if let Some(stack) = time::stack(&titles, runs) {
+    if let Some(stack) = time_chart::stack(&titles, runs) {
         out.push_str(&stack.render());
     }
 }

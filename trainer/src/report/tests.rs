@@ -459,7 +459,7 @@ fn a_quantity_has_a_chart_if_any_run_has_it() {
     lines(&held.join("metrics.jsonl"), &steps);
     let titles = |folders: &[&Path]| -> Vec<String> {
         let runs: Vec<RunData> = folders.iter().map(|f| RunData::read(f).unwrap()).collect();
-        let charts = super::curves::charts(&super::marks::titles(&runs), &runs);
+        let charts = super::curves::charts(&super::run_labels::titles(&runs), &runs);
         charts.into_iter().map(|chart| chart.title).collect()
     };
     let reference = "Divergence from the reference".to_owned();

@@ -6,8 +6,8 @@ use engine::StepReport;
 
 use super::error::Halt;
 use super::folder::{Log, checkpoint, rollouts};
+use super::freeze_config::absolute;
 use super::learning_rate::learning_rate;
-use super::pin::absolute;
 use super::update::{UpdatePosition, UpdateSettings, Updated, update};
 use super::{Ended, Job, Summary, TrainError};
 use crate::checkpoint_settings::SettingsFile;

@@ -16,28 +16,28 @@
 //! [`counted()`] computes expectations and variances exactly, since its policy's groups can be enumerated; [`sampled()`] estimates them, with standard errors.
 
 mod blocks;
-mod counted;
-mod exact;
+mod directions;
+mod enumerate;
 mod grid;
 mod page;
-mod parts;
 mod plan;
 mod quality;
 mod questions;
 mod rows;
 mod sampled;
 mod toy;
+mod toy_study;
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use counted::{Counted, Toy, counted};
 pub use grid::{ETAS, Eta, Names, Setting, grid};
 pub use plan::StudyPlan;
 pub use quality::Quality;
 pub use rows::{Level, Row};
 pub use sampled::{Behaviour, Gradient, Sampled, StudyError, sampled};
+pub use toy_study::{Counted, Toy, counted};
 
 use crate::algo::{self, AlgoError, Baseline, Estimator, LengthNorm, Sample, gradient};
 use crate::report::{WriteError, replace};

@@ -6,8 +6,8 @@ use engine::{EngineError, Group, Objectives, Sketch, TokenStats};
 use serde::Serialize;
 
 use super::blocks::{Blocks, Reference};
+use super::directions::Parts;
 use super::grid::{Setting, grid, plain};
-use super::parts::Parts;
 use super::plan::StudyPlan;
 use super::rows::{Level, Row};
 use super::{UPDATE_COMPLETIONS, mean_factor, sample};

@@ -240,7 +240,7 @@ pub trait Backend: Send {
     }
     /// Makes a batch the current one: operations up to the next call refer to its tokens, positions, rows and spans. Operations over its tokens compute
     /// `tokens` rows: the batch's own number, or [`Backend::padded`]. Rows past the batch are unspecified. An inconsistent batch is an error. `store_rows` is
-    /// the number of rows in the key/value store.
+    /// the number of rows in the KV cache.
     fn begin(&mut self, batch: &Batch, tokens: usize, store_rows: usize)
     -> Result<(), EngineError>;
     /// Replays the recorded pass over `tokens` rows in these buffers, with the current batch. Returns `false` if there is none: the caller must then run the

@@ -1,9 +1,9 @@
-//! Blocks of the key/value store, and which prompt or sample owns which rows.
+//! Blocks of the KV cache, and which prompt or sample owns which rows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Rows of a block, one for each token.
+/// BlockTable of a block, one for each token.
 pub(crate) const BLOCK: usize = 16;
 
 /// Number of blocks for `rows` rows.
@@ -13,12 +13,12 @@ pub(crate) fn blocks_for(rows: usize) -> usize {
 
 /// The store's free blocks. The lowest is given out first, so that a sequence's blocks tend to be adjacent.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct BlockAllocator {
     free: BinaryHeap<Reverse<usize>>,
     total: usize,
 }
 
-impl Pool {
+impl BlockAllocator {
     pub(crate) fn new(total: usize) -> Self {
         Self {
             free: (0..total).map(Reverse).collect(),
@@ -35,17 +35,17 @@ impl Pool {
     }
 }
 
-/// Rows of one prompt or sample, indexed by position from its beginning.
+/// BlockTable of one prompt or sample, indexed by position from its beginning.
 ///
-/// Blocks must be returned to the pool that they came from. Dropping `Rows` leaks its blocks, so owners call [`Rows::release`].
+/// Blocks must be returned to the pool that they came from. Dropping `BlockTable` leaks its blocks, so owners call [`BlockTable::release`].
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct BlockTable {
     blocks: Vec<usize>,
 }
 
-impl Rows {
+impl BlockTable {
     /// Takes blocks until there are rows for `count` tokens. If the pool has too few, takes none and returns `false`.
-    pub(crate) fn grow(&mut self, pool: &mut Pool, count: usize) -> bool {
+    pub(crate) fn grow(&mut self, pool: &mut BlockAllocator, count: usize) -> bool {
         let missing = blocks_for(count).saturating_sub(self.blocks.len());
         if missing > pool.free.len() {
             return false;
@@ -57,7 +57,7 @@ impl Rows {
         true
     }
 
-    pub(crate) fn release(&mut self, pool: &mut Pool) {
+    pub(crate) fn release(&mut self, pool: &mut BlockAllocator) {
         pool.free.extend(self.blocks.drain(..).map(Reverse));
     }
 
@@ -117,8 +117,8 @@ mod tests {
             total in 1usize..40,
             operations in prop::collection::vec((0usize..6, 0usize..300, any::<bool>()), 0..80),
         ) {
-            let mut pool = Pool::new(total);
-            let mut owners: Vec<Rows> = (0..6).map(|_| Rows::default()).collect();
+            let mut pool = BlockAllocator::new(total);
+            let mut owners: Vec<BlockTable> = (0..6).map(|_| BlockTable::default()).collect();
             let mut lengths = [0usize; 6];
             for (owner, count, release) in operations {
                 if release {

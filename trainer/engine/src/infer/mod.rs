@@ -1,4 +1,4 @@
-//! Inference: requests → [`sequence`] → [`blocks`] of the key/value store → [`scheduler`] → [`runner`].
+//! Inference: requests → [`sequence`] → [`blocks`] of the KV cache → [`scheduler`] → [`runner`].
 
 pub(crate) mod blocks;
 pub(crate) mod runner;

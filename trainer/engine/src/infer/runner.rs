@@ -2,7 +2,7 @@
 
 use super::blocks::{BLOCK, blocks_for};
 use super::scheduler::{ScheduledChunk, Scheduler};
-use super::sequence::Sequence;
+use super::sequence::SequenceGroup;
 use crate::api::{Completion, GenerateRequest};
 use crate::batch::{Batch, Span};
 use crate::error::EngineError;
@@ -18,7 +18,7 @@ pub(crate) const MAX_SEQUENCES: usize = 256;
 /// Limits of a generation run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Capacity of the key/value cache in tokens; `None` takes what the requests can use, up to a quarter of the memory.
+    /// Capacity of the KV cache in tokens; `None` takes what the requests can use, up to a quarter of the memory.
     pub(crate) kv_tokens: Option<usize>,
     /// Maximum number of sequences generated at once.
     pub(crate) max_sequences: usize,
@@ -71,9 +71,9 @@ pub(crate) fn run(
 ) -> Result<(), EngineError> {
     check(requests, model)?;
     let context = model.config().max_position_embeddings;
-    let sequences: Vec<Sequence> = requests
+    let sequences: Vec<SequenceGroup> = requests
         .iter()
-        .map(|request| Sequence::new(request, context))
+        .map(|request| SequenceGroup::new(request, context))
         .collect();
     let blocks = reserve(model, &sequences, limits)?;
     let mut scheduler = Scheduler::new(sequences, blocks, limits.max_sequences, CHUNK);
@@ -126,7 +126,7 @@ pub(crate) fn run(
 }
 
 /// The chunks as one batch, with one span for each.
-pub(super) fn batch(sequences: &[Sequence], chunks: &[ScheduledChunk]) -> Batch {
+pub(super) fn batch(sequences: &[SequenceGroup], chunks: &[ScheduledChunk]) -> Batch {
     let mut batch = Batch::default();
     for chunk in chunks {
         let sequence = &sequences[chunk.request];
@@ -158,7 +158,7 @@ pub(super) fn batch(sequences: &[Sequence], chunks: &[ScheduledChunk]) -> Batch 
 /// Reserves memory for keys and values; returns the number of blocks.
 fn reserve(
     model: &mut Model,
-    sequences: &[Sequence],
+    sequences: &[SequenceGroup],
     limits: Limits,
 ) -> Result<usize, EngineError> {
     let required = sequences
@@ -177,7 +177,7 @@ fn reserve(
     };
     if blocks < required {
         return Err(EngineError::Request(format!(
-            "a key/value cache of {} tokens does not hold the largest request, which needs {}; raise the cache's size, or lower max_tokens",
+            "a KV cache of {} tokens does not hold the largest request, which needs {}; raise the cache's size, or lower max_tokens",
             blocks * BLOCK,
             required * BLOCK
         )));
@@ -190,13 +190,13 @@ fn reserve(
     Ok(blocks)
 }
 
-/// Number of rows of a key/value cache in a quarter of the device's memory.
+/// Number of rows of a KV cache in a quarter of the device's memory.
 pub(crate) fn max_cached_rows(memory: Option<u64>, row_bytes: u64) -> u64 {
     memory.unwrap_or(8 << 30) / 4 / row_bytes.max(1)
 }
 
 /// The largest number of blocks that the requests can use: the longest prompts and samples that can be in the store at once.
-fn usable_blocks(sequences: &[Sequence], max_sequences: usize) -> usize {
+fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
     let mut prompts: Vec<usize> = sequences
         .iter()
         .map(|s| blocks_for(s.prompt.len()))

@@ -4,8 +4,8 @@
 //! of preempted samples. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed from
 //! the tokens it already has. The oldest sample therefore always makes progress, and all samples finish.
 
-use super::blocks::{Pool, blocks_for};
-use super::sequence::{Phase, Sequence};
+use super::blocks::{BlockAllocator, blocks_for};
+use super::sequence::{SampleState, SequenceGroup};
 
 /// Tokens of a prompt (`sample` is `None`) or of a sample that the next step computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(crate) struct ScheduledChunk {
 /// The requests and the store's blocks.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
-    pub(crate) sequences: Vec<Sequence>,
-    pool: Pool,
+    pub(crate) sequences: Vec<SequenceGroup>,
+    pool: BlockAllocator,
     max_sequences: usize,
     /// Maximum number of tokens of a step besides one for each running sample.
     chunk: usize,
@@ -32,14 +32,14 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// `blocks` must be enough for the largest request's prompt and one sample of it ([`Scheduler::blocks_needed`]).
     pub(crate) fn new(
-        sequences: Vec<Sequence>,
+        sequences: Vec<SequenceGroup>,
         blocks: usize,
         max_sequences: usize,
         chunk: usize,
     ) -> Self {
         Self {
             sequences,
-            pool: Pool::new(blocks),
+            pool: BlockAllocator::new(blocks),
             max_sequences: max_sequences.max(1),
             chunk: chunk.max(1),
             first: 0,
@@ -47,7 +47,7 @@ impl Scheduler {
     }
 
     /// Blocks that a request needs. The keys of a sample's last token are never needed.
-    pub(crate) fn blocks_needed(sequence: &Sequence) -> usize {
+    pub(crate) fn blocks_needed(sequence: &SequenceGroup) -> usize {
         blocks_for(sequence.prompt.len()) + blocks_for(sequence.max_tokens.saturating_sub(1))
     }
 
@@ -83,7 +83,8 @@ impl Scheduler {
     /// Allocates the rows of a running sample's tokens; `false` if blocks run out. Samples that do not run need none.
     fn ensure_rows(&mut self, request: usize, sample: usize) -> bool {
         let sample = &mut self.sequences[request].samples[sample];
-        sample.phase != Phase::Running || sample.rows.grow(&mut self.pool, sample.tokens.len())
+        sample.phase != SampleState::Running
+            || sample.rows.grow(&mut self.pool, sample.tokens.len())
     }
 
     /// Frees the blocks of something younger than this sample; `false` if nothing younger has any.
@@ -91,7 +92,10 @@ impl Scheduler {
         for other in (request..self.sequences.len()).rev() {
             let oldest = if other == request { sample + 1 } else { 0 };
             let samples = &self.sequences[other].samples[oldest..];
-            if let Some(n) = samples.iter().rposition(|s| s.phase == Phase::Running) {
+            if let Some(n) = samples
+                .iter()
+                .rposition(|s| s.phase == SampleState::Running)
+            {
                 self.preempt(other, oldest + n);
                 return true;
             }
@@ -106,7 +110,7 @@ impl Scheduler {
         let sample = &mut self.sequences[request].samples[sample];
         sample.rows.release(&mut self.pool);
         sample.computed = 0;
-        sample.phase = Phase::Waiting;
+        sample.phase = SampleState::Waiting;
     }
 
     /// Frees the blocks of the youngest prompt after `first` that no running sample reads.
@@ -130,8 +134,8 @@ impl Scheduler {
     fn chunks(&mut self) -> Vec<ScheduledChunk> {
         let mut chunks = Vec::new();
         let mut chunk = self.chunk;
-        let running = |s: &Sequence| s.running().count();
-        let growing = |s: &Sequence| s.running().filter(|sample| s.may_grow(sample)).count();
+        let running = |s: &SequenceGroup| s.running().count();
+        let growing = |s: &SequenceGroup| s.running().filter(|sample| s.may_grow(sample)).count();
         let all = &self.sequences[self.first..];
         let mut sequences: usize = all.iter().map(running).sum();
         // Running samples that may still need another block.
@@ -164,7 +168,7 @@ impl Scheduler {
             }
             let max_blocks = blocks_for(sequence.max_tokens.saturating_sub(1));
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
-                if sample.phase == Phase::Waiting {
+                if sample.phase == SampleState::Waiting {
                     // A block is reserved for each sample that may still need one, so that a newly admitted sample is not preempted at the next step.
                     let need = blocks_for(sample.tokens.len());
                     let has_blocks = sequences == 0 || need + growing <= self.pool.free();
@@ -173,12 +177,12 @@ impl Scheduler {
                         && has_blocks
                         && sample.rows.grow(&mut self.pool, sample.tokens.len());
                     if admitting {
-                        sample.phase = Phase::Running;
+                        sample.phase = SampleState::Running;
                         sequences += 1;
                         growing += usize::from(need < max_blocks);
                     }
                 }
-                if sample.phase == Phase::Running {
+                if sample.phase == SampleState::Running {
                     // Every running sample may compute one token; further tokens come out of the shared budget.
                     let pending = sample.tokens.len() - sample.computed;
                     let count = pending.min(chunk + 1);
@@ -205,9 +209,11 @@ impl Scheduler {
                     return Vec::new();
                 }
                 let new = sequence.samples.iter().enumerate();
-                new.filter(|(_, sample)| sample.phase == Phase::Waiting && sample.tokens.is_empty())
-                    .map(|(number, _)| number)
-                    .collect()
+                new.filter(|(_, sample)| {
+                    sample.phase == SampleState::Waiting && sample.tokens.is_empty()
+                })
+                .map(|(number, _)| number)
+                .collect()
             }
             Some(number) => {
                 let sample = &mut sequence.samples[number];
@@ -222,7 +228,7 @@ impl Scheduler {
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
         self.preempt(request, sample);
         let sequence = &mut self.sequences[request];
-        sequence.samples[sample].phase = Phase::Done;
+        sequence.samples[sample].phase = SampleState::Done;
         sequence.live -= 1;
         if sequence.live == 0 {
             sequence.rows.release(&mut self.pool);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::blocks::{Rows, blocks_for};
+use super::blocks::{BlockTable, blocks_for};
 use crate::api::{Finish, GenerateRequest};
 use crate::sample::Sampled;
 use crate::sample::Sampling;
@@ -10,7 +10,7 @@ use crate::text::{StopStrings, Tokenizer};
 
 /// A sample's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum SampleState {
     /// It has no rows: it has not started, or was preempted. Its tokens, if any, are recomputed when it runs again.
     Waiting,
     /// It has rows for the tokens that it has computed.
@@ -25,9 +25,9 @@ pub(crate) struct Sample {
     pub(crate) seed: u64,
     pub(crate) tokens: Vec<u32>,
     pub(crate) logp: Vec<f32>,
-    pub(crate) phase: Phase,
-    /// Rows of its own tokens; the prompt's rows belong to the request.
-    pub(crate) rows: Rows,
+    pub(crate) phase: SampleState,
+    /// BlockTable of its own tokens; the prompt's rows belong to the request.
+    pub(crate) rows: BlockTable,
     /// Number of tokens whose keys and values are in the store.
     pub(crate) computed: usize,
     stop: StopStrings,
@@ -35,9 +35,9 @@ pub(crate) struct Sample {
 
 /// A request: a prompt, computed once, and the samples that share it.
 #[derive(Debug)]
-pub(crate) struct Sequence {
+pub(crate) struct SequenceGroup {
     pub(crate) prompt: Arc<[u32]>,
-    pub(crate) rows: Rows,
+    pub(crate) rows: BlockTable,
     /// Number of prompt tokens whose keys and values are in the store.
     pub(crate) computed: usize,
     pub(crate) samples: Vec<Sample>,
@@ -49,7 +49,7 @@ pub(crate) struct Sequence {
     stop_tokens: Vec<u32>,
 }
 
-impl Sequence {
+impl SequenceGroup {
     /// `context` is the model's. The request must have been checked against it.
     pub(crate) fn new(request: &GenerateRequest, context: usize) -> Self {
         let stop = StopStrings::new(&request.stop_strings);
@@ -60,14 +60,14 @@ impl Sequence {
                 seed,
                 tokens: Vec::new(),
                 logp: Vec::new(),
-                phase: Phase::Waiting,
-                rows: Rows::default(),
+                phase: SampleState::Waiting,
+                rows: BlockTable::default(),
                 computed: 0,
                 stop: stop.clone(),
             })
             .collect();
         Self {
-            rows: Rows::default(),
+            rows: BlockTable::default(),
             computed: 0,
             live: samples.len(),
             samples,
@@ -88,7 +88,7 @@ impl Sequence {
     /// The samples that have rows.
     pub(crate) fn running(&self) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(|sample| sample.phase == Phase::Running)
+        samples.filter(|sample| sample.phase == SampleState::Running)
     }
 
     /// Whether any sample has rows.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::blocks::BLOCK;
 use super::runner::batch;
 use super::scheduler::Scheduler;
-use super::sequence::{Phase, Sequence};
+use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Finish, GenerateRequest};
 use crate::sample::Sampled;
 use crate::sample::Sampling;
@@ -30,7 +30,7 @@ fn run(
 ) -> Result<usize, TestCaseError> {
     let tokenizer = bytes::tokenizer();
     let seed = |request: usize, sample: usize| (100 * request + sample) as u64;
-    let sequences: Vec<Sequence> = requests
+    let sequences: Vec<SequenceGroup> = requests
         .iter()
         .enumerate()
         .map(|(number, (prompt, samples))| {
@@ -42,7 +42,7 @@ fn run(
                 stop_tokens: vec![],
                 stop_strings: vec![],
             };
-            Sequence::new(&request, 10_000)
+            SequenceGroup::new(&request, 10_000)
         })
         .collect();
     let blocks = sequences
@@ -62,7 +62,7 @@ fn run(
         steps += 1;
         prop_assert!(steps < 100_000, "no progress");
         let running = scheduler.sequences.iter().flat_map(|s| &s.samples);
-        let running = running.filter(|s| s.phase == Phase::Running).count();
+        let running = running.filter(|s| s.phase == SampleState::Running).count();
         prop_assert!(running <= max_sequences);
         prop_assert!(chunks.iter().map(|p| p.count).sum::<usize>() <= chunk + running);
 
@@ -117,7 +117,7 @@ fn run(
     for (number, (_, samples)) in requests.iter().enumerate() {
         for (sample, length) in samples.iter().enumerate() {
             let done = &scheduler.sequences[number].samples[sample];
-            prop_assert_eq!(done.phase, Phase::Done);
+            prop_assert_eq!(done.phase, SampleState::Done);
             let tokens: Vec<u32> = (0..*length)
                 .map(|i| token(seed(number, sample), i))
                 .collect();

@@ -57,7 +57,7 @@ impl Constants {
 }
 
 impl Decoder {
-    /// Attention of a layer. Keys lie beside queries in the rotated rows, or elsewhere (in the store).
+    /// Attention of a layer. Keys lie beside queries in the rotated rows, or elsewhere (in the KV cache).
     pub(crate) fn attention(&self, layer: usize, q: Rows, k: Rows, v: Rows) -> Attention {
         let (w, c) = (self.widths, &self.constants);
         Attention {

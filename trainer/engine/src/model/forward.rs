@@ -10,10 +10,10 @@ use crate::model::workspace::{BlockActivations, Workspace};
 /// Source of a block's keys and values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Keys {
-    /// The batch's own keys and values; row i of the store is token i.
+    /// The batch's own keys and values; row i of the cache is token i.
     Own,
-    /// One layer's store, each row the keys and then the values. The batch's are written there first.
-    Store(Buf),
+    /// One layer of the KV cache, each row the keys and then the values. The batch's are written there first.
+    KvCache(Buf),
 }
 
 impl Decoder {
@@ -125,8 +125,8 @@ impl Decoder {
         self.backend
             .rope(acts.rotated, rotations, heads, w.head_dim, false);
         let (mut k, mut v) = (self.keys(acts.rotated), self.values(acts.qkv));
-        if let Keys::Store(store) = keys {
-            let stored = [0, w.kv()].map(|column| store.rows(column, 2 * w.kv()));
+        if let Keys::KvCache(cache) = keys {
+            let stored = [0, w.kv()].map(|column| cache.rows(column, 2 * w.kv()));
             self.backend.store(stored[0], k, w.kv());
             self.backend.store(stored[1], v, w.kv());
             [k, v] = stored;

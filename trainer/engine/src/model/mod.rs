@@ -18,11 +18,11 @@ pub use self::adapters::Lora;
 pub(crate) use self::adapters::adapter_elements;
 use self::decoder::{Constants, Decoder};
 use self::forward::Keys;
-use self::kv_cache::Store;
+use self::kv_cache::KvCache;
 pub(crate) use self::kv_cache::kv_row_elements;
 use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::Optimiser;
-pub use self::weights::Part;
+pub use self::weights::TensorKind;
 use self::workspace::{BackwardWorkspace, BlockActivations, PerDtype, Widths, Workspace};
 use crate::backend::{Backend, Buf, Purpose};
 use crate::batch::Batch;
@@ -40,7 +40,7 @@ pub struct Model {
     pub(crate) decoder: Decoder,
     work: Option<Workspace>,
     back: Option<BackwardWorkspace>,
-    store: Option<Store>,
+    kv_cache: Option<KvCache>,
     /// Activations that training saves from the forward to the backward pass.
     saved: Option<PerDtype<Buf>>,
     gradient: Option<Buf>,
@@ -88,7 +88,7 @@ impl Model {
             decoder,
             work: None,
             back: None,
-            store: None,
+            kv_cache: None,
             saved: None,
             gradient: None,
             optimiser: None,
@@ -183,7 +183,7 @@ impl Model {
         self.saved_bytes = bytes;
     }
 
-    /// Runs a forward pass that writes keys and values into the store rows named by the batch. Then, for each `i`, samples the token after the batch's token
+    /// Runs a forward pass that writes keys and values into the rows of the KV cache named by the batch. Then, for each `i`, samples the token after the batch's token
     /// `rows[i]` with `draws[i]`. `rows` may be empty (a chunk of a prompt) and may name a token several times (the samples of one prompt).
     pub fn infer(
         &mut self,
@@ -237,7 +237,7 @@ impl Model {
         self.decoder.logits(&work, work.x, rows)
     }
 
-    /// Makes `batch` the current one for a pass of `tokens` tokens with keys and values in the store.
+    /// Makes `batch` the current one for a pass of `tokens` tokens with keys and values in the KV cache.
     fn begin_stored(
         &mut self,
         batch: &Batch,
@@ -258,16 +258,16 @@ impl Model {
     /// Whether the device had a recording of such a pass and replayed it.
     fn replayed(&mut self, work: &Workspace, tokens: usize) -> bool {
         let mut buffers = vec![work.x, work.logits, work.normed, work.picked_normed];
-        buffers.extend(self.store.as_ref().map(|store| store.all));
+        buffers.extend(self.kv_cache.as_ref().map(|store| store.all));
         // Passes with and without adapters are recorded separately.
         let adapters = self.decoder.adapters.as_ref();
         buffers.extend(adapters.filter(|a| a.active).map(|a| a.weights));
         self.decoder.backend.replay(&buffers, tokens)
     }
 
-    /// Runs a forward pass over the current batch with keys and values in the store; the residual stream ends in `work.x`.
+    /// Runs a forward pass over the current batch with keys and values in the KV cache; the residual stream ends in `work.x`.
     fn forward_stored(&mut self, work: &Workspace, tokens: usize) {
-        let store = self.store.as_ref();
+        let store = self.kv_cache.as_ref();
         let (all, store_rows) = store.map_or((work.x.at(0, 0), 0), |s| (s.all, s.rows));
         let layer_len = store_rows * 2 * self.decoder.widths.kv();
         let decoder = &mut self.decoder;
@@ -278,7 +278,7 @@ impl Model {
             ..work.acts
         };
         for layer in 0..self.config.num_hidden_layers {
-            let keys = Keys::Store(all.at(layer * layer_len, layer_len));
+            let keys = Keys::KvCache(all.at(layer * layer_len, layer_len));
             decoder.block(layer, tokens, work.x, work.x, &acts, keys, work);
         }
     }

@@ -9,7 +9,7 @@ use crate::error::EngineError;
 
 /// A weight, or a number that training stores for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum TensorKind {
     /// The weight itself.
     Weight,
     /// AdamW's first moment.
@@ -23,8 +23,8 @@ pub enum Part {
 impl Model {
     /// Reads a weight, its moment or its gradient, by its name in [`crate::config::ModelConfig::tensor_shapes`] or [`Model::trained_shapes`]. Moments and
     /// gradients are an error before the first update, and for weights that are not trained.
-    pub fn tensor(&mut self, name: &str, part: Part) -> Result<Vec<f32>, EngineError> {
-        let buf = self.buffer(name, part)?;
+    pub fn tensor(&mut self, name: &str, kind: TensorKind) -> Result<Vec<f32>, EngineError> {
+        let buf = self.buffer(name, kind)?;
         let mut values = vec![0.0; buf.len()];
         self.decoder.backend.download(buf, &mut values)?;
         Ok(values)
@@ -32,7 +32,7 @@ impl Model {
 
     /// Reads a weight by its Hugging Face name, with its adapter merged in. A model with the merged weights and no adapters computes the same function.
     pub fn merged(&mut self, name: &str) -> Result<Vec<f32>, EngineError> {
-        let mut values = self.tensor(name, Part::Weight)?;
+        let mut values = self.tensor(name, TensorKind::Weight)?;
         let region = self.region(name)?;
         let (Some(adapters), Some((layer, which, elements))) =
             (&self.decoder.adapters, self.decoder.layout.rows_of(region))
@@ -56,13 +56,13 @@ impl Model {
     pub fn set_tensor(
         &mut self,
         name: &str,
-        part: Part,
+        kind: TensorKind,
         values: &[f32],
     ) -> Result<(), EngineError> {
-        if part != Part::Weight {
+        if kind != TensorKind::Weight {
             self.optimiser()?;
         }
-        let buf = self.buffer(name, part)?;
+        let buf = self.buffer(name, kind)?;
         if values.len() != buf.len() {
             return Err(EngineError::Request(format!(
                 "`{name}` has {} values in this model, but {} were given; they belong to another model",
@@ -74,7 +74,7 @@ impl Model {
         Ok(())
     }
 
-    fn buffer(&self, name: &str, part: Part) -> Result<Buf, EngineError> {
+    fn buffer(&self, name: &str, kind: TensorKind) -> Result<Buf, EngineError> {
         let optimiser_buffer = |part: fn(Optimiser) -> Buf| {
             let optimiser = self.optimiser.ok_or_else(|| {
                 EngineError::Request(
@@ -84,11 +84,11 @@ impl Model {
             })?;
             Ok(self.trained_region(name)?.within(part(optimiser)))
         };
-        match part {
-            Part::Weight => self.weight(name),
-            Part::Moment1 => optimiser_buffer(|optimiser| optimiser.m),
-            Part::Moment2 => optimiser_buffer(|optimiser| optimiser.v),
-            Part::Gradient => optimiser_buffer(|optimiser| optimiser.gradient),
+        match kind {
+            TensorKind::Weight => self.weight(name),
+            TensorKind::Moment1 => optimiser_buffer(|optimiser| optimiser.m),
+            TensorKind::Moment2 => optimiser_buffer(|optimiser| optimiser.v),
+            TensorKind::Gradient => optimiser_buffer(|optimiser| optimiser.gradient),
         }
     }
 

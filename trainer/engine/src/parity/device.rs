@@ -11,7 +11,7 @@ use crate::batch::{Batch, Group, Span};
 use crate::config::{Activation, Family, ModelConfig, Sliding};
 use crate::error::EngineError;
 use crate::load::{Tensor, Weights};
-use crate::model::{Model, Part};
+use crate::model::{Model, TensorKind};
 use crate::sample::{Draw, Sampled};
 use crate::sample::{Sampling, uniform};
 use crate::train;
@@ -497,7 +497,7 @@ fn model(
     results.push(("log-probabilities", logp.collect()));
     let mut gradient = Vec::new();
     for (name, _) in model.trained_shapes() {
-        gradient.extend(model.tensor(&name, Part::Gradient)?);
+        gradient.extend(model.tensor(&name, TensorKind::Gradient)?);
     }
     results.push(("gradient", gradient));
     Ok(results)

@@ -1,8 +1,8 @@
 //! The text side of a model: tokenizer and chat template, and the files that store them in checkpoints.
 
 pub(crate) mod bytes;
+mod detokenizer;
 mod gguf;
-mod pieces;
 mod stop;
 mod template;
 mod tokenizer;
@@ -16,8 +16,8 @@ use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::file::gguf::Gguf;
 use crate::file::read_text;
+pub use detokenizer::Detokenizer;
 pub use jiff::civil::Date;
-pub use pieces::Pieces;
 pub use stop::StopStrings;
 pub use template::ChatTemplate;
 pub use tokenizer::Tokenizer;

@@ -1,13 +1,13 @@
 //! Strings that end a completion.
 
-use super::{Pieces, Tokenizer};
+use super::{Detokenizer, Tokenizer};
 
 /// Detects the stop strings of a request in one completion as it grows.
 #[derive(Debug, Clone)]
 pub struct StopStrings {
     strings: Vec<String>,
     longest: usize,
-    pieces: Pieces,
+    pieces: Detokenizer,
     /// The end of the text so far, as long as a match can reach back.
     tail: String,
 }
@@ -19,7 +19,7 @@ impl StopStrings {
         Self {
             longest: strings.iter().map(String::len).max().unwrap_or(0),
             strings,
-            pieces: Pieces::default(),
+            pieces: Detokenizer::default(),
             tail: String::new(),
         }
     }

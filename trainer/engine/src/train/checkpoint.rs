@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::EngineError;
 use crate::file::safetensors::SafetensorsFile;
-use crate::model::{Model, Part};
+use crate::model::{Model, TensorKind};
 use crate::text::Text;
 
 /// The format's name in a state file's metadata.
@@ -95,7 +95,7 @@ pub(crate) fn save_model(
         .map(|(name, shape)| Item {
             stored: name.clone(),
             name,
-            part: Part::Weight,
+            kind: TensorKind::Weight,
             shape,
         })
         .collect();
@@ -145,7 +145,7 @@ pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
         "moments": model.has_moments().to_string(),
     });
     let open = temporary.reopen().map_err(|e| io(file, e))?;
-    let exact = |model: &mut Model, item: &Item| model.tensor(&item.name, item.part);
+    let exact = |model: &mut Model, item: &Item| model.tensor(&item.name, item.kind);
     write_tensors(
         model,
         open,
@@ -191,13 +191,13 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
     }
     for item in &items {
         let values = saved.tensor(&item.stored, &item.shape)?;
-        model.set_tensor(&item.name, item.part, &values)?;
+        model.set_tensor(&item.name, item.kind, &values)?;
     }
     if !moments && model.has_moments() {
         for (name, shape) in model.trained_shapes() {
             let zeros = vec![0.0; shape.iter().product()];
-            model.set_tensor(&name, Part::Moment1, &zeros)?;
-            model.set_tensor(&name, Part::Moment2, &zeros)?;
+            model.set_tensor(&name, TensorKind::Moment1, &zeros)?;
+            model.set_tensor(&name, TensorKind::Moment2, &zeros)?;
         }
     }
     model.set_updates(updates);
@@ -221,26 +221,26 @@ struct Item {
     stored: String,
     /// Name of the weight that the tensor is, or belongs to.
     name: String,
-    part: Part,
+    kind: TensorKind,
     shape: Vec<usize>,
 }
 
 fn state_items(model: &Model, moments: bool) -> Vec<Item> {
-    let parts: &[(&str, Part)] = if moments {
+    let kinds: &[(&str, TensorKind)] = if moments {
         &[
-            ("weight", Part::Weight),
-            ("moment1", Part::Moment1),
-            ("moment2", Part::Moment2),
+            ("weight", TensorKind::Weight),
+            ("moment1", TensorKind::Moment1),
+            ("moment2", TensorKind::Moment2),
         ]
     } else {
-        &[("weight", Part::Weight)]
+        &[("weight", TensorKind::Weight)]
     };
     let shapes = model.trained_shapes();
     let items = shapes.into_iter().flat_map(|(name, shape)| {
-        parts.iter().map(move |&(kind, part)| Item {
-            stored: format!("{kind}:{name}"),
+        kinds.iter().map(move |&(prefix, kind)| Item {
+            stored: format!("{prefix}:{name}"),
             name: name.clone(),
-            part,
+            kind,
             shape: shape.clone(),
         })
     });

@@ -3,7 +3,7 @@
 use crate::backend::Target;
 use crate::batch::{Batch, Group, Span};
 
-/// A training batch. Its key/value store is itself: row i holds token i.
+/// A training batch. Its KV cache is itself: row i holds token i.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pack {
     /// Tokens and spans. A completion's last token is predicted, but not an input.

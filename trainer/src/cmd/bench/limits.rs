@@ -62,12 +62,12 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Limits> {
             Some(threads) => threads,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let peak = cpu::peak::arithmetic(options.dtype, threads);
+        let peak = cpu::roofline::arithmetic(options.dtype, threads);
         return Ok(Limits {
             gflop_per_s: peak.gflop_per_s,
             by: format!("this processor's {}", peak.instruction),
             products_gflop_per_s,
-            gbyte_per_s: cpu::peak::copies(threads),
+            gbyte_per_s: cpu::roofline::copies(threads),
         });
     }
     let from = filled(backend, Purpose::Sums, COPIED)?;

@@ -21,7 +21,7 @@ use crate::cmd::args::{
 };
 use crate::cmd::bar::bar;
 use crate::cmd::checkpoint_settings;
-use crate::cmd::eval::Part;
+use crate::cmd::eval::Split;
 use crate::cmd::prompts;
 use crate::cmd::{Interrupted, Usage, block_on, print};
 
@@ -64,8 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Which part of the data set
-    #[arg(long, value_enum, default_value_t = Part::Train)]
-    split: Part,
+    #[arg(long, value_enum, default_value_t = Split::Train)]
+    split: Split,
     #[command(flatten)]
     prompt: PromptArgs,
     /// Groups that each behaviour policy samples: sixteen per prompt, so the number of prompts is this divided by sixteen

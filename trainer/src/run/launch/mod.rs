@@ -12,8 +12,8 @@ use engine::Engine;
 
 use super::folder::provenance::{Provenance, data_dir_of};
 use super::folder::{RunFolder, model_digest};
+use super::freeze_config::{absolute, pin};
 use super::observers::{Journal, Progress};
-use super::pin::{absolute, pin};
 use super::sft::TeacherFile;
 use super::train_loop::train;
 use super::{Job, Summary, TrainError};

@@ -63,7 +63,7 @@ impl Arena {
     pub(super) fn allocate(&mut self, len: usize) -> Result<Buf, EngineError> {
         let block = Block::new(len).ok_or_else(|| {
             EngineError::Device(format!(
-                "the system has no {:.1} GB of memory for the engine; lower the number of sequences, the tokens of a pack or the tokens of the key/value cache, \
+                "the system has no {:.1} GB of memory for the engine; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, \
                  or take a smaller model",
                 len as f64 * 4e-9
             ))

@@ -2,14 +2,14 @@
 //!
 //! The division of work among threads changes no result: one thread computes each output whole, and sums over rows are divided by size alone.
 
+mod activation;
 mod arena;
 mod attention;
-mod gate;
 mod gemm;
-mod lanes;
 mod packed;
-pub mod peak;
+pub mod roofline;
 mod rowwise;
+mod simd;
 mod softmax;
 mod threads;
 
@@ -18,8 +18,8 @@ use std::ops::Range;
 use self::arena::Arena;
 use self::attention::{AttentionPlan, Gradients, Operands, Raw};
 use self::gemm::{Format, Operand, Products, Right};
-use self::lanes::Level;
 use self::packed::PackedWeights;
+use self::simd::SimdLevel;
 use self::threads::{CHUNK, Threads};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
@@ -48,7 +48,7 @@ pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend
         },
         arena: Arena::default(),
         threads: Threads::start(threads)?,
-        level: Level::detect(),
+        level: SimdLevel::detect(),
         batch: Batch::default(),
         plan: AttentionPlan::default(),
         products: Products::default(),
@@ -67,7 +67,7 @@ pub(crate) fn element_bytes(dtype: Dtype) -> ElementBytes {
 struct Cpu {
     arena: Arena,
     threads: Threads,
-    level: Level,
+    level: SimdLevel,
     batch: Batch,
     plan: AttentionPlan,
     element_bytes: ElementBytes,
@@ -430,7 +430,7 @@ impl Backend for Cpu {
         let level = self.level;
         self.threads.rows(y, width, |i, y| {
             let x = &x[i * 2 * width..][..2 * y.len()];
-            gate::forward(level, y, x, width, activation);
+            activation::forward(level, y, x, width, activation);
         });
     }
 
@@ -448,7 +448,7 @@ impl Backend for Cpu {
         let level = self.level;
         self.threads.rows(x, 2 * width, |i, x| {
             let dy = &dy[i * width..][..x.len() / 2];
-            gate::backward(level, x, dy, width, activation);
+            activation::backward(level, x, dy, width, activation);
         });
     }
 
@@ -463,7 +463,7 @@ impl Backend for Cpu {
         let ([x], []) = self.arena.slices([x], []);
         let level = self.level;
         self.threads
-            .rows(x, 1, |_, x| gate::soft_cap(level, x, cap));
+            .rows(x, 1, |_, x| activation::soft_cap(level, x, cap));
     }
 
     fn log_probs(

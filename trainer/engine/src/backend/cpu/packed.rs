@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gemm::{Format, Operand, Packed};
-use super::lanes::Level;
+use super::simd::SimdLevel;
 use super::threads::Threads;
 use crate::backend::Buf;
 
@@ -52,7 +52,7 @@ impl PackedWeights {
     pub(super) fn packed(
         &mut self,
         weight: Buf,
-        level: Level,
+        level: SimdLevel,
         threads: &Threads,
         format: Format,
         matrix: Operand<'_>,

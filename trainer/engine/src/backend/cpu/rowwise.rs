@@ -1,6 +1,6 @@
 //! Loops over rows: norms, rotations, sums, the optimiser. Each call processes one thread's chunk of rows.
 
-use super::lanes::{LANES, Lanes, at_level};
+use super::simd::{LANES, Lanes, at_level};
 use crate::backend::{AdamWStep, Norm};
 
 /// Σ a·b over two rows of equal length.

@@ -1,6 +1,6 @@
 //! Log-probabilities over the vocabulary: statistics of a row of logits, and the row's gradient.
 
-use super::lanes::{LANES, Lanes, Level, at_level};
+use super::simd::{LANES, Lanes, SimdLevel, at_level};
 use crate::sample::{self, NotFinite};
 use crate::sample::{Draw, Sampled};
 
@@ -104,7 +104,7 @@ at_level! {
 }
 
 /// Samples from a row like [`crate::sample::draw`]. The weights are summed in another order, so in rare cases a neighbouring token is sampled.
-pub(super) fn draw_row(level: Level, row: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
+pub(super) fn draw_row(level: SimdLevel, row: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
     if draw.sampling.has_cutoff() && draw.sampling.temperature > 0.0 {
         return sample::draw(row, draw);
     }
@@ -135,7 +135,7 @@ pub(super) fn draw_row(level: Level, row: &[f32], draw: &Draw) -> Result<Sampled
 /// The first token whose cumulated weight exceeds the target. If rounding leaves none in the block that should contain it, the block's last token with a
 /// positive weight.
 fn pick(
-    level: Level,
+    level: SimdLevel,
     row: &[f32],
     inverse_temperature: f32,
     max: f32,

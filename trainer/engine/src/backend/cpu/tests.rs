@@ -1,15 +1,15 @@
-use super::lanes::{Level, levels};
+use super::simd::{SimdLevel, levels};
 use super::{Arena, AttentionPlan, Cpu, Format, PackedWeights, Products, Threads, element_bytes};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Span};
 use crate::config::Activation;
 use crate::sample::{self, Draw, Sampling};
 
-fn cpu(level: Level) -> Cpu {
+fn cpu(level: SimdLevel) -> Cpu {
     cpu_of(level, 2)
 }
 
-fn cpu_of(level: Level, threads: usize) -> Cpu {
+fn cpu_of(level: SimdLevel, threads: usize) -> Cpu {
     Cpu {
         arena: Arena::default(),
         threads: Threads::start(Some(threads)).expect("some threads"),
@@ -198,7 +198,7 @@ fn every_operation_gives_the_same_bits_at_every_level() {
 
 #[test]
 fn every_operation_gives_the_same_bits_on_any_number_of_threads() {
-    let level = Level::detect();
+    let level = SimdLevel::detect();
     let first = everything(cpu_of(level, 1));
     for threads in [2, 3, 8, 8, 8] {
         let results = everything(cpu_of(level, threads));
@@ -313,7 +313,7 @@ fn one_head(qkv: Buf) -> Attention {
 #[test]
 #[should_panic(expected = "overlaps")]
 fn attention_whose_output_overlaps_its_values_is_rejected() {
-    let c = &mut cpu(Level::detect());
+    let c = &mut cpu(SimdLevel::detect());
     c.begin(&batch(), 100, 100).expect("a sound batch");
     let [qkv, lse] = [2400, 100].map(|len| filled(c, len, 1));
     c.attention(qkv.rows(16, 24), lse, &one_head(qkv));
@@ -322,7 +322,7 @@ fn attention_whose_output_overlaps_its_values_is_rejected() {
 #[test]
 #[should_panic(expected = "overlaps")]
 fn overlapping_gradients_of_attention_are_rejected() {
-    let c = &mut cpu(Level::detect());
+    let c = &mut cpu(SimdLevel::detect());
     c.begin(&batch(), 100, 100).expect("a sound batch");
     let [qkv, dqkv, y, dy] = [1, 2, 3, 4].map(|seed| filled(c, 2400, seed));
     let lse = filled(c, 100, 5);
@@ -333,7 +333,7 @@ fn overlapping_gradients_of_attention_are_rejected() {
 
 #[test]
 fn bf16_weights_follow_every_change_of_the_f32_weights() {
-    let mut cpu = cpu(Level::detect());
+    let mut cpu = cpu(SimdLevel::detect());
     cpu.format = Format::Bf16;
     let c = &mut cpu;
     let size = Linear {
@@ -381,7 +381,7 @@ fn bf16_weights_follow_every_change_of_the_f32_weights() {
 
 #[test]
 fn the_number_of_threads_changes_no_bit_of_a_product() {
-    let level = Level::detect();
+    let level = SimdLevel::detect();
     let one = {
         let mut cpu = cpu(level);
         cpu.threads = Threads::start(Some(1)).expect("one thread");

@@ -1,4 +1,4 @@
-//! The device's memory: permanent allocations, and slabs that are shared by the key/value cache of generation and the activations of training.
+//! The device's memory: permanent allocations, and slabs that are shared by the KV cache of generation and the activations of training.
 //!
 //! A slab is retained when all its allocations have been released, so that a change of phase allocates and frees nothing on the device.
 

@@ -5,8 +5,8 @@
 //! two blocks add to the same number.
 
 use super::batch::KeyTiles;
-use super::call::{blocks, word};
 use super::driver::{Arg, Fault, Format, Launch};
+use super::launch::{blocks, word};
 use super::scratch::Use;
 use super::{BLOCK, Cuda, ROW, WARPS};
 use crate::backend::{Attention, Buf, Rows};

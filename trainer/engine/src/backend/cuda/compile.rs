@@ -7,7 +7,7 @@ use std::path::Path;
 
 use cudarc::nvrtc::sys;
 
-use super::images::{self, Image};
+use super::kernel_cache::{self, Image};
 use super::kernels::Source;
 use super::libraries;
 
@@ -99,7 +99,7 @@ pub fn compiled(
     let fields = fields.chain(sources.iter().flat_map(|(name, text)| [*name, *text]));
     let fields = fields.chain(names.iter().copied());
     let fields = fields.chain(options.iter().map(String::as_str));
-    images::cached(folder, &images::key(fields), || {
+    kernel_cache::cached(folder, &kernel_cache::key(fields), || {
         let began = std::time::Instant::now();
         let image = compile(sources, names, target)?;
         tracing::info!(

@@ -12,11 +12,11 @@ use std::ptr::null_mut;
 use cudarc::driver::sys;
 use sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
 
-use super::call::device_error;
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
 use super::handles::{Context, Graph, Memory, Module, Stream, check_call};
+use super::launch::device_error;
+use super::matmul::Products;
 use super::probe::{self, GpuInfo};
-use super::products::Products;
 use super::staging::Staging;
 use super::{compile, images, kernels};
 use crate::error::EngineError;
@@ -70,7 +70,7 @@ unsafe impl Send for Gpu {}
 
 impl Gpu {
     fn open(info: GpuInfo) -> Result<Self, Fault> {
-        let folder = images::home().join("kernels");
+        let folder = kernel_cache::home().join("kernels");
         let image = compile::compiled(&folder, kernels::SOURCES, kernels::NAMES, info.target)
             .map_err(Fault::Other)?;
         let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;

@@ -43,7 +43,7 @@ pub(super) fn check_call(what: &str, result: CUresult) -> Result<(), Fault> {
         )
     } else if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
         format!(
-            "the GPU has no memory left to {what}; lower the number of sequences, the tokens of a pack or the tokens of the key/value cache, or end other processes on the GPU"
+            "the GPU has no memory left to {what}; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, or end other processes on the GPU"
         )
     } else {
         format!("the GPU did not {what}: {reason}")

@@ -271,7 +271,7 @@ fn folders() -> Vec<PathBuf> {
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    let mut folders = wheels(&super::images::home().join("cuda"));
+    let mut folders = wheels(&super::kernel_cache::home().join("cuda"));
     for toolkit in ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable) {
         folders.push(toolkit.join("lib64"));
     }
@@ -351,7 +351,7 @@ mod tests {
             include_str!("handles.rs"),
             include_str!("libraries.rs"),
             include_str!("probe.rs"),
-            include_str!("products.rs"),
+            include_str!("matmul.rs"),
             include_str!("staging.rs"),
         ];
         assert_eq!(called(&sources, "cu"), DRIVER);

@@ -7,19 +7,19 @@
 mod arena;
 mod attention;
 mod batch;
-mod call;
 pub mod compile;
 pub mod device;
 pub mod driver;
+mod graphs;
 mod handles;
-mod head;
-pub mod images;
+pub mod kernel_cache;
 pub mod kernels;
+mod launch;
 mod libraries;
-mod passes;
+mod logits;
+mod matmul;
+pub mod nvtx;
 pub mod probe;
-mod products;
-pub mod ranges;
 mod scratch;
 mod shapes;
 mod staging;
@@ -28,9 +28,9 @@ use std::ops::Range;
 
 use self::arena::Arena;
 use self::batch::{BatchPlan, EqualTokens, KeyTiles};
-use self::call::{blocks, decode, device_error, elementwise, encoded, size, word};
 use self::driver::{Arg, Driver, Fault, Format, Launch};
-use self::passes::Recordings;
+use self::graphs::Recordings;
+use self::launch::{blocks, decode, device_error, elementwise, encoded, size, word};
 use self::scratch::{Scratch, Use};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
@@ -186,7 +186,7 @@ impl Backend for Cuda {
     }
 
     fn padded(&self, batch: &Batch) -> usize {
-        passes::bucket(batch)
+        graphs::bucket(batch)
     }
 
     fn begin(

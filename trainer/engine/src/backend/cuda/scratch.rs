@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::driver::{Address, Driver, Fault};
 
-/// The use of a piece of memory. Pieces of different uses may be in use at once.
+/// The use of a piece of memory. Detokenizer of different uses may be in use at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     /// The current batch.

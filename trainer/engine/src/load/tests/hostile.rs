@@ -3,7 +3,7 @@
 use candle_core::Tensor as CandleTensor;
 
 use super::*;
-use crate::file::gguf::{Gguf, Value as Stored};
+use crate::file::gguf::{Gguf, Value as LazyWeights};
 use crate::file::safetensors::SafetensorsFile;
 
 /// The error for a safetensors file with this header and 24 bytes of data; `None` if the file is accepted.
@@ -129,9 +129,9 @@ fn arrays_of_bytes_are_skipped() {
     ]);
     let path = files.write("x.gguf", gguf_bytes(&metadata, &[]));
     let file = Gguf::open(&path).unwrap();
-    assert_eq!(file.value("bytes"), Some(&Stored::Other));
-    assert_eq!(file.value("nested"), Some(&Stored::Other));
-    assert_eq!(file.value("numbers"), Some(&Stored::Ints(vec![1; 3])));
+    assert_eq!(file.value("bytes"), Some(&LazyWeights::Other));
+    assert_eq!(file.value("nested"), Some(&LazyWeights::Other));
+    assert_eq!(file.value("numbers"), Some(&LazyWeights::Ints(vec![1; 3])));
 }
 
 #[cfg(unix)]

@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code)]
 
-use super::super::gate::capped_slope;
-use super::super::lanes::{LANES, Lanes, Level, at_level};
+use super::super::activation::capped_slope;
 use super::super::rowwise::dot;
+use super::super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::forward::{cap_scores, mask, transpose, visible};
 use super::kernels::{Weighted, combine, scores};
+use super::ordered_add::{Progress, Turn};
 use super::plan::{AttentionPlan, Task};
-use super::turns::{Progress, Turn};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
 /// Gradients to read and gradients to write.
@@ -256,7 +256,7 @@ const CHAINS_PER_THREAD: usize = 4;
 
 /// Gradients of a planned batch, which do not depend on the number of threads. `each` is as in the forward pass.
 pub(in super::super) fn backward(
-    level: Level,
+    level: SimdLevel,
     plan: &AttentionPlan,
     operands: Operands,
     gradients: Gradients,

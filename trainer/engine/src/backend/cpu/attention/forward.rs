@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use super::super::gate::capped;
-use super::super::lanes::{LANES, Lanes, Level, at_level};
+use super::super::activation::capped;
+use super::super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::kernels::{Weighted, combine, scores};
 use super::plan::{AttentionPlan, Block, Task};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
@@ -314,7 +314,7 @@ pub(super) unsafe fn transpose(
 
 /// Attention of a planned batch. `each` runs a function for each number below its first argument, on all threads.
 pub(in super::super) fn forward(
-    level: Level,
+    level: SimdLevel,
     plan: &AttentionPlan,
     operands: Operands,
     y: Raw,

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::super::lanes::{LANES, Lanes};
+use super::super::simd::{LANES, Lanes};
 
 /// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `NK` keys and the lanes `part` of `NV` groups.
 ///

@@ -7,14 +7,14 @@
 mod backward;
 mod forward;
 mod kernels;
+mod ordered_add;
 mod plan;
-mod turns;
 
 pub(super) use backward::{Gradients, backward};
 pub(super) use forward::forward;
 pub(super) use plan::AttentionPlan;
 
-use super::lanes::LANES;
+use super::simd::LANES;
 use super::strided;
 use crate::backend::Attention;
 

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use self::pack::{Row, pack, panel_rows};
 use self::tile::{To, tiles, transposed};
-use super::lanes::{LANES, Lanes, Level, at_level};
+use super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::threads::Threads;
 
 pub(super) use self::pack::Operand;
@@ -81,7 +81,7 @@ impl Packed {
     /// Packs vectors again, reusing the memory.
     pub(super) fn fill(
         &mut self,
-        level: Level,
+        level: SimdLevel,
         threads: &Threads,
         format: Format,
         from: Operand<'_>,
@@ -139,7 +139,7 @@ unsafe impl Sync for Panels {}
 /// Data that all parts of a product share.
 #[derive(Clone, Copy)]
 struct Job<'a> {
-    level: Level,
+    level: SimdLevel,
     threads: &'a Threads,
     format: Format,
     output: Output,
@@ -156,7 +156,7 @@ impl Products {
     /// `y[i][j] = Σₖ a[i][k] · b[j][k]`; added to `y` if `accumulate`. `y` is row-major.
     pub(super) fn run(
         &mut self,
-        level: Level,
+        level: SimdLevel,
         threads: &Threads,
         format: Format,
         y: &mut [f32],

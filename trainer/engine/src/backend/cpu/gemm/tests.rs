@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::lanes::{Level, levels};
+use super::super::simd::{SimdLevel, levels};
 use super::super::threads::Threads;
 use super::{Format, Operand, Packed, Products, Right};
 
@@ -19,7 +19,7 @@ fn transposed(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
 }
 
 fn product(
-    level: Level,
+    level: SimdLevel,
     threads: &Threads,
     a: Operand<'_>,
     b: Operand<'_>,
@@ -60,7 +60,7 @@ proptest! {
             (Operand::columns(&at, depth, rows), Operand::columns(&bt, depth, columns)),
         ];
         let two = Threads::start(Some(2)).unwrap();
-        let first = product(Level::detect(), &two, sides[0].0, sides[0].1, accumulate);
+        let first = product(SimdLevel::detect(), &two, sides[0].0, sides[0].1, accumulate);
         let before = numbers(rows * columns, 9);
         for (i, y) in first.iter().enumerate() {
             let (a, b) = (&a[i / columns * depth..][..depth], &b[i % columns * depth..][..depth]);
@@ -90,7 +90,7 @@ proptest! {
         let count = count.min(rows - from);
         let (a, b) = (numbers(rows * depth, 3), numbers(columns * depth, 4));
         let two = Threads::start(Some(2)).unwrap();
-        let level = Level::detect();
+        let level = SimdLevel::detect();
         let run = |a: &[f32]| {
             let mut y = vec![0.0; a.len() / depth * columns];
             let (x, w) = (Operand::rows(a, a.len() / depth, depth), Operand::rows(&b, columns, depth));
@@ -120,13 +120,13 @@ proptest! {
         let bt = transposed(&b, columns, depth);
         let rounded = |x: &f32| half::bf16::from_f32(*x).to_f64();
         let two = Threads::start(Some(2)).unwrap();
-        let run = |level: Level, b: Operand<'_>| {
+        let run = |level: SimdLevel, b: Operand<'_>| {
             let mut y = vec![0.0; rows * columns];
             let a = Operand::rows(&a, rows, depth);
             Products::default().run(level, &two, Format::Bf16, &mut y, a, Right::Plain(b), false);
             y
         };
-        let emulated = run(Level::Portable, Operand::rows(&b, columns, depth));
+        let emulated = run(SimdLevel::Portable, Operand::rows(&b, columns, depth));
         for level in levels() {
             let actual = run(level, Operand::rows(&b, columns, depth));
             prop_assert!(actual == run(level, Operand::columns(&bt, depth, columns)));

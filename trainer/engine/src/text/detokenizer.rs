@@ -8,14 +8,14 @@ use super::Tokenizer;
 /// those of the previous piece, and the new text is returned once it ends in a whole character. (A U+FFFD at the end of the text itself also waits for the next
 /// token.)
 #[derive(Debug, Clone, Default)]
-pub struct Pieces {
+pub struct Detokenizer {
     /// First token of the previous piece.
     context: usize,
     /// First token whose text has not been returned.
     pending: usize,
 }
 
-impl Pieces {
+impl Detokenizer {
     /// The text of the tokens added since the last call; empty while a character is incomplete.
     pub fn next(&mut self, tokenizer: &Tokenizer, tokens: &[u32]) -> Result<String, String> {
         let before = tokenizer.decode_after(&tokens[self.context..self.pending])?;
@@ -44,7 +44,7 @@ mod tests {
 
     fn pieces(tokens: &[u32]) -> Vec<String> {
         let tokenizer = bytes::tokenizer();
-        let mut pieces = Pieces::default();
+        let mut pieces = Detokenizer::default();
         (1..=tokens.len())
             .map(|n| pieces.next(&tokenizer, &tokens[..n]).unwrap())
             .collect()

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use engine::backend::cuda::ranges::Ranges;
+use engine::backend::cuda::nvtx::Ranges;
 use tracing::{Subscriber, span};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};

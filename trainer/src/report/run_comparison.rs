@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use datasets::passk::{self, Counts, Estimate, percent};
 
 use super::escape::{csv, html};
-use super::marks::{letter, mark};
 use super::outcome::{count, difference_cell};
 use super::run_data::RunData;
+use super::run_labels::{letter, mark};
 use super::settings;
 use crate::record::EvalRecord;
 

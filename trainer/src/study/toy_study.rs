@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 
 use super::UPDATE_COMPLETIONS;
-use super::exact::Case;
+use super::enumerate::Case;
 use super::grid::{Setting, grid};
 use super::quality::{Products, Quality};
 use super::rows::{Level, Row};

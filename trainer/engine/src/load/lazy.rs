@@ -11,7 +11,7 @@ use crate::file::safetensors::SafetensorsFile;
 use crate::file::{llama_cpp, wrong};
 
 /// The weights in a model's files. Each is read when it is taken, so only one of them needs memory.
-pub struct Stored {
+pub struct LazyWeights {
     config: ModelConfig,
     files: Files,
 }
@@ -28,7 +28,7 @@ enum Files {
     },
 }
 
-impl Stored {
+impl LazyWeights {
     /// The weights in a GGUF file, after checking that each exists in the configured shape.
     pub(super) fn in_gguf(
         path: &Path,
@@ -91,7 +91,7 @@ impl Stored {
     }
 }
 
-impl TensorSource for Stored {
+impl TensorSource for LazyWeights {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
         match &mut self.files {
             Files::Gguf { path, file } => llama_cpp::tensor(file, &self.config, name, shape)

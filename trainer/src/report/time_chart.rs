@@ -1,7 +1,7 @@
 //! The time of a run, split into parts that add up to the total.
 
 use super::run_data::RunData;
-use super::stack::Stack;
+use super::stacked_bars::Stack;
 use crate::record::StepTimings;
 
 const PARTS: [&str; 6] = [

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::call::{blocks, size};
 use super::driver::Arg;
+use super::launch::{blocks, size};
 use super::scratch::Use;
 use super::{Cuda, VOCABULARY};
 use crate::backend::{Buf, Target};

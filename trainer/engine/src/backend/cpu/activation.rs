@@ -1,6 +1,6 @@
 //! Elementwise functions: the feed-forward block's gate, and soft caps.
 
-use super::lanes::{LANES, Lanes, at_level};
+use super::simd::{LANES, Lanes, at_level};
 use crate::config::Activation;
 
 /// Constants of GELU's approximation: σ(2u) with u = √(2/π) · (a + 0.044715 a³).
@@ -159,7 +159,7 @@ at_level! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::{Level, levels};
+    use super::super::simd::{SimdLevel, levels};
     use super::{backward, forward, soft_cap};
     use crate::config::Activation;
 
@@ -204,14 +204,14 @@ mod tests {
             for i in -2000..=2000 {
                 let x = i as f32 * 0.003 * cap;
                 let mut y = [x];
-                soft_cap(Level::detect(), &mut y, cap);
+                soft_cap(SimdLevel::detect(), &mut y, cap);
                 let expected = f64::from(cap) * (f64::from(x) / f64::from(cap)).tanh();
                 let error = (f64::from(y[0]) - expected).abs();
                 assert!(error <= 1e-6 * expected.abs(), "{cap} {x}: {}", y[0]);
             }
         }
         let mut ends = [f32::INFINITY, -1e30, 0.0];
-        soft_cap(Level::detect(), &mut ends, 30.0);
+        soft_cap(SimdLevel::detect(), &mut ends, 30.0);
         assert_eq!(ends, [30.0, -30.0, 0.0]);
     }
 }

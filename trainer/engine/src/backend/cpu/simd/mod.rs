@@ -9,8 +9,8 @@ pub(super) const LANES: usize = 16;
 
 /// Instruction sets that loops are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
-    /// Like [`Level::Avx512`], with products of pairs of bf16.
+pub(super) enum SimdLevel {
+    /// Like [`SimdLevel::Avx512`], with products of pairs of bf16.
     #[cfg(target_arch = "x86_64")]
     Avx512Bf16,
     /// 32 registers of 16 lanes.
@@ -23,7 +23,7 @@ pub(super) enum Level {
     Portable,
 }
 
-impl Level {
+impl SimdLevel {
     /// The best level of this processor.
     pub(super) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -62,23 +62,23 @@ impl Level {
     }
 }
 
-/// Defines a function that runs a generic body, compiled for the instructions of the [`Level`] in its first argument. With `pairs`, it is also compiled for the
+/// Defines a function that runs a generic body, compiled for the instructions of the [`SimdLevel`] in its first argument. With `pairs`, it is also compiled for the
 /// instructions on pairs of bf16.
 macro_rules! at_level {
     ($(#[$meta:meta])* pairs fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = $body:ident) => {
         $(#[$meta])*
         #[allow(unsafe_code)]
-        pub(super) fn $name(level: $crate::backend::cpu::lanes::Level, $($arg: $ty),*) {
-            $crate::backend::cpu::lanes::at_level! { fn without($($arg: $ty),*) = $body }
+        pub(super) fn $name(level: $crate::backend::cpu::simd::SimdLevel, $($arg: $ty),*) {
+            $crate::backend::cpu::simd::at_level! { fn without($($arg: $ty),*) = $body }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512bf16,avx512bw,avx512f,avx512dq,avx2,fma")]
             fn with($($arg: $ty),*) {
-                $body::<$crate::backend::cpu::lanes::Avx512<true>>($($arg),*)
+                $body::<$crate::backend::cpu::simd::Avx512<true>>($($arg),*)
             }
             match level {
-                // SAFETY: `Level::detect` saw these features on this processor.
+                // SAFETY: `SimdLevel::detect` saw these features on this processor.
                 #[cfg(target_arch = "x86_64")]
-                $crate::backend::cpu::lanes::Level::Avx512Bf16 => unsafe { with($($arg),*) },
+                $crate::backend::cpu::simd::SimdLevel::Avx512Bf16 => unsafe { with($($arg),*) },
                 level => without(level, $($arg),*),
             }
         }
@@ -86,29 +86,29 @@ macro_rules! at_level {
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $body:ident) => {
         $(#[$meta])*
         #[allow(unsafe_code)]
-        pub(super) fn $name(level: $crate::backend::cpu::lanes::Level, $($arg: $ty),*) $(-> $ret)? {
+        pub(super) fn $name(level: $crate::backend::cpu::simd::SimdLevel, $($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
             fn avx512($($arg: $ty),*) $(-> $ret)? {
-                $body::<$crate::backend::cpu::lanes::Avx512<false>>($($arg),*)
+                $body::<$crate::backend::cpu::simd::Avx512<false>>($($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             fn avx2($($arg: $ty),*) $(-> $ret)? {
-                $body::<$crate::backend::cpu::lanes::Avx2>($($arg),*)
+                $body::<$crate::backend::cpu::simd::Avx2>($($arg),*)
             }
             match level {
                 #[cfg(target_arch = "x86_64")]
-                $crate::backend::cpu::lanes::Level::Avx512
-                | $crate::backend::cpu::lanes::Level::Avx512Bf16 => {
-                    // SAFETY: `Level::detect` saw these features on this processor.
+                $crate::backend::cpu::simd::SimdLevel::Avx512
+                | $crate::backend::cpu::simd::SimdLevel::Avx512Bf16 => {
+                    // SAFETY: `SimdLevel::detect` saw these features on this processor.
                     unsafe { avx512($($arg),*) }
                 }
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::backend::cpu::lanes::Level::Avx2 => unsafe { avx2($($arg),*) },
-                $crate::backend::cpu::lanes::Level::Portable => {
-                    $body::<$crate::backend::cpu::lanes::Portable>($($arg),*)
+                $crate::backend::cpu::simd::SimdLevel::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::backend::cpu::simd::SimdLevel::Portable => {
+                    $body::<$crate::backend::cpu::simd::Portable>($($arg),*)
                 }
             }
         }
@@ -380,18 +380,18 @@ pub(super) use x86::{Avx2, Avx512};
 
 /// All levels that this processor supports.
 #[cfg(test)]
-pub(super) fn levels() -> Vec<Level> {
-    let mut all = vec![Level::Portable];
+pub(super) fn levels() -> Vec<SimdLevel> {
+    let mut all = vec![SimdLevel::Portable];
     #[cfg(target_arch = "x86_64")]
     {
-        let best = Level::detect();
-        if best != Level::Portable {
-            all.push(Level::Avx2);
+        let best = SimdLevel::detect();
+        if best != SimdLevel::Portable {
+            all.push(SimdLevel::Avx2);
         }
-        if matches!(best, Level::Avx512 | Level::Avx512Bf16) {
-            all.push(Level::Avx512);
+        if matches!(best, SimdLevel::Avx512 | SimdLevel::Avx512Bf16) {
+            all.push(SimdLevel::Avx512);
         }
-        if best == Level::Avx512Bf16 {
+        if best == SimdLevel::Avx512Bf16 {
             all.push(best);
         }
     }

@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use super::*;
+use crate::algo::*;
 
 const POSITIONS: usize = 3;
 const WORDS: usize = 4;

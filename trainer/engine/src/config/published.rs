@@ -41,12 +41,12 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 /// Names of the models in [`known`].
-pub fn known_names() -> impl Iterator<Item = &'static str> {
+pub fn published_names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, _)| *name)
 }
 
-/// The configuration of a published model; `None` if the name is not one of [`known_names`].
-pub fn known(name: &str) -> Option<ModelConfig> {
+/// The configuration of a published model; `None` if the name is not one of [`published_names`].
+pub fn published(name: &str) -> Option<ModelConfig> {
     let (_, json) = KNOWN.iter().find(|(known, _)| *known == name)?;
     ModelConfig::from_json(json).ok()
 }
@@ -57,16 +57,16 @@ mod tests {
 
     #[test]
     fn known_models_have_the_published_numbers_of_weights() {
-        let millions = |name| known(name).unwrap().parameters() as f64 / 1e6;
+        let millions = |name| published(name).unwrap().parameters() as f64 / 1e6;
         let expected = [134.5, 494.0, 1543.7, 1235.8, 268.1, 999.9];
-        assert_eq!(known_names().count(), expected.len());
-        for (name, expected) in known_names().zip(expected) {
+        assert_eq!(published_names().count(), expected.len());
+        for (name, expected) in published_names().zip(expected) {
             assert!(
                 (millions(name) - expected).abs() < 0.06,
                 "{name}: {}",
                 millions(name)
             );
         }
-        assert_eq!(known("gpt-5"), None);
+        assert_eq!(published("gpt-5"), None);
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn size(n: usize) -> Arg {
 pub(super) fn device_error(fault: &Fault) -> EngineError {
     EngineError::Device(match fault {
         Fault::Memory { .. } => format!(
-            "{fault}; lower the number of sequences, the tokens of a pack or the tokens of the key/value cache, or take a smaller model"
+            "{fault}; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, or take a smaller model"
         ),
         Fault::Other(what) => what.clone(),
     })

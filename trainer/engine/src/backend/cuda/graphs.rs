@@ -13,7 +13,7 @@ use crate::batch::Batch;
 /// Numbers of tokens for which decoding is recorded. A batch is padded to the next one.
 const BUCKETS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Maximum number of recordings. A key/value cache of another size has other buffers, so a long run would otherwise fill the memory with recordings for buffers
+/// Maximum number of recordings. A KV cache of another size has other buffers, so a long run would otherwise fill the memory with recordings for buffers
 /// that no longer exist.
 const MAX_RECORDINGS: usize = 32;
 
