@@ -14,18 +14,18 @@ settings! {
         /// auto (a GPU if one works), cpu, cuda or cuda:N; `--device` sets it too.
         pub device: String = "auto".into(),
         /// Threads of the CPU backend; unless set, one per processor that the process may use.
-        pub threads: Option<usize> => whole(1, MAX_THREADS as u64).or(DEFAULT),
+        pub threads: Option<usize> => whole(1, MAX_THREADS as u64).hint(DEFAULT),
         /// f32 or bf16: the number type of matrix products; `--dtype` sets it too.
         pub dtype: String = "f32".into(),
         /// Tokens of the KV cache; unless set, as many as the work needs.
-        pub kv_tokens: Option<usize> => whole(1, MAX_COUNT).or(DEFAULT),
+        pub kv_tokens: Option<usize> => whole(1, MAX_COUNT).hint(DEFAULT),
         /// Maximum tokens of one training pack; unless set, 2048, or a prompt with its completion if that is longer.
-        pub pack_tokens: Option<usize> => whole(1, MAX_COUNT).or(DEFAULT),
+        pub pack_tokens: Option<usize> => whole(1, MAX_COUNT).hint(DEFAULT),
         /// Maximum sequences generated at once; unless set, 256.
-        pub max_sequences: Option<usize> => whole(1, 1_000_000).or(DEFAULT),
+        pub max_sequences: Option<usize> => whole(1, 1_000_000).hint(DEFAULT),
         /// MiB of activations that training keeps from the forward to the backward pass, instead of recomputing them; unless set, a third of the memory that weights,
         /// gradients and moments leave.
-        pub activations_mib: Option<u64> => whole(0, MAX_MIB).or(DEFAULT),
+        pub activations_mib: Option<u64> => whole(0, MAX_MIB).hint(DEFAULT),
     }
 }
 

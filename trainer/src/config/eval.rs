@@ -25,9 +25,9 @@ settings! {
         /// Keep tokens at least this many times as likely as the likeliest; 0 keeps all.
         pub min_p: f64 => below(0.0, 1.0),
         /// Maximum tokens of a completion; unless set, as in training.
-        pub max_tokens: Option<usize> => whole(1, MAX_TOKENS as u64).or(OFF),
+        pub max_tokens: Option<usize> => whole(1, MAX_TOKENS as u64).hint(OFF),
         /// Evaluate only on this many held-out tasks, the first ones; unless set, on all.
-        pub limit: Option<usize> => whole(1, MAX_COUNT).or(OFF),
+        pub limit: Option<usize> => whole(1, MAX_COUNT).hint(OFF),
         /// Seed of the evaluation, separate from run.seed, so that runs with different seeds are evaluated alike.
         pub seed: u64 = 1,
     }

@@ -8,7 +8,7 @@ use super::chart::Chart;
 use super::escape::html;
 use super::run_data::RunData;
 use super::run_labels::{mark, titles};
-use super::{STYLE, alarms, curves, heading, outcome, samples, time, versus};
+use super::{STYLE, alarms, curves, heading, outcome, run_comparison, samples, time_chart};
 
 /// The page of one run, or of several side by side. `files` are the names of the CSV files beside it.
 pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {

@@ -182,10 +182,10 @@ impl Audit {
                     TrivialProgram::Object => passed[program] > 0,
                 };
                 if weak {
-                    let (program, remedy) = program.description_and_remedy();
+                    let (description, remedy) = program.description_and_remedy();
                     audit.weak.push(WeakTask {
                         task: judgement.id.clone(),
-                        program,
+                        program: description,
                         passed: passed[program],
                         total: judgement.total.unwrap_or(0),
                         remedy,

@@ -4,7 +4,7 @@ use datasets::{CodeTask, Value};
 use serde_json::Value as Json;
 
 use super::CodeGrader;
-use super::expected::{CanonicalRun, ExpectedResult, NoCanonicalResult};
+use super::expected_values::{CanonicalRun, ExpectedResult, NoCanonicalResult};
 
 /// The result of a task's canonical solution: the expected values that samples are compared with, or why there are none.
 #[derive(Clone)]

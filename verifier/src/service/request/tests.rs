@@ -143,8 +143,8 @@ fn only(item: &Json, registry: &Registry) -> Result<JudgeItem, String> {
 
 #[test]
 fn an_inline_code_task_may_have_every_field() {
-    let item = |task: Json| json!({"id": "", "task": task, "prompt": "", "completion": ""});
-    let whole = item(json!({
+    let with_task = |task: Json| json!({"id": "", "task": task, "prompt": "", "completion": ""});
+    let whole = with_task(json!({
         "kind": "code", "entry_point": "f", "tests": [{"args": [1]}, {"args": [2], "expected": null}], "asserts": ["assert f(1)"],
         "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1, "compare": "not-none"
     }));
@@ -168,7 +168,7 @@ fn an_inline_code_task_may_have_every_field() {
             compare: Compare::NotNone,
         })
     );
-    let plain = item(json!({"kind": "code", "entry_point": "f", "asserts": ["assert f(1)"]}));
+    let plain = with_task(json!({"kind": "code", "entry_point": "f", "asserts": ["assert f(1)"]}));
     let item = only(&plain, &Registry::default()).unwrap();
     let TaskSpec::Code(code) = &item.task.spec else {
         panic!("no code")
@@ -273,7 +273,7 @@ fn a_task_with_another_digest_than_the_clients_is_refused() {
         name: "sums".to_owned(),
         train: vec![datasets::Task {
             id: "sums/1".to_owned(),
-            item: "1 + 1?".to_owned(),
+            question: "1 + 1?".to_owned(),
             spec,
         }],
         eval: Vec::new(),

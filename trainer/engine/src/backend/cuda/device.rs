@@ -18,7 +18,7 @@ use super::launch::device_error;
 use super::matmul::Products;
 use super::probe::{self, GpuInfo};
 use super::staging::Staging;
-use super::{compile, images, kernels};
+use super::{compile, kernel_cache, kernels};
 use crate::error::EngineError;
 
 /// Maximum number of arguments of a kernel.
