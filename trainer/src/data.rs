@@ -1,6 +1,6 @@
 //! The prompts of tasks, their order, and their division into phases.
 
-mod schedule;
+mod prompt_schedule;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use engine::text::{Date, today};
 use crate::config;
 use crate::policy::PromptEncoder;
 
-pub use schedule::{Phase, Schedule, Slot};
+pub use prompt_schedule::{Phase, PromptSchedule, PromptUse};
 
 /// A task with its prompt.
 #[derive(Debug, Clone, PartialEq)]
@@ -361,7 +361,7 @@ impl Prompts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::{Toy, dataset};
+    use crate::fakes::{FakePolicy, dataset};
 
     fn config(sets: &[&str]) -> config::Config {
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
@@ -384,13 +384,14 @@ mod tests {
             ),
             (file.as_str(), "From a file: question toy/train/0"),
         ] {
-            let prompts = Prompts::new(&config(&[set]), dataset(1, 1), &Toy::default()).unwrap();
+            let prompts =
+                Prompts::new(&config(&[set]), dataset(1, 1), &FakePolicy::default()).unwrap();
             assert_eq!(&*prompts.train[0].text, expected);
         }
         let error = Prompts::new(
             &config(&["data.template=plian"]),
             dataset(1, 1),
-            &Toy::default(),
+            &FakePolicy::default(),
         );
         assert!(error.unwrap_err().to_string().contains("plain"));
         for missing in ["./missing.toml", "missing.txt"] {
@@ -484,7 +485,7 @@ mod tests {
         let prompts = Prompts::new(
             &config(&["data.max_prompt_tokens=50"]),
             tasks,
-            &Toy::default(),
+            &FakePolicy::default(),
         )
         .unwrap();
         assert_eq!((prompts.train.len(), prompts.left_out), (3, 1));
@@ -493,7 +494,7 @@ mod tests {
         let none = Prompts::new(
             &config(&["data.max_prompt_tokens=5"]),
             dataset(2, 2),
-            &Toy::default(),
+            &FakePolicy::default(),
         );
         assert!(
             none.unwrap_err()
@@ -504,7 +505,7 @@ mod tests {
 
     #[test]
     fn completions_that_fill_the_context_are_refused_with_its_length() {
-        let toy = Toy::default();
+        let toy = FakePolicy::default();
         let error = Prompts::new(
             &config(&["sampling.max_tokens=100000"]),
             dataset(3, 1),
@@ -522,7 +523,7 @@ mod tests {
     fn a_question_in_both_splits_is_reported() {
         let mut tasks = dataset(2, 1);
         tasks.eval[0].question.clone_from(&tasks.train[1].question);
-        let prompts = Prompts::new(&config(&[]), tasks, &Toy::default()).unwrap();
+        let prompts = Prompts::new(&config(&[]), tasks, &FakePolicy::default()).unwrap();
         assert_eq!(
             prompts.overlap,
             [("toy/train/1".to_string(), "toy/eval/0".to_string())]

@@ -39,4 +39,4 @@ pub mod tensorboard;
 pub mod transcript;
 
 #[cfg(test)]
-mod scripted;
+mod fakes;

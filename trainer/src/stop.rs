@@ -8,11 +8,11 @@ use crate::stderr::say;
 
 /// A request to stop. Cheap to clone; all clones see the same request.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct StopSignal {
     sender: Arc<watch::Sender<bool>>,
 }
 
-impl Default for Stop {
+impl Default for StopSignal {
     fn default() -> Self {
         Self {
             sender: Arc::new(watch::Sender::new(false)),
@@ -20,7 +20,7 @@ impl Default for Stop {
     }
 }
 
-impl Stop {
+impl StopSignal {
     /// Requests a stop.
     pub fn request(&self) {
         self.sender.send_replace(true);

@@ -9,7 +9,7 @@ use bollard::errors::Error;
 
 use super::engine::engine_failed;
 use super::guest::Meter;
-use super::stop::Stop;
+use super::stop::Termination;
 use crate::Limits;
 
 /// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 30 G of fuel buy in wasm. So the default limit ends
@@ -44,7 +44,7 @@ pub(super) fn fuel(time: Duration) -> u64 {
 
 /// Returns when the guests that the meters measure have together taken more processor time than `limits` allow, or wait. Never returns before the allowed
 /// processor time has passed on the wall clock, since no guest has more than one processor and the guests take turns.
-pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
+pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Termination {
     let allowed = allowed(limits.fuel);
     let deadline = deadline(allowed, limits.backstop);
     let started = Instant::now();
@@ -64,7 +64,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
         }
         let elapsed = started.elapsed().saturating_sub(lost_time);
         if elapsed >= deadline {
-            return Stop::Clock;
+            return Termination::Clock;
         }
         match measure(meters).await {
             Ok(Some(used)) => {
@@ -73,7 +73,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
                     Some(next) => {
                         pause = next.min(deadline - elapsed).clamp(INTERVAL.0, INTERVAL.1);
                     }
-                    None => return Stop::Clock,
+                    None => return Termination::Clock,
                 }
             }
             // A container has ended, and the conversation is about to notice.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::{self, allowed};
 use super::guest::{Guest, Meter};
-use super::stop::Stop;
+use super::stop::Termination;
 use crate::protocol::{Candidate, is_answered};
 use crate::{Call, Deferred, End, Limits, Run, SandboxError};
 
@@ -28,7 +28,7 @@ pub(super) async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), Sa
     let space = limits.memory.saturating_mul(ADDRESS_SPACE).min(1 << 46);
     match guest.confine(space, seconds, limits.output).await {
         Ok(()) => Ok(()),
-        Err(Stop::Failed(error)) => Err(error),
+        Err(Termination::Failed(error)) => Err(error),
         Err(stop) => {
             let what = format!(
                 "a container was lost before a program ran in it ({stop:?}); judge it again"
@@ -53,7 +53,7 @@ pub(super) async fn converse(
     guest: &mut Guest,
     candidate: &mut Candidate,
     request: &[u8],
-) -> Result<(), Stop> {
+) -> Result<(), Termination> {
     let mut request = bytes::Bytes::copy_from_slice(request);
     loop {
         let answer = read(&request, |request| candidate.answer(request))?;
@@ -68,7 +68,10 @@ pub(super) async fn converse(
 }
 
 /// How a candidate's part ended. Whatever happens after the last call was answered is ignored.
-pub(super) fn end(candidate: &Candidate, outcome: Result<(), Stop>) -> Result<End, SandboxError> {
+pub(super) fn end(
+    candidate: &Candidate,
+    outcome: Result<(), Termination>,
+) -> Result<End, SandboxError> {
     match (candidate.unloadable(), outcome) {
         (Some((kind, message)), _) => Ok(End::Unloadable { kind, message }),
         (None, _) if candidate.completed() => Ok(End::Completed),
@@ -79,11 +82,11 @@ pub(super) fn end(candidate: &Candidate, outcome: Result<(), Stop>) -> Result<En
     }
 }
 
-pub(super) fn end_of_stop(stop: Stop) -> Result<End, SandboxError> {
+pub(super) fn end_of_stop(stop: Termination) -> Result<End, SandboxError> {
     match stop {
-        Stop::Ended(end) => Ok(end),
-        Stop::Clock => Ok(End::OutOfTime),
-        Stop::Failed(error) => Err(error),
+        Termination::Ended(end) => Ok(end),
+        Termination::Clock => Ok(End::OutOfTime),
+        Termination::Failed(error) => Err(error),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::engine::{Engine, Input, Output, State, engine_failed, with_causes};
 use super::frames::{frame, take};
-use super::stop::Stop;
+use super::stop::Termination;
 use crate::protocol::Broken;
 use crate::{Deferred, End, SandboxError};
 
@@ -72,7 +72,7 @@ struct ContainerGuard {
 
 impl ContainerGuard {
     /// Why the container ended, now that its connection to the host is closed.
-    async fn ended(&self) -> Stop {
+    async fn ended(&self) -> Termination {
         let mut waited = Duration::ZERO;
         let mut pause = Duration::from_millis(5);
         loop {
@@ -84,20 +84,20 @@ impl ContainerGuard {
                 State::Exited {
                     status: OUT_OF_MEMORY,
                     ..
-                } => return Stop::Ended(End::OutOfMemory),
+                } => return Termination::Ended(End::OutOfMemory),
                 State::Exited {
                     status: MACHINE_OUT_OF_MEMORY,
                     ..
-                } => return Stop::Ended(End::MachineOutOfMemory),
+                } => return Termination::Ended(End::MachineOutOfMemory),
                 State::Exited {
                     status: KILLED,
                     out_of_memory: true,
-                } => return Stop::Ended(End::OutOfMemory),
+                } => return Termination::Ended(End::OutOfMemory),
                 // If the kernel killed the first process too, the engine learns the reason a little later, if at all.
                 State::Exited { status: KILLED, .. } if waited < OUT_OF_MEMORY_DELAY => {}
                 State::Running if waited < SETTLING => {}
                 State::Exited { status, .. } if status != KILLED => {
-                    return Stop::Ended(End::Died(describe_exit(status)));
+                    return Termination::Ended(End::Died(describe_exit(status)));
                 }
                 State::Exited { .. } => {
                     return SandboxError::Deferred(Deferred::Failed(
@@ -113,7 +113,7 @@ impl ContainerGuard {
                     .into();
                 }
                 State::Running => {
-                    return Stop::Ended(End::Died(
+                    return Termination::Ended(End::Died(
                         "the program closed its connection to the host".to_owned(),
                     ));
                 }
@@ -188,7 +188,7 @@ impl Guest {
         let mut stderr = String::new();
         match guest.warm(source, &mut stderr).await {
             Ok(()) => Ok(guest),
-            Err(Stop::Failed(error)) => Err(error),
+            Err(Termination::Failed(error)) => Err(error),
             Err(stop) => Err(SandboxError::Unusable(format!(
                 "the interpreter of the sandbox's image cannot be made ready ({stop:?}; its standard error: {}); the image must have python3, 3.11 or newer, and numpy: \
                  build the one of sandboxes/docker",
@@ -197,7 +197,7 @@ impl Guest {
         }
     }
 
-    async fn warm(&mut self, source: &str, stderr: &mut String) -> Result<(), Stop> {
+    async fn warm(&mut self, source: &str, stderr: &mut String) -> Result<(), Termination> {
         self.send(source.as_bytes()).await?;
         let greeting = self.next(MAX_GREETING, Some(stderr)).await?;
         let greeting = String::from_utf8_lossy(&greeting).into_owned();
@@ -252,7 +252,7 @@ impl Guest {
         space: u64,
         seconds: u64,
         output: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Termination> {
         self.max_printed = output;
         self.send(format!("{space} {seconds} {output}").as_bytes())
             .await
@@ -276,7 +276,7 @@ impl Guest {
     ///
     /// # Errors
     /// How the guest ended, if it did.
-    pub(super) async fn send(&mut self, answer: &[u8]) -> Result<(), Stop> {
+    pub(super) async fn send(&mut self, answer: &[u8]) -> Result<(), Termination> {
         let sent = match self.input.write_all(&frame(answer)).await {
             Ok(()) => self.input.flush().await,
             error => error,
@@ -291,7 +291,7 @@ impl Guest {
     ///
     /// # Errors
     /// How the guest ended, if it did.
-    pub(super) async fn receive(&mut self, longest: usize) -> Result<Bytes, Stop> {
+    pub(super) async fn receive(&mut self, longest: usize) -> Result<Bytes, Termination> {
         loop {
             let mut request = self.next(longest.max(self.max_printed + 1), None).await?;
             if request.first() != Some(&b'O') {
@@ -311,7 +311,7 @@ impl Guest {
         &mut self,
         longest: usize,
         mut stderr: Option<&mut String>,
-    ) -> Result<Bytes, Stop> {
+    ) -> Result<Bytes, Termination> {
         loop {
             match take(&mut self.buffer, longest) {
                 Ok(Some(request)) => return Ok(request),
@@ -355,7 +355,7 @@ impl Meter {
     }
 }
 
-fn too_long() -> Stop {
+fn too_long() -> Termination {
     Broken::Protocol("a request that is longer than any value may be").into()
 }
 

@@ -8,7 +8,7 @@ use super::clock::overrun;
 use super::conversation::{converse, end, end_of_stop, prepare, read, report};
 use super::guest::Guest;
 use super::pool::Pool;
-use super::stop::Stop;
+use super::stop::Termination;
 use crate::protocol::judge::call_answer;
 use crate::protocol::{Candidate, Judge, Reply, arguments, is_answered};
 use crate::{End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
@@ -119,7 +119,7 @@ async fn run_tests(
     let mut loaded = None;
     let talk = async {
         let outcome = converse(&mut program, &mut candidate, b"J").await;
-        let end = end(&candidate, outcome).map_err(Stop::Failed)?;
+        let end = end(&candidate, outcome).map_err(Termination::Failed)?;
         if end != End::Completed {
             loaded = Some(end);
             return Ok(());
@@ -147,7 +147,7 @@ async fn converse_with_judge(
     judge: &mut Judge,
     program: &mut Guest,
     candidate: &mut Candidate,
-) -> Result<(), Stop> {
+) -> Result<(), Termination> {
     let mut request = bytes::Bytes::from_static(b"J");
     loop {
         let answer = match read(&request, |request| judge.answer(request))? {

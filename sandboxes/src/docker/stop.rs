@@ -5,7 +5,7 @@ use crate::{End, SandboxError};
 
 /// The reason why a conversation stopped.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum Termination {
     /// The program ended the run: it exited, ran out of memory, or broke the protocol.
     Ended(End),
     /// The clock ended the run.
@@ -14,19 +14,19 @@ pub(super) enum Stop {
     Failed(SandboxError),
 }
 
-impl From<Broken> for Stop {
-    fn from(broken: Broken) -> Stop {
+impl From<Broken> for Termination {
+    fn from(broken: Broken) -> Termination {
         match broken {
-            Broken::Protocol(_) => Stop::Ended(End::Died(broken.to_string())),
-            Broken::Fuel => Stop::Ended(End::OutOfFuel),
-            Broken::Watched => Stop::Ended(End::Watched),
-            Broken::Task(problem) => Stop::Failed(SandboxError::Unusable(problem)),
+            Broken::Protocol(_) => Termination::Ended(End::Died(broken.to_string())),
+            Broken::Fuel => Termination::Ended(End::OutOfFuel),
+            Broken::Watched => Termination::Ended(End::Watched),
+            Broken::Task(problem) => Termination::Failed(SandboxError::Unusable(problem)),
         }
     }
 }
 
-impl From<SandboxError> for Stop {
-    fn from(error: SandboxError) -> Stop {
-        Stop::Failed(error)
+impl From<SandboxError> for Termination {
+    fn from(error: SandboxError) -> Termination {
+        Termination::Failed(error)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use wasmtime::{AsContextMut, Caller, Global, Instance, Linker, Val};
 
 use super::meter::{FUEL, MARK, REFUEL};
-use super::stop::Stop;
+use super::stop::Termination;
 use super::store_data::StoreData;
 use crate::Limits;
 
@@ -34,7 +34,7 @@ impl Tank {
         let mut global = |name| {
             instance
                 .get_global(&mut store, name)
-                .ok_or(Stop::Protocol("the module is not metered"))
+                .ok_or(Termination::Protocol("the module is not metered"))
         };
         let tank = Tank {
             fuel: global(FUEL)?,
@@ -76,7 +76,7 @@ pub(super) fn used(caller: &mut Caller<'_, StoreData>) -> u64 {
 /// Charges fuel for work that the host does on the guest's behalf: one unit for each copied byte, as for bulk copies in the guest. Other work has its own price.
 ///
 /// # Errors
-/// [`Stop::Fuel`], if less fuel is left.
+/// [`Termination::Fuel`], if less fuel is left.
 pub(super) fn charge(caller: &mut Caller<'_, StoreData>, units: u64) -> wasmtime::Result<()> {
     let Some(tank) = caller.data().tank else {
         return Ok(());
@@ -86,7 +86,7 @@ pub(super) fn charge(caller: &mut Caller<'_, StoreData>, units: u64) -> wasmtime
         .saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
     tank.fuel.set(&mut *caller, Val::I64(left))?;
     if left < 0 {
-        return Err(Stop::Fuel.into());
+        return Err(Termination::Fuel.into());
     }
     Ok(())
 }
@@ -98,13 +98,13 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         REFUEL.1,
         |mut caller: Caller<'_, StoreData>| -> wasmtime::Result<()> {
             let Some(tank) = caller.data().tank else {
-                return Err(Stop::Protocol("a guest that runs before it has fuel").into());
+                return Err(Termination::Protocol("a guest that runs before it has fuel").into());
             };
             if tank.is_empty(&mut caller) {
-                return Err(Stop::Fuel.into());
+                return Err(Termination::Fuel.into());
             }
             if tank.started.elapsed().as_secs_f64() > tank.backstop {
-                return Err(Stop::Backstop(tank.backstop).into());
+                return Err(Termination::Backstop(tank.backstop).into());
             }
             tank.lower_mark(&mut caller)
         },

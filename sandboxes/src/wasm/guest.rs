@@ -5,7 +5,7 @@ use wasmtime::{Instance, InstancePre, Memory, Store, TypedFunc};
 
 use super::fuel::Tank;
 use super::host_call::HostCall;
-use super::stop::Stop;
+use super::stop::Termination;
 use super::store_data::StoreData;
 use crate::Limits;
 use crate::protocol::Candidate;
@@ -24,10 +24,10 @@ impl Guest {
         program: &InstancePre<StoreData>,
         data: StoreData,
         limits: &Limits,
-    ) -> Result<Guest, Stop> {
+    ) -> Result<Guest, Termination> {
         Guest::try_start(program, data, limits)
             .await
-            .map_err(|error| Stop::of(&error))
+            .map_err(|error| Termination::of(&error))
     }
 
     async fn try_start(
@@ -47,7 +47,7 @@ impl Guest {
     pub(super) fn new(mut store: Store<StoreData>, instance: &Instance) -> wasmtime::Result<Guest> {
         let memory = instance
             .get_memory(&mut store, "memory")
-            .ok_or(Stop::Protocol("the module exports no memory"))?;
+            .ok_or(Termination::Protocol("the module exports no memory"))?;
         let alloc = instance.get_typed_func(&mut store, "host_alloc")?;
         let turn = instance.get_typed_func(&mut store, "turn")?;
         store.data_mut().memory = Some(memory);
@@ -60,12 +60,12 @@ impl Guest {
     }
 
     /// Runs Python source in the interpreter's main module. The returned status comes from the guest and is not trusted: 0 if no exception was raised.
-    pub(super) async fn turn(&mut self, source: &str) -> Result<i32, Stop> {
+    pub(super) async fn turn(&mut self, source: &str) -> Result<i32, Termination> {
         match self.try_turn(source).await {
             Ok(status) => Ok(status),
             // A loop traps if no fuel is left.
-            Err(error) => Err(match Stop::of(&error) {
-                Stop::Trap(_) if self.is_out_of_fuel() => Stop::Fuel,
+            Err(error) => Err(match Termination::of(&error) {
+                Termination::Trap(_) if self.is_out_of_fuel() => Termination::Fuel,
                 stop => stop,
             }),
         }
@@ -89,11 +89,11 @@ impl Guest {
     }
 
     /// The conversation with a guest that runs a candidate's program.
-    pub(super) fn conversation(&mut self) -> Result<&mut Candidate, Stop> {
+    pub(super) fn conversation(&mut self) -> Result<&mut Candidate, Termination> {
         match &mut self.data().host_call {
             HostCall::Candidate(candidate) => Ok(candidate),
             HostCall::Unanswered | HostCall::Judge(_) => {
-                Err(Stop::Protocol("no candidate's instance"))
+                Err(Termination::Protocol("no candidate's instance"))
             }
         }
     }

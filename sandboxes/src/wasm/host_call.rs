@@ -4,7 +4,7 @@ use wasmtime::{Caller, Linker};
 
 use super::fuel::charge;
 use super::judging::Judging;
-use super::stop::Stop;
+use super::stop::Termination;
 use super::store_data::StoreData;
 use crate::protocol::Candidate;
 
@@ -23,9 +23,9 @@ pub(super) enum HostCall {
 }
 
 impl HostCall {
-    async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
+    async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Termination> {
         match self {
-            HostCall::Unanswered => Err(Stop::Protocol("a request where nobody answers")),
+            HostCall::Unanswered => Err(Termination::Protocol("a request where nobody answers")),
             HostCall::Candidate(candidate) => Ok(candidate.answer(request)?),
             HostCall::Judge(judging) => judging.answer(request).await,
         }
@@ -57,21 +57,21 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         |mut caller: Caller<'_, StoreData>,
          (at, length, answer_at, answer_length_at): (u32, u32, u32, u32)| {
             Box::new(async move {
-                let memory = caller
-                    .data()
-                    .memory
-                    .ok_or(Stop::Protocol("a request before the memory was known"))?;
+                let memory = caller.data().memory.ok_or(Termination::Protocol(
+                    "a request before the memory was known",
+                ))?;
                 charge(&mut caller, REQUEST_PRICE + u64::from(length))?;
                 if length as usize > caller.data().host_call.longest() {
-                    return Err(
-                        Stop::Protocol("a request that is longer than any value may be").into(),
-                    );
+                    return Err(Termination::Protocol(
+                        "a request that is longer than any value may be",
+                    )
+                    .into());
                 }
                 let start = at as usize;
                 let request = memory
                     .data(&caller)
                     .get(start..start + length as usize)
-                    .ok_or(Stop::Protocol("a request outside the memory"))?
+                    .ok_or(Termination::Protocol("a request outside the memory"))?
                     .to_vec();
                 let mut host_call =
                     std::mem::replace(&mut caller.data_mut().host_call, HostCall::Unanswered);
@@ -85,7 +85,7 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
                 let alloc = caller
                     .get_export("host_alloc")
                     .and_then(wasmtime::Extern::into_func)
-                    .ok_or(Stop::Protocol("the module exports no host_alloc"))?
+                    .ok_or(Termination::Protocol("the module exports no host_alloc"))?
                     .typed::<u32, u32>(&caller)?;
                 let target = alloc.call_async(&mut caller, size.max(1)).await?;
                 memory.write(&mut caller, target as usize, &answer)?;

@@ -2,7 +2,7 @@
 
 use super::TURN;
 use super::guest::Guest;
-use super::stop::Stop;
+use super::stop::Termination;
 use crate::protocol::judge::call_answer;
 use crate::protocol::{Judge, Reply};
 
@@ -15,7 +15,7 @@ pub(super) struct Judging {
 impl Judging {
     /// # Errors
     /// The judge must stop: the candidate stopped, or the task's own code does not work here.
-    pub(super) async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
+    pub(super) async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Termination> {
         match self.judge.answer(request)? {
             Reply::Answer(answer) => Ok(answer),
             Reply::Call(arguments) => self.call(arguments).await,
@@ -23,7 +23,7 @@ impl Judging {
     }
 
     /// Calls the entry point once, in a turn of the candidate's instance.
-    async fn call(&mut self, arguments: String) -> Result<Vec<u8>, Stop> {
+    async fn call(&mut self, arguments: String) -> Result<Vec<u8>, Termination> {
         self.candidate.conversation()?.expect(arguments)?;
         self.candidate.turn(TURN).await?;
         let result = self.candidate.conversation()?.take_results().pop();

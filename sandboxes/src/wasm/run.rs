@@ -3,7 +3,7 @@
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
 use super::judging::Judging;
-use super::stop::Stop;
+use super::stop::Termination;
 use super::store_data::StoreData;
 use super::{TURN, WasmSandbox};
 use crate::protocol::{Candidate, Judge, arguments};
@@ -84,7 +84,7 @@ impl WasmSandbox {
             let outcome = guest.turn(TURN).await;
             let (fuel, peak) = (guest.used(), guest.data().memory_limiter.peak());
             let HostCall::Judge(judging) = &mut guest.data().host_call else {
-                return Err(broken(&Stop::Protocol("no judge's instance")));
+                return Err(broken(&Termination::Protocol("no judge's instance")));
             };
             let judge = &mut judging.judge;
             let end = match (judge.unloadable(), outcome) {
@@ -107,7 +107,7 @@ impl WasmSandbox {
         Guest::start(&self.program, data, limits)
             .await
             .map_err(|stop| match stop {
-                Stop::Memory => SandboxError::Unusable(format!(
+                Termination::Memory => SandboxError::Unusable(format!(
                     "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
                     limits.memory >> 20
                 )),
@@ -116,13 +116,13 @@ impl WasmSandbox {
     }
 }
 
-fn broken(stop: &Stop) -> SandboxError {
+fn broken(stop: &Termination) -> SandboxError {
     let what = format!("an instance of the Python sandbox could not be started or used ({stop})");
     Deferred::Failed(what).into()
 }
 
 /// How a candidate's part ended. Whatever happens after the last call was answered is ignored.
-fn end(candidate: &Candidate, outcome: Result<i32, Stop>) -> Result<End, SandboxError> {
+fn end(candidate: &Candidate, outcome: Result<i32, Termination>) -> Result<End, SandboxError> {
     Ok(match (candidate.unloadable(), outcome) {
         (Some((kind, message)), _) => End::Unloadable { kind, message },
         (None, _) if candidate.completed() => End::Completed,

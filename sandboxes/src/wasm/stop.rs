@@ -7,7 +7,7 @@ use crate::{Deferred, End, SandboxError};
 
 /// The reason why a guest stopped. Host functions return it through wasmtime as an error, and wasmtime's traps are converted to it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub(super) enum Stop {
+pub(super) enum Termination {
     /// `proc_exit`.
     #[error("the program left with exit status {0}")]
     Exit(i32),
@@ -37,28 +37,32 @@ pub(super) enum Stop {
     Trap(String),
 }
 
-impl From<Broken> for Stop {
-    fn from(broken: Broken) -> Stop {
+impl From<Broken> for Termination {
+    fn from(broken: Broken) -> Termination {
         match broken {
-            Broken::Protocol(what) => Stop::Protocol(what),
-            Broken::Task(problem) => Stop::Task(problem),
-            Broken::Fuel => Stop::Fuel,
-            Broken::Watched => Stop::Watched,
+            Broken::Protocol(what) => Termination::Protocol(what),
+            Broken::Task(problem) => Termination::Task(problem),
+            Broken::Fuel => Termination::Fuel,
+            Broken::Watched => Termination::Watched,
         }
     }
 }
 
-impl Stop {
+impl Termination {
     /// The reason in an error that wasmtime returned.
-    pub(super) fn of(error: &wasmtime::Error) -> Stop {
-        if let Some(stop) = error.downcast_ref::<Stop>() {
+    pub(super) fn of(error: &wasmtime::Error) -> Termination {
+        if let Some(stop) = error.downcast_ref::<Termination>() {
             return stop.clone();
         }
         match error.downcast_ref::<Trap>() {
-            Some(Trap::StackOverflow) => Stop::Trap("the native stack overflowed".to_owned()),
-            Some(Trap::UnreachableCodeReached) => Stop::Trap("the interpreter aborted".to_owned()),
-            Some(trap) => Stop::Trap(trap.to_string()),
-            None => Stop::Trap(error.to_string()),
+            Some(Trap::StackOverflow) => {
+                Termination::Trap("the native stack overflowed".to_owned())
+            }
+            Some(Trap::UnreachableCodeReached) => {
+                Termination::Trap("the interpreter aborted".to_owned())
+            }
+            Some(trap) => Termination::Trap(trap.to_string()),
+            None => Termination::Trap(error.to_string()),
         }
     }
 
@@ -68,11 +72,11 @@ impl Stop {
     /// If the reason says nothing about the program.
     pub(super) fn end(&self) -> Result<End, SandboxError> {
         match self {
-            Stop::Fuel => Ok(End::OutOfFuel),
-            Stop::Memory => Ok(End::OutOfMemory),
-            Stop::Watched => Ok(End::Watched),
-            Stop::Backstop(_) => Err(Deferred::Failed(self.to_string()).into()),
-            Stop::Task(problem) => Err(SandboxError::Unusable(problem.clone())),
+            Termination::Fuel => Ok(End::OutOfFuel),
+            Termination::Memory => Ok(End::OutOfMemory),
+            Termination::Watched => Ok(End::Watched),
+            Termination::Backstop(_) => Err(Deferred::Failed(self.to_string()).into()),
+            Termination::Task(problem) => Err(SandboxError::Unusable(problem.clone())),
             other => Ok(End::Died(other.to_string())),
         }
     }

@@ -6,7 +6,7 @@ use wasmtime::{Memory, ResourceLimiter};
 
 use super::fuel::Tank;
 use super::host_call::HostCall;
-use super::stop::Stop;
+use super::stop::Termination;
 use super::wasi::{Clock, Files, Output, Random};
 use crate::Limits;
 
@@ -68,7 +68,7 @@ impl ResourceLimiter for MemoryLimiter {
     ) -> wasmtime::Result<bool> {
         let desired = desired as u64;
         if desired > self.limit || maximum.is_some_and(|maximum| desired > maximum as u64) {
-            return Err(Stop::Memory.into());
+            return Err(Termination::Memory.into());
         }
         self.peak = self.peak.max(desired);
         Ok(true)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::data::DataError;
-use crate::scripted::{Toy, dataset};
+use crate::fakes::{FakePolicy, dataset};
 use std::sync::Arc;
 
 const RECIPE: &str = "
@@ -63,8 +63,9 @@ fn a_moved_checkpoint_gets_the_prompts_and_the_sampling_of_its_run() {
             assert_eq!(restored.day(), renderer.day());
         }
         let task = Arc::new(dataset(1, 1).eval.remove(0));
-        let prompt =
-            |renderer: &PromptRenderer| renderer.prompt(&Toy::default(), &task).unwrap().text;
+        let prompt = |renderer: &PromptRenderer| {
+            renderer.prompt(&FakePolicy::default(), &task).unwrap().text
+        };
         assert_eq!(prompt(&restored), prompt(&renderer), "{sets:?}");
         let max_tokens = config.eval.max_tokens.unwrap_or(24);
         assert_eq!(settings.eval.max_tokens, Some(max_tokens));

@@ -23,7 +23,7 @@ use trainer::policy::Policy;
 use trainer::reward::{RewardClient, RewardError};
 use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress};
 use trainer::stderr::say;
-use trainer::stop::Stop;
+use trainer::stop::StopSignal;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count,
@@ -179,7 +179,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
             None => PartialRollout::default(),
         };
-        let stop = Stop::on_ctrl_c();
+        let stop = StopSignal::on_ctrl_c();
         let bar = bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &RolloutProgress| {
             bar.set_position(tally.sampled as u64);

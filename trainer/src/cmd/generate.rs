@@ -20,7 +20,7 @@ use trainer::data::PromptRenderer;
 use trainer::policy::PromptEncoder as _;
 use trainer::seed;
 use trainer::stderr::say;
-use trainer::stop::Stop;
+use trainer::stop::StopSignal;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_not_input, model_path,
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .map(|prompt| request(&engine, prompt, &stop_strings, max_tokens, args))
         .collect();
     let written = super::block_on(async {
-        let stop = Stop::on_ctrl_c();
+        let stop = StopSignal::on_ctrl_c();
         tokio::task::block_in_place(|| write(&engine.generate(requests), &prompts, args, &stop))
     })?;
     say(&format!(
@@ -178,7 +178,7 @@ fn write(
     completions: &Receiver<Result<Completion, EngineError>>,
     prompts: &[TokenPrompt],
     args: &Args,
-    stop: &Stop,
+    stop: &StopSignal,
 ) -> anyhow::Result<usize> {
     let total = prompts.len() * args.samples;
     let mut out = OrderedLines::new(create(&args.out)?, &args.out, total);
@@ -206,7 +206,7 @@ fn write(
 /// The next completion; `None` after the last one. It checks for a stop while it waits, since one completion may take minutes.
 fn next(
     completions: &Receiver<Result<Completion, EngineError>>,
-    stop: &Stop,
+    stop: &StopSignal,
 ) -> anyhow::Result<Option<Completion>> {
     while !stop.requested() {
         match completions.recv_timeout(STOP_INTERVAL) {
@@ -477,7 +477,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
         let (sender, completions) = std::sync::mpsc::channel();
-        let stop = Stop::default();
+        let stop = StopSignal::default();
         let stop_of_thread = stop.clone();
         let requester = std::thread::spawn(move || {
             std::thread::sleep(STOP_INTERVAL);
@@ -490,7 +490,11 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         requester.join().unwrap();
         drop(sender);
-        assert!(next(&completions, &Stop::default()).unwrap().is_none());
+        assert!(
+            next(&completions, &StopSignal::default())
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use datasets::fetch::{self, ArtifactKind, Terminal};
 use trainer::config::{self, Config};
 use trainer::report::{self, Comparison, RunData};
-use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target};
+use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target};
 use trainer::stderr::say;
-use trainer::stop::Stop;
+use trainer::stop::StopSignal;
 
 use super::args::{device, positive};
 use super::verifier_process::VerifierProcess;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn quickstart(args: &Args) -> anyhow::Result<()> {
-    let stop = Stop::on_ctrl_c();
+    let stop = StopSignal::on_ctrl_c();
     // Errors of the command line are reported before anything is fetched.
     let program = VerifierProcess::program()?;
     let mut config = resolve(args)?;
@@ -99,8 +99,8 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
         launched.with_context(|| format!("the run in {} did not finish", folder.display()))?;
     let page = tokio::task::block_in_place(|| write_report(&summary.folder))?;
     match summary.ended {
-        Ended::Finished => super::print(&outcome(&summary.folder, &page)?),
-        Ended::Interrupted => {
+        RunOutcome::Finished => super::print(&outcome(&summary.folder, &page)?),
+        RunOutcome::Interrupted => {
             say(&format!(
                 "stopped after {} of {} updates; continue with\n  rapid quickstart --resume {}\nor, with a verifier of your own,\n  rapid train --resume {} --verifier URL",
                 summary.step,

@@ -8,9 +8,9 @@ use trainer::data::{self, Prompts};
 use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan};
 use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
-use trainer::run::{self, Ended, Launch, Progress, RunFolder, Target, TrainError};
+use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
-use trainer::stop::Stop;
+use trainer::stop::StopSignal;
 
 use super::args::check_data_dir;
 use super::count;
@@ -95,13 +95,13 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
         config,
         data_dir,
         target,
-        stop: Stop::on_ctrl_c(),
+        stop: StopSignal::on_ctrl_c(),
         progress: Progress::on_stderr(),
     };
     let result = run::launch(launch).await;
     let resume = resume_command(&folder);
     match result {
-        Ok(summary) if summary.ended == Ended::Finished => {
+        Ok(summary) if summary.ended == RunOutcome::Finished => {
             super::print(&format!("{}\n", folder.display()))?;
             say(&format!(
                 "finished after {}; `rapid report {}` makes its report",

@@ -25,7 +25,7 @@ use crate::rollout::{
     self, PartialRollout, Rollout, RolloutError, RolloutProgress, RolloutRequest, SamplingParams,
 };
 use crate::seed;
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 pub use partial::{Origin, PartialEvaluation, PartialEvaluationError};
 pub use verdicts::Verdicts;
@@ -122,7 +122,7 @@ pub struct PassAt {
 
 /// A reading of the completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum AnswerMode {
     /// The verifier's reading of the unchanged completion.
     Strict,
     /// Any form of the answer.
@@ -139,7 +139,7 @@ pub async fn evaluate(
     prompts: &[Arc<Prompt>],
     settings: &Settings,
     partial: &mut PartialRollout,
-    stop: &Stop,
+    stop: &StopSignal,
     watch: &mut (dyn FnMut(&RolloutProgress) + Send),
 ) -> Result<Evaluation, RolloutError> {
     let requests: Vec<RolloutRequest> = prompts
@@ -229,7 +229,7 @@ impl Evaluation {
 }
 
 /// The counts of each task, in the order in which the tasks first appear.
-pub fn counts(records: &[Record], reading: Reading) -> Vec<(String, Counts)> {
+pub fn counts(records: &[Record], reading: AnswerMode) -> Vec<(String, Counts)> {
     let mut order: Vec<(String, Counts)> = Vec::new();
     let mut places = HashMap::new();
     for record in records {
@@ -240,8 +240,8 @@ pub fn counts(records: &[Record], reading: Reading) -> Vec<(String, Counts)> {
                 order.len() - 1
             });
         let reward = match reading {
-            Reading::Strict => record.sample.reward,
-            Reading::AnyForm => record.any_form,
+            AnswerMode::Strict => record.sample.reward,
+            AnswerMode::AnyForm => record.any_form,
         };
         if let Some(reward) = reward {
             order[place].1.judged += 1;
@@ -268,11 +268,11 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
         .filter(|record| record.sample.reward.is_none())
         .count();
     Summary {
-        tasks: counts(records, Reading::Strict).len(),
+        tasks: counts(records, AnswerMode::Strict).len(),
         samples: records.len() - masked,
         masked,
-        pass: pass(Reading::Strict),
-        any_form: pass(Reading::AnyForm),
+        pass: pass(AnswerMode::Strict),
+        any_form: pass(AnswerMode::AnyForm),
         mean_tokens: share(records.iter().map(|record| record.sample.tokens).sum()),
         truncated: share(
             records
@@ -284,7 +284,12 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
 }
 
 /// Pass@k after minus before, over the tasks that both have, with its paired interval.
-pub fn gain(before: &[Record], after: &[Record], k: usize, reading: Reading) -> Option<Estimate> {
+pub fn gain(
+    before: &[Record],
+    after: &[Record],
+    k: usize,
+    reading: AnswerMode,
+) -> Option<Estimate> {
     let after: HashMap<String, Counts> = counts(after, reading).into_iter().collect();
     let pairs: Vec<(Counts, Counts)> = counts(before, reading)
         .into_iter()

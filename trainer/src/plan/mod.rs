@@ -5,7 +5,7 @@ mod memory;
 use std::fmt;
 
 use crate::config::Config;
-use crate::data::Schedule;
+use crate::data::PromptSchedule;
 use memory::gb;
 
 pub use memory::{MemoryBudget, MemoryEstimate, TooLarge};
@@ -50,7 +50,7 @@ impl RunPlan {
         eval_tasks: usize,
         model: Option<MemoryEstimate>,
     ) -> Self {
-        let schedule = Schedule::new(config, tasks);
+        let schedule = PromptSchedule::new(config, tasks);
         let completions = schedule.prompts() * config.algorithm.group_size;
         let updates = schedule.updates();
         let evaluations = match (config.eval.samples, config.eval.every) {

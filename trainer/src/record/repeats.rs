@@ -47,12 +47,12 @@ mod tests {
     use verifier_api::Verdict;
 
     use super::*;
+    use crate::fakes::{FakePolicy, dataset, prompt};
     use crate::reward::Judged;
     use crate::rollout::Sample;
-    use crate::scripted::{Toy, dataset, prompt};
 
     fn groups(texts: &[&[&str]]) -> Vec<SampledGroup> {
-        let policy = Toy::default();
+        let policy = FakePolicy::default();
         let dataset = dataset(texts.len(), 0);
         texts
             .iter()

@@ -4,7 +4,7 @@ use datasets::passk::percent;
 
 /// The unit of values on the axis and in tooltips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum ValueFormat {
     /// A plain number.
     Number,
     /// A fraction, written in per cent.
@@ -93,8 +93,8 @@ fn round_up(raw: f64) -> f64 {
 }
 
 /// A tick's label, with as many decimals as the step needs.
-pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
-    let (value, step) = if unit == Unit::Share {
+pub(super) fn format_tick(value: f64, step: f64, unit: ValueFormat) -> String {
+    let (value, step) = if unit == ValueFormat::Share {
         (value * 100.0, step * 100.0)
     } else {
         (value, step)
@@ -115,27 +115,27 @@ pub(super) fn format_tick(value: f64, step: f64, unit: Unit) -> String {
         format!("{value:.decimals$}").replace('-', "\u{2212}")
     };
     match unit {
-        Unit::Number => text,
-        Unit::Share => format!("{text}%"),
-        Unit::Seconds => format!("{text} s"),
+        ValueFormat::Number => text,
+        ValueFormat::Share => format!("{text}%"),
+        ValueFormat::Seconds => format!("{text} s"),
     }
 }
 
 /// A value in the format of a sentence or a table.
-pub(crate) fn format_value(value: f64, unit: Unit) -> String {
+pub(crate) fn format_value(value: f64, unit: ValueFormat) -> String {
     let text = match unit {
-        Unit::Share => percent(value),
-        Unit::Seconds if value >= 7200.0 => format!("{:.1} h", value / 3600.0),
-        Unit::Seconds if value >= 120.0 => {
+        ValueFormat::Share => percent(value),
+        ValueFormat::Seconds if value >= 7200.0 => format!("{:.1} h", value / 3600.0),
+        ValueFormat::Seconds if value >= 120.0 => {
             let whole = value.round() as u64;
             format!("{} min {:02} s", whole / 60, whole % 60)
         }
-        Unit::Seconds if value >= 10.0 => format!("{value:.0} s"),
-        Unit::Seconds => format!("{value:.1} s"),
-        Unit::Number if value == 0.0 => "0".into(),
-        Unit::Number if value.abs() >= 1e5 || value.abs() < 1e-3 => format!("{value:.2e}"),
-        Unit::Number if value.abs() >= 100.0 => format!("{value:.0}"),
-        Unit::Number => format!("{value:.3}"),
+        ValueFormat::Seconds if value >= 10.0 => format!("{value:.0} s"),
+        ValueFormat::Seconds => format!("{value:.1} s"),
+        ValueFormat::Number if value == 0.0 => "0".into(),
+        ValueFormat::Number if value.abs() >= 1e5 || value.abs() < 1e-3 => format!("{value:.2e}"),
+        ValueFormat::Number if value.abs() >= 100.0 => format!("{value:.0}"),
+        ValueFormat::Number => format!("{value:.3}"),
     };
     text.replace('-', "\u{2212}")
 }
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!((axis.low, axis.high), (0.0, 1.0));
         let ticks: Vec<String> = axis
             .ticks()
-            .map(|t| format_tick(t, axis.step, Unit::Share))
+            .map(|t| format_tick(t, axis.step, ValueFormat::Share))
             .collect();
         assert_eq!(ticks, ["0%", "50%", "100%"]);
     }
@@ -158,7 +158,7 @@ mod tests {
     fn labels(values: &[f64]) -> Vec<String> {
         let axis = Axis::over(values.iter().copied(), 4, false);
         axis.ticks()
-            .map(|tick| format_tick(tick, axis.step, Unit::Number))
+            .map(|tick| format_tick(tick, axis.step, ValueFormat::Number))
             .collect()
     }
 
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn values_have_the_format_of_a_sentence() {
-        assert_eq!(format_value(0.1875, Unit::Share), "18.8%");
-        assert_eq!(format_value(-0.25, Unit::Number), "\u{2212}0.250");
-        assert_eq!(format_value(179.7, Unit::Seconds), "3 min 00 s");
-        assert_eq!(format_value(9000.0, Unit::Seconds), "2.5 h");
+        assert_eq!(format_value(0.1875, ValueFormat::Share), "18.8%");
+        assert_eq!(format_value(-0.25, ValueFormat::Number), "\u{2212}0.250");
+        assert_eq!(format_value(179.7, ValueFormat::Seconds), "3 min 00 s");
+        assert_eq!(format_value(9000.0, ValueFormat::Seconds), "2.5 h");
     }
 }

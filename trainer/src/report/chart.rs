@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Axis, Unit, format_tick, format_value};
+use super::axis::{Axis, ValueFormat, format_tick, format_value};
 use super::escape::html;
 
 const WIDTH: f64 = 560.0;
@@ -31,7 +31,7 @@ pub(crate) struct Chart {
     /// A line that explains the quantity.
     pub(crate) note: String,
     /// The unit of the values.
-    pub(crate) unit: Unit,
+    pub(crate) unit: ValueFormat,
     /// The lines; the position in the list decides the colour.
     pub(crate) series: Vec<Series>,
     /// Draws a large mark at each point: for the few points of evaluations.
@@ -102,7 +102,7 @@ impl Chart {
                 "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 x_at(tick),
                 HEIGHT - BOTTOM + 18.0,
-                format_tick(tick, xs.step, Unit::Number)
+                format_tick(tick, xs.step, ValueFormat::Number)
             );
         }
         let _ = write!(
@@ -207,7 +207,7 @@ mod tests {
         Chart {
             title: "loss <x>".into(),
             note: String::new(),
-            unit: Unit::Number,
+            unit: ValueFormat::Number,
             series: vec![Series {
                 name: "a".into(),
                 points,

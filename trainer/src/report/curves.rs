@@ -2,7 +2,7 @@
 
 use datasets::passk::MIN_TASKS;
 
-use super::axis::Unit;
+use super::axis::ValueFormat;
 use super::chart::{Chart, Series};
 use super::run_data::RunData;
 use super::table::Comparison;
@@ -12,7 +12,7 @@ use crate::record::StepRecord;
 struct Quantity {
     title: &'static str,
     note: &'static str,
-    unit: Unit,
+    unit: ValueFormat,
     value: fn(&StepRecord) -> Option<f64>,
 }
 
@@ -20,73 +20,73 @@ const QUANTITIES: &[Quantity] = &[
     Quantity {
         title: "Reward",
         note: "mean over the completions of the update",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| Some(step.algo.reward),
     },
     Quantity {
         title: "Reward of all samples",
         note: "mean over a phase's completions, including groups that were discarded",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| step.drawn_reward,
     },
     Quantity {
         title: "Groups to learn from",
         note: "share of prompts with both correct and incorrect completions",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| Some(step.groups.mixed as f64 / step.prompts as f64),
     },
     Quantity {
         title: "Training Pass@k",
         note: "of the update's groups, with the largest k that they allow",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| step.pass_at.last_key_value().map(|(_, pass)| *pass),
     },
     Quantity {
         title: "Loss",
         note: "the function whose gradient is computed; its value is hardly meaningful",
-        unit: Unit::Number,
+        unit: ValueFormat::Number,
         value: |step| Some(step.algo.loss),
     },
     Quantity {
         title: "Gradient norm",
         note: "before clipping",
-        unit: Unit::Number,
+        unit: ValueFormat::Number,
         value: |step| Some(step.grad_norm),
     },
     Quantity {
         title: "Entropy",
         note: "of the next token's distribution, in nats",
-        unit: Unit::Number,
+        unit: ValueFormat::Number,
         value: |step| Some(step.entropy),
     },
     Quantity {
         title: "Length",
         note: "mean tokens of a completion",
-        unit: Unit::Number,
+        unit: ValueFormat::Number,
         value: |step| Some(step.length_mean),
     },
     Quantity {
         title: "Truncation",
         note: "share of completions that reached the token limit",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| Some(step.truncated),
     },
     Quantity {
         title: "Repeats of a prompt",
         note: "share of completions that equal an earlier one of the same prompt",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| Some(step.repeats.repeated),
     },
     Quantity {
         title: "Most frequent completion",
         note: "share of all completions of the update that are this text",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| Some(step.repeats.commonest),
     },
     Quantity {
         title: "Without a verdict",
         note: "share of completions that are masked, since the verifier could not judge them",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| {
             let algo = &step.algo;
             Some(algo.masked as f64 / (algo.masked + algo.judged) as f64)
@@ -95,43 +95,43 @@ const QUANTITIES: &[Quantity] = &[
     Quantity {
         title: "Spread of ℓ",
         note: "standard deviation of the log-weights",
-        unit: Unit::Number,
+        unit: ValueFormat::Number,
         value: |step| Some(step.algo.ell_std),
     },
     Quantity {
         title: "Staleness",
         note: "mean |log w̄|: how far the policy has moved from the one that sampled",
-        unit: Unit::Number,
+        unit: ValueFormat::Number,
         value: |step| Some(step.algo.stale_mean_abs_log),
     },
     Quantity {
         title: "Divergence",
         note: "k3 estimate of the KL divergence from the policy that sampled, per token, in nats",
-        unit: Unit::Number,
+        unit: ValueFormat::Number,
         value: |step| Some(step.algo.kl_behaviour),
     },
     Quantity {
         title: "Divergence from the reference",
         note: "k3 estimate of the KL divergence from the model that training began with, per token, in nats",
-        unit: Unit::Number,
+        unit: ValueFormat::Number,
         value: |step| step.algo.kl_reference,
     },
     Quantity {
         title: "Tokens outside the clip",
         note: "share of tokens whose ratio is below 1 − ε₋ or above 1 + ε₊",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| step.algo.clipped_tokens,
     },
     Quantity {
         title: "Weights at the cap",
         note: "share of importance weights above η",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| Some(step.algo.clip_share),
     },
     Quantity {
         title: "Effective sample size",
         note: "(Σw)² ∕ Σw² as a share of the update's completions",
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         value: |step| Some(step.algo.ess / step.algo.judged as f64),
     },
 ];
@@ -215,7 +215,7 @@ fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
     Chart {
         title: title.into(),
         note,
-        unit: Unit::Share,
+        unit: ValueFormat::Share,
         series,
         marks: true,
     }

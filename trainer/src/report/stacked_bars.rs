@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Unit, format_value};
+use super::axis::{ValueFormat, format_value};
 use super::chart::{COLOURS, legend};
 use super::escape::html;
 
@@ -47,7 +47,7 @@ impl Stack {
             "<div class=\"bar-label\"><span>{}</span><span class=\"num\">{}</span></div>\
              <svg class=\"bar\" viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
             html(label),
-            format_value(total, Unit::Seconds),
+            format_value(total, ValueFormat::Seconds),
             html(&self.title)
         );
         let mut x = 0.0;
@@ -62,7 +62,7 @@ impl Stack {
                 "<rect class=\"p{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"18\"><title>{}: {}</title></rect>",
                 i % COLOURS,
                 html(part),
-                format_value(*value, Unit::Seconds)
+                format_value(*value, ValueFormat::Seconds)
             );
             x += width;
         }

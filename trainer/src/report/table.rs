@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
 
-use crate::eval::{self, Reading, Record};
+use crate::eval::{self, AnswerMode, Record};
 use crate::record::EvalRecord;
 
 use super::escape::csv;
@@ -78,16 +78,16 @@ impl Comparison {
             several => vec![1, several],
         });
         let strict = (
-            counts(before, Reading::Strict),
-            counts(after, Reading::Strict),
+            counts(before, AnswerMode::Strict),
+            counts(after, AnswerMode::Strict),
         );
         let mut table = rows(&ks, "", &strict.0, &strict.1);
         if after.iter().any(|record| record.any_form.is_some()) {
             table.extend(rows(
                 &ks,
                 ", any form",
-                &counts(before, Reading::AnyForm),
-                &counts(after, Reading::AnyForm),
+                &counts(before, AnswerMode::AnyForm),
+                &counts(after, AnswerMode::AnyForm),
             ));
         }
         let (b, a) = (eval::summary(before, &[]), eval::summary(after, &[]));

@@ -12,7 +12,7 @@ use verifier_api::Verdict;
 
 use super::{Comparison, RunData, write};
 use crate::algo::Metrics;
-use crate::eval::{self, Reading, Record};
+use crate::eval::{self, AnswerMode, Record};
 use crate::record::{Alarm, AlarmRecord, AlarmState};
 use crate::record::{
     EvalRecord, ExtensionRecord, GroupCounts, SampleRecord, StepRecord, StepTimings,
@@ -74,7 +74,7 @@ fn records_of(tasks: Range<usize>, correct: usize) -> Vec<Record> {
 }
 
 fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
-    let counts: Vec<_> = eval::counts(records, Reading::Strict);
+    let counts: Vec<_> = eval::counts(records, AnswerMode::Strict);
     let all: Vec<_> = counts.iter().map(|(_, counts)| *counts).collect();
     EvalRecord {
         step,

@@ -5,7 +5,7 @@ use serde_json::json;
 use verifier_api::TaskRef;
 
 use super::*;
-use crate::scripted::{Answer, MAX_ITEMS, Scripted, dataset, judgement, verifier_settings};
+use crate::fakes::{Answer, FakeVerifier, MAX_ITEMS, dataset, judgement, verifier_settings};
 
 fn judge_requests(completions: &[&str]) -> Vec<JudgeRequest> {
     let task = Arc::new(dataset(1, 0).train[0].clone());
@@ -19,7 +19,7 @@ fn judge_requests(completions: &[&str]) -> Vec<JudgeRequest> {
         .collect()
 }
 
-fn client(server: &Scripted, patience_s: u64) -> RewardClient {
+fn client(server: &FakeVerifier, patience_s: u64) -> RewardClient {
     RewardClient::new(&verifier_settings(&server.url, patience_s)).unwrap()
 }
 
@@ -29,7 +29,7 @@ fn rewards(judged: &[Judged]) -> Vec<Option<f64>> {
 
 #[tokio::test]
 async fn verdicts_are_in_order_and_batches_in_flight_are_bounded() {
-    let server = Scripted::accepting_b().await;
+    let server = FakeVerifier::accepting_b().await;
     let completions: Vec<String> = (0..40)
         .map(|i| {
             if i % 3 == 0 {
@@ -58,7 +58,7 @@ async fn verdicts_are_in_order_and_batches_in_flight_are_bounded() {
 
 #[tokio::test]
 async fn a_full_queue_a_server_error_and_a_broken_connection_cost_no_reward() {
-    let server = Scripted::serve(|number, items| match number {
+    let server = FakeVerifier::serve(|number, items| match number {
         0 => Answer::Status(429, "retry-after: 0\r\n"),
         1 => Answer::Status(503, ""),
         2 => Answer::Broken,
@@ -75,7 +75,7 @@ async fn a_full_queue_a_server_error_and_a_broken_connection_cost_no_reward() {
 
 #[tokio::test]
 async fn the_client_waits_as_long_as_retry_after_says() {
-    let server = Scripted::serve(|number, items| {
+    let server = FakeVerifier::serve(|number, items| {
         if number == 0 {
             Answer::Status(429, "retry-after: 1\r\n")
         } else {
@@ -93,7 +93,7 @@ async fn the_client_waits_as_long_as_retry_after_says() {
 
 #[tokio::test]
 async fn only_unavailable_verdicts_are_requested_again() {
-    let server = Scripted::serve(|number, items| {
+    let server = FakeVerifier::serve(|number, items| {
         let unavailable = |id: &str| json!({"id": id, "reward": null, "verdict": "unavailable", "detail": {"reason": "busy"}, "retryable": true, "key": "", "cached": false, "deterministic": false, "elapsed_ms": 0.0});
         Answer::Results(items.iter().map(|item| if number == 0 && item.completion == "b2" { unavailable(&item.id) } else { judgement(&item.id, true) }).collect())
     })
@@ -108,7 +108,7 @@ async fn only_unavailable_verdicts_are_requested_again() {
 
 #[tokio::test]
 async fn after_the_patience_a_sample_is_masked_and_its_reward_is_not_zero() {
-    let server = Scripted::serve(|_, _| Answer::Status(503, "")).await;
+    let server = FakeVerifier::serve(|_, _| Answer::Status(503, "")).await;
     let judged = client(&server, 1)
         .judge(judge_requests(&["b", "c"]))
         .await
@@ -127,7 +127,7 @@ async fn after_the_patience_a_sample_is_masked_and_its_reward_is_not_zero() {
 
 #[tokio::test]
 async fn a_request_that_is_too_large_is_halved() {
-    let server = Scripted::serve(|_, items| {
+    let server = FakeVerifier::serve(|_, items| {
         if items.len() > 1 {
             Answer::Status(413, "")
         } else {
@@ -148,7 +148,7 @@ async fn a_request_that_is_too_large_is_halved() {
 #[tokio::test]
 async fn a_named_task_has_its_digest_and_is_sent_inline_if_the_servers_task_differs() {
     let own = judge_requests(&["b"])[0].task.spec.digest().to_string();
-    let server = Scripted::serve(move |_, items| {
+    let server = FakeVerifier::serve(move |_, items| {
         if items[0].completion == "b" {
             assert_eq!(items[0].task_digest.as_deref(), Some(own.as_str()));
             return Answer::accepting_b(&items);
@@ -173,7 +173,7 @@ async fn a_named_task_has_its_digest_and_is_sent_inline_if_the_servers_task_diff
 
 #[tokio::test]
 async fn a_task_that_is_too_large_for_any_request_is_named() {
-    let server = Scripted::serve(|_, _| Answer::Status(413, "")).await;
+    let server = FakeVerifier::serve(|_, _| Answer::Status(413, "")).await;
     let error = client(&server, 5)
         .judge(judge_requests(&["b", "c"]))
         .await
@@ -189,7 +189,7 @@ async fn a_task_that_is_too_large_for_any_request_is_named() {
 async fn tasks_that_the_server_does_not_know_are_sent_inline() {
     let inline = Arc::new(AtomicUsize::new(0));
     let counter = inline.clone();
-    let server = Scripted::serve(move |_, items| {
+    let server = FakeVerifier::serve(move |_, items| {
         if items
             .iter()
             .any(|item| matches!(item.task, TaskRef::Named(_)))
@@ -210,7 +210,7 @@ async fn tasks_that_the_server_does_not_know_are_sent_inline() {
 
 #[tokio::test]
 async fn a_missing_token_is_an_error_at_once() {
-    let server = Scripted::serve(|_, _| Answer::Status(401, "")).await;
+    let server = FakeVerifier::serve(|_, _| Answer::Status(401, "")).await;
     let settings = config::Verifier {
         token_env: "RAPID_TEST_TOKEN_THAT_NOBODY_SETS".into(),
         ..verifier_settings(&server.url, 600)
@@ -233,7 +233,7 @@ async fn a_missing_token_is_an_error_at_once() {
 
 #[tokio::test]
 async fn training_does_not_start_on_a_grader_that_will_never_judge() {
-    let server = Scripted::serve_at("127.0.0.1:0", "unavailable", |_, items| {
+    let server = FakeVerifier::serve_at("127.0.0.1:0", "unavailable", |_, items| {
         Answer::accepting_b(&items)
     })
     .await;
@@ -248,7 +248,7 @@ async fn training_does_not_start_on_a_grader_that_will_never_judge() {
         "{error}"
     );
 
-    let refusing = Scripted::serve(|_, items| {
+    let refusing = FakeVerifier::serve(|_, items| {
         Answer::Results(items.iter().map(|item| refused(&item.id)).collect())
     })
     .await;
@@ -282,7 +282,7 @@ fn refused(id: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn a_broken_first_task_does_not_stop_a_run() {
-    let server = Scripted::serve(|_, items| {
+    let server = FakeVerifier::serve(|_, items| {
         let judged = items.iter().map(|item| match &item.task {
             TaskRef::Named(id) if id == "toy/train/0" => refused(&item.id),
             _ => judgement(&item.id, false),
@@ -302,7 +302,7 @@ async fn a_broken_first_task_does_not_stop_a_run() {
 async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
     let stated = |policy: &str| json!([{"name": "math", "version": "math-10", "state": "ready", "policy": policy}]);
     let unstated = json!([{"name": "math", "version": "math-10", "state": "ready"}]);
-    let server = |graders| Scripted::with_graders(graders);
+    let server = |graders| FakeVerifier::with_graders(graders);
     let standard = server(stated("boxed, standard")).await;
     let lenient = server(stated("any, lenient")).await;
     let (older, other) = (server(unstated).await, server(json!([])).await);
@@ -394,7 +394,7 @@ async fn a_verifier_that_does_not_state_an_expected_setting_is_refused() {
             ),
         ),
     ] {
-        let server = Scripted::with_graders(code(policy)).await;
+        let server = FakeVerifier::with_graders(code(policy)).await;
         let mut settings = verifier_settings(&server.url, 5);
         expect(&mut settings, &[("code_extraction", "program")]);
         let client = RewardClient::new(&settings).unwrap();
@@ -444,7 +444,7 @@ fn function() -> CodeTask {
 
 #[tokio::test]
 async fn a_batch_is_no_larger_than_the_verifier_accepts() {
-    let server = Scripted::accepting_b().await;
+    let server = FakeVerifier::accepting_b().await;
     for (configured, batch) in [(10, 10), (MAX_ITEMS, MAX_ITEMS), (1_000, MAX_ITEMS)] {
         let settings = config::Verifier {
             batch: configured,
@@ -478,7 +478,7 @@ async fn tasks_are_sent_by_id_only_to_a_server_that_has_their_data_set() {
         ("toy", dataset(1, 0), true),
         ("other", other, false),
     ] {
-        let server = Scripted::serve(move |_, items| {
+        let server = FakeVerifier::serve(move |_, items| {
             assert!(
                 items
                     .iter()
@@ -539,7 +539,7 @@ fn an_inline_code_task_has_everything_that_decides_its_verdicts() {
 
 #[tokio::test]
 async fn a_task_that_the_verifier_rejects_is_named() {
-    let server = Scripted::serve(|_, items| match &items[0].task {
+    let server = FakeVerifier::serve(|_, items| match &items[0].task {
         TaskRef::Named(_) => Answer::Status(422, ""),
         TaskRef::Inline(_) => Answer::Fault(1),
     })
@@ -568,7 +568,7 @@ fn pauses_grow_up_to_a_bound_and_are_random() {
 async fn only_a_counting_client_requests_all_tests() {
     let requested = Arc::new(Mutex::new(Vec::new()));
     let all_tests = Arc::clone(&requested);
-    let server = Scripted::serve(move |_, items| {
+    let server = FakeVerifier::serve(move |_, items| {
         all_tests.lock().unwrap().push(items[0].all_tests);
         Answer::Results(vec![
             json!({"id": items[0].id, "reward": 0.0, "verdict": "incorrect", "detail": {}, "passed": 3, "total": 4, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.1}),

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::policy::Policy;
 use crate::reward::{JudgeRequest, Judged, RewardClient, RewardError};
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 /// How long a finished completion may wait for others that share its request to the verifier.
 const LINGER: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ pub async fn collect(
     requests: &[RolloutRequest],
     params: &SamplingParams,
     partial: &mut PartialRollout,
-    stop: &Stop,
+    stop: &StopSignal,
     watch: &mut (dyn FnMut(&RolloutProgress) + Send),
 ) -> Result<Rollout, RolloutError> {
     let mut collector = Collector::new(requests, rewards);

@@ -1,11 +1,11 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::fakes::{Answer, FakePolicy, FakeVerifier, dataset, prompt, verifier_settings};
 use crate::policy::Policy;
 use crate::reward::RewardClient;
-use crate::scripted::{Answer, Scripted, Toy, dataset, prompt, verifier_settings};
 use crate::seed;
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 fn params() -> SamplingParams {
     SamplingParams {
@@ -32,12 +32,12 @@ fn requests(policy: &dyn Policy, prompts: usize, samples: usize) -> Vec<RolloutR
 }
 
 fn policy() -> Arc<dyn Policy> {
-    Arc::new(Toy::default())
+    Arc::new(FakePolicy::default())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_is_returned_in_its_place_with_its_own_verdict() {
-    let (policy, server) = (policy(), Scripted::accepting_b().await);
+    let (policy, server) = (policy(), FakeVerifier::accepting_b().await);
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let requests = requests(policy.as_ref(), 6, 8);
     let mut last = RolloutProgress::default();
@@ -47,7 +47,7 @@ async fn every_sample_is_returned_in_its_place_with_its_own_verdict() {
         &requests,
         &params(),
         &mut PartialRollout::default(),
-        &Stop::default(),
+        &StopSignal::default(),
         &mut |progress| last = *progress,
     )
     .await
@@ -58,7 +58,7 @@ async fn every_sample_is_returned_in_its_place_with_its_own_verdict() {
         &requests,
         &params(),
         &mut PartialRollout::default(),
-        &Stop::default(),
+        &StopSignal::default(),
         &mut |_| {},
     )
     .await
@@ -99,7 +99,7 @@ async fn every_sample_is_returned_in_its_place_with_its_own_verdict() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn completions_are_judged_while_others_are_still_being_sampled() {
-    let (policy, server) = (policy(), Scripted::accepting_b().await);
+    let (policy, server) = (policy(), FakeVerifier::accepting_b().await);
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let mut early = false;
     let mut watch = |progress: &RolloutProgress| {
@@ -111,7 +111,7 @@ async fn completions_are_judged_while_others_are_still_being_sampled() {
         &requests(policy.as_ref(), 40, 8),
         &params(),
         &mut PartialRollout::default(),
-        &Stop::default(),
+        &StopSignal::default(),
         &mut watch,
     )
     .await
@@ -122,7 +122,7 @@ async fn completions_are_judged_while_others_are_still_being_sampled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward() {
     let policy = policy();
-    let server = Arc::new(Mutex::new(Some(Scripted::accepting_b().await)));
+    let server = Arc::new(Mutex::new(Some(FakeVerifier::accepting_b().await)));
     let url = server.lock().unwrap().as_ref().unwrap().url.clone();
     let rewards = RewardClient::new(&verifier_settings(&url, 60)).unwrap();
     let address = url.trim_start_matches("http://").to_owned();
@@ -134,9 +134,10 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
             let address = address.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(700)).await;
-                let again =
-                    Scripted::serve_at(&address, "ready", |_, items| Answer::accepting_b(&items))
-                        .await;
+                let again = FakeVerifier::serve_at(&address, "ready", |_, items| {
+                    Answer::accepting_b(&items)
+                })
+                .await;
                 tokio::time::sleep(Duration::from_secs(60)).await;
                 drop(again);
             });
@@ -148,7 +149,7 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
         &requests(policy.as_ref(), 30, 8),
         &params(),
         &mut PartialRollout::default(),
-        &Stop::default(),
+        &StopSignal::default(),
         &mut watch,
     )
     .await
@@ -168,7 +169,11 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_to_stop_ends_the_phase_at_once() {
-    let (policy, server, stop) = (policy(), Scripted::accepting_b().await, Stop::default());
+    let (policy, server, stop) = (
+        policy(),
+        FakeVerifier::accepting_b().await,
+        StopSignal::default(),
+    );
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let stop_request = stop.clone();
     let mut watch = |progress: &RolloutProgress| {
@@ -191,10 +196,13 @@ async fn a_request_to_stop_ends_the_phase_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_phase_does_not_sample_its_completions_again() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
     let path = home.path().join("partial.jsonl");
-    let toy = Arc::new(Toy::default());
+    let toy = Arc::new(FakePolicy::default());
     let policy: Arc<dyn Policy> = toy.clone();
     let requests = requests(toy.as_ref(), 10, 8);
     let whole = collect(
@@ -203,13 +211,13 @@ async fn an_interrupted_phase_does_not_sample_its_completions_again() {
         &requests,
         &params(),
         &mut PartialRollout::default(),
-        &Stop::default(),
+        &StopSignal::default(),
         &mut |_| {},
     )
     .await
     .unwrap();
 
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     let stop_request = stop.clone();
     let interrupted = collect(
         &policy,
@@ -231,7 +239,7 @@ async fn an_interrupted_phase_does_not_sample_its_completions_again() {
     assert!((21..80).contains(&saved), "{saved}");
 
     for missing in [80 - saved, 0] {
-        let toy = Arc::new(Toy::default());
+        let toy = Arc::new(FakePolicy::default());
         let policy: Arc<dyn Policy> = toy.clone();
         let mut first = None;
         let rollout = collect(
@@ -240,7 +248,7 @@ async fn an_interrupted_phase_does_not_sample_its_completions_again() {
             &requests,
             &params(),
             &mut PartialRollout::open(&path).unwrap(),
-            &Stop::default(),
+            &StopSignal::default(),
             &mut |progress| {
                 first.get_or_insert((progress.sampled, progress.elapsed));
             },

@@ -197,14 +197,14 @@ pub enum TrainError {
 }
 
 /// Why the training loop ended before its last update.
-pub(super) enum Halt {
+pub(super) enum LoopExit {
     /// A stop was requested.
     Stopped,
     /// Something failed.
     Failed(TrainError),
 }
 
-impl<E: Into<TrainError>> From<E> for Halt {
+impl<E: Into<TrainError>> From<E> for LoopExit {
     fn from(error: E) -> Self {
         match error.into() {
             TrainError::Rollout(RolloutError::Stopped) => Self::Stopped,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::TrainError;
-use super::error::Halt;
+use super::error::LoopExit;
 use super::folder::{Log, checkpoint, rollouts};
 use super::train_loop::Run;
 use super::unjudged::Unjudged;
@@ -13,7 +13,7 @@ use crate::rollout::RolloutProgress;
 
 impl Run {
     /// Evaluates if an evaluation is due after this many updates and is not logged yet.
-    pub(super) async fn evaluate_if_due(&mut self) -> Result<(), Halt> {
+    pub(super) async fn evaluate_if_due(&mut self) -> Result<(), LoopExit> {
         let settings = &self.job.config.eval;
         let due = self.step == 0
             || self.step == self.schedule.updates()
@@ -82,7 +82,7 @@ fn eval_record(
             .iter()
             .map(|pass| (pass.k, pass.estimate))
             .collect::<BTreeMap<_, _>>(),
-        tasks: eval::counts(&evaluation.records, eval::Reading::Strict)
+        tasks: eval::counts(&evaluation.records, eval::AnswerMode::Strict)
             .into_iter()
             .collect(),
         masked: summary.masked,

@@ -14,7 +14,7 @@ use super::folder::{
 use super::learning_rate::learning_rate;
 use super::{Job, TrainError};
 use crate::config::{Config, LrSchedule};
-use crate::data::Schedule;
+use crate::data::PromptSchedule;
 use crate::record::{EvalRecord, ExtensionRecord, timestamp};
 
 /// The extension of a run, before anything is written.
@@ -44,8 +44,8 @@ impl Extension {
         logged: usize,
     ) -> Result<Option<Self>, TrainError> {
         let (before, after) = (
-            Schedule::new(previous, tasks),
-            Schedule::new(&job.config, tasks),
+            PromptSchedule::new(previous, tasks),
+            PromptSchedule::new(&job.config, tasks),
         );
         if after.prompts() == before.prompts() {
             return Ok(None);
@@ -57,7 +57,7 @@ impl Extension {
             });
         }
         // Rounded to f32, as in the optimiser and in `metrics.jsonl`.
-        let rate = |number: usize, schedule: &Schedule| {
+        let rate = |number: usize, schedule: &PromptSchedule| {
             let rate = learning_rate(&job.config.optimiser, number, schedule.updates());
             f64::from(rate as f32)
         };
@@ -200,7 +200,7 @@ impl fmt::Display for Extension {
 /// update, the whole phase is sampled at once, and the record is changed to say so.
 pub(super) fn resamples(
     folder: &RunFolder,
-    schedule: &Schedule,
+    schedule: &PromptSchedule,
     step: usize,
 ) -> Result<bool, TrainError> {
     let mut records = read(folder)?;
@@ -222,7 +222,7 @@ pub(super) fn resamples(
 }
 
 /// The number of updates that a shorter run shares with a longer one: all of them, unless its end cuts a phase short.
-fn shared(before: &Schedule, after: &Schedule) -> usize {
+fn shared(before: &PromptSchedule, after: &PromptSchedule) -> usize {
     let last = before.phase(before.phases().saturating_sub(1));
     if after.phase(last.index) == last {
         before.updates()
@@ -237,7 +237,7 @@ fn shared(before: &Schedule, after: &Schedule) -> usize {
 fn step_back(
     job: &Job,
     previous: &Config,
-    after: &Schedule,
+    after: &PromptSchedule,
     newest: usize,
     shared: usize,
     from_the_model: bool,
@@ -254,7 +254,7 @@ fn step_back(
 }
 
 /// The number of prompts of an update, whose number counts from 1.
-fn prompts_of(schedule: &Schedule, number: usize) -> usize {
+fn prompts_of(schedule: &PromptSchedule, number: usize) -> usize {
     let phase = schedule.phase(schedule.phase_of(number - 1));
     phase.updates[number - 1 - phase.first_update].len()
 }

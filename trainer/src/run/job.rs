@@ -11,7 +11,7 @@ use crate::data::Prompts;
 use crate::policy::Policy;
 use crate::record::EvalRecord;
 use crate::reward::RewardClient;
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 /// The inputs of a run.
 pub struct Job {
@@ -30,14 +30,14 @@ pub struct Job {
     /// The run folder.
     pub folder: RunFolder,
     /// A request to stop.
-    pub stop: Stop,
+    pub stop: StopSignal,
     /// The observers of the run.
     pub journal: Journal,
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunOutcome {
     /// After its last update.
     Finished,
     /// On request; it can be resumed.
@@ -48,7 +48,7 @@ pub enum Ended {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// How it ended.
-    pub ended: Ended,
+    pub ended: RunOutcome,
     /// Updates made.
     pub step: usize,
     /// Updates in all.

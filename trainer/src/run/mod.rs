@@ -29,7 +29,7 @@ pub use folder::model_digest::digest as model_digest;
 pub use folder::provenance::{data_dir_of, eval_digest, graders, tasks_digest, trained_on};
 pub use folder::{Log, RunFolder, read_log};
 pub use freeze_config::absolute;
-pub use job::{Ended, Job, Summary};
+pub use job::{Job, RunOutcome, Summary};
 pub use launch::{Launch, Target, few_held_out, launch, locate_model, resume_config};
 pub use observers::{Journal, Progress};
 pub use sft::Demonstration;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::TrainError;
-use super::error::Halt;
+use super::error::LoopExit;
 use super::folder::rollouts;
 use super::train_loop::Run;
 use super::unjudged::Unjudged;
 use crate::config::BehaviourLogprob;
-use crate::data::{Phase, Slot};
+use crate::data::{Phase, PromptUse};
 use crate::rollout::{
     self, PartialRollout, PhaseSamples, Rollout, RolloutProgress, RolloutRequest, SampledGroup,
 };
@@ -16,7 +16,7 @@ use crate::seed;
 
 impl Run {
     /// The samples for the remaining updates of the phase.
-    pub(super) async fn sample_phase(&mut self, phase: &Phase) -> Result<PhaseSamples, Halt> {
+    pub(super) async fn sample_phase(&mut self, phase: &Phase) -> Result<PhaseSamples, LoopExit> {
         let from = self.step - phase.first_update;
         let resample = std::mem::take(&mut self.resample);
         if let Some(samples) = self.demonstrations(phase) {
@@ -54,7 +54,11 @@ impl Run {
         })
     }
 
-    async fn sample_and_store(&mut self, phase: &Phase, from: usize) -> Result<PhaseSamples, Halt> {
+    async fn sample_and_store(
+        &mut self,
+        phase: &Phase,
+        from: usize,
+    ) -> Result<PhaseSamples, LoopExit> {
         rollouts::remove_later(&self.job.folder, phase, from);
         let mut partial = rollouts::partial(&self.job.folder.partial_phase(phase.index, from))?;
         let mut samples = self.sample_groups(phase, from, &mut partial).await?;
@@ -79,8 +83,8 @@ impl Run {
         phase: &Phase,
         from: usize,
         partial: &mut PartialRollout,
-    ) -> Result<PhaseSamples, Halt> {
-        let slots: Vec<Slot> = phase.updates[from..].iter().flatten().copied().collect();
+    ) -> Result<PhaseSamples, LoopExit> {
+        let slots: Vec<PromptUse> = phase.updates[from..].iter().flatten().copied().collect();
         // Counted over all rounds, since in the few groups of a later round one task that cannot be judged would be a large share.
         let mut unjudged = Unjudged::default();
         let first = self.collect(phase, &slots, partial, &mut unjudged).await?;
@@ -127,10 +131,10 @@ impl Run {
     async fn collect(
         &mut self,
         phase: &Phase,
-        slots: &[Slot],
+        slots: &[PromptUse],
         partial: &mut PartialRollout,
         unjudged: &mut Unjudged,
-    ) -> Result<Rollout, Halt> {
+    ) -> Result<Rollout, LoopExit> {
         let run_seed = self.job.config.run.seed;
         let requests: Vec<RolloutRequest> = slots
             .iter()

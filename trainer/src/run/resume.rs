@@ -10,7 +10,7 @@ use super::update::UpdateSettings;
 use super::{Job, TrainError};
 use crate::checkpoint_settings::SettingsFile;
 use crate::config::{self, Config};
-use crate::data::{PromptRenderer, Schedule};
+use crate::data::{PromptRenderer, PromptSchedule};
 use crate::eval;
 use crate::record::{EvalRecord, best};
 use crate::rollout::SamplingParams;
@@ -22,7 +22,7 @@ impl Run {
             Some(demonstrations) => demonstrations.len(),
             None => job.prompts.train.len(),
         };
-        let schedule = Schedule::new(&job.config, tasks);
+        let schedule = PromptSchedule::new(&job.config, tasks);
         let newest = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
         let logged = truncate::logged(&job.folder)?;
         let previous = previous_config(&job);

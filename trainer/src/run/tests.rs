@@ -13,12 +13,14 @@ use super::folder::checkpoint;
 use super::*;
 use crate::config::{self, Config};
 use crate::data::{Prompt, Prompts};
+use crate::fakes::{
+    Answer, FakePolicy, FakeVerifier, dataset, judgement, prompt, verifier_settings,
+};
 use crate::plan::{MemoryBudget, MemoryEstimate, RunPlan};
 use crate::policy::Policy;
 use crate::record::{Alarm, AlarmRecord, EvalRecord, StepRecord, StepTimings, best};
 use crate::reward::RewardClient;
-use crate::scripted::{Answer, Scripted, Toy, dataset, judgement, prompt, verifier_settings};
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 const RECIPE: &str = "
 [model]
@@ -68,7 +70,7 @@ fn job(
     root: &Path,
     config: &Config,
     policy: Arc<dyn Policy>,
-    stop: &Stop,
+    stop: &StopSignal,
 ) -> Result<Job, TrainError> {
     let folder = if root.join("config.toml").exists() {
         RunFolder::open(root)?
@@ -97,8 +99,8 @@ async fn run_in(root: &Path, config: &Config) -> Result<Summary, TrainError> {
     train(job(
         root,
         config,
-        Arc::new(Toy::default()),
-        &Stop::default(),
+        Arc::new(FakePolicy::default()),
+        &StopSignal::default(),
     )?)
     .await
 }
@@ -151,7 +153,10 @@ fn outputs(root: &Path) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_learns_and_writes_its_logs_samples_and_checkpoints() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let summary = run_in(
         &root,
@@ -161,7 +166,7 @@ async fn a_run_learns_and_writes_its_logs_samples_and_checkpoints() {
     .unwrap();
     assert_eq!(
         (summary.ended, summary.step, summary.evals.len()),
-        (Ended::Finished, 40, 2)
+        (RunOutcome::Finished, 40, 2)
     );
     let (before, after) = (
         summary.evals[0].pass_at_1().unwrap(),
@@ -236,7 +241,7 @@ fn copy(from: &Path, to: &Path) {
 async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
     let home = tempfile::tempdir().unwrap();
     let uninterrupted = home.path().join("uninterrupted");
-    let server = Scripted::accepting_b().await;
+    let server = FakeVerifier::accepting_b().await;
     let config = config(&server.url, &[]);
     run_in(&uninterrupted, &config).await.unwrap();
     let expected = outputs(&uninterrupted);
@@ -246,7 +251,7 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
     let run = home.path().join("run");
     let copies = Arc::new(AtomicUsize::new(0));
     let (from, to, counter) = (run.clone(), home.path().to_owned(), copies.clone());
-    let server = Scripted::serve(move |number, items| {
+    let server = FakeVerifier::serve(move |number, items| {
         if number % 5 == 2 && from.join("config.toml").exists() {
             copy(
                 &from,
@@ -264,7 +269,7 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
     assert!(copies >= 8, "{copies}");
     drop(server);
 
-    let server = Scripted::accepting_b().await;
+    let server = FakeVerifier::accepting_b().await;
     let config = super::tests::config(&server.url, &[]);
     for number in 0..copies {
         let killed = home.path().join(format!("killed-{number}"));
@@ -274,14 +279,17 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
         text.extend(b"{\"step\":");
         std::fs::write(&metrics, text).unwrap();
         let summary = run_in(&killed, &config).await.unwrap();
-        assert_eq!(summary.ended, Ended::Finished);
+        assert_eq!(summary.ended, RunOutcome::Finished);
         assert_same(&outputs(&killed), &expected, &format!("killed-{number}"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_step_failed_resumes_in_mid_phase() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let (uninterrupted, failed) = (
         home.path().join("uninterrupted"),
         home.path().join("failed"),
@@ -290,13 +298,13 @@ async fn a_run_whose_step_failed_resumes_in_mid_phase() {
     run_in(&uninterrupted, &config).await.unwrap();
     for fail_at in [0, 4, 8] {
         let _ = std::fs::remove_dir_all(&failed);
-        let policy = Arc::new(Toy::failing_at(fail_at));
-        let error = train(job(&failed, &config, policy, &Stop::default()).unwrap())
+        let policy = Arc::new(FakePolicy::failing_at(fail_at));
+        let error = train(job(&failed, &config, policy, &StopSignal::default()).unwrap())
             .await
             .unwrap_err();
         assert!(matches!(error, TrainError::Engine(_)), "{error}");
-        let policy = Arc::new(Toy::default());
-        train(job(&failed, &config, policy.clone(), &Stop::default()).unwrap())
+        let policy = Arc::new(FakePolicy::default());
+        train(job(&failed, &config, policy.clone(), &StopSignal::default()).unwrap())
             .await
             .unwrap();
         assert_eq!(policy.steps(), 10 - fail_at, "no update is made twice");
@@ -312,17 +320,17 @@ async fn a_run_whose_step_failed_resumes_in_mid_phase() {
 async fn a_stopped_run_can_be_resumed_and_equals_one_that_was_not_stopped() {
     let home = tempfile::tempdir().unwrap();
     let uninterrupted = home.path().join("uninterrupted");
-    let working = Scripted::accepting_b().await;
+    let working = FakeVerifier::accepting_b().await;
     run_in(&uninterrupted, &config(&working.url, &[]))
         .await
         .unwrap();
     for request in [1, 8, 17, 30, 45] {
         let (root, stop) = (
             home.path().join(format!("stopped-{request}")),
-            Stop::default(),
+            StopSignal::default(),
         );
         let stop_request = stop.clone();
-        let server = Scripted::serve(move |number, items| {
+        let server = FakeVerifier::serve(move |number, items| {
             if number == request {
                 stop_request.request();
             }
@@ -333,7 +341,7 @@ async fn a_stopped_run_can_be_resumed_and_equals_one_that_was_not_stopped() {
             job(
                 &root,
                 &config(&server.url, &[]),
-                Arc::new(Toy::default()),
+                Arc::new(FakePolicy::default()),
                 &stop,
             )
             .unwrap(),
@@ -342,12 +350,12 @@ async fn a_stopped_run_can_be_resumed_and_equals_one_that_was_not_stopped() {
         .unwrap();
         assert_eq!(
             summary.ended,
-            Ended::Interrupted,
+            RunOutcome::Interrupted,
             "request {request}, after {} updates",
             summary.step
         );
         let summary = run_in(&root, &config(&working.url, &[])).await.unwrap();
-        assert_eq!(summary.ended, Ended::Finished);
+        assert_eq!(summary.ended, RunOutcome::Finished);
         assert_same(
             &outputs(&root),
             &outputs(&uninterrupted),
@@ -377,8 +385,8 @@ async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
         }
     };
     let (some, many) = (
-        Scripted::serve(mask(29)).await,
-        Scripted::serve(mask(3)).await,
+        FakeVerifier::serve(mask(29)).await,
+        FakeVerifier::serve(mask(3)).await,
     );
     let lenient = &["verifier.max_masked=0.3", "run.updates=4", "eval.samples=0"];
     run_in(&home.path().join("some"), &config(&some.url, lenient))
@@ -431,7 +439,10 @@ async fn two_processes_cannot_train_in_one_folder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_ends_the_run_with_advice_and_the_run_can_be_resumed() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let (uninterrupted, full) = (home.path().join("uninterrupted"), home.path().join("full"));
     run_in(&uninterrupted, &config(&server.url, &[]))
         .await
@@ -439,7 +450,7 @@ async fn a_full_disk_ends_the_run_with_advice_and_the_run_can_be_resumed() {
 
     let timings = full.join("timings.jsonl");
     let log = timings.clone();
-    let filling = Scripted::serve(move |number, items| {
+    let filling = FakeVerifier::serve(move |number, items| {
         if number == 30 {
             // Appending to this file fails with "No space left on device".
             std::fs::remove_file(&log).unwrap();
@@ -467,7 +478,10 @@ async fn a_full_disk_ends_the_run_with_advice_and_the_run_can_be_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_newest_and_the_best_checkpoints_are_kept() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     run_in(&root, &config(&server.url, &["run.keep=2"]))
         .await
@@ -491,7 +505,10 @@ async fn only_the_newest_and_the_best_checkpoints_are_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_best_checkpoint_has_the_highest_pass_at_1_whichever_k_the_recipe_has() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.k=[4]"]);
     let evals = run_in(&root, &config).await.unwrap().evals;

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use engine::StepReport;
 
-use super::error::Halt;
+use super::error::LoopExit;
 use super::folder::{Log, checkpoint, rollouts};
 use super::freeze_config::absolute;
 use super::learning_rate::learning_rate;
 use super::update::{UpdatePosition, UpdateSettings, Updated, update};
-use super::{Ended, Job, Summary, TrainError};
+use super::{Job, RunOutcome, Summary, TrainError};
 use crate::checkpoint_settings::SettingsFile;
-use crate::data::{Phase, Schedule};
+use crate::data::{Phase, PromptSchedule};
 use crate::eval;
 use crate::record::{StepRecord, StepTimings};
 use crate::rollout::{PhaseSamples, SampledGroup, SamplingParams};
@@ -19,7 +19,7 @@ use crate::rollout::{PhaseSamples, SampledGroup, SamplingParams};
 /// A run in progress.
 pub(super) struct Run {
     pub(super) job: Job,
-    pub(super) schedule: Schedule,
+    pub(super) schedule: PromptSchedule,
     pub(super) settings: UpdateSettings,
     /// The settings file of its checkpoints.
     pub(super) settings_file: SettingsFile,
@@ -46,9 +46,9 @@ pub(super) struct Run {
 pub async fn train(job: Job) -> Result<Summary, TrainError> {
     let mut run = Run::resume(job)?;
     let ended = match run.train_loop().await {
-        Ok(()) => Ok(Ended::Finished),
-        Err(Halt::Stopped) => Ok(Ended::Interrupted),
-        Err(Halt::Failed(error)) => Err(error),
+        Ok(()) => Ok(RunOutcome::Finished),
+        Err(LoopExit::Stopped) => Ok(RunOutcome::Interrupted),
+        Err(LoopExit::Failed(error)) => Err(error),
     };
     run.job.journal.progress.end();
     if let Some(what) = ended.as_ref().err().and_then(TrainError::not_finite) {
@@ -58,7 +58,7 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
     let saved = run.checkpoint();
     let ended = ended?;
     saved?;
-    if ended == Ended::Finished {
+    if ended == RunOutcome::Finished {
         run.prune_to(usize::MAX)?;
     }
     Ok(Summary {
@@ -71,14 +71,14 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
 }
 
 impl Run {
-    async fn train_loop(&mut self) -> Result<(), Halt> {
+    async fn train_loop(&mut self) -> Result<(), LoopExit> {
         self.evaluate_if_due().await?;
         while self.step < self.schedule.updates() {
             let phase = self.schedule.phase(self.schedule.phase_of(self.step));
             let samples = self.sample_phase(&phase).await?;
             while self.step < phase.first_update + phase.updates.len() {
                 if self.job.stop.requested() {
-                    return Err(Halt::Stopped);
+                    return Err(LoopExit::Stopped);
                 }
                 if !self.update(&phase, &samples)? {
                     self.resample = true;

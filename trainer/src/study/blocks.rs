@@ -11,7 +11,7 @@
 //! are unbiased (U-statistics, Hoeffding 1948) for the gradient over these prompts. An estimated square may be negative. Standard errors are those of the jackknife that
 //! leaves out one block of both kinds.
 
-use super::quality::{Products, Quality};
+use super::quality::{InnerProducts, Quality};
 
 /// One estimator's estimates of the gradient, block by block.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,7 @@ impl Blocks {
             let groups = sum(&|b| self.groups[b] as f64).max(1.0);
             let (factors, squares) = (sum(&|b| self.factors[b].0), sum(&|b| self.factors[b].1));
             let completions = sum(&|b| self.factors[b].2 as f64).max(1.0);
-            let products = Products {
+            let products = InnerProducts {
                 gradient,
                 mean,
                 cross,

@@ -18,11 +18,11 @@
 mod blocks;
 mod directions;
 mod enumerate;
+mod figures;
 mod grid;
 mod page;
 mod plan;
 mod quality;
-mod questions;
 mod rows;
 mod sampled;
 mod toy;
@@ -36,7 +36,7 @@ pub use grid::{ETAS, Eta, Names, Setting, grid};
 pub use plan::StudyPlan;
 pub use quality::Quality;
 pub use rows::{Level, Row};
-pub use sampled::{Behaviour, Gradient, Sampled, StudyError, sampled};
+pub use sampled::{Behaviour, ReferenceGradient, Sampled, StudyError, sampled};
 pub use toy_study::{Counted, Toy, counted};
 
 use crate::algo::{self, AlgoError, Baseline, Estimator, LengthNorm, Sample, gradient};

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::Study;
-use super::questions::{Line, QUESTIONS, Question};
+use super::figures::{Curve, FIGURES, Figure};
 use super::rows::{Level, Row};
 use crate::escape::html;
 use crate::report::STYLE;
-use crate::report::axis::{Unit, format_value};
+use crate::report::axis::{ValueFormat, format_value};
 use crate::report::chart::{Chart, Series};
 
 /// Rows of one policy and one course of behaviour policies, which a chart compares.
@@ -41,7 +41,7 @@ impl<'a> View<'a> {
             .unwrap_or(0)
     }
 
-    fn row(&self, line: &Line, staleness: usize) -> Option<&'a Row> {
+    fn row(&self, line: &Curve, staleness: usize) -> Option<&'a Row> {
         let mut rows = self.rows.iter().filter(|row| row.staleness == staleness);
         rows.find(|row| line.matches(&row.names)).copied()
     }
@@ -82,10 +82,10 @@ pub(super) fn render(study: &Study, files: &[&str]) -> String {
             model.plan.group_size,
             r.completions,
             r.masked,
-            format_value(r.reward, Unit::Share),
-            format_value(r.norm, Unit::Number),
-            format_value(r.norm_error, Unit::Number),
-            format_value(r.noise, Unit::Share),
+            format_value(r.reward, ValueFormat::Share),
+            format_value(r.norm, ValueFormat::Number),
+            format_value(r.norm_error, ValueFormat::Number),
+            format_value(r.noise, ValueFormat::Share),
             model.plan.sketch,
         );
         part(&mut out, &View::of(None, &model.levels, &model.rows));
@@ -124,7 +124,7 @@ fn list(numbers: &[usize]) -> String {
 
 fn part(out: &mut String, view: &View<'_>) {
     levels(out, view);
-    for question in QUESTIONS {
+    for question in FIGURES {
         let _ = writeln!(
             out,
             "<h2>{}</h2><p>{}</p>",
@@ -152,15 +152,15 @@ fn levels(out: &mut String, view: &View<'_>) {
             "<tr><th>{}</th><td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td></tr>",
             html(&level.course),
             level.staleness,
-            format_value(level.kl, Unit::Number),
-            format_value(level.abs_ell, Unit::Number),
-            format_value(level.ess, Unit::Share),
+            format_value(level.kl, ValueFormat::Number),
+            format_value(level.abs_ell, ValueFormat::Number),
+            format_value(level.ess, ValueFormat::Share),
         );
     }
     out.push_str("</tbody></table></div>\n");
 }
 
-fn charts(question: &Question, view: &View<'_>) -> Vec<Chart> {
+fn charts(question: &Figure, view: &View<'_>) -> Vec<Chart> {
     let measures = question.measures.iter();
     measures
         .map(|measure| Chart {
@@ -195,7 +195,7 @@ fn charts(question: &Question, view: &View<'_>) -> Vec<Chart> {
         .collect()
 }
 
-fn table(out: &mut String, question: &Question, view: &View<'_>) {
+fn table(out: &mut String, question: &Figure, view: &View<'_>) {
     let staleness = view.table_staleness();
     let _ = write!(
         out,
@@ -215,19 +215,24 @@ fn table(out: &mut String, question: &Question, view: &View<'_>) {
         let _ = write!(out, "<tr><th>{}</th>", html(&(row.names.label() + &preset)));
         let q = &row.quality;
         let e = row.errors.as_ref();
-        let cell = |out: &mut String, value: f64, error: Option<f64>, unit: Unit| {
+        let cell = |out: &mut String, value: f64, error: Option<f64>, unit: ValueFormat| {
             let _ = write!(out, "<td class=\"num\">{}", format_value(value, unit));
             if let Some(error) = error {
                 let _ = write!(out, "<small>± {}</small>", format_value(error, unit));
             }
             out.push_str("</td>");
         };
-        cell(out, q.bias, e.map(|e| e.bias), Unit::Share);
-        cell(out, q.cosine, e.map(|e| e.cosine), Unit::Number);
-        cell(out, q.scale, e.map(|e| e.scale), Unit::Number);
-        cell(out, q.variance, e.map(|e| e.variance), Unit::Number);
-        cell(out, q.update_error, e.map(|e| e.update_error), Unit::Share);
-        cell(out, q.ess, e.map(|e| e.ess), Unit::Share);
+        cell(out, q.bias, e.map(|e| e.bias), ValueFormat::Share);
+        cell(out, q.cosine, e.map(|e| e.cosine), ValueFormat::Number);
+        cell(out, q.scale, e.map(|e| e.scale), ValueFormat::Number);
+        cell(out, q.variance, e.map(|e| e.variance), ValueFormat::Number);
+        cell(
+            out,
+            q.update_error,
+            e.map(|e| e.update_error),
+            ValueFormat::Share,
+        );
+        cell(out, q.ess, e.map(|e| e.ess), ValueFormat::Share);
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>\n");

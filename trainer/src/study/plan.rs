@@ -114,7 +114,7 @@ mod tests {
     use engine::Sampling;
 
     use super::*;
-    use crate::scripted::{Toy, dataset, prompt};
+    use crate::fakes::{FakePolicy, dataset, prompt};
 
     fn plan(groups: usize, reference: usize) -> StudyPlan {
         StudyPlan {
@@ -135,7 +135,7 @@ mod tests {
         let tasks = dataset(count, 0).train;
         tasks
             .iter()
-            .map(|task| prompt(&Toy::default(), task))
+            .map(|task| prompt(&FakePolicy::default(), task))
             .collect()
     }
 

@@ -6,7 +6,7 @@ use super::rows::six;
 
 /// Inner products of E ĝ = m with ∇J = g, and the trace of ĝ's variance for one group. They are exact, or estimates; an estimated square may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Products {
+pub struct InnerProducts {
     /// |g|².
     pub gradient: f64,
     /// |m|².
@@ -19,9 +19,9 @@ pub struct Products {
     pub variance: f64,
 }
 
-impl Products {
+impl InnerProducts {
     /// Adds the products of another, independent part of the parameters.
-    pub fn add(&mut self, other: &Products) {
+    pub fn add(&mut self, other: &InnerProducts) {
         self.gradient += other.gradient;
         self.mean += other.mean;
         self.cross += other.cross;
@@ -70,7 +70,7 @@ impl Quality {
 
     /// The quality of an estimator; `groups` is the number of groups in an update. Undefined numbers (for a gradient of 0) are 0.
     #[must_use]
-    pub fn of(p: &Products, ess: f64, groups: f64) -> Self {
+    pub fn of(p: &InnerProducts, ess: f64, groups: f64) -> Self {
         let bias_squared = ratio(p.bias, p.gradient);
         let variance = ratio(p.variance, p.gradient);
         Self {
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_shorter_mean_in_the_right_direction_has_a_bias_and_a_cosine_of_one() {
         // g = (2, 0), m = (1.5, 0).
-        let products = Products {
+        let products = InnerProducts {
             gradient: 4.0,
             mean: 2.25,
             cross: 3.0,
@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     fn a_zero_gradient_and_a_negative_estimate_give_finite_numbers() {
-        let zero = Quality::of(&Products::default(), 0.0, 8.0);
+        let zero = Quality::of(&InnerProducts::default(), 0.0, 8.0);
         assert!(zero.numbers().iter().all(|x| x.is_finite()));
-        let noise = Products {
+        let noise = InnerProducts {
             gradient: 1.0,
             bias: -0.1,
-            ..Products::default()
+            ..InnerProducts::default()
         };
         let quality = Quality::of(&noise, 1.0, 8.0);
         assert_eq!((quality.bias, quality.bias_squared), (0.0, -0.1));

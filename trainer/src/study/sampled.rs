@@ -14,7 +14,7 @@ use super::{UPDATE_COMPLETIONS, mean_factor, sample};
 use crate::algo::{self, AlgoError, Baseline, Factor, MAX_LOG_WEIGHT, gradient, log_weight};
 use crate::policy::Policy;
 use crate::rollout::{RolloutError, SampledGroup};
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 /// Groups in one backward pass for the reference.
 const CHUNK: usize = 8;
@@ -75,7 +75,7 @@ pub struct Sampled {
     /// Number of blocks between which products are computed.
     pub blocks: usize,
     /// The estimate of ∇J.
-    pub reference: Gradient,
+    pub reference: ReferenceGradient,
     /// For each behaviour model, the number of completions without a verdict, which are left out.
     pub masked: Vec<usize>,
     /// The distance of each behaviour model from the policy.
@@ -86,7 +86,7 @@ pub struct Sampled {
 
 /// The gradient that estimates are compared with. It is computed from each prompt's on-policy completions with the leave-one-out baseline, which is unbiased.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Gradient {
+pub struct ReferenceGradient {
     /// Completions from which it is computed.
     pub completions: usize,
     /// Completions without a verdict, which are left out.
@@ -112,7 +112,7 @@ pub fn sampled(
     plan: &StudyPlan,
     reference: &[SampledGroup],
     behaviours: &[Behaviour],
-    stop: &Stop,
+    stop: &StopSignal,
     watch: &mut dyn FnMut(&str, usize, usize),
 ) -> Result<Sampled, StudyError> {
     let prompts = reference.len();
@@ -153,7 +153,7 @@ struct Measurement<'a> {
     plan: &'a StudyPlan,
     prompts: usize,
     blocks: usize,
-    stop: &'a Stop,
+    stop: &'a StopSignal,
 }
 
 impl Measurement<'_> {
@@ -188,7 +188,7 @@ impl Measurement<'_> {
         &self,
         groups: &[SampledGroup],
         watch: &mut dyn FnMut(&str, usize, usize),
-    ) -> Result<(Reference, Gradient), StudyError> {
+    ) -> Result<(Reference, ReferenceGradient), StudyError> {
         let rewards = |group: &SampledGroup| -> Vec<f64> {
             let samples = group.samples.iter();
             samples.filter_map(|s| s.judged.reward).collect()
@@ -234,7 +234,7 @@ impl Measurement<'_> {
         watch("reference gradient", done, total);
         let reference = Reference::new(means);
         let (norm, norm_error, noise) = reference.norm();
-        let facts = Gradient {
+        let facts = ReferenceGradient {
             completions,
             masked: completions - all.len(),
             reward: all.iter().sum::<f64>() / all.len().max(1) as f64,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::UPDATE_COMPLETIONS;
 use super::enumerate::Case;
 use super::grid::{Setting, grid};
-use super::quality::{Products, Quality};
+use super::quality::{InnerProducts, Quality};
 use super::rows::{Level, Row};
 use super::toy::{self, Completion, Policy, completions, exact_gradient, unit};
 use crate::algo::AlgoError;
@@ -63,18 +63,18 @@ const GRADIENT_SHARE: f64 = 0.5;
 
 /// How the behaviour policies are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
+enum DriftKind {
     /// They are the policy some updates ago. Each update moved along the gradient, and twice as far in a random direction.
     Updates,
     /// They are at the same distance from the policy in a random direction.
     Drift,
 }
 
-impl Course {
+impl DriftKind {
     fn name(self) -> &'static str {
         match self {
-            Course::Updates => "updates",
-            Course::Drift => "drift",
+            DriftKind::Updates => "updates",
+            DriftKind::Drift => "drift",
         }
     }
 }
@@ -84,7 +84,7 @@ struct Prompt {
     rewards: Vec<f64>,
     /// The studied policy, followed by its states before each update, the latest first.
     past: Vec<Policy>,
-    /// The direction of [`Course::Drift`].
+    /// The direction of [`DriftKind::Drift`].
     drift: Vec<f64>,
     /// ∇J.
     gradient: Vec<f64>,
@@ -122,10 +122,10 @@ impl Prompt {
         }
     }
 
-    fn behaviour(&self, course: Course, staleness: usize, update: f64) -> Policy {
+    fn behaviour(&self, course: DriftKind, staleness: usize, update: f64) -> Policy {
         match course {
-            Course::Updates => self.past[staleness].clone(),
-            Course::Drift => self.past[0].moved(&self.drift, -(staleness as f64) * update),
+            DriftKind::Updates => self.past[staleness].clone(),
+            DriftKind::Drift => self.past[0].moved(&self.drift, -(staleness as f64) * update),
         }
     }
 }
@@ -146,7 +146,7 @@ fn rewards(toy: &Toy, number: usize, policy: &Policy, completions: &[Completion]
 }
 
 /// A unit of the work: a course, a staleness and a group size.
-type Job = (Course, usize, usize);
+type Job = (DriftKind, usize, usize);
 
 /// Measures every estimator exactly. `watch` is called with the number of finished units of work and their total.
 ///
@@ -158,10 +158,10 @@ pub fn counted(toy: &Toy, watch: &(dyn Fn(usize, usize) + Sync)) -> Result<Count
         .map(|number| Prompt::new(toy, number, &completions))
         .collect();
     let mut jobs: Vec<Job> = Vec::new();
-    for course in [Course::Updates, Course::Drift] {
+    for course in [DriftKind::Updates, DriftKind::Drift] {
         for staleness in &toy.staleness {
             // At a staleness of 0 the two courses are the same.
-            if course == Course::Updates || *staleness > 0 {
+            if course == DriftKind::Updates || *staleness > 0 {
                 jobs.extend(
                     toy.group_sizes
                         .iter()
@@ -232,7 +232,7 @@ fn quality(
     size: usize,
 ) -> Result<Quality, AlgoError> {
     let count = prompts.len() as f64;
-    let mut products = Products::default();
+    let mut products = InnerProducts::default();
     let (mut factor, mut factor_squared) = (0.0, 0.0);
     for (prompt, case) in prompts.iter().zip(cases) {
         let moments = case.moments(&setting.estimator, size)?;
@@ -240,7 +240,7 @@ fn quality(
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let bias: Vec<f64> = m.iter().zip(g).map(|(m, g)| m - g).collect();
         // Each prompt has its own parameters, and its weight in the mean gradient is 1 / `count`.
-        products.add(&Products {
+        products.add(&InnerProducts {
             gradient: dot(g, g) / (count * count),
             mean: dot(m, m) / (count * count),
             cross: dot(m, g) / (count * count),

@@ -3,7 +3,7 @@
 use wasmtime::Caller;
 
 use super::errno::{self, Errno};
-use crate::wasm::stop::Stop;
+use crate::wasm::stop::Termination;
 use crate::wasm::store_data::StoreData;
 
 /// A guest's memory and its store's data, borrowed for one call.
@@ -16,10 +16,9 @@ impl<'a> View<'a> {
     /// # Errors
     /// A trap, if the module has not exported a memory.
     pub(super) fn of(caller: &'a mut Caller<'_, StoreData>) -> wasmtime::Result<View<'a>> {
-        let memory = caller
-            .data()
-            .memory
-            .ok_or(Stop::Protocol("a host call before the memory was known"))?;
+        let memory = caller.data().memory.ok_or(Termination::Protocol(
+            "a host call before the memory was known",
+        ))?;
         let (bytes, data) = memory.data_and_store_mut(caller);
         Ok(View { bytes, data })
     }

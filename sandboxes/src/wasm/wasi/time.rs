@@ -7,7 +7,7 @@ use super::memory::View;
 use super::sources::Clock;
 use super::{MODULE, with};
 use crate::wasm::fuel::{charge, used};
-use crate::wasm::stop::Stop;
+use crate::wasm::stop::Termination;
 use crate::wasm::store_data::StoreData;
 
 /// Events that one `poll_oneoff` may wait for.
@@ -68,7 +68,7 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         MODULE,
         "proc_exit",
         |_: Caller<'_, StoreData>, status: i32| -> wasmtime::Result<()> {
-            Err(Stop::Exit(status).into())
+            Err(Termination::Exit(status).into())
         },
     )?;
     Ok(())

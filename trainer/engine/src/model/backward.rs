@@ -18,7 +18,7 @@ impl Decoder {
         acts: &BlockActivations,
         work: &Workspace,
         back: &BackwardWorkspace,
-        gradient: Gradient,
+        gradient: GradientTarget,
     ) {
         self.feed_forward_backward(layer, tokens, acts, work, back, gradient);
         self.attention_block_backward(layer, tokens, input, acts, work, back, gradient);
@@ -31,7 +31,7 @@ impl Decoder {
         acts: &BlockActivations,
         work: &Workspace,
         back: &BackwardWorkspace,
-        gradient: Gradient,
+        gradient: GradientTarget,
     ) {
         let block = self.layout.blocks[layer];
         let inner = self.widths.inner;
@@ -75,7 +75,7 @@ impl Decoder {
         acts: &BlockActivations,
         work: &Workspace,
         back: &BackwardWorkspace,
-        gradient: Gradient,
+        gradient: GradientTarget,
     ) {
         let w = self.widths;
         let block = self.layout.blocks[layer];
@@ -112,7 +112,7 @@ impl Decoder {
                     .rms_norm_backward(dx, dweight, dy, x, weight, norm);
             }
         }
-        if let (Some(bias), Gradient::Weights(gradient)) = (block.qkv_bias, gradient) {
+        if let (Some(bias), GradientTarget::Weights(gradient)) = (block.qkv_bias, gradient) {
             let dbias = bias.within(gradient);
             self.backend.bias_backward(dbias, back.dqkv, tokens);
         }
@@ -130,7 +130,7 @@ impl Decoder {
         tokens: usize,
         x: Buf,
         back: &BackwardWorkspace,
-        gradient: Gradient,
+        gradient: GradientTarget,
     ) -> Buf {
         let Some(norm) = norm else {
             return back.dx;
@@ -150,7 +150,7 @@ impl Decoder {
         weight: Region,
         tokens: usize,
         back: &BackwardWorkspace,
-        gradient: Gradient,
+        gradient: GradientTarget,
     ) {
         let [dx, dy, x] = [dx, dy, x].map(|x| self.stream(x));
         let norm = self.norm(tokens);
@@ -169,17 +169,17 @@ impl Decoder {
         tokens: usize,
         work: &Workspace,
         back: &BackwardWorkspace,
-        gradient: Gradient,
+        gradient: GradientTarget,
     ) {
         let size = self.widths.projection(which, tokens);
         let region = self.layout.blocks[layer].matrix(which);
         let weight = region.within(self.weights);
         let backend = &mut self.backend;
-        if let Gradient::Weights(gradient) = gradient {
+        if let GradientTarget::Weights(gradient) = gradient {
             backend.linear_backward_weight(region.within(gradient), dy, x, size);
         }
         backend.linear_backward_input(dx, dy, weight, size, false);
-        if let (Gradient::Adapters(gradient), Some(adapters)) = (gradient, &self.adapters) {
+        if let (GradientTarget::Adapters(gradient), Some(adapters)) = (gradient, &self.adapters) {
             let adapter = adapters.adapter(layer, which);
             let [a, b] = [adapter.a, adapter.b].map(|region| region.within(adapters.weights));
             let [da, db] = [adapter.a, adapter.b].map(|region| region.within(gradient));
@@ -198,14 +198,14 @@ impl Decoder {
 
 /// The gradient to compute, and the buffer to which it is added.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Gradient {
+pub(crate) enum GradientTarget {
     /// The gradient of all weights, in their layout.
     Weights(Buf),
     /// The gradient of the adapters alone, in their layout.
     Adapters(Buf),
 }
 
-impl Gradient {
+impl GradientTarget {
     /// The buffer for a norm's gradient.
     fn norm(self, weight: Region, back: &BackwardWorkspace) -> Buf {
         match self {

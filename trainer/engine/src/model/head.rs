@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::backend::{Buf, Target};
 use crate::error::EngineError;
-use crate::model::backward::Gradient;
+use crate::model::backward::GradientTarget;
 use crate::model::decoder::Decoder;
 use crate::model::workspace::{BackwardWorkspace, Workspace};
 
@@ -91,7 +91,7 @@ impl Decoder {
         targets: &[Target],
         dlogp: &[f32],
         temperature: f32,
-        gradient: Gradient,
+        gradient: GradientTarget,
     ) {
         let w = self.widths;
         let (head, norm) = (self.layout.head, self.layout.norm);
@@ -111,7 +111,7 @@ impl Decoder {
             );
             let size = self.head_size(rows.len());
             let (dpicked_normed, weight) = (back.dpicked_normed, head.within(self.weights));
-            if let Gradient::Weights(gradient) = gradient {
+            if let GradientTarget::Weights(gradient) = gradient {
                 let (dhead, x) = (head.within(gradient), work.picked_normed);
                 self.backend.linear_backward_weight(dhead, logits, x, size);
             }

@@ -2,7 +2,7 @@
 
 use super::Model;
 use super::adapters::Adapters;
-use super::backward::Gradient;
+use super::backward::GradientTarget;
 use super::workspace::{BackwardWorkspace, PerDtype};
 use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
@@ -89,11 +89,11 @@ impl Model {
     }
 
     /// The kind of gradient that training computes, and its buffer.
-    pub(crate) fn training_gradient(&mut self) -> Result<Gradient, EngineError> {
+    pub(crate) fn training_gradient(&mut self) -> Result<GradientTarget, EngineError> {
         let gradient = self.gradient()?;
         Ok(match self.decoder.adapters {
-            None => Gradient::Weights(gradient),
-            Some(_) => Gradient::Adapters(gradient),
+            None => GradientTarget::Weights(gradient),
+            Some(_) => GradientTarget::Adapters(gradient),
         })
     }
 

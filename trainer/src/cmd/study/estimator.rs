@@ -13,7 +13,7 @@ use trainer::rollout::{
     SamplingParams,
 };
 use trainer::stderr::say;
-use trainer::stop::Stop;
+use trainer::stop::StopSignal;
 use trainer::study::{self, Behaviour, Sampled, Study, StudyError, StudyPlan, Toy};
 
 use crate::cmd::args::{
@@ -167,7 +167,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 256);
     checkpoint.report();
     rewards.start(name, &dataset).await?;
-    let stop = Stop::on_ctrl_c();
+    let stop = StopSignal::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;
     let tasks = args.split.tasks(dataset);
     let prompts = tokio::task::block_in_place(|| prompts::of_tasks(&renderer, &engine, tasks))?;
@@ -242,7 +242,7 @@ async fn sample(
     rewards: &RewardClient,
     requests: &[RolloutRequest],
     plan: &StudyPlan,
-    stop: &Stop,
+    stop: &StopSignal,
 ) -> anyhow::Result<Vec<SampledGroup>> {
     let progress = Progress::default();
     let what = format!("{what}, completions");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{PARTIAL_ROLLOUT, RunFolder, lines, write_whole};
-use crate::data::{Phase, Prompt, Schedule};
+use crate::data::{Phase, Prompt, PromptSchedule};
 use crate::eval;
 use crate::record::SampleRecord;
 use crate::rollout::{PartialRollout, PhaseSamples, Sample, SampledGroup};
@@ -119,7 +119,7 @@ pub(in crate::run) fn load(
 /// Checks that a run can resume after `step` updates: in mid-phase, the samples of that phase must be stored.
 pub(in crate::run) fn check(
     run: &RunFolder,
-    schedule: &Schedule,
+    schedule: &PromptSchedule,
     step: usize,
     prompts: &[Arc<Prompt>],
 ) -> Result<(), TrainError> {
@@ -135,7 +135,7 @@ pub(in crate::run) fn check(
 /// Removes the phases before `first`, except those that the run needs to resume from one of `checkpoints`, or from its start if there are none.
 pub(in crate::run) fn prune(
     run: &RunFolder,
-    schedule: &Schedule,
+    schedule: &PromptSchedule,
     checkpoints: &[usize],
     first: usize,
 ) {

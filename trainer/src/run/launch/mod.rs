@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::data::{self, Prompts};
 use crate::policy::Policy;
 use crate::reward::RewardClient;
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 pub use open::locate_model;
 pub use preflight::few_held_out;
@@ -45,7 +45,7 @@ pub struct Launch {
     /// Where the run is written.
     pub target: Target,
     /// A request to stop.
-    pub stop: Stop,
+    pub stop: StopSignal,
     /// Where progress is reported.
     pub progress: Progress,
 }

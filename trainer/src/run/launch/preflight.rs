@@ -84,14 +84,15 @@ fn warnings(config: &Config, prompts: &Prompts) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::config;
-    use crate::scripted::{Toy, dataset};
+    use crate::fakes::{FakePolicy, dataset};
 
     #[test]
     fn a_run_without_held_out_tasks_gets_a_warning_unless_it_does_not_evaluate() {
         let warnings_of = |held_out: usize, samples: &str| {
             let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\ntemplate = \"plain\"\n[sampling]\nmax_tokens = 4\n";
             let config = config::parse("test", recipe, &[samples.to_owned()]).unwrap();
-            let prompts = Prompts::new(&config, dataset(4, held_out), &Toy::default()).unwrap();
+            let prompts =
+                Prompts::new(&config, dataset(4, held_out), &FakePolicy::default()).unwrap();
             warnings(&config, &prompts)
         };
         let without_tasks = warnings_of(0, "eval.samples=8");

@@ -12,7 +12,7 @@ use super::Progress;
 use super::alarms::AlarmMonitor;
 use super::tensorboard::TensorboardWriter;
 use crate::config::Config;
-use crate::data::{Phase, Schedule};
+use crate::data::{Phase, PromptSchedule};
 use crate::eval;
 use crate::record::{
     AlarmRecord, AlarmState, EvalRecord, SampleRecord, StepRecord, StepTimings, timestamp,
@@ -48,7 +48,7 @@ impl Journal {
         &mut self,
         folder: &RunFolder,
         config: &Config,
-        schedule: &Schedule,
+        schedule: &PromptSchedule,
         step: usize,
         resample: bool,
     ) -> Result<(), TrainError> {

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::time_left::{TimeLeft, human_duration};
 use crate::config::Config;
-use crate::data::{Phase, Schedule};
+use crate::data::{Phase, PromptSchedule};
 use crate::record::{Alarm, EvalRecord, StepRecord, best};
 use crate::rollout::RolloutProgress;
 use crate::stderr::say;
@@ -80,7 +80,7 @@ impl Progress {
     pub(in crate::run) fn begin(
         &mut self,
         config: &Config,
-        schedule: Schedule,
+        schedule: PromptSchedule,
         step: usize,
         evals: &[EvalRecord],
     ) {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::config::Config;
-use crate::data::Schedule;
+use crate::data::PromptSchedule;
 use crate::record::EvalRecord;
 
 /// The work that is left of a run, and the measured cost of each kind of work.
 #[derive(Debug)]
 pub(in crate::run) struct TimeLeft {
-    schedule: Schedule,
+    schedule: PromptSchedule,
     group_size: usize,
     prompts_per_update: usize,
     updates_per_phase: usize,
@@ -55,7 +55,7 @@ impl Meter {
 impl TimeLeft {
     pub(in crate::run) fn new(
         config: &Config,
-        schedule: Schedule,
+        schedule: PromptSchedule,
         step: usize,
         evals: &[EvalRecord],
     ) -> Self {
@@ -182,7 +182,7 @@ mod tests {
     /// 10 updates of 16 prompts, 2 a phase, 8 completions a prompt; evaluations after 0, 4, 8 and 10 updates.
     fn time_left(step: usize) -> TimeLeft {
         let config = config::load("quickstart", &["eval.every=4".into()]).unwrap();
-        let schedule = Schedule::new(&config, 300);
+        let schedule = PromptSchedule::new(&config, 300);
         TimeLeft::new(&config, schedule, step, &[])
     }
 

@@ -6,14 +6,15 @@ use crate::run::sft::TeacherFile;
 
 /// A job with the reference and the demonstrations that the recipe needs, as `rapid train` makes it.
 fn full_job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, TrainError> {
-    let job = job(root, config, policy, &Stop::default())?;
+    let job = job(root, config, policy, &StopSignal::default())?;
     let demonstrations = job.prompts.train.iter().map(|prompt| Demonstration {
         prompt: Arc::clone(prompt),
         text: "b".into(),
         tokens: vec![1, 0],
     });
     Ok(Job {
-        reference: (config.algorithm.kl > 0.0).then(|| Arc::new(Toy::default()) as Arc<dyn Policy>),
+        reference: (config.algorithm.kl > 0.0)
+            .then(|| Arc::new(FakePolicy::default()) as Arc<dyn Policy>),
         demonstrations: (config.algorithm.preset == Preset::Sft).then(|| demonstrations.collect()),
         ..job
     })
@@ -21,13 +22,13 @@ fn full_job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job
 
 /// Starts or resumes the run in a folder, and trains to its end.
 async fn train_to_end(root: &Path, config: &Config) -> Summary {
-    let job = full_job(root, config, Arc::new(Toy::default())).unwrap();
+    let job = full_job(root, config, Arc::new(FakePolicy::default())).unwrap();
     train(job).await.unwrap()
 }
 
 /// Starts a run that fails in a step.
 async fn fail_at(root: &Path, config: &Config, step: usize) {
-    let job = full_job(root, config, Arc::new(Toy::failing_at(step))).unwrap();
+    let job = full_job(root, config, Arc::new(FakePolicy::failing_at(step))).unwrap();
     train(job).await.unwrap_err();
 }
 
@@ -51,7 +52,10 @@ fn steps(root: &Path) -> Vec<StepRecord> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_preset_learns_and_resumes_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     for preset in Preset::ALL {
         let config = preset_config(&server.url, preset, &[]);
         let uninterrupted = home.path().join(preset.name());
@@ -68,7 +72,10 @@ async fn every_preset_learns_and_resumes_to_the_bit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpo_logs_the_divergence_from_the_reference() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let mut last = Vec::new();
     for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
         let root = home.path().join(beta);
@@ -86,7 +93,10 @@ async fn grpo_logs_the_divergence_from_the_reference() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_sampling_replaces_groups_without_signal() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let (mut mixed, mut rewards_differ) = (Vec::new(), false);
     for rounds in [
         "algorithm.dynamic_sampling=0",
@@ -121,7 +131,10 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_with_stale_samples_is_sampled_again_and_resumes_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let sets = [
         "algorithm.h=6",
         "optimiser.lr=0.3",
@@ -166,7 +179,10 @@ async fn a_phase_with_stale_samples_is_sampled_again_and_resumes_to_the_bit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let sets = ["reward.format=0.5", "reward.length=-0.25"];
     let config = preset_config(&server.url, Preset::RapidLoo, &sets);
@@ -183,7 +199,10 @@ async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mixed_mini_batches_use_each_completion_once_and_leave_out_groups_of_one() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
     let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
@@ -205,7 +224,10 @@ async fn mixed_mini_batches_use_each_completion_once_and_leave_out_groups_of_one
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let run = |name: &str, sets: &[&str]| {
         let config = preset_config(&server.url, Preset::RapidAuthor, sets);
         (home.path().join(name), config)
@@ -235,10 +257,13 @@ async fn sums_over_padding_train_on_the_same_samples_and_resume_to_the_bit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn padding_with_a_model_without_an_end_token_is_refused() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let sets = ["algorithm.sum_padding=true", "eval.samples=0"];
     let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
-    let policy = Arc::new(Toy::without_end());
+    let policy = Arc::new(FakePolicy::without_end());
     let job = full_job(&home.path().join("run"), &config, policy).unwrap();
     let message = train(job).await.unwrap_err().to_string();
     assert!(
@@ -249,7 +274,10 @@ async fn padding_with_a_model_without_an_end_token_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let recompute = "sampling.behaviour_logprob=recompute";
     for (name, sets) in [
         ("sampled", &["algorithm.h=4"][..]),
@@ -261,7 +289,7 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
     ] {
         let root = home.path().join(name);
         let config = preset_config(&server.url, Preset::RapidPaper, sets);
-        let policy = Arc::new(Toy::rounding(1e-3));
+        let policy = Arc::new(FakePolicy::rounding(1e-3));
         train(full_job(&root, &config, policy).unwrap())
             .await
             .unwrap();
@@ -276,7 +304,7 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
 async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstration>, TrainError> {
     let resumed = root.join("config.toml").exists().then_some(root);
     let teacher = TeacherFile::read(config, resumed)?.expect("the recipe has a teacher");
-    let mut job = full_job(root, config, Arc::new(Toy::default()))?;
+    let mut job = full_job(root, config, Arc::new(FakePolicy::default()))?;
     let sft_data = teacher
         .judge(
             config,
@@ -291,7 +319,10 @@ async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstra
 
 #[tokio::test(flavor = "multi_thread")]
 async fn demonstrations_are_trained_at_temperature_1_at_any_sampling_temperature() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
         let sets = [temperature, "run.updates=3", "eval.samples=0"];
@@ -321,7 +352,7 @@ async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_written() {
             config: config.clone(),
             data_dir: None,
             target: Target::New(root.clone()),
-            stop: Stop::default(),
+            stop: StopSignal::default(),
             progress: Progress::silent(),
         });
         let error = started.await.unwrap_err();
@@ -336,7 +367,10 @@ async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resumed_run() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
     let lines = [
         r#"{"task": "toy/train/0", "completion": "bb"}"#,
@@ -375,7 +409,10 @@ async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resume
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_teacher_without_a_usable_completion_is_refused_by_name() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let file = home.path().join("teacher.jsonl");
     let teacher = format!("data.teacher={}", file.display());
     let config = preset_config(&server.url, Preset::Sft, &[&teacher]);
@@ -414,7 +451,7 @@ async fn a_teacher_without_a_usable_completion_is_refused_by_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_teacher_that_the_verifier_cannot_judge_is_refused() {
     let home = tempfile::tempdir().unwrap();
-    let server = Scripted::serve(|_, items| {
+    let server = FakeVerifier::serve(|_, items| {
         let answers = items.iter().map(|item| {
             let mut answer = judgement(&item.id, item.completion == "b");
             if item.completion == "bb" {

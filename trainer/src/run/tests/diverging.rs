@@ -4,8 +4,8 @@ use super::*;
 
 /// Runs with an update, of this number counted from 0, that makes the weights NaN. Returns the error, and the steps of the remaining checkpoints.
 async fn diverged(root: &Path, config: &Config, update: usize) -> (TrainError, Vec<usize>) {
-    let policy = Arc::new(Toy::diverging_at(update));
-    let error = train(job(root, config, policy, &Stop::default()).unwrap())
+    let policy = Arc::new(FakePolicy::diverging_at(update));
+    let error = train(job(root, config, policy, &StopSignal::default()).unwrap())
         .await
         .unwrap_err();
     let folder = RunFolder::open(root).unwrap();
@@ -14,7 +14,10 @@ async fn diverged(root: &Path, config: &Config, update: usize) -> (TrainError, V
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_error() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     // A checkpoint after every second update, of which one is kept, and an evaluation after every fourth.
     for (name, update, evaluation, after, remaining, named) in [
         // A checkpoint is saved between the bad update and the evaluation that detects it.
@@ -48,7 +51,10 @@ async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_err
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_error_of_a_run_that_diverges_before_its_first_checkpoint_says_that_there_is_none() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.samples=0"]);
     let (error, steps) = diverged(&root, &config, 0).await;

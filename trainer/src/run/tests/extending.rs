@@ -41,7 +41,7 @@ async fn run_both(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
-    let server = Scripted::accepting_b().await;
+    let server = FakeVerifier::accepting_b().await;
     let lengths = ["run.updates=12", "run.updates=24"];
     for sets in [
         &[][..],
@@ -52,7 +52,7 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
         let [longer, at_once] = run_both(home.path(), &server.url, sets, lengths).await;
         let config = resumed_config(&longer, &["run.updates=24"]).unwrap();
         let summary = run_in(&longer, &config).await.unwrap();
-        assert_eq!((summary.ended, summary.step), (Ended::Finished, 24));
+        assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 24));
         assert_same(
             &outputs_with_config(&longer),
             &outputs_with_config(&at_once),
@@ -77,7 +77,10 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_can_be_extended_again_and_before_its_end() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let lengths = ["run.updates=4", "run.updates=24"];
     let [longer, at_once] = run_both(home.path(), &server.url, &["algorithm.h=2"], lengths).await;
     for length in ["run.updates=8", "run.updates=16"] {
@@ -85,8 +88,8 @@ async fn a_run_can_be_extended_again_and_before_its_end() {
         run_in(&longer, &config).await.unwrap();
     }
     let config = resumed_config(&longer, &["run.updates=20"]).unwrap();
-    let policy = Arc::new(Toy::failing_at(1));
-    let unfinished = train(job(&longer, &config, policy, &Stop::default()).unwrap()).await;
+    let policy = Arc::new(FakePolicy::failing_at(1));
+    let unfinished = train(job(&longer, &config, policy, &StopSignal::default()).unwrap()).await;
     unfinished.unwrap_err();
     let config = resumed_config(&longer, &["run.updates=24"]).unwrap();
     run_in(&longer, &config).await.unwrap();
@@ -103,7 +106,10 @@ async fn a_run_can_be_extended_again_and_before_its_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_evaluation_at_the_old_end_is_the_only_additional_line() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let lengths = ["run.updates=12", "run.updates=24"];
     let [longer, at_once] = run_both(home.path(), &server.url, &["eval.every=5"], lengths).await;
     let config = resumed_config(&longer, &["run.updates=24"]).unwrap();
@@ -131,7 +137,7 @@ async fn the_evaluation_at_the_old_end_is_the_only_additional_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_that_the_old_end_cut_short_is_made_again_from_an_earlier_checkpoint() {
-    let server = Scripted::accepting_b().await;
+    let server = FakeVerifier::accepting_b().await;
     for (sets, first, longer_by, from) in [
         // Phase 3 had only update 10, and now samples the prompts of updates 10 to 12.
         (&["run.keep=2"][..], "run.updates=10", "run.updates=20", 8),
@@ -185,7 +191,7 @@ async fn a_phase_that_the_old_end_cut_short_is_made_again_from_an_earlier_checkp
 
 #[tokio::test(flavor = "multi_thread")]
 async fn partial_evaluations_remain_only_if_they_are_due_with_the_same_weights() {
-    let server = Scripted::accepting_b().await;
+    let server = FakeVerifier::accepting_b().await;
     for (sets, first, remains) in [
         // Phase 3 is made again, with the weights after update 10.
         (["run.keep=2", "eval.every=5"], "run.updates=10", false),
@@ -201,8 +207,8 @@ async fn partial_evaluations_remain_only_if_they_are_due_with_the_same_weights()
         let job = job(
             &root,
             &resumed_config(&root, &["run.updates=24"]).unwrap(),
-            Arc::new(Toy::default()),
-            &Stop::default(),
+            Arc::new(FakePolicy::default()),
+            &StopSignal::default(),
         )
         .unwrap();
         let partial = job.folder.partial_eval(ended);
@@ -216,7 +222,10 @@ async fn partial_evaluations_remain_only_if_they_are_due_with_the_same_weights()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_checkpoint_before_a_short_phase_its_rest_is_sampled_now_and_that_is_recorded() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let sets = ["eval.samples=0", "run.checkpoint_every=5"];
     let lengths = ["run.updates=10", "run.updates=20"];
     let [longer, at_once] = run_both(home.path(), &server.url, &sets, lengths).await;
@@ -257,7 +266,10 @@ async fn without_a_checkpoint_before_a_short_phase_its_rest_is_sampled_now_and_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_last_update_that_is_not_made_again_is_reported() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let sets = [
         "eval.samples=0",
@@ -275,7 +287,13 @@ async fn a_short_last_update_that_is_not_made_again_is_reported() {
         },
         ..config
     };
-    let job = job(&root, &config, Arc::new(Toy::default()), &Stop::default()).unwrap();
+    let job = job(
+        &root,
+        &config,
+        Arc::new(FakePolicy::default()),
+        &StopSignal::default(),
+    )
+    .unwrap();
     let extension = extend::Extension::of(&job, &config_of(&root), 11, 9, 9);
     let message = extension.unwrap().unwrap().to_string();
     assert!(
@@ -300,7 +318,10 @@ fn config_of(root: &Path) -> Config {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_message_about_a_falling_learning_rate_has_its_old_and_new_values() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let sets = [
         "eval.samples=0",
@@ -311,7 +332,13 @@ async fn the_message_about_a_falling_learning_rate_has_its_old_and_new_values() 
     run_in(&root, &config(&server.url, &sets)).await.unwrap();
     let longer = resumed_config(&root, &["run.updates=19"]).unwrap();
     let extension = {
-        let job = job(&root, &longer, Arc::new(Toy::default()), &Stop::default()).unwrap();
+        let job = job(
+            &root,
+            &longer,
+            Arc::new(FakePolicy::default()),
+            &StopSignal::default(),
+        )
+        .unwrap();
         extend::Extension::of(&job, &config_of(&root), 11, 9, 9)
     };
     let extension = extension.unwrap().unwrap();
@@ -330,7 +357,7 @@ async fn the_message_about_a_falling_learning_rate_has_its_old_and_new_values() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
     let home = tempfile::tempdir().unwrap();
-    let working = Scripted::accepting_b().await;
+    let working = FakeVerifier::accepting_b().await;
     for (name, sets) in [
         ("stepped-back", &["run.keep=2"][..]),
         ("redrawn", &["eval.samples=0", "run.checkpoint_every=5"]),
@@ -351,7 +378,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
         let (from, to) = (short.clone(), home.path().join(format!("{name}-killed")));
         let copies = Arc::new(AtomicUsize::new(0));
         let counter = copies.clone();
-        let server = Scripted::serve(move |number, items| {
+        let server = FakeVerifier::serve(move |number, items| {
             if number % 4 == 1 {
                 copy(
                     &from,
@@ -376,7 +403,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
             let config =
                 resumed_config(&killed, &[&format!("verifier.url={}", working.url)]).unwrap();
             let summary = run_in(&killed, &config).await.unwrap();
-            assert_eq!((summary.ended, summary.step), (Ended::Finished, 20));
+            assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 20));
             assert_eq!(extension_records(&killed).len(), 1);
             let what = format!("{name}, {number}");
             if name != "redrawn" {
@@ -402,7 +429,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
                 &["run.updates=23", &format!("verifier.url={}", working.url)],
             );
             let summary = run_in(&twice, &config.unwrap()).await.unwrap();
-            assert_eq!((summary.ended, summary.step), (Ended::Finished, 23));
+            assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 23));
             let records = extension_records(&twice);
             let summaries: Vec<_> = records
                 .iter()
@@ -415,7 +442,10 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_record_of_an_extension_that_was_killed_before_it_began_has_no_effect() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let [longer, at_once] = run_both(
         home.path(),
         &server.url,
@@ -426,7 +456,13 @@ async fn the_record_of_an_extension_that_was_killed_before_it_began_has_no_effec
     // The folder after the record and the step back, and before anything else.
     {
         let config = resumed_config(&longer, &["run.updates=20"]).unwrap();
-        let job = job(&longer, &config, Arc::new(Toy::default()), &Stop::default()).unwrap();
+        let job = job(
+            &longer,
+            &config,
+            Arc::new(FakePolicy::default()),
+            &StopSignal::default(),
+        )
+        .unwrap();
         let extension = extend::Extension::of(&job, &config_of(&longer), 11, 10, 10);
         extension.unwrap().unwrap().begin(&job.folder).unwrap();
     }
@@ -435,7 +471,7 @@ async fn the_record_of_an_extension_that_was_killed_before_it_began_has_no_effec
     let summary = run_in(&not_extended, &config_of(&not_extended))
         .await
         .unwrap();
-    assert_eq!((summary.ended, summary.step), (Ended::Finished, 10));
+    assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 10));
     for root in [&longer, &not_extended] {
         run_in(root, &resumed_config(root, &["run.updates=20"]).unwrap())
             .await
@@ -451,7 +487,10 @@ async fn the_record_of_an_extension_that_was_killed_before_it_began_has_no_effec
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_cannot_be_made_shorter() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     run_in(&root, &config(&server.url, &["run.epochs=3"]))
         .await

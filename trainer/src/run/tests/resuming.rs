@@ -41,7 +41,10 @@ async fn assert_refused(root: &Path, config: &Config, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_line_is_named_and_no_log_is_truncated() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     run_in(&root, &config).await.unwrap();
@@ -86,7 +89,10 @@ async fn a_damaged_line_is_named_and_no_log_is_truncated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_after_the_checkpoint_may_be_damaged() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep=2"]);
     run_in(&root, &config).await.unwrap();
@@ -113,7 +119,10 @@ async fn lines_after_the_checkpoint_may_be_damaged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finished_run_can_be_resumed_from_each_remaining_checkpoint() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep=4", "run.checkpoint_every=1"]);
     run_in(&root, &config).await.unwrap();
@@ -127,7 +136,7 @@ async fn a_finished_run_can_be_resumed_from_each_remaining_checkpoint() {
         // A folder without the mark is not a checkpoint, and the next checkpoint replaces it.
         std::fs::remove_file(folder(10).join("run.json")).unwrap();
         let summary = run_in(&root, &config).await.unwrap();
-        assert_eq!((summary.ended, summary.step), (Ended::Finished, 10));
+        assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 10));
         assert!(folder(10).join("run.json").is_file());
         assert_same(&outputs(&root), &expected, &format!("from {newest}"));
     }
@@ -135,7 +144,10 @@ async fn a_finished_run_can_be_resumed_from_each_remaining_checkpoint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_checkpoints_are_missing_restarts_only_without_its_metrics() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     run_in(&root, &config).await.unwrap();
@@ -157,7 +169,10 @@ async fn a_run_whose_checkpoints_are_missing_restarts_only_without_its_metrics()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resumed_run_points_last_at_the_newest_checkpoint() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     run_in(&root, &config).await.unwrap();
@@ -170,11 +185,14 @@ async fn a_resumed_run_points_last_at_the_newest_checkpoint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_samples_are_reported_before_any_log_is_truncated() {
-    let (home, server) = (tempfile::tempdir().unwrap(), Scripted::accepting_b().await);
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
-    let policy = Arc::new(Toy::failing_at(4));
-    train(job(&root, &config, policy, &Stop::default()).unwrap())
+    let policy = Arc::new(FakePolicy::failing_at(4));
+    train(job(&root, &config, policy, &StopSignal::default()).unwrap())
         .await
         .unwrap_err();
     std::fs::remove_file(root.join("rollouts/phase-1.json")).unwrap();
@@ -191,7 +209,7 @@ async fn a_run_killed_before_its_first_checkpoint_reuses_its_first_samples() {
     let (run, killed) = (home.path().join("run"), home.path().join("killed"));
     // The folder is copied in the second phase, while its first verdicts are requested.
     let (from, to, requested) = (run.clone(), killed.clone(), AtomicUsize::new(0));
-    let server = Scripted::serve(move |_, items| {
+    let server = FakeVerifier::serve(move |_, items| {
         let before = requested.fetch_add(items.len(), Ordering::SeqCst);
         if (before..before + items.len()).contains(&(20 + 16)) {
             copy(&from, &to);

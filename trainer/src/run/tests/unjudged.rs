@@ -23,14 +23,14 @@ fn judged(item: &Item, unavailable: bool) -> Value {
 async fn an_evaluation_without_verdicts_ends_the_run_and_is_judged_when_resumed() {
     let home = tempfile::tempdir().unwrap();
     let (uninterrupted, cut) = (home.path().join("uninterrupted"), home.path().join("cut"));
-    let working = Scripted::accepting_b().await;
+    let working = FakeVerifier::accepting_b().await;
     run_in(&uninterrupted, &config(&working.url, &[]))
         .await
         .unwrap();
 
     // The verifier works for the evaluation before training, and for none after it.
     let began = AtomicBool::new(false);
-    let server = Scripted::serve(move |_, items| {
+    let server = FakeVerifier::serve(move |_, items| {
         let results = items.iter().map(|item| {
             let held_out = item.prompt.contains("toy/eval/");
             began.fetch_or(!held_out, Ordering::SeqCst);
@@ -68,17 +68,17 @@ async fn an_evaluation_without_verdicts_ends_the_run_and_is_judged_when_resumed(
 async fn a_phase_without_verdicts_is_judged_when_resumed_and_not_sampled_again() {
     let home = tempfile::tempdir().unwrap();
     let (uninterrupted, cut) = (home.path().join("uninterrupted"), home.path().join("cut"));
-    let working = Scripted::accepting_b().await;
+    let working = FakeVerifier::accepting_b().await;
     // The result of a run, and the number of completions that it sampled.
     let counted = async |root: &Path, url: &str| {
-        let toy = Arc::new(Toy::default());
-        let job = job(root, &config(url, &[]), toy.clone(), &Stop::default()).unwrap();
+        let toy = Arc::new(FakePolicy::default());
+        let job = job(root, &config(url, &[]), toy.clone(), &StopSignal::default()).unwrap();
         (train(job).await, toy.sampled())
     };
     let (ended, all) = counted(&uninterrupted, &working.url).await;
     ended.unwrap();
 
-    let server = Scripted::serve(move |_, items| {
+    let server = FakeVerifier::serve(move |_, items| {
         let results = items
             .iter()
             .map(|item| judged(item, !item.prompt.contains("toy/eval/")));
@@ -115,7 +115,7 @@ async fn masked_samples_of_dynamic_sampling_are_counted_over_the_whole_phase() {
         Arc::new(Mutex::new(Vec::<String>::new())),
     );
     let prompts = Arc::clone(&unjudged);
-    let server = Scripted::serve(move |_, items| {
+    let server = FakeVerifier::serve(move |_, items| {
         let results = items.iter().map(|item| {
             let mut prompts = prompts.lock().unwrap();
             let unavailable = judged_items.fetch_add(1, Ordering::SeqCst) >= 48
@@ -141,7 +141,7 @@ async fn masked_samples_of_dynamic_sampling_are_counted_over_the_whole_phase() {
     );
 
     let judged_items = AtomicUsize::new(0);
-    let server = Scripted::serve(move |_, items| {
+    let server = FakeVerifier::serve(move |_, items| {
         let results = items
             .iter()
             .map(|item| judged(item, judged_items.fetch_add(1, Ordering::SeqCst) >= 48));

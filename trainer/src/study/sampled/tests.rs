@@ -3,9 +3,9 @@ use verifier_api::Verdict;
 
 use super::*;
 use crate::data::Prompt;
+use crate::fakes::{FakePolicy, dataset, prompt};
 use crate::reward::Judged;
 use crate::rollout::{RolloutRequest, Sample, SamplingParams};
-use crate::scripted::{Toy, dataset, prompt};
 use crate::study::{Eta, Quality};
 
 fn plan(groups: usize, reference: usize) -> StudyPlan {
@@ -30,13 +30,13 @@ fn prompts() -> Vec<Arc<Prompt>> {
     let tasks = dataset(16, 0).train;
     tasks
         .iter()
-        .map(|task| prompt(&Toy::default(), task))
+        .map(|task| prompt(&FakePolicy::default(), task))
         .collect()
 }
 
 /// A policy's groups, with the rewards of `judge`.
 fn sample_groups(
-    policy: &Toy,
+    policy: &FakePolicy,
     requests: &[RolloutRequest],
     plan: &StudyPlan,
     judge: &dyn Fn(&str) -> Option<f64>,
@@ -87,10 +87,10 @@ fn rewards_b(text: &str) -> Option<f64> {
 
 fn study(
     plan: &StudyPlan,
-    behaviours: &[Toy],
+    behaviours: &[FakePolicy],
     judge: &dyn Fn(&str) -> Option<f64>,
 ) -> Result<Sampled, StudyError> {
-    let policy = Toy::default();
+    let policy = FakePolicy::default();
     let prompts = plan.prompts(&prompts());
     let reference = sample_groups(&policy, &plan.on_policy(&prompts), plan, judge);
     let behaviours: Vec<Behaviour> = behaviours
@@ -102,7 +102,7 @@ fn study(
             groups: sample_groups(toy, &plan.off_policy(&prompts, number), plan, judge),
         })
         .collect();
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     sampled(
         &policy,
         ("toy", "letters"),
@@ -138,7 +138,7 @@ fn quality_of(
 fn estimates_agree_with_theory_within_their_standard_errors() {
     let results = study(
         &plan(2000, 8192),
-        &[Toy::default(), Toy::moved(0.6)],
+        &[FakePolicy::default(), FakePolicy::moved(0.6)],
         &rewards_b,
     )
     .unwrap();
@@ -198,7 +198,7 @@ fn estimates_agree_with_theory_within_their_standard_errors() {
 #[test]
 fn completions_without_a_verdict_are_left_out_and_counted() {
     let judge = |text: &str| rewards_b(text).filter(|_| text.len().is_multiple_of(2));
-    let results = study(&plan(256, 512), &[Toy::moved(0.3)], &judge).unwrap();
+    let results = study(&plan(256, 512), &[FakePolicy::moved(0.3)], &judge).unwrap();
     assert!(
         results.masked[0] > 64 && results.masked[0] < 960,
         "{:?}",
@@ -216,14 +216,14 @@ fn completions_without_a_verdict_are_left_out_and_counted() {
     );
     assert_eq!(
         results,
-        study(&plan(256, 512), &[Toy::moved(0.3)], &judge).unwrap(),
+        study(&plan(256, 512), &[FakePolicy::moved(0.3)], &judge).unwrap(),
         "the results depend on the seed alone"
     );
 }
 
 #[test]
 fn a_model_without_correct_completions_is_an_error() {
-    let error = study(&plan(16, 64), &[Toy::default()], &|_| Some(0.0)).unwrap_err();
+    let error = study(&plan(16, 64), &[FakePolicy::default()], &|_| Some(0.0)).unwrap_err();
     assert!(
         matches!(
             error,

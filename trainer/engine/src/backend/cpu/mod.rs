@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use self::arena::Arena;
 use self::attention::{AttentionPlan, Gradients, Operands, Raw};
-use self::gemm::{Format, Operand, Products, Right};
+use self::gemm::{Format, Gemm, Operand, Right};
 use self::packed::PackedWeights;
 use self::simd::SimdLevel;
 use self::threads::{CHUNK, Threads};
@@ -51,7 +51,7 @@ pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend
         level: SimdLevel::detect(),
         batch: Batch::default(),
         plan: AttentionPlan::default(),
-        products: Products::default(),
+        products: Gemm::default(),
         weights: PackedWeights::default(),
         partial: Vec::new(),
         draws: Vec::new(),
@@ -72,7 +72,7 @@ struct Cpu {
     plan: AttentionPlan,
     element_bytes: ElementBytes,
     format: Format,
-    products: Products,
+    products: Gemm,
     weights: PackedWeights,
     /// Partial sums of weights' gradients, and other temporary numbers of one operation.
     partial: Vec<f32>,

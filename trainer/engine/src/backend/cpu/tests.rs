@@ -1,5 +1,5 @@
 use super::simd::{SimdLevel, levels};
-use super::{Arena, AttentionPlan, Cpu, Format, PackedWeights, Products, Threads, element_bytes};
+use super::{Arena, AttentionPlan, Cpu, Format, Gemm, PackedWeights, Threads, element_bytes};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Span};
 use crate::config::Activation;
@@ -18,7 +18,7 @@ fn cpu_of(level: SimdLevel, threads: usize) -> Cpu {
         plan: AttentionPlan::default(),
         element_bytes: element_bytes(Dtype::F32),
         format: Format::F32,
-        products: Products::default(),
+        products: Gemm::default(),
         weights: PackedWeights::default(),
         partial: Vec::new(),
         draws: Vec::new(),

@@ -15,7 +15,7 @@ use sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
 use super::handles::{Context, Graph, Memory, Module, Stream, check_call};
 use super::launch::device_error;
-use super::matmul::Products;
+use super::matmul::CublasLt;
 use super::probe::{self, GpuInfo};
 use super::staging::Staging;
 use super::{compile, kernel_cache, kernels};
@@ -52,7 +52,7 @@ struct Gpu {
     graphs: Vec<Graph>,
     /// Recordings that were dropped while another one was being recorded.
     forgotten: Vec<Graph>,
-    products: Products,
+    products: CublasLt,
     staging: Staging,
     functions: HashMap<String, Function>,
     _module: Module,
@@ -88,7 +88,7 @@ impl Gpu {
             multiprocessors: multiprocessors as u32,
             graphs: Vec::new(),
             forgotten: Vec::new(),
-            products: Products::new(info.capability)?,
+            products: CublasLt::new(info.capability)?,
             staging: Staging::new()?,
             functions,
             _module: module,

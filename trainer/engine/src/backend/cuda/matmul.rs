@@ -28,14 +28,14 @@ const CHOICES: usize = 4;
 
 /// cuBLASLt and the best algorithm for each shape. The plans are dropped before the handle.
 #[derive(Debug)]
-pub(super) struct Products {
+pub(super) struct CublasLt {
     plans: HashMap<Shape, ProductPlan>,
     handle: Handle,
     workspace: Memory,
     workspace_bytes: usize,
 }
 
-impl Products {
+impl CublasLt {
     /// Opens cuBLASLt in the current context, whose device has this compute capability.
     pub(super) fn new(capability: (u32, u32)) -> Result<Self, Fault> {
         libraries::cublaslt().map_err(Fault::Other)?;

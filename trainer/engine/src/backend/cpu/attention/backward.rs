@@ -24,7 +24,7 @@ pub(in super::super) struct Gradients {
 }
 
 /// One task for one key head. A component's tasks add to the same rows of `dk` and `dv`, in turns.
-pub(super) struct Unit<'a> {
+pub(super) struct HeadTask<'a> {
     task: &'a Task,
     kv_head: usize,
     operands: Operands,
@@ -33,8 +33,8 @@ pub(super) struct Unit<'a> {
 }
 
 #[inline(always)]
-fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
-    let Unit {
+fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
+    let HeadTask {
         task,
         kv_head,
         operands,
@@ -164,7 +164,7 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     }
 }
 at_level! {
-    fn run_unit(unit: &Unit<'_>, scratch: &mut Scratch) = unit_body
+    fn run_unit(unit: &HeadTask<'_>, scratch: &mut Scratch) = unit_body
 }
 
 /// `(row, token, head)` of a task.
@@ -191,7 +191,7 @@ fn task_rows(
 /// The task's tokens are rows of the operands.
 #[inline(always)]
 unsafe fn collect<L: Lanes>(
-    unit: &Unit<'_>,
+    unit: &HeadTask<'_>,
     q_rows: &mut [f32],
     dy_rows: &mut [f32],
     lse: &mut [f32],
@@ -278,7 +278,7 @@ pub(in super::super) fn backward(
         .flat_map(|tasks| (0..heads).map(|_| Progress::of(tasks.len())))
         .collect();
     let run = |chain: usize, index: usize| {
-        let unit = Unit {
+        let unit = HeadTask {
             task: &plan.tasks[plan.components[chain / heads][index]],
             kv_head: chain % heads,
             operands,

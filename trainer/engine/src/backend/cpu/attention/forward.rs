@@ -12,7 +12,7 @@ use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 const BELOW_ALL: f32 = -1e30;
 
 /// One task for one key head.
-pub(super) struct Unit<'a> {
+pub(super) struct HeadTask<'a> {
     task: &'a Task,
     kv_head: usize,
     operands: Operands,
@@ -21,8 +21,8 @@ pub(super) struct Unit<'a> {
 }
 
 #[inline(always)]
-fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
-    let Unit {
+fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
+    let HeadTask {
         task,
         kv_head,
         operands,
@@ -133,7 +133,7 @@ fn unit_body<L: Lanes>(unit: &Unit<'_>, scratch: &mut Scratch) {
     }
 }
 at_level! {
-    fn run_unit(unit: &Unit<'_>, scratch: &mut Scratch) = unit_body
+    fn run_unit(unit: &HeadTask<'_>, scratch: &mut Scratch) = unit_body
 }
 
 /// Prefetches one head of a block's keys or values. They lie too far apart for the processor's own prefetching.
@@ -324,7 +324,7 @@ pub(in super::super) fn forward(
     check(&[y, lse], &[operands.q, operands.k, operands.v]);
     let heads = operands.shape.kv_heads;
     each(plan.tasks.len() * heads, &|number| {
-        let unit = Unit {
+        let unit = HeadTask {
             task: &plan.tasks[number / heads],
             kv_head: number % heads,
             operands,

@@ -110,7 +110,7 @@ pub(super) enum Right<'a> {
 
 /// Working memory of products.
 #[derive(Default)]
-pub(super) struct Products {
+pub(super) struct Gemm {
     /// Packed rows of the first operand.
     rows: Vec<Row>,
 }
@@ -152,7 +152,7 @@ fn reads_in_place(format: Format, rows: usize, b: Operand<'_>) -> bool {
     format == Format::F32 && rows <= FEW_ROWS && !b.by_depth()
 }
 
-impl Products {
+impl Gemm {
     /// `y[i][j] = Σₖ a[i][k] · b[j][k]`; added to `y` if `accumulate`. `y` is row-major.
     pub(super) fn run(
         &mut self,

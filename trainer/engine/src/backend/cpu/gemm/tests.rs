@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::simd::{SimdLevel, levels};
 use super::super::threads::Threads;
-use super::{Format, Operand, Packed, Products, Right};
+use super::{Format, Gemm, Operand, Packed, Right};
 
 fn numbers(len: usize, seed: u32) -> Vec<f32> {
     let number = |i: u32| {
@@ -26,7 +26,7 @@ fn product(
     accumulate: bool,
 ) -> Vec<f32> {
     let mut y = numbers(a.vectors() * b.vectors(), 9);
-    Products::default().run(
+    Gemm::default().run(
         level,
         threads,
         Format::F32,
@@ -94,13 +94,13 @@ proptest! {
         let run = |a: &[f32]| {
             let mut y = vec![0.0; a.len() / depth * columns];
             let (x, w) = (Operand::rows(a, a.len() / depth, depth), Operand::rows(&b, columns, depth));
-            Products::default().run(level, &two, format, &mut y, x, Right::Plain(w), false);
+            Gemm::default().run(level, &two, format, &mut y, x, Right::Plain(w), false);
             if format == Format::Bf16 {
                 let mut packed = Packed::default();
                 packed.fill(level, &two, format, w);
                 let mut from_packed = vec![0.0; y.len()];
                 let w = Right::Packed(w, &packed);
-                Products::default().run(level, &two, format, &mut from_packed, x, w, false);
+                Gemm::default().run(level, &two, format, &mut from_packed, x, w, false);
                 assert_eq!(bits(&y), bits(&from_packed));
             }
             bits(&y)
@@ -123,7 +123,7 @@ proptest! {
         let run = |level: SimdLevel, b: Operand<'_>| {
             let mut y = vec![0.0; rows * columns];
             let a = Operand::rows(&a, rows, depth);
-            Products::default().run(level, &two, Format::Bf16, &mut y, a, Right::Plain(b), false);
+            Gemm::default().run(level, &two, Format::Bf16, &mut y, a, Right::Plain(b), false);
             y
         };
         let emulated = run(SimdLevel::Portable, Operand::rows(&b, columns, depth));

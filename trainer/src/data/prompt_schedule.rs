@@ -6,7 +6,7 @@ use crate::seed;
 /// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
 /// update, may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Schedule {
+pub struct PromptSchedule {
     seed: u64,
     /// Number of training prompts.
     tasks: usize,
@@ -20,7 +20,7 @@ pub struct Schedule {
 
 /// One use of a training prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Slot {
+pub struct PromptUse {
     /// The epoch, counted from 0.
     pub epoch: usize,
     /// Index of the training prompt.
@@ -35,10 +35,10 @@ pub struct Phase {
     /// Updates done before it.
     pub first_update: usize,
     /// The prompts of each of its updates.
-    pub updates: Vec<Vec<Slot>>,
+    pub updates: Vec<Vec<PromptUse>>,
 }
 
-impl Schedule {
+impl PromptSchedule {
     /// The schedule of a recipe over `tasks` training prompts (at least one).
     #[must_use]
     pub fn new(config: &Config, tasks: usize) -> Self {
@@ -89,16 +89,16 @@ impl Schedule {
     /// Up to `count` prompts that replace discarded groups of a phase, whose samples are for its updates from number `from` on. `round` is the number of the
     /// replacement, counted from 0. Each round has its own order of the prompts, and uses each at most once.
     #[must_use]
-    pub fn reserve(&self, phase: usize, from: usize, round: usize, count: usize) -> Vec<Slot> {
+    pub fn reserve(&self, phase: usize, from: usize, round: usize, count: usize) -> Vec<PromptUse> {
         let epoch = seed::epoch_of_reserve(self.seed, phase, from, round);
         seed::permutation(self.seed, epoch, self.tasks)
             .into_iter()
             .take(count)
-            .map(|prompt| Slot { epoch, prompt })
+            .map(|prompt| PromptUse { epoch, prompt })
             .collect()
     }
 
-    /// The phase with this number. From [`Schedule::phases`] on, phases have no updates.
+    /// The phase with this number. From [`PromptSchedule::phases`] on, phases have no updates.
     #[must_use]
     pub fn phase(&self, index: usize) -> Phase {
         let first_update = index * self.updates_per_phase;
@@ -125,7 +125,7 @@ impl Schedule {
 
 impl Phase {
     /// All its prompts, in order.
-    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+    pub fn slots(&self) -> impl Iterator<Item = PromptUse> + '_ {
         self.updates.iter().flatten().copied()
     }
 }
@@ -138,7 +138,7 @@ struct Orders {
 }
 
 impl Orders {
-    fn slot(&mut self, position: usize) -> Slot {
+    fn slot(&mut self, position: usize) -> PromptUse {
         let epoch = position / self.tasks;
         let within = position % self.tasks;
         let order = match self.cached.take() {
@@ -147,7 +147,7 @@ impl Orders {
         };
         let prompt = order[within];
         self.cached = Some((epoch, order));
-        Slot { epoch, prompt }
+        PromptUse { epoch, prompt }
     }
 }
 
@@ -159,8 +159,8 @@ mod tests {
 
     use super::*;
 
-    fn schedule(prompts: usize, tasks: usize, per_update: usize, h: usize) -> Schedule {
-        Schedule {
+    fn schedule(prompts: usize, tasks: usize, per_update: usize, h: usize) -> PromptSchedule {
+        PromptSchedule {
             seed: 3,
             tasks,
             prompts,
@@ -176,7 +176,7 @@ mod tests {
         ) {
             let planned = schedule(tasks * epochs, tasks, per_update, h);
             let phases: Vec<Phase> = (0..planned.phases()).map(|i| planned.phase(i)).collect();
-            let mut counts: HashMap<Slot, usize> = HashMap::new();
+            let mut counts: HashMap<PromptUse, usize> = HashMap::new();
             for slot in phases.iter().flat_map(Phase::slots) {
                 *counts.entry(slot).or_default() += 1;
             }

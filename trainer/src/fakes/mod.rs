@@ -11,8 +11,8 @@ use crate::config;
 use crate::data::Prompt;
 use crate::policy::Policy;
 
-pub(crate) use policy::Toy;
-pub(crate) use verifier::{Answer, MAX_ITEMS, Scripted, judgement};
+pub(crate) use policy::FakePolicy;
+pub(crate) use verifier::{Answer, FakeVerifier, MAX_ITEMS, judgement};
 
 /// A data set of `train` + `eval` tasks with the ids `toy/train/N` and `toy/eval/N`.
 pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {

@@ -30,7 +30,7 @@ struct State {
 }
 
 /// The toy policy. A completion is up to four letters `a` to `e`, and ends after an `a`.
-pub(crate) struct Toy {
+pub(crate) struct FakePolicy {
     state: Mutex<State>,
     steps: AtomicUsize,
     sampled: Arc<AtomicUsize>,
@@ -43,7 +43,7 @@ pub(crate) struct Toy {
     stop_tokens: Vec<u32>,
 }
 
-impl Default for Toy {
+impl Default for FakePolicy {
     fn default() -> Self {
         let weights = (0..SIZE)
             .map(|i| ((i * 37 % 17) as f32 - 8.0) / 16.0)
@@ -66,7 +66,7 @@ impl Default for Toy {
     }
 }
 
-impl Toy {
+impl FakePolicy {
     /// A policy whose update of this number, counted from 0, fails.
     pub(crate) fn failing_at(update: usize) -> Self {
         Self {
@@ -167,7 +167,7 @@ fn sample_tokens(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u3
     (tokens, logps)
 }
 
-impl Policy for Toy {
+impl Policy for FakePolicy {
     fn generate(
         &self,
         requests: Vec<GenerateRequest>,
@@ -311,7 +311,7 @@ impl Policy for Toy {
     }
 }
 
-impl PromptEncoder for Toy {
+impl PromptEncoder for FakePolicy {
     fn encode(&self, text: &str, _special: bool) -> Result<Vec<u32>, EngineError> {
         Ok(text.bytes().map(u32::from).collect())
     }

@@ -37,14 +37,14 @@ pub(crate) const MAX_ITEMS: usize = 64;
 type Handler = dyn Fn(usize, Vec<Item>) -> Answer + Send + Sync;
 
 /// A running scripted verifier. Dropping it closes its port.
-pub(crate) struct Scripted {
+pub(crate) struct FakeVerifier {
     pub(crate) url: String,
     requests: Arc<AtomicUsize>,
     max_at_once: Arc<AtomicUsize>,
     server: JoinHandle<()>,
 }
 
-impl Drop for Scripted {
+impl Drop for FakeVerifier {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -60,7 +60,7 @@ pub(crate) fn judgement(id: &str, correct: bool) -> Value {
     json!({"id": id, "reward": reward, "verdict": verdict, "detail": {}, "key": "0".repeat(64), "cached": false, "deterministic": true, "elapsed_ms": 0.1})
 }
 
-impl Scripted {
+impl FakeVerifier {
     /// Serves on a free port. `handler` gets the number of the request, counted from 0, and its items. The verifier states that it has the data set `toy` with one
     /// training task and one held-out task, and that it accepts [`MAX_ITEMS`] items in a request.
     pub(crate) async fn serve(
@@ -69,7 +69,7 @@ impl Scripted {
         Self::serve_at("127.0.0.1:0", "ready", handler).await
     }
 
-    /// As [`Scripted::serve`], at this address and with this state of the math grader.
+    /// As [`FakeVerifier::serve`], at this address and with this state of the math grader.
     pub(crate) async fn serve_at(
         address: &str,
         state: &'static str,
@@ -78,7 +78,7 @@ impl Scripted {
         Self::listen(address, state, json!([]), handler).await
     }
 
-    /// As [`Scripted::accepting_b`], with these graders in `/v1/info`.
+    /// As [`FakeVerifier::accepting_b`], with these graders in `/v1/info`.
     pub(crate) async fn with_graders(graders: Value) -> Self {
         let handler = |_, items: Vec<Item>| Answer::accepting_b(&items);
         Self::listen("127.0.0.1:0", "ready", graders, handler).await
