@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_program_that_works_a_little_and_waits_is_ended_within_minutes() {
         assert_eq!(deadline(seconds(10.0), 900.0), seconds(200.0));
-        // A task whose own solution takes minutes.
+        // A task whose canonical solution takes minutes.
         assert_eq!(deadline(seconds(100.0), 900.0), seconds(900.0));
         assert_eq!(deadline(seconds(1000.0), 2000.0), seconds(4000.0));
         assert_eq!(deadline(seconds(0.1), 900.0), IDLE);

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::args::DeviceArgs;
 
-/// Check this machine and say how to fix what fails
+/// Check this machine, and print how to fix each failed check
 ///
 /// Checks the processor, GPU, memory, cache folder, artifacts, verifier and model. Prints one line per check, with a remedy where one is needed; exits with 1 if a check fails.
 #[derive(Debug, clap::Args)]

@@ -254,7 +254,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
             None => {
                 return Err(fields.fault(
                     "expected",
-                    "it is missing, and there is no `canonical` program to tell it",
+                    "it is missing, and there is no `canonical` program to compute it",
                 ));
             }
         };

@@ -241,7 +241,7 @@ fn expected_values_of(
 ) -> Result<ExpectedValues, NoExpectedValues> {
     let wrong = |what: String| NoExpectedValues {
         reason: format!(
-            "the task's own solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"
+            "the task's canonical solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"
         ),
         retryable: false,
     };
