@@ -185,7 +185,7 @@ pub(crate) fn is_module(image: &Image) -> bool {
     image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
 }
 
-/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. It takes the time of so many parts, and half their memory.
+/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. Storing it takes the time of this number of parts, and half their memory.
 const CONSTANT: usize = 16;
 /// Names that a declaration may list: constructors, types declared together, universe parameters.
 const MAX_NAMES: usize = 10_000;

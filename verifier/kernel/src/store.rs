@@ -115,7 +115,7 @@ pub(crate) const LINKS: usize = 16;
 /// Cost of visiting a universe level, in parts. Levels have no cache.
 pub(crate) const LEVEL: usize = 4;
 
-/// Cost of storing 64 bits of a number, in parts. It takes the time of so many parts, and half their memory.
+/// Cost of storing 64 bits of a number, in parts. Storing them takes the time of this number of parts, and half their memory.
 const NUMBER: usize = 4;
 
 /// All names, universe levels and expressions of one check.

@@ -79,7 +79,7 @@ fn an_error_in_a_value_names_the_key() {
     for (setting, says) in [
         (
             "workers=9223372036854775807",
-            "`workers`: 9223372036854775807 is out of its range; give a whole number of at least 0 and at most 1024; 0 stands for as many as cores",
+            "`workers`: 9223372036854775807 is out of its range; give a whole number of at least 0 and at most 1024; 0 stands for the number of cores",
         ),
         (
             "cache.disk_bytes=1",

@@ -74,7 +74,7 @@ impl ProblemResponse {
 
     pub(super) fn not_gzip(reason: &std::io::Error) -> ProblemResponse {
         let detail = format!(
-            "the body is said to be gzip and cannot be unpacked ({reason}); pack it again, or send it without Content-Encoding"
+            "Content-Encoding is gzip, but the body cannot be unpacked ({reason}); compress it again, or send it without Content-Encoding"
         );
         ProblemResponse::new(
             StatusCode::BAD_REQUEST,
@@ -99,7 +99,7 @@ impl ProblemResponse {
 
     pub(super) fn too_large(limit: usize) -> ProblemResponse {
         let detail = format!(
-            "the body is longer than {limit} bytes, unpacked where it is packed; send fewer items a request (/v1/info says how much one may hold), or start the server with a higher limits.body_bytes"
+            "the body, unpacked if it is compressed, is longer than {limit} bytes; send fewer items per request (/v1/info has the limits), or start the server with a higher limits.body_bytes"
         );
         ProblemResponse::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -145,7 +145,7 @@ impl ProblemResponse {
         let detail = if wrong {
             "the bearer token is not this server's"
         } else {
-            "this server asks for a token: send the header `Authorization: Bearer TOKEN`"
+            "this server requires a token: send the header `Authorization: Bearer TOKEN`"
         };
         ProblemResponse::new(
             StatusCode::UNAUTHORIZED,
@@ -157,7 +157,7 @@ impl ProblemResponse {
 
     pub(super) fn unknown_key(key: &str) -> ProblemResponse {
         let detail = format!(
-            "no verdict is kept under `{key}`: it was never made here, it was `unavailable`, or the cache has forgotten it"
+            "no verdict is cached under `{key}`: it was never computed here, it was `unavailable`, or the cache has evicted it"
         );
         ProblemResponse::new(
             StatusCode::NOT_FOUND,

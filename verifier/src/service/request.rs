@@ -112,7 +112,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
             None if digest.is_some() => {
                 return Err(fields.fault(
                     "task_digest",
-                    "it belongs to a task that is named; leave it out where the task itself is sent",
+                    "it belongs to a named task; leave it out of an item with an inline task",
                 ));
             }
             None => Arc::new(RegisteredTask::inline(inline_task(reference)?)),
@@ -206,7 +206,7 @@ fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
             let near = hint(nearest(other, ["math", "code", "lean"]));
             Err((
                 "task.kind".to_owned(),
-                format!("`{other}` is none of `math`, `code`, `lean`{near}"),
+                format!("`{other}` is not one of `math`, `code`, `lean`{near}"),
             ))
         }
     }
@@ -227,7 +227,7 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     decimal::from_json_number(answer.get()).ok_or_else(|| {
         fields.fault(
             "answer",
-            "its exponent stands for too many digits; give the answer as a string",
+            "its exponent is too large; give the answer as a string",
         )
     })
 }

@@ -124,7 +124,7 @@ fn a_bad_item_is_named_with_its_field() {
         ),
         (
             json!({"id": "", "task": {"kind": "math", "answer": "1"}, "task_digest": "", "prompt": "", "completion": ""}),
-            "`task_digest`: it belongs to a task that is named",
+            "`task_digest`: it belongs to a named task",
         ),
         (json!([]), "`(item)`: it must be an object"),
     ] {
