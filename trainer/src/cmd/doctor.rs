@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_was_found_and_what_to_do() {
+    fn a_line_states_the_result_and_the_remedy() {
         let checks = [
             Check::ok("memory", "15.2 GiB free of 16.0"),
             Check::warn(
