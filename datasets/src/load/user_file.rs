@@ -150,7 +150,7 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
         (None, _) => {
             return Err(record.error(
                 "question",
-                "the field is missing (`prompt` and `problem` serve too)",
+                "the field is missing (`prompt` and `problem` work too)",
             ));
         }
     };
@@ -426,7 +426,7 @@ mod tests {
             ),
             (
                 r#"{"answer":"1"}"#,
-                "mine.jsonl, line 1, field `question`: the field is missing (`prompt` and `problem` serve too)",
+                "mine.jsonl, line 1, field `question`: the field is missing (`prompt` and `problem` work too)",
             ),
             (
                 r#"{"question":"a"}"#,

@@ -81,8 +81,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Stop {
             Err(error) => {
                 unanswered += 1;
                 if unanswered == MAX_UNANSWERED {
-                    return engine_failed("a program's processor time was asked for", &error)
-                        .into();
+                    return engine_failed("a program's processor time was read", &error).into();
                 }
                 pause = INTERVAL.0;
             }

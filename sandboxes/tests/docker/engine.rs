@@ -249,7 +249,7 @@ fn a_run_is_deferred_if_the_engine_is_lost_during_it() {
     // Runs are deferred as long as the engine is unreachable, and complete when it is back.
     let easy = "def f(): return 1";
     assert!(matches!(run(easy), Err(SandboxError::Deferred(_))));
-    proxy.mend();
+    proxy.restore();
     let mut outcome = run(easy);
     for _ in 0..10 {
         if outcome.is_ok() {
@@ -312,7 +312,7 @@ impl Proxy {
         }
     }
 
-    fn mend(&self) {
+    fn restore(&self) {
         self.cut.store(false, Ordering::SeqCst);
     }
 }

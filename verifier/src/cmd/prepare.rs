@@ -187,7 +187,7 @@ fn build_in_subprocess(artifact: &Path, cache: &Path) -> Result<(), SandboxError
     let mut child = match started {
         Ok(child) => child,
         Err(error) => {
-            tracing::warn!("no process could be started to prepare the sandbox in ({error})");
+            tracing::warn!("no process could be started to prepare the sandbox ({error})");
             return Ok(());
         }
     };
@@ -209,7 +209,7 @@ fn build_in_subprocess(artifact: &Path, cache: &Path) -> Result<(), SandboxError
         .map_or_else(
             || {
                 format!(
-                    "the process that prepared the Python sandbox ended with {}; that takes 3 GB of memory, once: see what `rapid-verifier prepare` says",
+                    "the process that prepared the Python sandbox ended with {}; that takes 3 GB of memory, once: see the output of `rapid-verifier prepare`",
                     output.status
                 )
             },

@@ -249,7 +249,7 @@ fn check_writable(path: &Path) -> Result<(), Usage> {
 fn note_repeated(samples: &[Sample]) {
     if let Some((count, [first, second])) = repeated(samples) {
         say(&format!(
-            "note: {count} of the {} samples are word for word one of the same task before them (the first: sample {second} is sample {first} again); each counts",
+            "note: {count} of the {} samples repeat an earlier one of the same task word for word (the first: sample {second} repeats sample {first}); each counts",
             samples.len()
         ));
     }

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let signals = Signals::listen().context("Ctrl-C and SIGTERM cannot be listened for")?;
             service
                 .prepare_in_background(open)
-                .context("no thread to prepare the graders in")?;
+                .context("no thread could be started to prepare the graders")?;
             // The one line of stdout: scripts read the port from it.
             print(&format!("listening on http://{address}\n"))?;
             serve(listener, &service, asked_to_stop(signals, until_stdin_ends)).await;

@@ -61,13 +61,13 @@ impl ProblemResponse {
 
     pub(super) fn late(timeout: Duration) -> ProblemResponse {
         let detail = format!(
-            "the request's body was not here after {} s; send fewer items a request",
+            "the request's body did not arrive within {} s; send fewer items per request",
             timeout.as_secs()
         );
         ProblemResponse::new(
             StatusCode::REQUEST_TIMEOUT,
             "late",
-            "The body did not come",
+            "The body did not arrive",
             detail,
         )
     }
@@ -87,7 +87,7 @@ impl ProblemResponse {
     pub(super) fn unknown_coding(given: &str) -> ProblemResponse {
         let given: String = given.chars().take(100).collect();
         let detail = format!(
-            "of the values of Content-Encoding only gzip is known here, not `{given}`; pack the body with gzip, or send it as it is"
+            "Content-Encoding `{given}` is not supported, only gzip; compress the body with gzip, or send it uncompressed"
         );
         ProblemResponse::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -229,7 +229,10 @@ impl IntoResponse for ProblemResponse {
 }
 
 /// The response if a handler panicked.
-#[expect(clippy::needless_pass_by_value, reason = "the layer hands it over")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the layer passes it by value"
+)]
 pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> axum::http::Response<Body> {
     let what = panic
         .downcast_ref::<&str>()

@@ -62,7 +62,7 @@ pub(super) fn read(
         return Err(ProblemResponse::bad(
             None,
             "items",
-            "it must be there, and an array",
+            "it is required, and must be an array",
         ));
     };
     if let Some(key) = body.keys().next() {
@@ -154,7 +154,7 @@ fn registered_task(
         Some(digest) if digest != task.content.to_string() => Err((
             "task_digest".to_owned(),
             format!(
-                "the task `{id}` is another one here; have both sides read the same data set, or send the task itself"
+                "the server's task `{id}` differs from the client's; use the same data set on both sides, or send the task inline"
             ),
         )),
         _ => Ok(task),
@@ -176,7 +176,7 @@ fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
             if answer.trim().is_empty() {
                 return Err(fields.fault(
                     "answer",
-                    "it is empty, so that no completion could be right; give the right answer",
+                    "it is empty, so no completion could be correct; give the correct answer",
                 ));
             }
             fields.done(&["kind", "answer"])?;

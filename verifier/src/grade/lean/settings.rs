@@ -179,7 +179,7 @@ fn jail(choice: JailChoice) -> Result<Jail, String> {
             tracing::warn!("Lean runs without a jail (lean.jail = \"none\"): a proof may run code as this user");
             Ok(Jail::None)
         }
-        (JailChoice::Bubblewrap, Jail::None) => Err("a proof may run code while Lean checks it, and bubblewrap (`bwrap`), which keeps it from this machine, does not work here: install bubblewrap, and let this user make user namespaces (containers often forbid it). For proofs that you wrote yourself, set lean.jail = \"none\"".to_owned()),
+        (JailChoice::Bubblewrap, Jail::None) => Err("a proof may run code while Lean checks it, and bubblewrap (`bwrap`), which keeps it from this machine, does not work here: install bubblewrap, and let this user create user namespaces (containers often forbid it). For proofs that you wrote yourself, set lean.jail = \"none\"".to_owned()),
         (JailChoice::Bubblewrap, found) => Ok(found),
     }
 }

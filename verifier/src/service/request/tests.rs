@@ -283,7 +283,7 @@ fn a_task_with_another_digest_than_the_clients_is_refused() {
     for other in ["", "0", &digest[1..], &"0".repeat(64)] {
         let error = only(&item(other), &registry).unwrap_err();
         assert!(
-            error.contains("`task_digest`: the task `sums/1` is another one here"),
+            error.contains("`task_digest`: the server's task `sums/1` differs from the client's"),
             "{error}"
         );
     }
