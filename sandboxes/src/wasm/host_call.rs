@@ -25,7 +25,7 @@ pub(super) enum HostCall {
 impl HostCall {
     async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Stop> {
         match self {
-            HostCall::Unanswered => Err(Stop::Protocol("a request that the host does not answer")),
+            HostCall::Unanswered => Err(Stop::Protocol("a request where nobody answers")),
             HostCall::Candidate(candidate) => Ok(candidate.answer(request)?),
             HostCall::Judge(judging) => judging.answer(request).await,
         }
