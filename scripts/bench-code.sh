@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Judges MBPP+ with EvalPlus and with rapid-verifier, one after the other on this machine, and prints the times of both as JSON: for the data set's own solutions,
+# Judges MBPP+ with EvalPlus and with rapid-verifier, one after the other on this machine, and prints the times of both as JSON: for the data set's canonical solutions,
 # then for a file of samples. It is not part of test.sh, since it takes about ten minutes.
 #   bash scripts/bench-code.sh DATA-DIR SAMPLES.jsonl
 set -euo pipefail
@@ -26,5 +26,5 @@ compare() {
   printf '== %s, rapid-verifier\n' "$1"
   "$bin/rapid-verifier" bench code --dataset mbppplus --data-dir "$data" --workers $workers --json "${@:2}"
 }
-compare "own solutions without $slowest" --exclude $slowest
+compare "canonical solutions without $slowest" --exclude $slowest
 compare "samples" --samples "$samples"

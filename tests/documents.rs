@@ -1,7 +1,7 @@
 //! Runs the commands of the documents, and compares their output with that in the documents. Each page's commands run one after the other, in a fresh shell and an
 //! empty folder.
 //!
-//! `documents.toml` names the pages that continue another page, and the commands that cannot run as they stand, each with its reason. For those commands the test
+//! `documents.toml` names the pages that continue another page, and the commands that cannot run unchanged, each with its reason. For those commands the test
 //! checks only that the program and its flags exist.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]

@@ -37,7 +37,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
     assert_learning(&lines);
     assert_exact_on_policy(&lines);
 
-    // The run is killed after a checkpoint and a further update without one; then it is asked to stop in the middle of a phase.
+    // The run is killed after a checkpoint and a further update without one. Then it is stopped in the middle of a phase.
     let killed = Job::new(
         &folder.path().join("killed"),
         "quickstart",

@@ -1,4 +1,4 @@
-//! `rapid-verifier prepare --dataset`: the values that tasks' own solutions return are computed ahead of time and shared between processes.
+//! `rapid-verifier prepare --dataset`: the values that canonical solutions return are computed ahead of time and shared between processes.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -118,7 +118,7 @@ fn data_sets_that_cannot_be_prepared_are_reported() {
         (
             &["--dataset", "starter-math", "--set", "code.sandbox=none"][..],
             0,
-            "starter-math: none of its tasks is judged by what its solution returns",
+            "starter-math: no task has expected values to compute",
         ),
         (
             &["--dataset", "starter-code", "--no-disk-cache"],

@@ -83,7 +83,7 @@ pub enum Patience {
     Defer,
 }
 
-/// What a verdict depends on besides the program.
+/// The properties of a sandbox that a verdict depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// `wasm` or `docker`.

@@ -29,7 +29,7 @@ def processor_seconds():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("data", help="the folder that holds mbppplus/")
-    parser.add_argument("--samples", help="programs to judge; by default, each task's own solution")
+    parser.add_argument("--samples", help="programs to judge; by default, each task's canonical solution")
     parser.add_argument("--exclude", default="", help="task ids, separated by commas")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()

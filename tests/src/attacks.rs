@@ -1,7 +1,7 @@
 //! The hostile completions of `tests/attacks/`, and unusual ones that are honest.
 //!
 //! A case is a file in the folder of its family. Its first lines, each after a `#`, state what it tries, which verdicts it may have (`verdict:`),
-//! and for which tasks of `tasks.jsonl` it is (`task:`; by default the four forms of one task). A `.py` file is a completion as it stands; in a
+//! and for which tasks of `tasks.jsonl` it is (`task:`; by default the four forms of one task). A `.py` file is a whole completion; in a
 //! `.txt` file the completion begins after the first blank line. Completions that a text file cannot contain are built here.
 
 use std::path::Path;

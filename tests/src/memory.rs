@@ -15,7 +15,7 @@ impl Memory {
     /// The memory of the process with this id.
     ///
     /// # Panics
-    /// If there is no such process, or the system is not Linux.
+    /// If the process does not exist, or the system is not Linux.
     #[must_use]
     pub fn of(process: u32) -> Memory {
         let path = format!("/proc/{process}/smaps_rollup");

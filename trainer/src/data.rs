@@ -180,7 +180,7 @@ impl PromptRenderer {
         )))
     }
 
-    /// Texts that end a completion, besides the model's end-of-text tokens.
+    /// Texts that end a completion, in addition to the model's end-of-text tokens.
     #[must_use]
     pub fn stop_strings(&self) -> &[String] {
         &self.stop

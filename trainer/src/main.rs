@@ -23,9 +23,9 @@ Begin with:
 
 Every command has examples of its own: rapid train --help
 
-RAPID_LOG says what is logged to stderr: error, warn (the default), info, debug or trace, or a filter such as engine=debug.
+RAPID_LOG sets what is logged to stderr: error, warn (the default), info, debug or trace, or a filter such as engine=debug.
 
-Exit codes: 0, done; 1, it could not be done; 2, the command line or a setting has to be changed; 130, interrupted";
+Exit codes: 0, success; 1, failure; 2, the command line or a setting has to be changed; 130, interrupted";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -86,7 +86,7 @@ pub enum RewardError {
     Client(#[from] ClientError),
     /// A grader that the tasks need will never judge.
     #[error(
-        "the verifier at {url} cannot judge {kind} tasks: {reason}. Without it, there are no rewards; mend it there (`rapid-verifier doctor` says how) and start again"
+        "the verifier at {url} cannot judge {kind} tasks: {reason}. Without it, there are no rewards; fix it there (`rapid-verifier doctor` says how) and start again"
     )]
     Grader {
         /// The verifier.
@@ -142,7 +142,7 @@ pub enum RewardError {
     },
     /// None of the tasks of a kind that were tried got a verdict.
     #[error(
-        "the verifier at {url} cannot judge {kind} tasks: {task}{} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or mend the verifier (`rapid-verifier doctor` says how), and start again",
+        "the verifier at {url} cannot judge {kind} tasks: {task}{} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or fix the verifier (`rapid-verifier doctor` says how), and start again",
         and_more(*.others)
     )]
     Unjudged {

@@ -24,61 +24,61 @@ pub const KEYS: Keys = Keys::new(Config::KEYS, "limits.items=100");
 settings! {
     /// The whole configuration.
     pub struct Config {
-        /// Host and port to listen on, the host an IP address or a name, such as localhost; port 0 takes a free one. Where any of its addresses is beyond loopback, a
-        /// token is needed. Also --listen.
+        /// Host and port to listen on. The host is an IP address or a name, such as localhost; port 0 chooses a free port. A token is required if the host has an address
+        /// other than loopback. Also --listen.
         pub listen: Listen = Listen::Address(SocketAddr::from(([127, 0, 0, 1], 8700))),
-        /// Folder of data sets, which holds mbppplus/train.jsonl, math/eval.jsonl and so on; it goes before the cache folder. Also --data-dir.
+        /// Folder of data sets, with mbppplus/train.jsonl, math/eval.jsonl and so on. It is searched before the cache folder. Also --data-dir.
         pub data_dir: Option<PathBuf>,
-        /// Data sets whose tasks a request can name: names, or paths of .jsonl files, all of which have to be there. Empty: every named one that is there.
+        /// Data sets whose tasks a request can name: names, or paths of .jsonl files, all of which have to exist. If empty, every data set with a name that exists.
         pub datasets: Vec<String>,
-        /// Worker threads for programs and proofs; 0: as many as cores. Also --workers.
-        pub workers: usize => whole(0, MAX_WORKERS as u64).hint("; 0 stands for as many as cores"),
+        /// Number of worker threads for programs and proofs. 0: the number of cores. Also --workers.
+        pub workers: usize => whole(0, MAX_WORKERS as u64).hint("; 0 stands for the number of cores"),
         /// Graders without which /readyz does not answer 200: "math", "code", "lean". Also --require.
         pub require: Vec<String>,
-        /// File whose first line is the token that clients have to send. Unless set, RAPID_VERIFIER_TOKEN may hold the token itself. Also --token-file.
+        /// File whose first line is the token that clients have to send. If it is not set, the variable RAPID_VERIFIER_TOKEN may hold the token. Also --token-file.
         pub token_file: Option<PathBuf>,
-        /// What the service takes in.
+        /// Limits of requests and connections.
         pub limits: LimitsConfig,
-        /// Where verdicts are kept.
+        /// The cache of verdicts and expected values.
         pub cache: CacheConfig,
-        /// Answers of mathematics.
+        /// Mathematical answers.
         pub math: math::MathSettings,
         /// Python programs.
         pub code: CodeConfig,
-        /// Containers, where code.sandbox is docker. sandboxes/docker makes the image.
+        /// Containers, if code.sandbox is docker. scripts/docker.sh builds their image from sandboxes/docker.
         pub docker: DockerConfig,
-        /// Proofs. Without a project or a command they are answered with `unavailable`; sandboxes/lean/README.md explains how a proof is judged.
+        /// Proofs. Without a project or a command, their verdict is `unavailable`. sandboxes/lean/README.md explains how a proof is judged.
         pub lean: lean::LeanSettings,
     }
 }
 
 settings! {
-    /// What one request may hold, and all of them together.
+    /// Limits of a request, and of all requests together.
     pub struct LimitsConfig {
-        /// Bytes of a request's body; beyond them it is answered 413. 64 MiB.
+        /// Maximum size of a request's body, in bytes. A larger one is answered 413. 64 MiB.
         pub body_bytes: usize = 64 << 20,
-        /// Items of a request; beyond them, 422.
-        pub items: usize = 4_096 => at_least(1.0).hint("; a request holds one item or more"),
-        /// Items that may wait, over all requests; no fewer than limits.items. Beyond them, 429.
+        /// Maximum number of items in a request. A larger one is answered 422.
+        pub items: usize = 4_096 => at_least(1.0).hint("; a request has at least one item"),
+        /// Maximum number of waiting items, over all requests; not below limits.items. A request that would exceed it is answered 429.
         pub queue: usize = 16_384,
-        /// Connections at a time; whoever comes then waits until one ends.
-        pub connections: usize = 512 => at_least(1.0).hint("; with none, nobody could connect"),
+        /// Maximum number of connections at a time. Further clients wait until a connection ends.
+        pub connections: usize = 512 => at_least(1.0).hint("; with 0, no client could connect"),
     }
 }
 
 settings! {
-    /// Where verdicts are kept.
+    /// The cache of verdicts and expected values.
     pub struct CacheConfig {
-        /// Folder of verdicts, of expected values and of the compiled interpreter; verifier/ in the cache folder ($RAPID_HOME) unless set. Also --cache-dir.
+        /// Folder of verdicts, expected values and the compiled interpreter. If it is not set, verifier/ in the cache folder ($RAPID_HOME). Also --cache-dir.
         pub dir: Option<PathBuf>,
-        /// Whether verdicts and expected values are kept on disk. false keeps them in memory only. Also --no-disk-cache.
+        /// Whether verdicts and expected values are stored on disk. false stores them in memory only. Also --no-disk-cache.
         pub disk: bool = true,
-        /// Bytes on disk, about, half of them for expected values. What nobody has asked for the longest goes first. 4 GiB.
+        /// Approximate bytes on disk, half of them for expected values. The least recently used entries are evicted. 4 GiB.
         pub disk_bytes: u64 = DISK_BYTES => at_least(1_048_576.0)
-            .hint(", which is a MiB, or keep nothing on disk with cache.disk = false"),
-        /// Bytes of verdicts in memory. 256 MiB.
+            .hint(", which is a MiB, or store nothing on disk with cache.disk = false"),
+        /// Maximum bytes of verdicts in memory. 256 MiB.
         pub memory_bytes: usize = 256 << 20,
-        /// Bytes of expected values in memory: what right programs returned. 512 MiB.
+        /// Maximum bytes of expected values in memory. 512 MiB.
         pub expected_bytes: usize = 512 << 20,
     }
 }
@@ -86,27 +86,27 @@ settings! {
 settings! {
     /// Programs.
     pub struct CodeConfig {
-        /// How the program is found in a completion; docs/tasks.md has the rule. Also --code-extraction.
-        ///   program     the text itself where it is Python, else the last block that defines the entry point, with what it needs of earlier ones
+        /// How the program is extracted from a completion; docs/tasks.md has the rule. Also --code-extraction.
+        ///   program     the text itself if it is Python, else the last block that defines the entry point, with the definitions that it needs from earlier blocks
         ///   last-block  the last Python block, else the last block, else the whole text, as up to version 0.1
         pub extraction: Extraction,
-        /// What they run in: wasm (CPython in WebAssembly), docker (a container each; see `[docker]`), or none (programs are not judged).
+        /// The sandbox of programs: wasm (CPython in WebAssembly), docker (a container for each program; see `[docker]`), or none (programs are not judged).
         pub sandbox: SandboxKind,
-        /// Folder of the WebAssembly sandbox's interpreter; where `rapid-verifier fetch` puts it unless set. Also --sandbox-dir.
+        /// Folder of the WebAssembly sandbox's interpreter. If it is not set, the folder that `rapid-verifier fetch` writes. Also --sandbox-dir.
         pub dir: Option<PathBuf>,
-        /// What a program may compute, in units of fuel: about one for each WebAssembly instruction. A task whose own solution needs more than half of it gets twice
-        /// what that needs. In Docker, 2 G of fuel stand for a second of processor time.
-        pub fuel: u64 = Limits::default().fuel => at_least(1.0).hint("; with none, no program could run"),
-        /// Bytes of memory of a program and its interpreter. 2 GiB.
+        /// Maximum computation of a program, in units of fuel: about one for each WebAssembly instruction. If a task's canonical solution needs more than half of it, the
+        /// limit is twice what the canonical solution needs. In Docker, 2 G of fuel are a second of processor time.
+        pub fuel: u64 = Limits::default().fuel => at_least(1.0).hint("; with 0, no program could run"),
+        /// Maximum bytes of memory of a program and its interpreter. 2 GiB.
         pub memory_bytes: u64 = Limits::default().memory => at_least(67_108_864.0)
             .hint(": the interpreter itself needs 64 MiB"),
-        /// Bytes of memory of all programs together, in WebAssembly: 1 GiB for each worker, and what is left for programs that need more than 256 MiB, which wait
-        /// until there is room for them. 0: three quarters of the machine's memory, or of the container's.
+        /// Maximum bytes of memory of all programs together, in WebAssembly: 1 GiB for each worker, and the rest for programs that need more than 256 MiB, which wait
+        /// until enough of it is free. 0: three quarters of the machine's memory, or of the container's.
         pub memory_total_bytes: u64,
-        /// Bytes of one argument or result, as it is passed between program and judge. 16 MiB.
+        /// Maximum bytes of one argument or result, as it is passed between program and judge. 16 MiB.
         pub value_bytes: usize = Limits::default().value,
-        /// Seconds after which a run counts as a failure of the sandbox, not of the program. Fuel stops programs long before. In Docker, where programs can wait, one
-        /// that takes as long is out of time.
+        /// Seconds after which a run counts as a failure of the sandbox, not of the program. Fuel stops programs long before. In Docker, where programs can wait, a
+        /// program that takes as long gets the verdict `timeout`.
         pub backstop_seconds: f64 = Limits::default().backstop => any_above(0.0),
     }
 }
@@ -114,19 +114,19 @@ settings! {
 settings! {
     /// Containers.
     pub struct DockerConfig {
-        /// The engine's socket, such as unix:///var/run/docker.sock; what DOCKER_HOST says, else the usual one, unless set.
+        /// The engine's socket, such as unix:///var/run/docker.sock. If it is not set, the value of DOCKER_HOST, or else the usual socket.
         pub host: Option<String>,
         /// The image that programs run in.
         pub image: String = sandboxes::docker::Settings::default().image,
-        /// Another runtime than the engine's own, such as runsc, which is gVisor's.
+        /// A container runtime other than the engine's default, such as gVisor's runsc.
         pub runtime: Option<String>,
-        /// Containers at a time, warm ones included; 2 or more. 0: two for each worker, and two more.
+        /// Maximum number of containers at a time, including warm ones; at least 2. 0: two for each worker, and two more.
         pub containers: usize,
     }
 }
 
 choice! {
-    /// What programs run in.
+    /// The sandbox of programs.
     pub enum SandboxKind {
         /// CPython in WebAssembly.
         #[default]
@@ -205,7 +205,7 @@ impl Config {
             let known = graders::NAMES.join(", ");
             return refuse(
                 "require",
-                format!("`{name}` is no grader{near}; the graders are {known}"),
+                format!("`{name}` is not a grader{near}; the graders are {known}"),
             );
         }
         if self.limits.queue < self.limits.items {
@@ -220,14 +220,13 @@ impl Config {
         if self.docker.containers == 1 {
             return refuse(
                 "docker.containers",
-                "give 2 at least, as a task with test code takes two at once; 0 chooses by the number of workers".to_owned(),
+                "give at least 2, as a task with test code needs two at once; 0 chooses by the number of workers".to_owned(),
             );
         }
         if self.lean.project.is_some() && !self.lean.command.is_empty() {
             return refuse(
                 "lean.command",
-                "it is for a Lean that is no project's; give it or lean.project, not both"
-                    .to_owned(),
+                "it is for a Lean without a project; give it or lean.project, not both".to_owned(),
             );
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Decides whether completions are right: mathematics by comparison, Python in a sandbox, proofs by Lean.
+/// Judges whether completions are correct: mathematics by comparison, Python in a sandbox, proofs by Lean.
 #[derive(Debug, Parser)]
 #[command(
     name = "rapid-verifier",
@@ -38,7 +38,7 @@ Begin with:
 
 Every command has examples of its own: rapid-verifier serve --help
 
-Exit codes: 0, done; 1, it could not be done; 2, the command line or a setting has to be changed; 130, ended by a second Ctrl-C";
+Exit codes: 0, success; 1, failure; 2, the command line or a setting has to be changed; 130, ended by a second Ctrl-C";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -1,4 +1,4 @@
-//! Counters of what the service did, in Prometheus's text format.
+//! The service's metrics, in Prometheus's text format.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 use verifier_api::Verdict;
 
-/// The media type of what [`Metrics::render`] writes.
+/// The media type of the text from [`Metrics::render`].
 pub use prometheus_text::CONTENT_TYPE;
 
 /// Upper bounds of the histogram's buckets, in seconds.
@@ -18,7 +18,7 @@ const BUCKETS: [f64; 12] = [
     0.0001, 0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 60.0, 300.0,
 ];
 
-/// Everything counted since the start.
+/// All metrics since the service started.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -51,7 +51,7 @@ struct GraderLabel {
     grader: &'static str,
 }
 
-/// What is read at the moment of asking.
+/// Values that are read when the metrics are requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gauges {
     /// Items that wait.
@@ -83,7 +83,7 @@ impl Default for Metrics {
             seconds: add(
                 &mut registry,
                 "judge_seconds",
-                "Time that judging an item took; items that were cached or that no grader could take excepted",
+                "Time that judging an item took, without cached items and items that no grader could judge",
                 Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             ),
             queued: add(
@@ -102,7 +102,7 @@ impl Default for Metrics {
             ready: add(
                 &mut registry,
                 "ready",
-                "1 where /readyz answers 200",
+                "1 if /readyz answers 200, otherwise 0",
                 Gauge::default(),
             ),
             registry,
@@ -110,7 +110,7 @@ impl Default for Metrics {
     }
 }
 
-/// The metric, registered. The library ends the help with a full stop, and a counter's name with `_total`.
+/// Registers a metric and returns it. The library appends a full stop to the help, and `_total` to a counter's name.
 fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric
@@ -125,7 +125,8 @@ impl Metrics {
             .inc();
     }
 
-    /// Counts a judgement, and the `seconds` that it took where it was made: neither remembered, nor refused by a grader that cannot judge (`None`).
+    /// Counts a judgement, and records the `seconds` that it took. They are not recorded for a cached judgement, and are `None`
+    /// if the grader cannot judge.
     pub fn judgement(
         &self,
         grader: &'static str,
@@ -146,7 +147,7 @@ impl Metrics {
         }
     }
 
-    /// All of it as text of the type [`CONTENT_TYPE`].
+    /// All metrics as text of the type [`CONTENT_TYPE`].
     #[must_use]
     pub fn render(&self, gauges: Gauges) -> String {
         self.queued.set(gauges.queued as u64);
@@ -155,12 +156,12 @@ impl Metrics {
         self.ready.set(u64::from(gauges.ready));
         let mut text = String::new();
         prometheus_text::encode(&mut text, &self.registry)
-            .expect("whole numbers and times can be written, and a String takes all");
+            .expect("integers and times can be encoded, and writing to a String does not fail");
         text
     }
 }
 
-/// The verdict as the wire writes it.
+/// The verdict's name on the wire.
 #[must_use]
 pub fn name(verdict: Verdict) -> &'static str {
     match verdict {
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_counted_is_rendered_with_cumulative_buckets() {
+    fn metrics_are_rendered_with_cumulative_buckets() {
         let metrics = Metrics::default();
         metrics.request("/v1/verify", 200);
         metrics.judgement("math", Verdict::Correct, false, Some(0.0005));

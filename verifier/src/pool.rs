@@ -220,7 +220,7 @@ impl Reservation {
     pub fn submit(&mut self, job: Box<dyn Job>) {
         let mut state = self.shared.lock();
         if self.left == 0 || state.stopped {
-            return; // Dropping the job closes the channel of whoever waits for it.
+            return; // Dropping the job closes the channel of the caller that waits for it.
         }
         self.left -= 1;
         state.reserved -= 1;

@@ -30,7 +30,7 @@ fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {
     let all = dataset.train.into_iter().chain(dataset.eval);
     let lean = |task: Task| match task.spec.clone() {
         TaskSpec::Lean(lean) => (task, lean),
-        _ => panic!("{} is no theorem", task.id),
+        _ => panic!("{} is not a theorem", task.id),
     };
     (all.map(lean).collect(), folder)
 }

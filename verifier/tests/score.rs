@@ -184,7 +184,7 @@ fn repeated_samples_count_and_are_noted() {
     assert_eq!(output.code, Some(0));
     assert!(
         output.stderr.contains("note: 4 of the 8 samples")
-            && output.stderr.contains("sample 5 is sample 1 again"),
+            && output.stderr.contains("sample 5 repeats sample 1"),
         "{}",
         output.stderr
     );

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::error::Failure;
 use crate::manifest::Manifest;
 
-/// A file that has been downloaded, or taken from the cache of Hugging Face, and not yet moved into place.
+/// A file that was downloaded, or copied or linked from the cache of Hugging Face, and is not yet moved into place.
 pub(super) struct Downloaded {
     pub(super) at: PathBuf,
     pub(super) path: String,
@@ -17,14 +17,14 @@ pub(super) struct Downloaded {
     pub(super) sha256: String,
 }
 
-/// What a file must be.
+/// The size and the SHA-256 that a file must have, where they are known.
 pub(super) struct Expected {
     pub(super) size: Option<u64>,
     pub(super) sha256: Option<String>,
 }
 
 impl Expected {
-    /// What the manifest says of a path: nothing, if it doesn't name it.
+    /// The manifest's values for a path: none, if it doesn't name it.
     pub(super) fn of(manifest: &Manifest, path: &str) -> Expected {
         let known = manifest.files.iter().find(|file| file.path == path);
         Expected {
@@ -33,7 +33,7 @@ impl Expected {
         }
     }
 
-    /// The file `at`, or how it differs from what it must be.
+    /// The file `at`, or how it differs from the expected size and SHA-256.
     pub(super) fn compare(
         &self,
         at: &Path,
@@ -56,7 +56,7 @@ impl Expected {
         })
     }
 
-    /// Compares the file `at` with what it must be, and deletes it if it differs.
+    /// Compares the file `at` with the expected size and SHA-256, and deletes it if it differs.
     pub(super) fn check(&self, label: &str, at: &Path, path: &str) -> Result<Downloaded, Failure> {
         let outcome = self.compare(at, path).map_err(|e| Failure::local(at, e))?;
         outcome.or_else(|difference| {

@@ -1,4 +1,4 @@
-//! One file over HTTP, resumed where it broke off.
+//! Downloads one file over HTTP, and resumes it after a broken connection.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::Progress;
 use super::error::{Failure, explain, root_cause};
 
-/// How often a download that makes no headway is tried.
+/// The number of attempts in a row that may receive no bytes.
 const ATTEMPTS: u32 = 5;
 
 /// A file to download.
@@ -20,7 +20,7 @@ pub(super) struct Remote<'a> {
     /// For the progress display and for errors.
     pub(super) label: &'a str,
     pub(super) token: Option<&'a str>,
-    /// Bytes, where they are known beforehand.
+    /// In bytes, if it is known beforehand.
     pub(super) size: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ impl Remote<'_> {
 
 /// An HTTP client that gives up on a host that doesn't answer within `connect`.
 pub(super) fn client(connect: Duration) -> Result<Client, String> {
-    // A second installation of the same provider fails, which is what every call but the first wants.
+    // A second installation of the same provider fails, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .connect_timeout(connect)
@@ -45,21 +45,21 @@ pub(super) fn client(connect: Duration) -> Result<Client, String> {
         .build()
         .map_err(|e| {
             format!(
-                "No HTTPS client could be made ({}); on Debian, install the package ca-certificates.",
+                "No HTTPS client could be created ({}); on Debian, install the package ca-certificates.",
                 explain(e)
             )
         })
 }
 
-/// What to do after one request.
+/// The next step after one request.
 enum Step {
     Done,
-    /// Try again; the text is what to report if it was the last attempt.
+    /// Try again. The text is reported if this was the last attempt.
     Again(String),
 }
 
-/// Downloads into `part`, going on after the bytes that it holds. A broken connection is taken up again; attempts are
-/// counted anew whenever bytes came.
+/// Downloads into `part`, and continues after the bytes that it holds. After a broken connection it tries again. The count of
+/// attempts starts again whenever bytes arrived.
 pub(super) async fn download(
     client: &Client,
     remote: &Remote<'_>,
@@ -76,7 +76,7 @@ pub(super) async fn download(
                 failed = if length(part) > before { 1 } else { failed + 1 };
                 if failed >= ATTEMPTS {
                     return Err(Failure::Source(format!(
-                        "{} broke off {ATTEMPTS} times ({reason}); check the connection and run the command again.",
+                        "The download of {} broke off {ATTEMPTS} times ({reason}); check the connection and run the command again.",
                         remote.label
                     )));
                 }
@@ -118,10 +118,10 @@ async fn attempt(
         StatusCode::OK => have = 0,
         StatusCode::PARTIAL_CONTENT if continues_at(&response) == Some(have) => {}
         StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
-            // Not the bytes that were asked for: from the beginning, then.
+            // These are not the requested bytes, so the download starts from the beginning.
             std::fs::write(part, []).map_err(|e| Failure::local(part, e))?;
             return Ok(Step::Again(
-                "the server sent other bytes than it was asked for".to_owned(),
+                "the server did not send the requested range of bytes".to_owned(),
             ));
         }
         status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
@@ -181,7 +181,7 @@ async fn receive(
     Ok(match (broken, size) {
         (Some(reason), _) => Step::Again(reason),
         (None, Some(size)) if have < size => {
-            Step::Again(format!("only {have} of {size} bytes came"))
+            Step::Again(format!("only {have} of {size} bytes arrived"))
         }
         (None, _) => Step::Done,
     })
@@ -215,7 +215,7 @@ pub(super) fn refusal(label: &str, status: StatusCode) -> String {
             "{label} answered {status}: accept the licence on the page of the model or data set, and give a valid token of that account, by `hf auth login` or in HF_TOKEN."
         ),
         StatusCode::NOT_FOUND => {
-            format!("{label} does not exist there ({status}); check the name and the revision.")
+            format!("{label} does not exist ({status}); check the name and the revision.")
         }
         _ => format!("{label} answered {status}."),
     }

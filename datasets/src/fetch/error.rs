@@ -1,4 +1,4 @@
-//! Why something could not be fetched.
+//! The reasons why something could not be fetched.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub enum FetchError {
     Unknown {
         /// Model, data set or sandbox.
         kind: ArtifactKind,
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The known name most like it.
         nearest: Option<String>,
@@ -29,29 +29,29 @@ pub enum FetchError {
         name: String,
     },
     /// Every source failed.
-    #[error("{}:{name} could not be fetched. {}{}{}", .kind.word(), .reasons.join(" "), what_is_kept(*.kept), by_hand(*.kind))]
+    #[error("{}:{name} could not be fetched. {}{}{}", .kind.word(), .reasons.join(" "), partial_download(*.partial), by_hand(*.kind))]
     Sources {
         /// Model, data set or sandbox.
         kind: ArtifactKind,
         /// Its name.
         name: String,
-        /// A sentence or two for each source: what it is, what happened, what to do.
+        /// A sentence or two for each source: its name, what happened and what to do.
         reasons: Vec<String>,
         /// Whether a part was downloaded.
-        kept: bool,
+        partial: bool,
     },
     /// The cache folder cannot be written or read.
     #[error("{path}: {source}; {}", remedy(.source))]
     Local {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl FetchError {
-    /// Whether another name is the remedy: nothing is called so.
+    /// Whether another name is the remedy, since nothing has this name.
     #[must_use]
     pub fn is_misnamed(&self) -> bool {
         matches!(self, FetchError::Unknown { .. })
@@ -65,9 +65,9 @@ fn or_repository(kind: ArtifactKind) -> &'static str {
     }
 }
 
-fn what_is_kept(kept: bool) -> &'static str {
-    if kept {
-        " What was downloaded so far is kept, and the next attempt goes on from there."
+fn partial_download(partial: bool) -> &'static str {
+    if partial {
+        " The downloaded part is stored, and the next attempt continues from there."
     } else {
         ""
     }
@@ -76,7 +76,7 @@ fn what_is_kept(kept: bool) -> &'static str {
 fn by_hand(kind: ArtifactKind) -> &'static str {
     match kind {
         ArtifactKind::Dataset => {
-            " Files that you have already serve too: name their folder with --data-dir."
+            " If you have the files already, name their folder with --data-dir."
         }
         ArtifactKind::Model | ArtifactKind::Sandbox => "",
     }
@@ -94,12 +94,12 @@ fn remedy(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// How an attempt at one source ended badly.
+/// Why an attempt at one source failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The source's fault: the next one may do.
+    /// The source's fault. The next one may work.
     Source(String),
-    /// This machine's fault: no source would do.
+    /// This machine's fault. No source would work.
     Local(FetchError),
 }
 
@@ -112,7 +112,7 @@ impl Failure {
     }
 }
 
-/// What reqwest says, with the causes that it keeps to itself, without the address.
+/// reqwest's message with all its causes, without the address.
 pub(super) fn explain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -128,7 +128,7 @@ pub(super) fn explain(error: reqwest::Error) -> String {
     text
 }
 
-/// The innermost cause: the one that says what a person can do something about.
+/// The innermost cause, which names the actual problem.
 pub(super) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

@@ -1,4 +1,4 @@
-//! The cache folder: where a name's files lie, and whether they are all there.
+//! The cache folder: where a name's files are, and whether they are complete.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::ArtifactKind;
 use crate::manifest::{self, File};
 
-/// The file in a fetched folder that says where it came from.
+/// The file in a fetched folder that states its source.
 pub(super) const RECEIPT: &str = "fetched.json";
 
-/// Where a folder's files came from, and what they were then.
+/// The source of a folder's files, with their sizes and checksums.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Receipt {
     pub(super) kind: ArtifactKind,
@@ -27,7 +27,7 @@ pub(super) struct ReceivedFile {
     pub(super) sha256: String,
 }
 
-/// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` here.
+/// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` in the current folder.
 #[must_use]
 pub fn home() -> PathBuf {
     let variable = |name| {
@@ -50,7 +50,7 @@ pub fn home() -> PathBuf {
     platform.map_or_else(|| PathBuf::from(".rapid"), |cache| cache.join("rapid"))
 }
 
-/// Where a name's files lie once they are fetched.
+/// The folder of a name's files once they are fetched.
 #[must_use]
 pub fn folder(kind: ArtifactKind, name: &str) -> PathBuf {
     folder_in(&home(), kind, name)
@@ -69,8 +69,7 @@ pub(super) fn folder_name(name: &str) -> String {
     }
 }
 
-/// The folder with a name's files, if they are all there with their right sizes. Checksums were compared when they were
-/// fetched.
+/// The folder with a name's files, if all exist with the right sizes. Checksums were compared when they were fetched.
 #[must_use]
 pub fn locate(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
     locate_in(&home(), kind, name)
@@ -83,9 +82,9 @@ pub(super) fn locate_in(home: &Path, kind: ArtifactKind, name: &str) -> Option<P
     complete(&folder_in(home, kind, name), &files)
 }
 
-/// `folder`, if it holds `files`, or, where the manifest names none, those of its receipt.
+/// `folder`, if it holds `files`, or those of its receipt if `files` is empty.
 pub(super) fn complete(folder: &Path, files: &[File]) -> Option<PathBuf> {
-    let is_there = |path: &str, size: u64| {
+    let exists = |path: &str, size: u64| {
         std::fs::metadata(folder.join(path)).is_ok_and(|m| m.is_file() && m.len() == size)
     };
     let all = if files.is_empty() {
@@ -95,9 +94,9 @@ pub(super) fn complete(folder: &Path, files: &[File]) -> Option<PathBuf> {
             && receipt
                 .files
                 .iter()
-                .all(|file| is_there(&file.path, file.size))
+                .all(|file| exists(&file.path, file.size))
     } else {
-        files.iter().all(|file| is_there(&file.path, file.size))
+        files.iter().all(|file| exists(&file.path, file.size))
     };
     all.then(|| folder.to_owned())
 }

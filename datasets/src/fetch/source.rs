@@ -1,4 +1,4 @@
-//! From a manifest to a complete folder: the sources in their order, the checks, the rename.
+//! Fetches a manifest's files: tries its sources in order, checks the files and renames their folder.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,21 +19,21 @@ use super::{ArtifactKind, FetchError, Progress, hub, pypi};
 use crate::did_you_mean::nearest;
 use crate::manifest::{self, Manifest, Source};
 
-/// What of a hub's model repository is needed to run and to retrain it.
+/// The files of a model repository on a hub that are needed to run and to train the model.
 const MODEL_FILES: [&str; 4] = ["*.json", "*.safetensors", "tokenizer.model*", "*.jinja"];
 
-/// Where to fetch to and from.
+/// Fetches models, data sets and sandboxes: the folders, addresses and time limits that it uses.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
     /// The cache folder.
     pub home: PathBuf,
-    /// The hub's address without a slash at its end.
+    /// The hub's address, without a trailing slash.
     pub hub: String,
-    /// A token for the hub, which is sent to no other host.
+    /// A token for the hub. It is sent to no other host.
     pub hub_token: Option<String>,
-    /// The cache of Hugging Face's own programs, which is read and never written.
+    /// The cache of Hugging Face's own programs. It is read and never written.
     pub hub_cache: PathBuf,
-    /// Whether to leave the network alone but for pip, which has its own settings.
+    /// Whether not to use the network, except through pip, which has its own settings.
     pub offline: bool,
     /// The interpreter whose pip is used.
     pub python: PathBuf,
@@ -44,8 +44,9 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// As the environment says: `RAPID_HOME` for the cache folder, and for the hub the variables of Hugging Face's own
-    /// programs: `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_CACHE`, `HF_HOME`, `HF_HUB_OFFLINE`.
+    /// A fetcher with the settings of the environment: `RAPID_HOME` for the cache folder, and for the hub the variables of
+    /// Hugging Face's own programs, `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_CACHE`, `HF_HOME` and
+    /// `HF_HUB_OFFLINE`.
     #[must_use]
     pub fn from_environment() -> Fetcher {
         Fetcher::from_variables(
@@ -55,7 +56,7 @@ impl Fetcher {
         )
     }
 
-    /// With these variables, this cache folder, and this home folder of the user.
+    /// A fetcher with these environment variables, this cache folder, and this home folder of the user.
     pub(super) fn from_variables(
         variable: impl Fn(&str) -> Option<OsString>,
         home: PathBuf,
@@ -92,10 +93,10 @@ impl Fetcher {
         }
     }
 
-    /// Fetches what is not there yet, and returns its folder.
+    /// Fetches a name unless its files exist already, and returns its folder.
     ///
     /// # Errors
-    /// [`FetchError`], as [`super::fetch`] says.
+    /// [`FetchError`], as for [`super::fetch`].
     pub async fn fetch(
         &self,
         kind: ArtifactKind,
@@ -106,10 +107,10 @@ impl Fetcher {
         self.fetch_manifest(&manifest, progress).await
     }
 
-    /// Fetches what a manifest describes, and returns its folder.
+    /// Fetches a manifest's files unless they exist already, and returns their folder.
     ///
     /// # Errors
-    /// [`FetchError`], as [`super::fetch`] says.
+    /// [`FetchError`], as for [`super::fetch`].
     pub async fn fetch_manifest(
         &self,
         manifest: &Manifest,
@@ -150,12 +151,12 @@ impl Fetcher {
             kind: manifest.kind,
             name: manifest.name.clone(),
             reasons,
-            // An empty folder goes; one with parts in it stays, and is what `kept` speaks of.
-            kept: std::fs::remove_dir(&staging).is_err(),
+            // This removes the folder only if it is empty. Otherwise it has a partial download.
+            partial: std::fs::remove_dir(&staging).is_err(),
         })
     }
 
-    /// Everything of one source, downloaded and checked; and what the source was, for the receipt.
+    /// Downloads and checks all files of one source. Returns a description of the source for the receipt, and the files.
     async fn try_source(
         &self,
         manifest: &Manifest,
@@ -180,7 +181,7 @@ impl Fetcher {
                 };
                 let linked = staging.join("linked");
                 remove(&linked).map_err(Failure::Local)?;
-                let got = self
+                let outcome = self
                     .get_repository(
                         manifest,
                         &repository,
@@ -191,17 +192,16 @@ impl Fetcher {
                         progress,
                     )
                     .await;
-                if got.is_err() {
-                    // Taking a file again costs nothing.
+                if outcome.is_err() {
+                    // Linking a file again costs nothing.
                     remove(&linked).map_err(Failure::Local)?;
                 }
-                got
+                outcome
             }
             Source::Url { files: addresses } => {
                 if self.offline {
                     return Err(Failure::Source(
-                        "HF_HUB_OFFLINE is set, so nothing was asked of the network; unset it."
-                            .to_owned(),
+                        "HF_HUB_OFFLINE is set, so the network was not used; unset it.".to_owned(),
                     ));
                 }
                 let client = client(self.connect_timeout).map_err(Failure::Source)?;
@@ -230,7 +230,7 @@ impl Fetcher {
                 let files = self
                     .get_members(manifest, packages, members, staging, progress)
                     .await;
-                // pip begins anew each time, so what a failed attempt leaves is of no use.
+                // pip starts from scratch each time, so the files of a failed attempt are of no use.
                 remove(&staging.join("wheels")).map_err(Failure::Local)?;
                 let files = match files {
                     Err(failure) => {
@@ -245,8 +245,8 @@ impl Fetcher {
         }
     }
 
-    /// A repository's files, checked, and where they came from: each from the cache of Hugging Face, where it is there and
-    /// right, or else from the hub. What is taken from the cache lies in `linked`.
+    /// Gets and checks a repository's files: each from the cache of Hugging Face if it is there and correct, or else from the
+    /// hub. Returns a description of the source, and the files. Those from the cache lie in `linked`.
     async fn get_repository(
         &self,
         manifest: &Manifest,
@@ -259,7 +259,7 @@ impl Fetcher {
     ) -> Result<(String, Vec<Downloaded>), Failure> {
         let repo = repository.repo;
         let cached = Cached::new(&self.hub_cache, repository);
-        // Made when it is needed: what comes from the cache comes without.
+        // Created when it is needed: files from the cache do not need it.
         let client = LazyLock::new(|| client(self.connect_timeout));
         let online = || {
             let token = repository.token.unwrap_or_default();
@@ -267,7 +267,7 @@ impl Fetcher {
                 client.as_ref().map_err(|e| Failure::Source(e.clone()))
             } else {
                 Err(Failure::Source(
-                    "The token for the hub, from HF_TOKEN or `hf auth login`, is not one: it has other characters than a token has. Log in again, or set HF_TOKEN."
+                    "The token for the hub, from HF_TOKEN or `hf auth login`, is invalid: it has characters that no token has. Log in again, or set HF_TOKEN."
                         .to_owned(),
                 ))
             }
@@ -275,8 +275,8 @@ impl Fetcher {
         let offline = |reason: String, is_wrong| {
             Failure::Source(without_network(&reason, is_wrong, repository))
         };
-        let here = |name: &str| rename.get(name).map_or(name, String::as_str).to_owned();
-        let is_known = |name: &str| Expected::of(manifest, &here(name)).sha256.is_some();
+        let local_path = |name: &str| rename.get(name).map_or(name, String::as_str).to_owned();
+        let is_known = |name: &str| Expected::of(manifest, &local_path(name)).sha256.is_some();
         let listing = match hub::pinned(repository, include, is_known) {
             Some(listing) => listing,
             None if self.offline => cached
@@ -287,7 +287,7 @@ impl Fetcher {
         let mut files = Vec::new();
         let mut taken = 0;
         for listed in listing.files {
-            let path = here(&listed.name);
+            let path = local_path(&listed.name);
             let known = Expected::of(manifest, &path);
             let expected = Expected {
                 size: known.size.or(listed.size),
@@ -348,7 +348,7 @@ impl Fetcher {
         Ok((source, files))
     }
 
-    /// The members of some wheels, unpacked and checked.
+    /// Downloads wheels, and unpacks and checks their members.
     async fn get_members(
         &self,
         manifest: &Manifest,
@@ -370,8 +370,8 @@ impl Fetcher {
             .collect()
     }
 
-    /// Downloads one file and checks it. One that was resumed and is wrong is downloaded once more from its beginning:
-    /// the earlier part may have been another version's.
+    /// Downloads one file and checks it. A resumed file that is wrong is downloaded once more from its beginning, since the
+    /// earlier part may belong to another version.
     async fn get(
         &self,
         client: &reqwest::Client,
@@ -405,7 +405,7 @@ impl Fetcher {
     }
 }
 
-/// What to do where the cache of Hugging Face lacks something, or has a wrong file, and the network is left alone.
+/// The message for `offline`, if the cache of Hugging Face lacks a file or has a wrong one.
 fn without_network(reason: &str, is_wrong: bool, repository: &hub::Repository<'_>) -> String {
     let hub::Repository { repo, revision, .. } = *repository;
     let delete = if is_wrong {
@@ -419,11 +419,11 @@ fn without_network(reason: &str, is_wrong: bool, repository: &hub::Repository<'_
         ""
     };
     format!(
-        "HF_HUB_OFFLINE is set, and {reason}. Unset HF_HUB_OFFLINE; or {delete}run `hf download {repo} --revision {revision}{kind}` where there is a network."
+        "HF_HUB_OFFLINE is set, and {reason}. Unset HF_HUB_OFFLINE; or {delete}run `hf download {repo} --revision {revision}{kind}` on a machine with a network."
     )
 }
 
-/// Whether a source gave every file that the manifest names.
+/// Checks that a source had every file that the manifest names.
 fn complete_set(manifest: &Manifest, files: &[Downloaded]) -> Result<(), Failure> {
     match manifest
         .files
@@ -438,7 +438,7 @@ fn complete_set(manifest: &Manifest, files: &[Downloaded]) -> Result<(), Failure
     }
 }
 
-/// The manifest of a name, or one made for a repository of the hub: `owner/name` or `owner/name@revision`.
+/// The manifest of a name, or one created for a repository of the hub: `owner/name` or `owner/name@revision`.
 fn wanted(kind: ArtifactKind, name: &str) -> Result<Manifest, FetchError> {
     if let Some(manifest) = manifest::find(kind, name) {
         return Ok(manifest);

@@ -1,4 +1,4 @@
-//! Against a small HTTP server that misbehaves as told, and a stand-in for python3.
+//! Tests against a small HTTP server that misbehaves as configured, and a stand-in for python3.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,9 +19,9 @@ mod login;
 /// How the server answers one request.
 #[derive(Clone, Copy)]
 enum Answer {
-    /// Properly, from the byte that is asked for.
+    /// Properly, from the requested byte.
     Whole,
-    /// Announces the whole rest, sends this many bytes, and hangs up.
+    /// Announces the whole rest, sends this many bytes, and closes the connection.
     Break(usize),
     /// Sends this many bytes as if they were all.
     Short(usize),
@@ -43,7 +43,7 @@ async fn serve(body: Vec<u8>, answers: Vec<Answer>) -> Server {
     serve_paths(move |_| body.clone(), answers).await
 }
 
-/// Serves what `body` makes of a request's path.
+/// Serves the result of `body` for a request's path.
 async fn serve_paths(
     body: impl Fn(&str) -> Vec<u8> + Send + 'static,
     answers: Vec<Answer>,
@@ -87,7 +87,7 @@ async fn serve_paths(
             count += 1;
             let rest = &body[from.min(body.len())..];
             let status = match answer {
-                Answer::Status(code) => format!("{code} Told"),
+                Answer::Status(code) => format!("{code} Status"),
                 _ if from > 0 => "206 Partial Content".to_owned(),
                 _ => "200 OK".to_owned(),
             };
@@ -176,7 +176,7 @@ fn fetcher(home: &Path) -> Fetcher {
     }
 }
 
-/// Keeps the notes.
+/// Records the notes.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -189,7 +189,7 @@ impl Progress for Notes {
     fn end(&self) {}
 }
 
-/// What lies in the kind's folder, lock files aside.
+/// The names in the models' folder, without lock files.
 fn entries(home: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(home.join("models"))
         .unwrap()
@@ -201,7 +201,7 @@ fn entries(home: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_stays() {
+async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_remains() {
     let home = tempfile::tempdir().unwrap();
     let body = body();
     let server = serve(body.clone(), vec![Answer::Whole]).await;
@@ -227,12 +227,12 @@ async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_sta
     assert_eq!(
         server.requests.lock().unwrap().len(),
         1,
-        "what is there is not fetched again"
+        "existing files are not fetched again"
     );
 }
 
 #[tokio::test]
-async fn a_broken_connection_is_taken_up_where_it_broke() {
+async fn a_broken_download_is_resumed_where_it_broke_off() {
     let home = tempfile::tempdir().unwrap();
     let body = body();
     let answers = vec![
@@ -265,7 +265,7 @@ async fn a_broken_connection_is_taken_up_where_it_broke() {
 }
 
 #[tokio::test]
-async fn a_download_that_gets_nowhere_is_given_up_and_goes_on_next_time() {
+async fn a_download_without_progress_is_given_up_and_continues_next_time() {
     let home = tempfile::tempdir().unwrap();
     let body = body();
     let server = serve(body.clone(), vec![Answer::Break(1000), Answer::Break(0)]).await;
@@ -277,7 +277,7 @@ async fn a_download_that_gets_nowhere_is_given_up_and_goes_on_next_time() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("broke off 5 times") && error.contains("goes on from there"),
+        error.contains("broke off 5 times") && error.contains("continues from there"),
         "{error}"
     );
 
@@ -290,7 +290,7 @@ async fn a_download_that_gets_nowhere_is_given_up_and_goes_on_next_time() {
     assert_eq!(
         entries(home.path()),
         ["thing"],
-        "the other source's beginning is not kept"
+        "the other source's partial download is removed"
     );
 }
 
@@ -321,7 +321,7 @@ async fn a_wrong_checksum_is_an_error_that_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_resumed_file_that_turns_out_wrong_is_downloaded_afresh() {
+async fn a_resumed_file_with_a_wrong_checksum_is_downloaded_from_scratch() {
     let home = tempfile::tempdir().unwrap();
     let body = body();
     let server = serve(body.clone(), vec![Answer::Whole]).await;
@@ -342,7 +342,7 @@ async fn a_resumed_file_that_turns_out_wrong_is_downloaded_afresh() {
 }
 
 #[tokio::test]
-async fn an_unreachable_hub_makes_way_for_the_next_source() {
+async fn the_next_source_is_used_if_the_hub_is_unreachable() {
     let home = tempfile::tempdir().unwrap();
     let body = body();
     let server = serve(body.clone(), vec![Answer::Whole]).await;
@@ -362,7 +362,7 @@ async fn an_unreachable_hub_makes_way_for_the_next_source() {
 }
 
 #[tokio::test]
-async fn hub_files_are_held_to_the_hubs_own_checksums_and_the_commit_is_recorded() {
+async fn hub_files_must_match_the_hubs_own_checksums_and_the_commit_is_recorded() {
     let home = tempfile::tempdir().unwrap();
     let weights = body();
     let listing = format!(
@@ -378,7 +378,7 @@ async fn hub_files_are_held_to_the_hubs_own_checksums_and_the_commit_is_recorded
         "/o/r/resolve/c0ffee/config.json" => b"{}".to_vec(),
         "/o/r/resolve/c0ffee/model.safetensors" if *flag.lock().unwrap() => vec![0; weights.len()],
         "/o/r/resolve/c0ffee/model.safetensors" => weights.clone(),
-        other => panic!("{other} was asked for"),
+        other => panic!("{other} was requested"),
     };
     let server = serve_paths(serve_hub, vec![Answer::Whole]).await;
     let mut fetcher = fetcher(home.path());
@@ -428,7 +428,7 @@ async fn two_fetches_at_once_download_once() {
 }
 
 #[tokio::test]
-async fn a_missing_python_is_named_with_what_to_install() {
+async fn the_error_for_a_missing_python_names_the_package_to_install() {
     let home = tempfile::tempdir().unwrap();
     let source = Source::Pypi {
         packages: vec!["thing==1".to_owned()],
@@ -513,7 +513,7 @@ async fn an_unknown_name_is_answered_with_the_nearest() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_named() {
+async fn the_error_names_a_folder_that_cannot_be_written() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -530,7 +530,7 @@ async fn a_folder_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_folder_counts_only_while_every_file_has_its_size() {
+fn a_folder_is_complete_only_if_every_file_has_its_size() {
     let home = tempfile::tempdir().unwrap();
     let files = manifest(b"abc", vec![]).files;
     assert_eq!(folder::complete(home.path(), &files), None);

@@ -16,7 +16,7 @@
 //!
 //! Records in HumanEval's and HumanEval+'s own form are accepted unchanged (`humaneval.rs`).
 //!
-//! A record with a `statement` is a theorem, otherwise one with an `entry_point` is a function, otherwise one with an `answer` is a
+//! A record with a `statement` is a theorem, otherwise a record with an `entry_point` is a function, otherwise one with an `answer` is a
 //! question. Other fields are ignored, unless their name is almost one of these and the record lacks that field. If no record of a file
 //! has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
 
@@ -150,7 +150,7 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
         (None, _) => {
             return Err(record.error(
                 "question",
-                "the field is missing (`prompt` and `problem` serve too)",
+                "the field is missing (`prompt` and `problem` work too)",
             ));
         }
     };
@@ -426,7 +426,7 @@ mod tests {
             ),
             (
                 r#"{"answer":"1"}"#,
-                "mine.jsonl, line 1, field `question`: the field is missing (`prompt` and `problem` serve too)",
+                "mine.jsonl, line 1, field `question`: the field is missing (`prompt` and `problem` work too)",
             ),
             (
                 r#"{"question":"a"}"#,

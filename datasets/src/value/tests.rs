@@ -288,7 +288,7 @@ proptest! {
         let _ = (Value::parse_python(&text), Value::parse_json(&text));
     }
 
-    /// Text made of characters that literals have reaches further into the parsers than arbitrary text.
+    /// Text of the characters that occur in literals reaches further into the parsers than arbitrary text.
     #[test]
     fn no_near_literal_makes_a_parser_panic(text in r#"[\[\](){}:,'"\\\-+.0-9ejxubrRN \n\u{e9}$]{0,40}"#) {
         if let Ok(value) = Value::parse_python(&text) {

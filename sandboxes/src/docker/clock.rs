@@ -81,8 +81,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Termination {
             Err(error) => {
                 unanswered += 1;
                 if unanswered == MAX_UNANSWERED {
-                    return engine_failed("a program's processor time was asked for", &error)
-                        .into();
+                    return engine_failed("a program's processor time was read", &error).into();
                 }
                 pause = INTERVAL.0;
             }
@@ -177,7 +176,7 @@ mod tests {
     #[test]
     fn a_program_that_works_a_little_and_waits_is_ended_within_minutes() {
         assert_eq!(deadline(seconds(10.0), 900.0), seconds(200.0));
-        // A task whose own solution takes minutes.
+        // A task whose canonical solution takes minutes.
         assert_eq!(deadline(seconds(100.0), 900.0), seconds(900.0));
         assert_eq!(deadline(seconds(1000.0), 2000.0), seconds(4000.0));
         assert_eq!(deadline(seconds(0.1), 900.0), IDLE);

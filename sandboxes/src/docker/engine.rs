@@ -125,7 +125,7 @@ impl Engine {
             .docker
             .info()
             .await
-            .map_err(|error| engine_failed("its runtimes were asked for", &error))?;
+            .map_err(|error| engine_failed("its runtimes were listed", &error))?;
         let known = info.runtimes.unwrap_or_default();
         if known.contains_key(name) {
             return Ok(());

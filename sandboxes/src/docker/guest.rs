@@ -209,7 +209,7 @@ impl Guest {
         if self.next(MAX_GREETING, Some(stderr)).await? == WARM {
             Ok(())
         } else {
-            Err(Broken::Protocol("a first request that asks for no job").into())
+            Err(Broken::Protocol("a first request that does not request a job").into())
         }
     }
 

@@ -39,7 +39,7 @@ const ENVIRONMENT: &str = concat!(
 );
 /// The script that puts the parts together.
 const WARM: &str = include_str!("../../docker/warm.py");
-/// The version of everything that verdicts depend on besides image, harness and limits.
+/// The version of everything that verdicts depend on, except image, harness and limits.
 const HOST: &str = "docker 3";
 /// Threads that speak to the engine.
 const THREADS: usize = 2;

@@ -26,7 +26,7 @@ pub struct CompanionCommand {
     pub words: Vec<String>,
     /// The jail that separates it from the rest of the machine. In bubblewrap it may write only in an empty `/tmp`.
     pub jail: Jail,
-    /// Files and folders that a jail shows it besides its program.
+    /// Files and folders that a jail shows it in addition to its program.
     pub shown: Vec<PathBuf>,
     /// Files that a jail hides from it.
     pub secrets: Vec<PathBuf>,

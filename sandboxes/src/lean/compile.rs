@@ -73,7 +73,9 @@ impl Drop for Running<'_> {
 impl Lean for Compiler {
     fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
         let broken = |error: std::io::Error| {
-            LeanError::Missing(format!("the folder for its file cannot be made: {error}"))
+            LeanError::Missing(format!(
+                "the folder for its file cannot be created: {error}"
+            ))
         };
         let folder = tempfile::tempdir().map_err(broken)?;
         let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));

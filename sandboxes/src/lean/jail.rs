@@ -66,7 +66,7 @@ fn one_namespace() -> &'static [&'static str] {
 pub(super) struct View<'a> {
     /// Files and folders that it may read although they lie in one of the [`emptied`] folders. Those that do not exist are skipped.
     pub(super) shown: Vec<PathBuf>,
-    /// The one folder besides `/tmp` in which it may write, and whose files it may read. Its writes stay in memory, up to [`SCRATCH_BYTES`], and are gone with the process:
+    /// The one folder other than `/tmp` in which it may write, and whose files it may read. Its writes stay in memory, up to [`SCRATCH_BYTES`], and are gone with the process:
     /// no byte of them reaches a disk.
     pub(super) writable: Option<&'a Path>,
     /// Files that it may not read, wherever they lie.

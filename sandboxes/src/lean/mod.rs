@@ -88,7 +88,7 @@ pub enum LeanError {
 /// The time and memory that a process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Seconds for a file, besides [`Bounds::start_seconds`].
+    /// Seconds for a file, in addition to [`Bounds::start_seconds`].
     pub seconds: u64,
     /// Seconds for starting Lean and reading a header. Mathlib's takes tens of seconds.
     pub start_seconds: u64,

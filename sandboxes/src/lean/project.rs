@@ -38,7 +38,7 @@ impl Project {
                 .output()
                 .map_err(|error| {
                     missing(format!(
-                        "needs `lake`, which does not start: {error}. elan brings it"
+                        "needs `lake`, which does not start: {error}. elan installs it"
                     ))
                 })?;
             let stdout = String::from_utf8_lossy(&output.stdout).trim().to_owned();

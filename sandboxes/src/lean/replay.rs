@@ -30,7 +30,9 @@ impl Replay {
     /// [`LeanError`] if it gives no answer.
     pub fn objection(&self, file: &str, compiled: &Compiled) -> Result<Option<String>, LeanError> {
         let broken = |error: std::io::Error| {
-            LeanError::Missing(format!("the folder for its file cannot be made: {error}"))
+            LeanError::Missing(format!(
+                "the folder for its file cannot be created: {error}"
+            ))
         };
         let folder = tempfile::tempdir().map_err(broken)?;
         let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));

@@ -25,7 +25,7 @@ pub(crate) const HARNESS: &str = concat!(
 /// The imports of every warm interpreter.
 pub(crate) const IMPORTS: &str = include_str!("../../guest/imports.py");
 
-/// Room in a request for everything besides values, in bytes.
+/// Room in a request for everything except values, in bytes.
 const SLACK: usize = 64 << 10;
 
 /// Whether the guest waits for the answer to `request`. The answer to any other request is empty, and a transport may leave it out.

@@ -8,7 +8,7 @@ use super::stop::Termination;
 use super::store_data::StoreData;
 use crate::protocol::Candidate;
 
-/// Fuel for a request, besides that for its bytes. A request takes the host some microseconds, and a guest a few hundred units. Without a price, a program that only
+/// Fuel for a request, in addition to that for its bytes. A request takes the host some microseconds, and a guest a few hundred units. Without a price, a program that only
 /// makes requests would run many times as long as any other, into the backstop.
 const REQUEST_PRICE: u64 = 4_000;
 
@@ -31,7 +31,7 @@ impl HostCall {
         }
     }
 
-    /// The fuel for the text that the host wrote for the last request, besides the answer.
+    /// The fuel for the text that the host wrote for the last request, in addition to the answer.
     fn take_price(&mut self) -> u64 {
         match self {
             HostCall::Candidate(candidate) => candidate.take_price(),

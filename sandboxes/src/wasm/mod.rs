@@ -37,7 +37,7 @@ use crate::{Identity, SandboxError};
 
 /// The source that a turn of a warmed guest runs.
 const TURN: &str = "_rapid()";
-/// The versions of what verdicts depend on besides the artifact and the harness: the world that a guest sees (`wasi`), the prices of fuel (`meter` and the conversation),
+/// The versions of everything that verdicts depend on, except the artifact and the harness: the world that a guest sees (`wasi`), the prices of fuel (`meter` and the conversation),
 /// and how deep programs may recurse (`recursion`). Increase them when one of these changes, or when the conversation accepts other answers.
 const HOST: &str = "world 1, prices 5, stack 1 MiB";
 

@@ -40,7 +40,7 @@ fn the_error_names_a_missing_image_or_runtime_and_the_remedy() {
     );
 }
 
-/// The containers with this memory limit, by which a test's containers are told apart from those of other tests in this process.
+/// The containers with this memory limit, which distinguishes a test's containers from those of other tests in this process.
 fn containers_with_memory(memory: u64) -> Option<BTreeSet<String>> {
     let label = format!("label={LABEL}");
     let listed = docker(&["ps", "--all", "--quiet", "--filter", &label])?;
@@ -125,7 +125,7 @@ fn a_closed_sandbox_leaves_no_container() {
         if open > 0 {
             break;
         }
-        assert!(Instant::now() < patience, "no container stands ready");
+        assert!(Instant::now() < patience, "no container is warm");
         std::thread::sleep(Duration::from_millis(50));
     }
     drop(sandbox);
@@ -249,7 +249,7 @@ fn a_run_is_deferred_if_the_engine_is_lost_during_it() {
     // Runs are deferred as long as the engine is unreachable, and complete when it is back.
     let easy = "def f(): return 1";
     assert!(matches!(run(easy), Err(SandboxError::Deferred(_))));
-    proxy.mend();
+    proxy.restore();
     let mut outcome = run(easy);
     for _ in 0..10 {
         if outcome.is_ok() {
@@ -312,7 +312,7 @@ impl Proxy {
         }
     }
 
-    fn mend(&self) {
+    fn restore(&self) {
         self.cut.store(false, Ordering::SeqCst);
     }
 }

@@ -1,5 +1,5 @@
-"""A stand-in for `lean --json -R FOLDER -o OLEAN FILE` that knows no Lean. It writes a message for each line of the file that begins with `say`, does what a line that begins with
-another of its words says, and ends with 1 where it wrote an error.
+"""A stand-in for `lean --json -R FOLDER -o OLEAN FILE` without Lean. The first word of each line of the file is a command: `say` writes a message, and others do what their names
+state. It exits with 1 if it wrote an error.
 """
 
 import ctypes

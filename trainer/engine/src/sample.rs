@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The lowest temperature besides 0. The inverse of a far lower one is not an f32. At this temperature hardly any token but the likeliest is sampled.
+/// The lowest temperature above 0. The inverse of a far lower one is not an f32. At this temperature hardly any token but the likeliest is sampled.
 pub const MIN_TEMPERATURE: f32 = 1e-6;
 
 /// How the next token is sampled.

@@ -205,7 +205,7 @@ impl Engine {
             } else {
                 work(model, text)
             };
-            // The send fails only if the caller's thread is gone, and then nobody needs the reply.
+            // The send fails only if the caller's thread is gone, and then the reply is not needed.
             let _ = reply.send(result);
         });
         self.shared.worker.send(Command::Work(work))?;

@@ -54,7 +54,7 @@ fn chat(engine: &Engine, question: &str) -> String {
 }
 
 #[test]
-fn it_knows_the_capital_of_france() {
+fn the_model_knows_the_capital_of_france() {
     let prompt = chat(&ENGINE, "What is the capital of France?");
     let greedy = GenerateRequest {
         sampling: Sampling::greedy(),

@@ -177,7 +177,7 @@ pub(crate) fn open_dataset(name: &str, folder: Option<&Path>) -> anyhow::Result<
 pub(crate) fn check_data_dir(folder: Option<&Path>) -> Result<(), Usage> {
     match folder {
         Some(folder) if !folder.is_dir() => Err(Usage(format!(
-            "--data-dir {} is not a folder; it is the one that holds gsm8k/, mbppplus/, …",
+            "--data-dir {} is not a folder; give the one that has gsm8k/, mbppplus/ and so on",
             folder.display()
         ))),
         _ => Ok(()),

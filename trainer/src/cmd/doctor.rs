@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::args::DeviceArgs;
 
-/// Check this machine and say how to fix what fails
+/// Check this machine, and print how to fix each failed check
 ///
 /// Checks the processor, GPU, memory, cache folder, artifacts, verifier and model. Prints one line per check, with a remedy where one is needed; exits with 1 if a check fails.
 #[derive(Debug, clap::Args)]
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_was_found_and_what_to_do() {
+    fn a_line_states_the_result_and_the_remedy() {
         let checks = [
             Check::ok("memory", "15.2 GiB free of 16.0"),
             Check::warn(

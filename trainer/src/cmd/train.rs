@@ -39,7 +39,7 @@ one of sft, grpo, pg, dapo, rapid-h4.
 The recipe quickstart explains every key (trainer/recipes/quickstart.toml, in the repository). The keys are
 {}
 
-RAPID_VERIFIER is the verifier's address where neither --verifier nor the recipe has one, RAPID_VERIFIER_TOKEN its token.", config::KEYS.list()))]
+RAPID_VERIFIER is the verifier's address if neither --verifier nor the recipe has one, RAPID_VERIFIER_TOKEN its token.", config::KEYS.list()))]
 pub(crate) struct Args {
     /// A TOML file, or the name of a built-in recipe
     #[arg(long, value_name = "NAME|FILE")]

@@ -34,7 +34,7 @@ settings! {
         pub chat: bool,
         /// The date, as in 2026-03-09, that chat templates with a date print, such as Llama 3's; unless set, the day on which the run began.
         pub chat_date: Option<String>,
-        /// Stop strings, which end a completion, besides the end-of-text tokens; unless set, the template's: few-shot-boxed has a line break.
+        /// Stop strings, which end a completion in addition to the end-of-text tokens; unless set, the template's: few-shot-boxed has a line break.
         pub stop: Option<Vec<String>>,
         /// Training prompts with more tokens are left out, and their number is reported.
         pub max_prompt_tokens: usize = 1024 => whole(1, MAX_TOKENS as u64),

@@ -16,7 +16,7 @@ settings! {
         pub seed: u64,
         /// Updates between checkpoints; the last update always has one. 0 saves only that.
         pub checkpoint_every: usize = 20 => whole(0, MAX_COUNT),
-        /// Number of newest checkpoints that are kept, besides the best one.
+        /// Number of newest checkpoints that are kept, in addition to the best one.
         pub keep: usize = 1 => whole(1, MAX_COUNT),
         /// false turns off the warnings about signs of reward hacking and collapse.
         pub alarms: bool = true,

@@ -97,7 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn finds_the_answer_in_the_forms_that_models_write() {
+    fn the_answer_is_found_in_the_forms_that_models_write() {
         for (completion, expected) in [
             (" \\boxed{12}", "12"),
             (" 12", "12"),

@@ -41,7 +41,7 @@ pub struct SamplingParams {
     pub sampling: Sampling,
     /// Maximum number of tokens, the end token included.
     pub max_tokens: usize,
-    /// Texts that end a completion, besides the model's end-of-text tokens.
+    /// Texts that end a completion, in addition to the model's end-of-text tokens.
     pub stop_strings: Vec<String>,
 }
 

@@ -50,7 +50,7 @@ pub enum TrainError {
     )]
     NoModel(String),
     /// Too many samples without a verdict.
-    #[error("{masked} of the {all} samples of {part} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Mend the verifier, then continue", percent(*.limit))]
+    #[error("{masked} of the {all} samples of {part} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Fix the verifier, then continue", percent(*.limit))]
     Masked {
         /// The part of the run that sampled them: a phase, as the terminal numbers it, or an evaluation.
         part: String,

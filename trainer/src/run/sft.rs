@@ -131,7 +131,7 @@ impl TeacherFile {
             progress.say(&verdicts.summary);
             if let Some(reason) = verdicts.too_many_unjudged {
                 return Err(refused(format!(
-                    "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({}); the last reason was: {reason}. Mend the verifier, then run the same command again",
+                    "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({}); the last reason was: {reason}. Fix the verifier, then run the same command again",
                     percent(limit),
                     verdicts.summary
                 )));

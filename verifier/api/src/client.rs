@@ -1,4 +1,4 @@
-//! The async client: one request a call, every failure typed. Batching and retrying are the caller's.
+//! The async client: each call is one request, and every failure has a type. The caller does the batching and retrying.
 
 use std::sync::Once;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::{
     StoredVerdict, VerifyRequest, VerifyResponse,
 };
 
-/// Longest answer that is read; a verifier's answer to its largest request is far below.
+/// The longest answer that is read, in bytes. A verifier's answer to its largest request is far shorter.
 const MAX_ANSWER: usize = 256 << 20;
-/// Longest answer that is read for a status other than success.
+/// The longest answer with an error status that is read, in bytes.
 const MAX_PROBLEM: usize = 64 << 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Judging a batch can take many minutes of computing: some tasks need minutes each.
+/// Judging a batch can take many minutes, since some tasks need minutes each.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// A verifier's address and how to speak to it. Cheap to clone; clones share their connections.
+/// A client of one verifier. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -32,10 +32,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the verifier at `url` (`http://` or `https://`, with or without a path prefix), with `token` as the bearer token where one is needed.
+    /// A client of the verifier at `url` (`http://` or `https://`, with or without a path prefix). `token` is the bearer token, if
+    /// the verifier needs one. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`ClientError::Address`], and [`ClientError::Setup`] where the TLS roots cannot be read. Nothing is sent.
+    /// [`ClientError::Address`], and [`ClientError::Setup`] if the TLS roots cannot be read.
     pub fn new(url: impl AsRef<str>, token: Option<String>) -> Result<Client, ClientError> {
         let base = base(url.as_ref())?;
         install_crypto();
@@ -52,7 +53,7 @@ impl Client {
         })
     }
 
-    /// The same client, which waits at most `timeout` for the answer to one batch (an hour unless told).
+    /// The same client, which waits at most `timeout` for the answer to one batch. The default is an hour.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Client {
         self.verify_timeout = timeout;
@@ -65,10 +66,10 @@ impl Client {
         self.base.as_str()
     }
 
-    /// Has a batch judged: one judgement an item, in the items' order.
+    /// Has a batch judged. Returns one judgement per item, in the items' order.
     ///
     /// # Errors
-    /// [`ClientError`]; whether another try makes sense is [`ClientError::retryable`].
+    /// [`ClientError`]. [`ClientError::retryable`] is whether another attempt makes sense.
     pub async fn verify(&self, items: &[Item]) -> Result<Vec<Judgement>, ClientError> {
         let url = self.route("v1/verify")?;
         let body = serde_json::to_vec(&Batch { items }).map_err(|error| ClientError::Answer {
@@ -82,7 +83,7 @@ impl Client {
         let answer: VerifyResponse = self.send(&url, request, self.verify_timeout).await?;
         if answer.results.len() != items.len() {
             let reason = format!(
-                "{} items were sent and {} judgements came back",
+                "{} items were sent and {} judgements received",
                 items.len(),
                 answer.results.len()
             );
@@ -94,7 +95,7 @@ impl Client {
             .find(|(item, judgement)| item.id != judgement.id)
         {
             let reason = format!(
-                "the judgement of `{}` came where that of `{}` was expected",
+                "the judgement of `{}` was received instead of that of `{}`",
                 judgement.id, item.id
             );
             return Err(ClientError::Answer { url, reason });
@@ -102,7 +103,7 @@ impl Client {
         Ok(answer.results)
     }
 
-    /// What the service is: versions, graders, data sets, limits.
+    /// The service's versions, graders, data sets and limits.
     ///
     /// # Errors
     /// As [`Client::verify`].
@@ -120,7 +121,7 @@ impl Client {
             .map(|answer| answer.datasets)
     }
 
-    /// Whether the service is ready, and each grader's state. A service that says that it is not ready is an answer, not an error.
+    /// Whether the service is ready, and each grader's state. The answer that it is not ready is not an error.
     ///
     /// # Errors
     /// As [`Client::verify`].
@@ -201,7 +202,7 @@ impl Client {
         let status = answer.status();
         let retry_after = retry_after(&answer);
         if !status.is_success() {
-            // The status alone says enough; a body that breaks off adds nothing to it.
+            // The status alone is enough, so a body that cannot be read is not another error.
             let body = read(answer, url, MAX_PROBLEM, timeout)
                 .await
                 .unwrap_or_default();
@@ -215,7 +216,7 @@ impl Client {
     }
 }
 
-/// [`VerifyRequest`] by reference, so that items are not copied to be sent.
+/// [`VerifyRequest`] by reference, so that the items are not copied.
 #[derive(serde::Serialize)]
 struct Batch<'a> {
     items: &'a [Item],
@@ -234,7 +235,7 @@ fn base(text: &str) -> Result<Url, ClientError> {
         return Err(bad("it does not begin with http:// or https://"));
     }
     if url.host_str().is_none() {
-        return Err(bad("it names no host"));
+        return Err(bad("it has no host"));
     }
     url.set_query(None);
     url.set_fragment(None);
@@ -245,11 +246,11 @@ fn base(text: &str) -> Result<Url, ClientError> {
     Ok(url)
 }
 
-/// rustls asks for its cryptography to be chosen once a process.
+/// Chooses the cryptography of rustls, which is done once per process.
 fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // An error means that the program chose one already, which serves as well.
+        // An error means that the program has chosen one already, which works too.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
@@ -323,7 +324,7 @@ fn broken(url: &Url, error: &reqwest::Error, after: Duration) -> ClientError {
     }
 }
 
-/// An error with its causes: reqwest says "error sending request" and leaves the reason to the source.
+/// An error with its causes, since reqwest's own text is only "error sending request".
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Why a request gave no answer.
+//! The reasons why a request to a verifier failed.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use reqwest::Url;
 
 use crate::Problem;
 
-/// Why a request to a verifier gave no answer.
+/// Why a request to a verifier failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The address is not one that a verifier can have.
+    /// The address cannot be that of a verifier.
     #[error(
         "`{url}` is not the address of a verifier: {reason}. Give the address that `rapid-verifier serve` printed, such as http://127.0.0.1:8700"
     )]
     Address {
-        /// What was given.
+        /// The given address.
         url: String,
-        /// What is wrong with it.
+        /// Why it is wrong.
         reason: String,
     },
     /// The HTTP client itself could not be set up.
@@ -24,42 +24,42 @@ pub enum ClientError {
         "the HTTP client could not be set up: {0}. Check the machine's TLS certificates and the proxy variables (HTTPS_PROXY, NO_PROXY)"
     )]
     Setup(String),
-    /// No connection, or it broke before the answer was complete.
+    /// The connection failed, or broke before the answer was complete.
     #[error(
         "no answer from the verifier at {url}: {reason}. Check that `rapid-verifier serve` runs there and that this machine can reach it"
     )]
     Connection {
-        /// The address asked.
+        /// The requested address.
         url: Url,
-        /// What broke.
+        /// The cause.
         reason: String,
     },
-    /// The answer did not come in time.
+    /// The answer did not arrive in time.
     #[error("the verifier at {url} did not answer within {} s. It may be overloaded: send smaller batches, or start it with more workers", .after.as_secs())]
     Timeout {
-        /// The address asked.
+        /// The requested address.
         url: Url,
-        /// How long it was waited for.
+        /// How long the client waited.
         after: Duration,
     },
     /// An answer with an error status.
     #[error("the verifier answered {} to {url}: {}{}", .problem.status, sentence(problem), advice(.problem.status))]
     Refused {
-        /// The address asked.
+        /// The requested address.
         url: Url,
-        /// What the server said.
+        /// The server's problem document.
         problem: Box<Problem>,
-        /// The `Retry-After` header, where there was one.
+        /// The `Retry-After` header, if the answer had one.
         retry_after: Option<Duration>,
     },
-    /// A success status with a body that is not what the contract says.
+    /// A success status with a body that does not follow the contract.
     #[error(
         "{url} answered, but not as a verifier does: {reason}. Check that the address is a verifier's and that its version matches this program's"
     )]
     Answer {
-        /// The address asked.
+        /// The requested address.
         url: Url,
-        /// What is wrong with the answer.
+        /// Why the answer is wrong.
         reason: String,
     },
 }
@@ -70,7 +70,7 @@ impl ClientError {
     pub fn retryable(&self) -> bool {
         match self {
             ClientError::Connection { .. } | ClientError::Timeout { .. } => true,
-            // Load balancers answer 408 where a request came too slowly for them.
+            // Load balancers answer 408 to a request that arrives too slowly.
             ClientError::Refused { problem, .. } => {
                 matches!(problem.status, 408 | 429) || problem.status >= 500
             }
@@ -80,7 +80,7 @@ impl ClientError {
         }
     }
 
-    /// How long the server asked to wait before the next try.
+    /// How long to wait before the next attempt, if the server stated it.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -101,7 +101,7 @@ fn sentence(problem: &Problem) -> &str {
 fn advice(status: u16) -> &'static str {
     match status {
         401 => ". Give the token that the verifier was started with",
-        404 => ". Check that the address is a verifier's, without a path of its own",
+        404 => ". Check that the address is a verifier's, without a path such as /v1",
         413 => ". Send smaller batches",
         _ => "",
     }

@@ -1,10 +1,11 @@
-//! The bodies of the routes that say what a verifier has and is: `/v1/info`, `/v1/datasets`, `/v1/verdicts/{key}`, `/readyz`.
+//! The bodies of the routes that describe a verifier and its contents: `/v1/info`, `/v1/datasets`, `/v1/verdicts/{key}` and
+//! `/readyz`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 
-/// Body of `GET /v1/info`: everything that a verdict depends on besides the item.
+/// Body of `GET /v1/info`: everything that a verdict depends on, except the item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServiceInfo {
@@ -14,11 +15,11 @@ pub struct ServiceInfo {
     pub version: String,
     /// The wire contract's version, `v1`.
     pub api: String,
-    /// Every grader that the service knows, usable or not.
+    /// Every grader of the service, including those that cannot judge.
     pub graders: Vec<GraderInfo>,
-    /// The data sets whose tasks can be named.
+    /// The data sets whose tasks a request can name.
     pub datasets: Vec<DatasetInfo>,
-    /// What one request may hold.
+    /// The limits of a request.
     pub limits: RequestLimits,
 }
 
@@ -28,11 +29,11 @@ pub struct ServiceInfo {
 pub struct GraderInfo {
     /// `math`, `code` or `lean`.
     pub name: String,
-    /// Changes whenever the same item may get another verdict; part of the cache key.
+    /// Changes whenever the same item may get another verdict. It is part of the cache key.
     pub version: String,
     /// Whether it can judge now.
     pub state: GraderState,
-    /// Why it cannot, and what to do about it.
+    /// Why it cannot judge, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub reason: Option<String>,
@@ -40,11 +41,11 @@ pub struct GraderInfo {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub required: bool,
-    /// What the grader runs its work in: `wasm` for code.
+    /// The sandbox that the grader uses, such as `wasm` for code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub backend: Option<String>,
-    /// Version of the interpreter, for people.
+    /// Version of the interpreter, for people to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub interpreter: Option<String>,
@@ -52,8 +53,8 @@ pub struct GraderInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub digest: Option<String>,
-    /// Settings that change verdicts: for math where an answer may stand and what makes two the same, as in `boxed, standard`; for code how the program is found,
-    /// `program` or `last-block`. Recipes name what they expect of it.
+    /// Settings that change verdicts. For math: where the answer is looked for and how two answers are compared, such as `boxed,
+    /// standard`. For code: how the program is extracted, `program` or `last-block`. Recipes name the settings that they expect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub policy: Option<String>,
@@ -64,11 +65,11 @@ pub struct GraderInfo {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GraderState {
-    /// Not yet: it is being prepared or tried out. Items for it answer `unavailable`, `retryable: true`.
+    /// Not yet: it is being prepared or tested. Its items get the verdict `unavailable`, with `retryable: true`.
     Preparing,
-    /// It judged its known-good and known-bad samples as it should.
+    /// It can judge: it has judged its known-good and known-bad samples correctly.
     Ready,
-    /// Not until someone acts. Items for it answer `unavailable`, `retryable: false`.
+    /// It cannot judge until somebody fixes it. Its items get the verdict `unavailable`, with `retryable: false`.
     Unavailable,
 }
 
@@ -84,7 +85,7 @@ pub struct DatasetInfo {
     pub train: usize,
     /// Tasks held out for evaluation.
     pub eval: usize,
-    /// BLAKE3 of its tasks' ids and of what decides on each, 64 hexadecimal digits.
+    /// BLAKE3 of its tasks' ids and of the data that decides on each task, 64 hexadecimal digits.
     pub digest: String,
 }
 
@@ -96,33 +97,33 @@ pub struct Datasets {
     pub datasets: Vec<DatasetInfo>,
 }
 
-/// What one request may hold.
+/// The limits of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RequestLimits {
-    /// Bytes of a request's body.
+    /// Maximum size of a request's body, in bytes.
     pub body_bytes: usize,
-    /// Items of a request.
+    /// Maximum number of items in a request.
     pub items: usize,
-    /// Items that may wait in the server's queue, over all requests.
+    /// Maximum number of items in the server's queue, over all requests.
     pub queue: usize,
 }
 
-/// Body of `/readyz`, with status 200 where `ready` and 503 where not.
+/// Body of `/readyz`, with status 200 if `ready` and 503 otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readiness {
-    /// Whether every grader is settled and every required one can judge.
+    /// Whether no grader is being prepared and every required one can judge.
     pub ready: bool,
-    /// The graders one by one.
+    /// The state of each grader.
     pub graders: Vec<GraderInfo>,
 }
 
-/// Body of `GET /v1/verdicts/{key}`: what the cache holds under a key.
+/// Body of `GET /v1/verdicts/{key}`: the cached verdict under a key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StoredVerdict {
-    /// The key asked for.
+    /// The requested key.
     pub key: String,
     /// 1 or 0.
     #[cfg_attr(feature = "openapi", schema(required))]
@@ -132,11 +133,11 @@ pub struct StoredVerdict {
     /// As in the judgement.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: serde_json::Value,
-    /// Tests passed, for code only.
+    /// Number of tests that passed, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub passed: Option<u32>,
-    /// Tests in all, for code only.
+    /// Number of all tests, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub total: Option<u32>,

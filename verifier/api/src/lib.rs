@@ -1,6 +1,6 @@
 //! Wire types and async client of the verifier's HTTP interface, version 1.
 //!
-//! No logic and no server dependency: the verifier serialises these types, trainers and other clients parse them.
+//! It has no logic and does not depend on the server. The verifier serialises these types; trainers and other clients parse them.
 
 #![forbid(unsafe_code)]
 
@@ -23,5 +23,5 @@ pub use types::{
     CodeTest, Compare, InlineTask, Item, Judgement, TaskRef, Verdict, VerifyRequest, VerifyResponse,
 };
 
-/// Version of the wire contract; the first path segment of its routes.
+/// Version of the wire contract, which is the first path segment of its routes.
 pub const API_VERSION: &str = "v1";

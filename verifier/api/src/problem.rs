@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
-    /// What kind of problem, as a URI reference: `/problems/queue-full`.
+    /// The kind of problem, as a URI reference such as `/problems/queue-full`.
     #[serde(rename = "type", default = "Problem::about_blank")]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub kind: String,
@@ -22,11 +22,11 @@ pub struct Problem {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub detail: String,
-    /// Index of the item at fault, where one is.
+    /// Index of the item at fault, if the fault is in an item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub item: Option<usize>,
-    /// Path of the field at fault inside the item or the body: `task.tests[0].args`.
+    /// Path of the field at fault inside the item or the body, such as `task.tests[0].args`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub field: Option<String>,

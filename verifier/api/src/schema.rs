@@ -1,20 +1,20 @@
-//! What the service's document says of a field, where the field's type cannot.
+//! Descriptions of fields in the OpenAPI document that their types cannot give.
 
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
-/// A Python value. What JSON lacks is tagged: `{"$tuple":[…]}`, `{"$set":[…]}`, `{"$frozenset":[…]}`, `{"$bytes":"base64"}`, `{"$complex":[re,im]}`,
-/// `{"$float":"nan"|"inf"|"-inf"}`, `{"$int":"digits"}`, `{"$dict":[[k,v],…]}`, `{"$opaque":"type"}` (an object that has no encoding; it equals nothing).
+/// A Python value as JSON. Values that JSON lacks are tagged: `{"$tuple":[…]}`, `{"$set":[…]}`, `{"$frozenset":[…]}`, `{"$bytes":"base64"}`, `{"$complex":[re,im]}`,
+/// `{"$float":"nan"|"inf"|"-inf"}`, `{"$int":"digits"}`, `{"$dict":[[k,v],…]}`, `{"$opaque":"type"}` (an object without an encoding, which equals nothing).
 #[derive(ToSchema)]
 #[schema(value_type = Value)]
 pub(crate) struct PythonValue(());
 
 pub(crate) fn id() -> ObjectBuilder {
-    text_or_number("The client's own name for the item; the same in the answer.")
+    text_or_number("The client's name for the item, which the answer repeats.")
 }
 
 pub(crate) fn answer() -> ObjectBuilder {
-    text_or_number("LaTeX or plain text. A number counts as the text that it is written as.")
+    text_or_number("LaTeX or plain text. A number counts as its text in the request.")
         .min_length(Some(1))
 }
 

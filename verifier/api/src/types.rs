@@ -10,7 +10,7 @@ use crate::schema;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VerifyRequest {
-    /// What to judge.
+    /// The items to judge.
     pub items: Vec<Item>,
 }
 
@@ -19,28 +19,30 @@ pub struct VerifyRequest {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// Any string; echoed in the answer. The service takes and echoes numbers too, from clients that have them.
+    /// Any string, which the answer repeats. The service accepts numbers too, and repeats them as numbers.
     #[cfg_attr(feature = "openapi", schema(schema_with = schema::id))]
     pub id: String,
-    /// What decides whether the completion is right.
+    /// The task, which decides whether the completion is correct.
     pub task: TaskRef,
-    /// The digest of what decides on a named task, as the client has it (64 hexadecimal digits): where the server's task is another, the item is refused.
+    /// The digest of a named task's content as the client has it, 64 hexadecimal digits. If the server's task has another digest,
+    /// the item is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_digest: Option<String>,
-    /// The prompt as the model saw it. The verdict's key holds it. Mathematics takes from it what is counted and in which unit; no other grader looks at it.
+    /// The prompt as the model saw it. It is part of the verdict's key. The grader of mathematics reads from it which things are
+    /// counted and in which unit; no other grader uses it.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(default = ""))]
     pub prompt: String,
-    /// What the model answered, without the prompt.
+    /// The model's text after the prompt.
     pub completion: String,
-    /// Whether all tests of a code task are run, so that `passed` of `total` is the share of those that are passed. Otherwise judging ends with the first
-    /// that is not, and `passed` counts those before it.
+    /// Whether all tests of a code task run, so that `passed` / `total` is the share of passed tests. Otherwise judging ends with
+    /// the first failed test, and `passed` counts the tests before it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "openapi", schema(default = false))]
     pub all_tests: bool,
 }
 
-/// A task of a data set that the server has, by its id (`"mbppplus/2"`), or a task that the client brings.
+/// The id of a task in a data set of the server (`"mbppplus/2"`), or an inline task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
@@ -48,11 +50,11 @@ pub enum TaskRef {
     /// `dataset/id` of a task that the server has loaded.
     #[cfg_attr(feature = "openapi", schema(examples("mbppplus/2")))]
     Named(String),
-    /// The whole task.
+    /// The whole task, in the request.
     Inline(InlineTask),
 }
 
-/// A task that travels with the request.
+/// A task that a request contains in full.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
@@ -60,14 +62,14 @@ pub enum InlineTask {
     /// A question with one final answer.
     #[cfg_attr(feature = "openapi", schema(title = "MathTask"))]
     Math {
-        /// The right answer, in LaTeX or plain text. The service takes a number too, as the text that it is written as.
+        /// The correct answer, in LaTeX or plain text. The service accepts a number too, which counts as its text in the request.
         #[cfg_attr(feature = "openapi", schema(schema_with = schema::answer))]
         answer: String,
     },
     /// A Python function to write.
     #[cfg_attr(feature = "openapi", schema(title = "CodeTask"))]
     Code {
-        /// The function that the completion must define: a name, and no keyword of Python.
+        /// The name of the function that the completion must define. It is not a keyword of Python.
         entry_point: String,
         /// Calls and the values that they must return.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,16 +78,16 @@ pub enum InlineTask {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(feature = "openapi", schema(min_length = 1))]
         asserts: Vec<String>,
-        /// What a completion goes on with, where it is the rest of a program: HumanEval's prompt.
+        /// The beginning of the program that the completion continues, such as HumanEval's prompt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prefix: Option<String>,
-        /// A right program. Run in the same sandbox, it tells the values that are expected, and a test may lack `expected`.
+        /// The canonical solution. It runs in the same sandbox to compute the expected values of tests without `expected`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         canonical: Option<String>,
         /// Python that runs before `asserts`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         imports: Vec<String>,
-        /// Absolute tolerance of results that are floats, or hold some.
+        /// Absolute tolerance for results that are or contain floats.
         #[serde(default, skip_serializing_if = "is_zero")]
         #[cfg_attr(feature = "openapi", schema(default = 0, minimum = 0))]
         atol: f64,
@@ -104,7 +106,7 @@ pub enum InlineTask {
     },
 }
 
-/// One call of the entry point. Values are JSON; what JSON lacks is tagged (`{"$tuple": […]}`, `{"$set": […]}`, …).
+/// One call of the entry point. Values are JSON; values that JSON lacks are tagged (`{"$tuple": […]}`, `{"$set": […]}`, …).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -112,18 +114,19 @@ pub struct CodeTest {
     /// Positional arguments.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::PythonValue>))]
     pub args: Vec<serde_json::Value>,
-    /// The value that the call must return, `null` for Python's `None`; absent where only the task's `canonical` program can tell it.
+    /// The value that the call must return, with `null` for Python's `None`. It may be absent if the task's `canonical` program
+    /// computes it.
     #[serde(
         default,
-        deserialize_with = "there",
+        deserialize_with = "present",
         skip_serializing_if = "Option::is_none"
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = schema::PythonValue))]
     pub expected: Option<serde_json::Value>,
 }
 
-/// A value that is there: `null` is one.
-fn there<'de, D: Deserializer<'de>>(
+/// A present value, which may be `null`.
+fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<serde_json::Value>, D::Error> {
     serde_json::Value::deserialize(deserializer).map(Some)
@@ -139,18 +142,18 @@ fn is_zero(tolerance: &f64) -> bool {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
-    /// Equal, or within tolerance where floating-point.
+    /// Equal. Floats may differ by the tolerance.
     #[default]
     Equal,
-    /// Both sides turned into sets first.
+    /// Both values are converted to sets first.
     Set,
-    /// A bool is compared; anything else only for being `None` or not.
+    /// Bools must be equal. Of other values, both must be `None`, or neither.
     NotNone,
-    /// As `Equal`; the surface of a square pyramid by its height instead of its slant height passes too.
+    /// As `Equal`. The surface of a square pyramid by its height instead of its slant height passes too.
     PyramidSurface,
-    /// As `Equal`; the sum of the digits' differences of the two arguments passes too.
+    /// As `Equal`. The sum of the differences of the two arguments' digits passes too.
     DigitDistance,
-    /// Whether it is a root of the polynomial whose coefficients are the first argument, constant term first.
+    /// The result must be a root of the polynomial whose coefficients are the first argument, constant term first.
     Root,
 }
 
@@ -160,38 +163,38 @@ impl Compare {
     }
 }
 
-/// The answers, in the order of the request's items.
+/// The judgements, in the order of the request's items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VerifyResponse {
-    /// One judgement an item.
+    /// One judgement per item.
     pub results: Vec<Judgement>,
 }
 
-/// What the verifier decided about one item.
+/// The verifier's decision on one item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Judgement {
-    /// The item's id, echoed.
+    /// The item's id.
     #[cfg_attr(feature = "openapi", schema(schema_with = schema::id))]
     pub id: String,
-    /// 1 or 0; `null` where the verdict is `unavailable`.
+    /// 1 or 0, or `null` if the verdict is `unavailable`.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub reward: Option<f64>,
-    /// Why the reward is what it is.
+    /// The reason for the reward.
     pub verdict: Verdict,
-    /// First failing test, extracted answer, Lean's messages: a JSON object of bounded size.
+    /// A JSON object of bounded size, such as the first failed test, the extracted answer or Lean's messages.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: serde_json::Value,
-    /// Tests passed, for code only.
+    /// Number of tests that passed, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub passed: Option<u32>,
-    /// Tests in all, for code only.
+    /// Number of all tests, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub total: Option<u32>,
-    /// Whether the same request may succeed later; only with `unavailable`.
+    /// Whether the same request may succeed later. True only with `unavailable`.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub retryable: bool,
@@ -199,9 +202,9 @@ pub struct Judgement {
     pub key: String,
     /// Whether the verdict came from the cache.
     pub cached: bool,
-    /// Whether the verdict is a pure function of the key; false where a clock decided it.
+    /// Whether the verdict is a pure function of the key. False if a clock decided it.
     pub deterministic: bool,
-    /// Time that judging took, in milliseconds (of the answer from the cache, where `cached`).
+    /// Time that judging took, in milliseconds, or the look-up in the cache if `cached`.
     pub elapsed_ms: f64,
 }
 
@@ -210,16 +213,16 @@ pub struct Judgement {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Every test passed, the answer is equal, the proof checks.
+    /// Every test passed, the answer is equal, or the proof is accepted.
     Correct,
     /// The completion was understood and is wrong.
     Incorrect,
-    /// The completion used more than its share of fuel or time.
+    /// The completion exceeded its limit of fuel or time.
     Timeout,
-    /// The completion used more than its share of memory.
+    /// The completion exceeded its limit of memory.
     Memory,
-    /// There is nothing to judge: no code, no answer, no proof.
+    /// The completion has no code, answer or proof to judge.
     Malformed,
-    /// The verifier could not judge. Says nothing about the completion; never cached; the reward is `null`.
+    /// The verifier could not judge. This does not depend on the completion and is never cached. The reward is `null`.
     Unavailable,
 }

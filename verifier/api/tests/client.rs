@@ -1,4 +1,4 @@
-//! The client against servers that behave in every way that servers do.
+//! Tests of the client against servers that answer, refuse, break off or stay silent.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use verifier_api::{Client, ClientError, InlineTask, Item, TaskRef, Verdict};
 
-/// A server that answers one request with `answer` and reports what it was sent. `None` as the answer: it says nothing and keeps the connection open.
+/// A server that answers one request with `answer` and returns the request. With `None`, it sends nothing and leaves the
+/// connection open.
 async fn server(answer: Option<String>) -> (String, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -31,7 +32,7 @@ async fn server(answer: Option<String>) -> (String, tokio::task::JoinHandle<Stri
                     break;
                 }
             }
-            assert!(read > 0, "the client hung up");
+            assert!(read > 0, "the client closed the connection");
         }
         match answer {
             Some(answer) => stream.write_all(answer.as_bytes()).await.unwrap(),
@@ -71,7 +72,7 @@ fn judgement(id: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_batch_goes_out_with_the_token_and_comes_back_judged() {
+async fn a_batch_is_sent_with_the_token_and_its_judgements_are_returned() {
     let (url, request) = server(http(
         "200 OK",
         "",
@@ -97,7 +98,7 @@ async fn a_batch_goes_out_with_the_token_and_comes_back_judged() {
 }
 
 #[tokio::test]
-async fn a_path_before_the_routes_is_kept() {
+async fn a_path_prefix_precedes_the_routes() {
     let (url, request) = server(http("200 OK", "", r#"{"datasets":[]}"#)).await;
     assert!(
         client(&format!("{url}/verifier"))
@@ -125,7 +126,7 @@ async fn a_full_queue_is_retryable_after_the_time_it_names() {
 }
 
 #[tokio::test]
-async fn what_will_fail_again_is_not_retryable_and_what_may_not_is() {
+async fn a_status_is_retryable_if_another_attempt_may_succeed() {
     for (status, retryable) in [
         ("400 Bad Request", false),
         ("401 Unauthorized", false),
@@ -148,7 +149,7 @@ async fn what_will_fail_again_is_not_retryable_and_what_may_not_is() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_retryable_and_names_address_and_remedy() {
+async fn a_refused_connection_is_retryable_and_its_error_names_address_and_remedy() {
     let free = TcpListener::bind("127.0.0.1:0")
         .await
         .unwrap()
@@ -180,7 +181,7 @@ async fn an_answer_that_breaks_off_is_retryable() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_given_up() {
+async fn a_silent_server_is_given_up_after_the_timeout() {
     let (url, server) = server(None).await;
     let started = Instant::now();
     let error = client(&url)
@@ -219,7 +220,7 @@ async fn judgements_that_do_not_belong_to_the_items_are_refused() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_ready_is_an_answer() {
+async fn the_answer_that_a_service_is_not_ready_is_not_an_error() {
     let body = json!({ "ready": false, "graders": [{ "name": "code", "version": "code-1", "state": "preparing", "reason": "the sandbox is being prepared" }] }).to_string();
     let (url, _server) = server(http("503 Service Unavailable", "", &body)).await;
     let readiness = client(&url).ready().await.unwrap();
@@ -229,7 +230,7 @@ async fn a_service_that_is_not_ready_is_an_answer() {
 }
 
 #[tokio::test]
-async fn a_verdict_that_is_not_kept_is_none() {
+async fn an_unknown_key_has_no_verdict() {
     let body = r#"{"type":"/problems/unknown-key","title":"","status":404,"detail":""}"#;
     let (url, _server) = server(http("404 Not Found", "", body)).await;
     assert_eq!(client(&url).verdict(&"0".repeat(64)).await.unwrap(), None);
@@ -247,8 +248,8 @@ fn an_address_that_no_verifier_can_have_is_refused_at_once() {
         );
     }
     for url in ["127.0.0.1:8700", "localhost:8700", "verifier"] {
-        let said = Client::new(url, None).unwrap_err().to_string();
-        assert!(said.contains("http:// is missing"), "{said}");
+        let error = Client::new(url, None).unwrap_err().to_string();
+        assert!(error.contains("http:// is missing"), "{error}");
     }
     assert_eq!(
         Client::new("https://verifier.example/base", None)

@@ -1,4 +1,4 @@
-//! The wire form of the types, held to the letter: other people's clients rely on it.
+//! Tests of the exact JSON of the wire types, since other people's clients rely on it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ fn item(task: TaskRef) -> Item {
 }
 
 #[test]
-fn a_request_is_written_as_the_contract_says() {
+fn a_request_has_the_json_of_the_contract() {
     let request = VerifyRequest {
         items: vec![
             item(TaskRef::Named("mbppplus/2".to_owned())),
@@ -64,14 +64,14 @@ fn a_request_is_written_as_the_contract_says() {
 }
 
 #[test]
-fn a_task_travels_with_all_that_decides_on_it() {
+fn an_inline_task_has_everything_that_decides_its_verdicts() {
     let test = |expected| CodeTest {
         args: vec![json!(1)],
         expected,
     };
     let whole = item(TaskRef::Inline(InlineTask::Code {
         entry_point: "f".to_owned(),
-        // `null` is the value `None`, and no value another thing.
+        // `null` is the value `None`, which differs from no value.
         tests: vec![test(None), test(Some(Json::Null))],
         asserts: Vec::new(),
         prefix: Some("def f(n):".to_owned()),
@@ -102,7 +102,7 @@ fn a_task_travels_with_all_that_decides_on_it() {
 }
 
 #[test]
-fn a_request_without_prompts_is_one_with_empty_prompts() {
+fn a_missing_prompt_is_an_empty_prompt() {
     let text = r#"{"items":[{"id":"a","task":"mbppplus/2","completion":"c"}]}"#;
     let request: VerifyRequest = serde_json::from_str(text).unwrap();
     assert_eq!(request.items[0].prompt, "");
@@ -110,7 +110,7 @@ fn a_request_without_prompts_is_one_with_empty_prompts() {
 }
 
 #[test]
-fn every_way_to_compare_has_its_word() {
+fn every_comparison_has_its_word() {
     for (compare, word) in [
         (Compare::Equal, "equal"),
         (Compare::Set, "set"),
@@ -124,7 +124,7 @@ fn every_way_to_compare_has_its_word() {
 }
 
 #[test]
-fn a_judgement_is_written_as_the_contract_says() {
+fn a_judgement_has_the_json_of_the_contract() {
     let judgement = Judgement {
         id: "a".to_owned(),
         reward: Some(1.0),
@@ -177,14 +177,14 @@ fn every_verdict_has_its_word() {
 }
 
 #[test]
-fn a_field_that_the_server_gains_does_not_break_this_client() {
+fn a_new_field_of_the_server_does_not_break_this_client() {
     let text = r#"{"ready":true,"graders":[{"name":"math","version":"math-10","state":"ready","news":[1]}],"news":{}}"#;
     let readiness: Readiness = serde_json::from_str(text).unwrap();
     assert!(readiness.ready && !readiness.graders[0].required);
 }
 
 #[test]
-fn a_problem_document_of_another_server_is_understood() {
+fn an_incomplete_problem_document_is_parsed() {
     let problem: Problem = serde_json::from_value::<Problem>(json!({ "title": "No" })).unwrap();
     assert_eq!(
         (

@@ -43,5 +43,5 @@ fuzz_target!(|bytes: &[u8]| {
     let mut files = FIRST.map(<[u8]>::to_vec).to_vec();
     files.push(bytes.to_vec());
     let judged = question.proved_by(files);
-    assert!(judged.is_err(), "what is false was proved: {judged:?}");
+    assert!(judged.is_err(), "a false statement was proved: {judged:?}");
 });

@@ -181,7 +181,7 @@ impl Checker<'_> {
                     open.extend([one, other]);
                 }
                 Expr::Let(one, other, third) => open.extend([one, other, third]),
-                Expr::Proj(_, _, of) => open.push(of),
+                Expr::Proj(_, _, structure) => open.push(structure),
                 Expr::Bound(_) | Expr::Nat(_) | Expr::Str(_) => {}
             }
         }
@@ -201,7 +201,7 @@ impl Checker<'_> {
             }
             match self.store.level_of(level) {
                 Level::Zero => {}
-                Level::Succ(of) => open.push(of),
+                Level::Succ(inner) => open.push(inner),
                 Level::Max(one, other) | Level::IMax(one, other) => open.extend([one, other]),
                 Level::Param(name) if own.contains_key(&name) => {}
                 Level::Param(name) => {

@@ -185,7 +185,7 @@ pub(crate) fn is_module(image: &Image) -> bool {
     image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
 }
 
-/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. It takes the time of so many parts, and half their memory.
+/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. Storing it takes the time of this number of parts, and half their memory.
 const CONSTANT: usize = 16;
 /// Names that a declaration may list: constructors, types declared together, universe parameters.
 const MAX_NAMES: usize = 10_000;
@@ -271,16 +271,16 @@ impl Decoder<'_> {
                 }
                 continue;
             }
-            let mut of = [ZERO; 2];
-            for (of, part) in of.iter_mut().zip(parts) {
+            let mut operands = [ZERO; 2];
+            for (operand, part) in operands.iter_mut().zip(parts) {
                 let part = self.image.field(object, *part)?;
-                *of = self.known_level(part)?;
+                *operand = self.known_level(part)?;
             }
             let level = match tag {
                 0 => Level::Zero,
-                1 => Level::Succ(of[0]),
-                2 => Level::Max(of[0], of[1]),
-                3 => Level::IMax(of[0], of[1]),
+                1 => Level::Succ(operands[0]),
+                2 => Level::Max(operands[0], operands[1]),
+                3 => Level::IMax(operands[0], operands[1]),
                 4 => Level::Param(self.name(self.image.field(object, 0)?)?),
                 _ => return Err(broken("a level is not determined")),
             };
@@ -326,13 +326,13 @@ impl Decoder<'_> {
                 }
                 continue;
             }
-            let mut of = [None; 3];
-            for (of, part) in of.iter_mut().zip(parts) {
+            let mut operands = [None; 3];
+            for (operand, part) in operands.iter_mut().zip(parts) {
                 let part = self.image.field(object, *part)?;
                 let known = self.cache.exprs.get(&part);
-                *of = Some(*known.ok_or_else(|| broken("an expression holds itself"))?);
+                *operand = Some(*known.ok_or_else(|| broken("an expression holds itself"))?);
             }
-            let id = self.leaf_or_node(object, tag, of)?;
+            let id = self.leaf_or_node(object, tag, operands)?;
             self.cache.exprs.insert(object, id);
         }
         let known = self.cache.exprs.get(&root);
@@ -345,10 +345,10 @@ impl Decoder<'_> {
         &mut self,
         object: Object,
         tag: u64,
-        of: [Option<ExprId>; 3],
+        operands: [Option<ExprId>; 3],
     ) -> Result<ExprId, Error> {
         let field = |at| self.image.field(object, at);
-        let expr = match (tag, of) {
+        let expr = match (tag, operands) {
             (0, _) => Expr::Bound(self.image.small(field(0)?)?),
             (3, _) => Expr::Sort(self.level(field(0)?)?),
             (4, _) => {

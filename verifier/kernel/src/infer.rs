@@ -62,7 +62,7 @@ impl Checker<'_> {
             }
             Expr::Nat(_) => Ok(self.store.constant(self.known.nat, NO_LEVELS)),
             Expr::Str(_) => Ok(self.store.constant(self.known.string, NO_LEVELS)),
-            Expr::Proj(name, at, of) => self.infer_proj(name, at, of, mode),
+            Expr::Proj(name, at, structure) => self.infer_proj(name, at, structure, mode),
         }
     }
 
@@ -171,7 +171,7 @@ impl Checker<'_> {
         &mut self,
         name: NameId,
         at: u32,
-        of: ExprId,
+        structure: ExprId,
         mode: InferMode,
     ) -> Result<ExprId, Error> {
         let bad = |checker: &Self| {
@@ -179,7 +179,7 @@ impl Checker<'_> {
                 "a projection takes a field that does not exist"
             ))
         };
-        let ty = self.infer(of, mode)?;
+        let ty = self.infer(structure, mode)?;
         let ty = self.whnf(ty)?;
         let (head, arguments) = self.store.spine(ty);
         let Expr::Const(found, levels) = self.store.expr_of(head) else {
@@ -218,7 +218,7 @@ impl Checker<'_> {
             if proposition && !self.is_proposition(domain)? {
                 return Err(bad(self));
             }
-            let field = self.store.expr(Expr::Proj(name, before, of));
+            let field = self.store.expr(Expr::Proj(name, before, structure));
             rest = self.store.instantiate(body, &[field]);
         }
         rest = self.whnf(rest)?;

@@ -10,9 +10,9 @@ impl Store {
         }
         match self.level_of(id) {
             Level::Zero | Level::Param(_) => id,
-            Level::Succ(of) => {
-                let of = self.simplify(of);
-                self.level(Level::Succ(of))
+            Level::Succ(inner) => {
+                let inner = self.simplify(inner);
+                self.level(Level::Succ(inner))
             }
             Level::Max(one, other) => {
                 let (one, other) = (self.simplify(one), self.simplify(other));
@@ -40,8 +40,8 @@ impl Store {
             (Level::Zero, _) => other,
             (_, Level::Zero) => one,
             (Level::Succ(one), Level::Succ(other)) => {
-                let of = self.max_of(one, other);
-                self.level(Level::Succ(of))
+                let larger = self.max_of(one, other);
+                self.level(Level::Succ(larger))
             }
             _ if one == other => one,
             _ => self.level(Level::Max(one, other)),

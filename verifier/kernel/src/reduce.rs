@@ -92,7 +92,7 @@ impl Checker<'_> {
                 let body = self.store.instantiate(body, &[value]);
                 self.whnf_core(body, proj)
             }
-            Expr::Proj(_, at, of) => match self.reduce_proj(at, of, proj)? {
+            Expr::Proj(_, at, structure) => match self.reduce_proj(at, structure, proj)? {
                 Some(field) => self.whnf_core(field, proj),
                 None => Ok(id),
             },
@@ -113,22 +113,22 @@ impl Checker<'_> {
         self.store.apps(body, &arguments[taken..])
     }
 
-    /// The field `at` of `of`, if that reduces to an application of a constructor.
+    /// The field `at` of `structure`, if that reduces to an application of a constructor.
     pub(crate) fn reduce_proj(
         &mut self,
         at: u32,
-        of: ExprId,
+        structure: ExprId,
         proj: ProjReduction,
     ) -> Result<Option<ExprId>, Error> {
-        let mut of = match proj {
-            ProjReduction::Cheap => self.whnf_core(of, proj)?,
-            ProjReduction::Full => self.whnf(of)?,
+        let mut structure = match proj {
+            ProjReduction::Cheap => self.whnf_core(structure, proj)?,
+            ProjReduction::Full => self.whnf(structure)?,
         };
-        if let Expr::Str(_) = self.store.expr_of(of) {
-            let expanded = self.string_to_constructor(of)?;
-            of = self.whnf(expanded)?;
+        if let Expr::Str(_) = self.store.expr_of(structure) {
+            let expanded = self.string_to_constructor(structure)?;
+            structure = self.whnf(expanded)?;
         }
-        let (head, arguments) = self.store.spine(of);
+        let (head, arguments) = self.store.spine(structure);
         let Expr::Const(name, _) = self.store.expr_of(head) else {
             return Ok(None);
         };
@@ -280,8 +280,9 @@ impl Checker<'_> {
         let Expr::Const(name, levels) = self.store.expr_of(head) else {
             return Ok(None);
         };
-        let of = self.constructor(rule.constructor)?;
-        if of.is_none_or(|constructor| constructor.of != name) || arguments.len() < params as usize
+        let constructor = self.constructor(rule.constructor)?;
+        if constructor.is_none_or(|constructor| constructor.of != name)
+            || arguments.len() < params as usize
         {
             return Ok(None);
         }

@@ -115,7 +115,7 @@ pub(crate) const LINKS: usize = 16;
 /// Cost of visiting a universe level, in parts. Levels have no cache.
 pub(crate) const LEVEL: usize = 4;
 
-/// Cost of storing 64 bits of a number, in parts. It takes the time of so many parts, and half their memory.
+/// Cost of storing 64 bits of a number, in parts. Storing them takes the time of this number of parts, and half their memory.
 const NUMBER: usize = 4;
 
 /// All names, universe levels and expressions of one check.
@@ -319,7 +319,7 @@ impl Store {
             let has = match level {
                 Level::Zero => false,
                 Level::Param(_) => true,
-                Level::Succ(of) => param(self, of),
+                Level::Succ(inner) => param(self, inner),
                 Level::Max(one, other) | Level::IMax(one, other) => {
                     param(self, one) || param(self, other)
                 }
@@ -328,7 +328,7 @@ impl Store {
             let depth = |id: LevelId| self.level_depths[id.0 as usize] + 1;
             let depth = match level {
                 Level::Zero | Level::Param(_) => 0,
-                Level::Succ(of) => depth(of),
+                Level::Succ(inner) => depth(inner),
                 Level::Max(one, other) | Level::IMax(one, other) => depth(one).max(depth(other)),
             };
             self.too_deep |= depth > MAX_LEVEL_DEPTH;
@@ -465,7 +465,7 @@ impl Store {
             Expr::Lam(ty, body) | Expr::Pi(ty, body) => all(&[(ty, 0), (body, 1)]),
             Expr::Let(ty, value, body) => all(&[(ty, 0), (value, 0), (body, 1)]),
             Expr::Nat(_) | Expr::Str(_) => leaf,
-            Expr::Proj(_, _, of) => all(&[(of, 0)]),
+            Expr::Proj(_, _, structure) => all(&[(structure, 0)]),
         }
     }
 

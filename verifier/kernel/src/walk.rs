@@ -108,9 +108,9 @@ impl Store {
         }
         match self.level_of(id) {
             Level::Zero => id,
-            Level::Succ(of) => {
-                let of = self.instantiate_level(of, params, levels);
-                self.level(Level::Succ(of))
+            Level::Succ(inner) => {
+                let inner = self.instantiate_level(inner, params, levels);
+                self.level(Level::Succ(inner))
             }
             Level::Max(one, other) => {
                 let one = self.instantiate_level(one, params, levels);
@@ -177,9 +177,9 @@ impl Store {
                 let body = self.walk_at(body, offset + 1, replace, done);
                 self.expr(Expr::Let(ty, value, body))
             }
-            Expr::Proj(name, at, of) => {
-                let of = self.walk_at(of, offset, replace, done);
-                self.expr(Expr::Proj(name, at, of))
+            Expr::Proj(name, at, structure) => {
+                let structure = self.walk_at(structure, offset, replace, done);
+                self.expr(Expr::Proj(name, at, structure))
             }
             Expr::Free(depth, ty) => {
                 // Only levels are replaced in the type of a free variable.
@@ -215,11 +215,11 @@ impl Store {
                     open.extend([one, other]);
                 }
                 Expr::Let(one, other, third) => open.extend([one, other, third]),
-                Expr::Proj(name, _, of) => {
+                Expr::Proj(name, _, structure) => {
                     if known.insert(name, ()).is_none() {
                         names.push(name);
                     }
-                    open.push(of);
+                    open.push(structure);
                 }
                 Expr::Bound(_) | Expr::Free(..) | Expr::Sort(_) | Expr::Nat(_) | Expr::Str(_) => {}
             }

@@ -76,9 +76,9 @@ impl World<'_> {
             .fold(body, |body, domain| store.expr(Expr::Lam(*domain, body)))
     }
 
-    fn proj(&mut self, of: &str, at: u32, value: ExprId) -> ExprId {
-        let of = self.name(of);
-        self.0.store().expr(Expr::Proj(of, at, value))
+    fn proj(&mut self, name: &str, at: u32, value: ExprId) -> ExprId {
+        let name = self.name(name);
+        self.0.store().expr(Expr::Proj(name, at, value))
     }
 
     fn define(&mut self, name: &str, ty: ExprId, value: ExprId) -> Result<(), Error> {
@@ -172,8 +172,8 @@ fn level(world: &mut World<'_>, seed: &mut u64, depth: u32) -> (LevelId, [u32; C
             (id, std::array::from_fn(|case| digit(case, param)))
         }
         (false, 0 | 1) => {
-            let (of, values) = level(world, seed, depth - 1);
-            (world.next(of), values.map(|value| value + 1))
+            let (inner, values) = level(world, seed, depth - 1);
+            (world.next(inner), values.map(|value| value + 1))
         }
         (false, which) => {
             let (one, first) = level(world, seed, depth - 1);

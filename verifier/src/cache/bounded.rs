@@ -1,21 +1,24 @@
-//! A map bounded by weight: what is asked for again stays, and the rest is forgotten.
+//! A cache of bounded weight. Entries that are requested again stay, and others are evicted.
 
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::Key;
 
-/// Bytes that stand for what an entry takes besides its texts.
+/// Bytes that an entry is assumed to need in addition to its texts.
 const ENTRY: u64 = 256;
 
-/// Bytes of a usual entry. From them follows how many forgotten keys are remembered, so that a value that comes back is known as one that is asked for.
+/// Bytes of a usual entry. They determine how many evicted keys the library remembers, so that it recognises an evicted value that
+/// is stored again as one that is requested repeatedly.
 const USUAL: usize = 4096;
 
-/// The share of the bound for values that were asked for again; the rest is for new ones. A value heavier than this share is not kept.
+/// The share of the bound for values that were requested again; the rest is for new values. A value heavier than this share is not
+/// stored.
 ///
-/// A trainer asks for the tasks of a phase many times within the phase, and then long not again. With half, what it asks for is missing as rarely as if what
-/// was not used for longest went first; with the library's own 0.97 up to three times as often, since there is little room for what is new.
-const ASKED_FOR: f64 = 0.5;
+/// A trainer requests the tasks of a phase many times within the phase, and then not for a long time. With a share of one half,
+/// misses are as rare as if the least recently used value were evicted. With the library's default of 0.97, they are up to three
+/// times as frequent, since there is little room for new values.
+const REQUESTED_AGAIN: f64 = 0.5;
 
 /// Values by key, with their weights in bytes.
 pub(crate) struct Bounded<V>(Cache<Key, Weighed<V>, ByWeight>);
@@ -36,12 +39,12 @@ impl<V> Weighter<Key, Weighed<V>> for ByWeight {
 }
 
 impl<V: Clone> Bounded<V> {
-    /// Holds at most `bound` bytes.
+    /// An empty cache of at most `bound` bytes.
     pub(crate) fn new(bound: usize) -> Bounded<V> {
         let options = OptionsBuilder::new()
-            // Each shard would have its part of the bound, and refuse what is too heavy for the part.
+            // Each shard would get a part of the bound, and refuse values that are too heavy for its part.
             .shards(1)
-            .hot_allocation(ASKED_FOR)
+            .hot_allocation(REQUESTED_AGAIN)
             .estimated_items_capacity(bound / USUAL)
             .weight_capacity(bound as u64)
             .build()
@@ -59,7 +62,8 @@ impl<V: Clone> Bounded<V> {
         self.0.get(key).map(|held| held.value)
     }
 
-    /// Keeps a value whose texts have so many bytes, and forgets as many others as it takes. A value of more than half the bound is not kept.
+    /// Stores a value whose texts have `bytes` bytes, and evicts others to make room. A value of more than half the bound is not
+    /// stored.
     pub(crate) fn put(&self, key: Key, value: V, bytes: usize) {
         let weight = ENTRY.saturating_add(bytes as u64);
         self.0.insert(key, Weighed { value, weight });
@@ -83,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_stays_whatever_else_comes() {
+    fn a_requested_value_is_never_evicted() {
         let bounded = Bounded::new(BOUND);
         for n in 0..10_000 {
             bounded.put(key(n), n, 10_000);
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_into_the_whole_is_kept_and_what_is_too_heavy_drives_nothing_out() {
+    fn a_value_below_half_the_bound_is_stored_and_a_heavier_one_evicts_nothing() {
         let bounded = Bounded::new(BOUND);
         bounded.put(key(0), 0, BOUND / 20);
         bounded.put(key(1), 1, BOUND);
@@ -108,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_comes_for_the_first_time_is_held_and_the_weight_is_never_beyond_the_bound(
+        fn a_new_value_is_stored_and_the_weight_never_exceeds_the_bound(
             puts in prop::collection::vec((0_u16..16, 0_usize..BOUND * 3 / 4, any::<bool>()), 0..100)
         ) {
             let (bounded, mut known) = (Bounded::new(BOUND), HashSet::new());

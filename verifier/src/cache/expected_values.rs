@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_lock_file_that_nobody_holds_is_removed() {
+    fn an_old_lock_file_without_a_holder_is_removed() {
         let (folder, store) = store(1 << 20);
         let held = store.claim(&Key([1; 32])).unwrap();
         let left = folder.path().join(format!("{}.{LOCK}", Key([2; 32])));

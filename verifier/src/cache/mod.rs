@@ -51,7 +51,7 @@ impl VerdictCache {
         }
         let bytes = self.disk.as_ref()?.get(key)?;
         let grading: Grading = serde_json::from_slice(&bytes).ok()?;
-        self.remember(*key, &grading);
+        self.store_in_memory(*key, &grading);
         Some(grading)
     }
 
@@ -60,7 +60,7 @@ impl VerdictCache {
         if grading.reward().is_none() {
             return;
         }
-        self.remember(key, grading);
+        self.store_in_memory(key, grading);
         if let Some(disk) = &self.disk
             && let Ok(bytes) = serde_json::to_vec(grading)
         {
@@ -68,7 +68,7 @@ impl VerdictCache {
         }
     }
 
-    fn remember(&self, key: Key, grading: &Grading) {
+    fn store_in_memory(&self, key: Key, grading: &Grading) {
         // The detail is nearly all of a verdict.
         let bytes = grading.detail.to_string().len();
         self.memory.put(key, grading.clone(), bytes);

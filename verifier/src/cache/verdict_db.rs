@@ -200,9 +200,7 @@ fn open(path: &Path) -> Result<Database, OpenError> {
             Err(OpenError::System(error.to_string()))
         }
         Ok(Err(error)) => Err(OpenError::Corrupt(error.to_string())),
-        Err(_) => Err(OpenError::Corrupt(
-            "its structure makes no sense".to_owned(),
-        )),
+        Err(_) => Err(OpenError::Corrupt("its structure is invalid".to_owned())),
     }
 }
 

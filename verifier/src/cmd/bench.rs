@@ -27,17 +27,17 @@ use super::{ConfigArgs, prepare, print, progress_bar};
   rapid-verifier bench code --dataset mbppplus --exclude 599
   rapid-verifier bench code --dataset mbppplus --samples samples.jsonl")]
 pub(crate) struct Args {
-    /// Which grader
+    /// The grader to measure
     what: What,
     #[command(flatten)]
     config: ConfigArgs,
     /// Tasks to measure with [default: starter-math or starter-code]
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
-    /// Programs to judge, in the form that `score` takes [default: each task's own solution]
+    /// Programs to judge, in the form that `score` takes [default: each task's canonical solution]
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
-    /// Pairs of answers with a verdict to measure with, for math: lines of =, ~ or !, the right answer and the given one, separated by tabs
+    /// File of pairs of answers to measure with, for math: lines of =, ~ or !, the correct answer and the given one, separated by tabs
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
     /// Tasks to leave out

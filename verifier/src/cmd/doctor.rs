@@ -13,7 +13,7 @@ use verifier_api::{GraderInfo, GraderState};
 
 use super::{ConfigArgs, prepare, print};
 
-/// Check this machine and say how to fix what fails
+/// Check this machine, and print how to fix each failed check
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rapid-verifier doctor
@@ -21,7 +21,7 @@ use super::{ConfigArgs, prepare, print};
   rapid-verifier doctor --set code.sandbox=docker
   rapid-verifier doctor --set lean.project=sandboxes/lean
 
-Exits 0 where math and code can be judged, and proofs where Lean is configured; 1 where not, or where a configured data set cannot be read.")]
+Exits with 0 if math and code can be judged, and proofs if Lean is configured; with 1 if not, or if a configured data set cannot be read.")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,

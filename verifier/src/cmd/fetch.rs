@@ -15,7 +15,7 @@ use super::{print, say};
   rapid-verifier fetch dataset:gsm8k
   RAPID_HOME=/srv/rapid rapid-verifier fetch
 
-Sources and checksums come from the manifest; nothing is fetched that is there already.")]
+Sources and checksums come from the manifest. Existing files are not fetched again.")]
 pub(crate) struct Args {
     /// What to fetch
     #[arg(value_name = "[sandbox:|dataset:]NAME", default_value = setup::SANDBOX)]

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use verifier::grade::lean::serve_kernel;
 
-/// Check compiled proofs, for the verifier that starts this and asks through stdin
+/// Check compiled proofs, for the verifier that starts this process and sends requests to its stdin
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rapid-verifier kernel --memory-mib 8192 -- /opt/lean/lib/lean      as `serve` starts it, in a jail")]
 pub(crate) struct Args {
-    /// MiB of private memory, besides the stack
+    /// Maximum private memory in MiB, without the stack
     #[arg(long, value_name = "MIB")]
     memory_mib: u64,
     /// Folders of compiled modules

@@ -46,31 +46,31 @@ pub(crate) struct ConfigArgs {
     /// Configuration file, TOML
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Folder that holds mbppplus/train.jsonl, math/eval.jsonl, …
+    /// Folder of data sets, with mbppplus/train.jsonl, math/eval.jsonl and so on
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Worker threads for programs [default: as many as cores]
+    /// Number of worker threads for programs and proofs [default: the number of cores]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
-    /// Where in a completion the answer to a math problem may stand
+    /// Where the answer to a math problem is looked for in a completion
     #[arg(long, value_enum, value_name = "WHERE")]
     math_extraction: Option<Extraction>,
-    /// What makes two answers to a math problem the same
+    /// When two answers to a math problem are equal
     #[arg(long, value_enum, value_name = "POLICY")]
     math_policy: Option<Policy>,
-    /// How the program is found in a completion
+    /// How the program is extracted from a completion
     #[arg(long, value_enum, value_name = "RULE")]
     code_extraction: Option<CodeExtraction>,
-    /// Folder of the sandbox's artifact [default: where `rapid-verifier fetch` puts it]
+    /// Folder of the sandbox's interpreter [default: the one that `rapid-verifier fetch` writes]
     #[arg(long, value_name = "DIR")]
     sandbox_dir: Option<PathBuf>,
     /// Folder for verdicts and the warmed interpreter [default: verifier/ in the cache folder]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// Keep verdicts in memory only
+    /// Store verdicts and expected values in memory only
     #[arg(long)]
     no_disk_cache: bool,
-    /// Any key of the configuration, over the file's: limits.items=100
+    /// Set a key of the configuration, which overrides the file: limits.items=100
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
@@ -104,7 +104,7 @@ impl ConfigArgs {
         if let Some(dir) = &self.data_dir {
             if !dir.is_dir() {
                 return Err(Usage(format!(
-                    "--data-dir {} is not a folder; it is the one that holds mbppplus/, math/, …",
+                    "--data-dir {} is not a folder; give the one that has mbppplus/, math/ and so on",
                     dir.display()
                 ))
                 .into());

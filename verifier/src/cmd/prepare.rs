@@ -18,19 +18,19 @@ use verifier_api::GraderState;
 
 use super::{ConfigArgs, Usage, print, progress_bar_of, say};
 
-/// Do ahead of time what first use would wait for: make the WebAssembly sandbox, which takes a minute or two, and run the solutions of data sets
+/// Do ahead of time what the first use would wait for: compile the WebAssembly sandbox, which takes a minute or two, or run the canonical solutions of data sets
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rapid-verifier prepare
   rapid-verifier prepare --dataset mbppplus --data-dir data
   rapid-verifier prepare --dataset tasks.jsonl --cache-dir /var/cache/rapid --sandbox-dir python-wasi
 
-With --dataset, each task's own solution is run once, with all workers, and what it returns is kept in the cache folder, where serve and score find it. That takes
-three minutes of processor time for mbppplus, more than half of it for one task. A run that is interrupted, or a second one beside it, makes nothing twice.")]
+With --dataset, each task's canonical solution runs once, with all workers, and the values that it returns are stored in the cache folder for serve and score. That
+takes three minutes of processor time for mbppplus, more than half of it for one task. After an interruption, or beside another process, no solution runs twice.")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Data set whose solutions are run: a name, or a .jsonl file of one's own; several separated by commas
+    /// Data sets whose canonical solutions run, separated by commas: names, or your own .jsonl files
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     dataset: Vec<String>,
 }
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let tasks = precompute::tasks_with_canonical_solution(dataset);
         if tasks.is_empty() {
             say(&format!(
-                "{name}: none of its tasks is judged by what its solution returns; there is nothing to prepare"
+                "{name}: no task has expected values to compute; there is nothing to prepare"
             ));
         } else {
             lists.push((name, tasks));
@@ -187,7 +187,7 @@ fn build_in_subprocess(artifact: &Path, cache: &Path) -> Result<(), SandboxError
     let mut child = match started {
         Ok(child) => child,
         Err(error) => {
-            tracing::warn!("no process could be started to prepare the sandbox in ({error})");
+            tracing::warn!("no process could be started to prepare the sandbox ({error})");
             return Ok(());
         }
     };
@@ -209,7 +209,7 @@ fn build_in_subprocess(artifact: &Path, cache: &Path) -> Result<(), SandboxError
         .map_or_else(
             || {
                 format!(
-                    "the process that prepared the Python sandbox ended with {}; that takes 3 GB of memory, once: see what `rapid-verifier prepare` says",
+                    "the process that prepared the Python sandbox ended with {}; that takes 3 GB of memory, once: see the output of `rapid-verifier prepare`",
                     output.status
                 )
             },

@@ -26,32 +26,32 @@ use super::{ConfigArgs, Usage, prepare, print, say};
   zcat samples.jsonl.gz | rapid-verifier score --dataset mbppplus --samples -
   rapid-verifier score --dataset tasks.jsonl --audit
 
-A sample is one line, {\"task_id\": 2, \"completion\": \"…\"}; `task` or `id` serve as well, and \"Mbpp/2\" or \"mbppplus/2\" name the same task. EvalPlus's files
-are taken as they are: a `solution` is a whole program, which is run as it stands, where a program is looked for in a `completion`.
-With --out, each judgement is in the file once those of the samples before it are. After an interruption the same command goes on where the file ends.
-docs/score.md, in the repository, says more.")]
+A sample is one line, {\"task_id\": 2, \"completion\": \"…\"}. `task` or `id` work too, and \"Mbpp/2\" or \"mbppplus/2\" name the same task. EvalPlus's files
+work unchanged: a `solution` is a whole program, which runs unchanged, while the program is extracted from a `completion`.
+With --out, judgements are written in the samples' order. After an interruption, the same command continues where the file ends.
+docs/score.md, in the repository, has the details.")]
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Data set of the samples' tasks: a name, or a .jsonl file of one's own
+    /// Data set of the samples' tasks: a name, or your own .jsonl file
     #[arg(long, value_name = "NAME")]
     dataset: String,
-    /// File of samples, one JSON object a line, packed with gzip or not; `-` for standard input; or EvalPlus's folder of programs
+    /// File of samples, one JSON object per line, which may be compressed with gzip; `-` for standard input; or EvalPlus's folder of programs
     #[arg(long, value_name = "FILE", required_unless_present = "audit")]
     samples: Option<PathBuf>,
-    /// Judge no samples, but the tasks: report those whose tests programs pass which solve nothing
+    /// Judge the tasks instead of samples: report tasks whose tests are passed by programs that solve nothing
     #[arg(long, conflicts_with_all = ["samples", "k", "all_tests", "out"])]
     audit: bool,
     /// The k of Pass@k
     #[arg(long, value_delimiter = ',', default_value = "1")]
     k: Vec<usize>,
-    /// Run all tests of each program, so that `passed` counts beyond the first that fails
+    /// Run all tests of each program, so that `passed` also counts tests after the first failed one
     #[arg(long)]
     all_tests: bool,
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
-    /// Write the judgements as they come, one JSON object a line, in the samples' order; those that the file holds already are not made again
+    /// Write the judgements to this file, one JSON object per line, in the samples' order; samples that it has already are not judged again
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -63,7 +63,7 @@ fn check_not_input(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
     };
     if !place.is_file() {
         return Err(Usage(format!(
-            "--out {} is there already and is no regular file; name another file",
+            "--out {} exists already and is not a regular file; name another file",
             out.display()
         )));
     }
@@ -249,7 +249,7 @@ fn check_writable(path: &Path) -> Result<(), Usage> {
 fn note_repeated(samples: &[Sample]) {
     if let Some((count, [first, second])) = repeated(samples) {
         say(&format!(
-            "note: {count} of the {} samples are word for word one of the same task before them (the first: sample {second} is sample {first} again); each counts",
+            "note: {count} of the {} samples repeat an earlier one of the same task word for word (the first: sample {second} repeats sample {first}); each counts",
             samples.len()
         ));
     }

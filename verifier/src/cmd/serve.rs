@@ -21,7 +21,7 @@ use super::{ConfigArgs, prepare, print};
   rapid-verifier serve --listen localhost:8701       a name; without a token, all its addresses have to be this machine's own
   rapid-verifier serve --listen 0.0.0.0:8700 --token-file token --require math,code
   rapid-verifier serve --config deploy/verifier.toml --set limits.items=100
-  rapid-verifier serve --set code.sandbox=docker      programs in containers; sandboxes/docker makes the image
+  rapid-verifier serve --set code.sandbox=docker      programs in containers; scripts/docker.sh builds the image
   rapid-verifier serve --set lean.project=sandboxes/lean      proofs, once that project is built
 
 deploy/verifier.toml, in the repository, explains every key of the configuration and has its default. The keys are
@@ -29,13 +29,13 @@ deploy/verifier.toml, in the repository, explains every key of the configuration
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Host and port to listen on, the host an IP address or a name; port 0 takes a free one [default: 127.0.0.1:8700]
+    /// Host and port to listen on; the host is an IP address or a name, and port 0 chooses a free port [default: 127.0.0.1:8700]
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
     /// File whose first line is the token that clients must send; the environment's RAPID_VERIFIER_TOKEN may hold the token itself instead
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The token that clients must send, where there is no file
+    /// The token that clients must send, if there is no file
     #[arg(
         long,
         env = "RAPID_VERIFIER_TOKEN",
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Graders without which /readyz does not answer 200: math, code, lean
     #[arg(long, value_delimiter = ',', value_name = "GRADERS")]
     require: Vec<String>,
-    /// Stop when stdin ends: for a program that starts a verifier and takes it along, however it ends itself
+    /// Stop when stdin ends, so that the verifier ends with the program that started it, however that ends
     #[arg(long)]
     until_stdin_ends: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let signals = Signals::listen().context("Ctrl-C and SIGTERM cannot be listened for")?;
             service
                 .prepare_in_background(open)
-                .context("no thread to prepare the graders in")?;
+                .context("no thread could be started to prepare the graders")?;
             // The one line of stdout: scripts read the port from it.
             print(&format!("listening on http://{address}\n"))?;
             serve(listener, &service, asked_to_stop(signals, until_stdin_ends)).await;
@@ -129,15 +129,15 @@ async fn bind(addresses: &[SocketAddr]) -> std::io::Result<TcpListener> {
 fn hint(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::AddrInUse => {
-            "another program holds the port; --listen 127.0.0.1:0 takes a free one"
+            "another program uses the port; --listen 127.0.0.1:0 chooses a free one"
         }
         ErrorKind::PermissionDenied => {
-            "this user may not have the port; those from 1024 on are for everyone"
+            "this user may not use the port; ports from 1024 on are for everyone"
         }
         ErrorKind::AddrNotAvailable => {
-            "this machine has no such address; 127.0.0.1 is its own, 0.0.0.0 every one that it has"
+            "this machine does not have the address; 127.0.0.1 is the loopback address, and 0.0.0.0 stands for all addresses of the machine"
         }
-        _ => "--listen 127.0.0.1:0 takes a free port",
+        _ => "--listen 127.0.0.1:0 chooses a free port",
     }
 }
 

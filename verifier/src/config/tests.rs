@@ -79,7 +79,7 @@ fn an_error_in_a_value_names_the_key() {
     for (setting, says) in [
         (
             "workers=9223372036854775807",
-            "`workers`: 9223372036854775807 is out of its range; give a whole number of at least 0 and at most 1024; 0 stands for as many as cores",
+            "`workers`: 9223372036854775807 is out of its range; give a whole number of at least 0 and at most 1024; 0 stands for the number of cores",
         ),
         (
             "cache.disk_bytes=1",
@@ -107,7 +107,7 @@ fn an_error_in_a_value_names_the_key() {
         ),
         (
             "require=[\"foo\"]",
-            "`require`: `foo` is no grader; the graders are math, code, lean",
+            "`require`: `foo` is not a grader; the graders are math, code, lean",
         ),
     ] {
         let error = load("", &[setting]).unwrap_err().to_string();
@@ -122,8 +122,8 @@ fn deploy_verifier_toml_explains_every_key_with_its_default() {
     let explained = KEYS.explain(&defaults, &defaults);
     let text = format!(
         "# The verifier's configuration: rapid-verifier serve --config deploy/verifier.toml
-# Every key is here with what it means and its default; those without a default are commented out. A file may leave out whatever it does not change.
-# Any key can be set from the command line, and goes before the file: rapid-verifier serve --set limits.items=100. Paths start from the folder in which it is started.
+# Every key is explained here and has its default; keys without a default are commented out. A configuration file needs only the keys that it changes.
+# Any key can be set on the command line, which overrides the file: rapid-verifier serve --set limits.items=100. Relative paths start at the current folder.
 # Written by the tests from verifier/src/config.rs: RAPID_TEST_WRITE=1 cargo nextest run --release -p verifier deploy_verifier_toml
 
 {explained}"

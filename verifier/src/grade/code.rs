@@ -308,7 +308,7 @@ impl CodeGrader {
         }
         if task.tests.is_empty() && task.asserts.is_empty() {
             return Err(Box::new(Grading::unavailable(
-                "the task has neither tests nor asserts, so that nothing can tell a right program from a wrong one",
+                "the task has neither tests nor asserts, so nothing distinguishes correct programs from incorrect ones",
                 false,
             ))
             .into());
@@ -431,7 +431,7 @@ impl CodeGrader {
         .map_err(|error| failure(&error))?;
         if results.uncalled && results.failure.is_none() {
             let reason = format!(
-                "the task's test code never calls `{}`, so that any program would pass; correct the task",
+                "the task's test code never calls `{}`, so any program would pass; correct the task",
                 task.entry_point
             );
             return Err(Box::new(Grading::unavailable(&reason, false)));
@@ -486,7 +486,7 @@ impl CodeGrader {
                 task.compare,
             )?),
             None => Err(Box::new(Grading::unavailable(
-                "the task has a test without an expected value and no solution to make one from; leave it out",
+                "the task has a test without an expected value, and no canonical solution to compute it; leave the task out",
                 false,
             ))
             .into()),

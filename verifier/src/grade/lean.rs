@@ -165,7 +165,7 @@ impl LeanGrader {
     ) -> Grading {
         if compiled.files.is_empty() {
             let (reason, line) = messages::first_error(&compiled.messages).unwrap_or_else(|| {
-                let nothing = "Lean compiled nothing of the proof, and said nothing of it";
+                let nothing = "Lean compiled nothing of the proof, and printed no message";
                 (nothing.to_owned(), None)
             });
             let mut detail = json!({ "reason": excerpt(&reason), "messages": shown_messages(&compiled.messages) });

@@ -169,7 +169,7 @@ struct Record<'a> {
 
 fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
     if !text.starts_with('{') {
-        return Err(format!("it is no JSON object; {FORM}"));
+        return Err(format!("it is not a JSON object; {FORM}"));
     }
     // A completion that was cut in the middle of a character ends in a lone surrogate, which is accepted.
     let repaired = surrogates::replaced(text.as_bytes());
@@ -201,7 +201,7 @@ fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
     };
     if is_whole_program && !matches!(spec, TaskSpec::Code(_)) {
         return Err(format!(
-            "`solution` holds a program, and `{task}` is no task of programs; give `completion`"
+            "`solution` is for programs, and `{task}` is not a code task; give `completion`"
         ));
     }
     Ok(Sample {
@@ -305,7 +305,7 @@ fn folder(path: &Path, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
             };
             let (task, spec) = names.find(&id).map_err(fault)?;
             if !matches!(spec, TaskSpec::Code(_)) {
-                return Err(fault(format!("`{task}` is no task of programs")));
+                return Err(fault(format!("`{task}` is not a code task")));
             }
             samples.push(Sample {
                 task: task.to_owned(),

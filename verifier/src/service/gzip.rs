@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unpacked_body_needs_memory_besides_the_other_bodies() {
+    fn an_unpacked_body_counts_in_addition_to_the_other_bodies() {
         let limit = 1 << 20;
         let bodies = BodyMemory::new(limit);
         let body = gzip(&vec![0; limit]);

@@ -1,4 +1,4 @@
-//! `/openapi.json`: the routes and bodies for people's own clients.
+//! `/openapi.json`: the OpenAPI document of the routes and bodies, for people who write their own client.
 
 use serde_json::{Value as Json, json};
 use utoipa::OpenApi;
@@ -13,13 +13,13 @@ pub(super) fn document() -> Json {
         "info": {
             "title": "rapid-verifier",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Decides whether completions are right: mathematics by comparison, Python in a sandbox, proofs by Lean. A reward is a pure function of task, prompt and completion.",
+            "description": "Judges whether completions are correct: mathematics by comparison, Python in a sandbox, proofs by Lean. A reward is a pure function of task, prompt and completion.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" }
         },
         "paths": paths(),
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "responses": { "problem": { "description": "What is wrong, as RFC 9457 has it.", "content": { "application/problem+json": { "schema": schema("Problem") } } } },
+            "responses": { "problem": { "description": "The error, as a problem document of RFC 9457.", "content": { "application/problem+json": { "schema": schema("Problem") } } } },
             "schemas": schemas()
         }
     })
@@ -31,22 +31,22 @@ fn paths() -> Json {
     let answer = |what: &str, name: &str| json!({ "description": what, "content": { "application/json": { "schema": schema(name) } } });
     json!({
         "/v1/verify": { "post": {
-            "summary": "Judge a batch: items are judged independently and answered in order.",
+            "summary": "Judge a batch. Items are judged independently and answered in order.",
             "security": guarded,
-            "parameters": [{ "name": "Content-Encoding", "in": "header", "schema": { "enum": ["gzip"] }, "description": "How the body is packed, where it is. What it holds is limited as a body that is not." }],
+            "parameters": [{ "name": "Content-Encoding", "in": "header", "schema": { "enum": ["gzip"] }, "description": "The compression of the body, if it is compressed. The limit on the body applies to the decompressed body." }],
             "requestBody": { "required": true, "content": { "application/json": { "schema": schema("VerifyRequest") } } },
-            "responses": { "200": answer("One judgement an item.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "429": problem, "500": problem }
+            "responses": { "200": answer("One judgement per item, in the order of the items.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "429": problem, "500": problem }
         } },
-        "/v1/datasets": { "get": { "summary": "Data sets whose tasks can be named.", "security": guarded, "responses": { "200": answer("The data sets.", "Datasets"), "401": problem } } },
-        "/v1/info": { "get": { "summary": "Versions of service, graders, interpreter and data.", "security": guarded, "responses": { "200": answer("The service.", "ServiceInfo"), "401": problem } } },
+        "/v1/datasets": { "get": { "summary": "The data sets whose tasks a request can name.", "security": guarded, "responses": { "200": answer("The data sets.", "Datasets"), "401": problem } } },
+        "/v1/info": { "get": { "summary": "The versions of the service, its graders, interpreter and data.", "security": guarded, "responses": { "200": answer("The service.", "ServiceInfo"), "401": problem } } },
         "/v1/verdicts/{key}": { "get": {
             "summary": "A verdict from the cache.",
             "security": guarded,
             "parameters": [{ "name": "key", "in": "path", "required": true, "schema": { "type": "string", "pattern": "^[0-9a-f]{64}$" } }],
             "responses": { "200": answer("The verdict.", "StoredVerdict"), "401": problem, "404": problem, "422": problem }
         } },
-        "/healthz": { "get": { "summary": "Whether the process answers.", "responses": { "200": { "description": "It does." } } } },
-        "/readyz": { "get": { "summary": "Whether every grader is settled and every required one can judge.", "responses": { "200": answer("Ready.", "Readiness"), "503": answer("Not ready, and why.", "Readiness") } } },
+        "/healthz": { "get": { "summary": "Whether the process answers.", "responses": { "200": { "description": "The process answers." } } } },
+        "/readyz": { "get": { "summary": "Whether no grader is being prepared and every required one can judge.", "responses": { "200": answer("Ready.", "Readiness"), "503": answer("Not ready, with the reasons.", "Readiness") } } },
         "/metrics": { "get": { "summary": "Counters in Prometheus's text format.", "responses": { "200": { "description": "The counters.", "content": { "text/plain": {} } } } } },
         "/openapi.json": { "get": { "summary": "This document.", "responses": { "200": { "description": "The document.", "content": { "application/json": {} } } } } }
     })
@@ -56,7 +56,7 @@ fn schema(name: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The schemas of bodies, each with all that it refers to.
+/// The schemas of the bodies, with all schemas that they refer to.
 #[derive(OpenApi)]
 #[openapi(components(schemas(
     VerifyRequest,
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_has_a_target() {
         let document = document();
         let mut found = Vec::new();
         references(&document, &mut found);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_grader_and_every_tag_is_named() {
+    fn the_document_names_every_grader_and_every_tag() {
         let text = document().to_string();
         for name in ["mathematics", "Python", "Lean"] {
             assert!(text.contains(name), "{name}");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_judgement_that_is_sent_is_the_one_described() {
+    fn a_judgement_has_exactly_the_described_fields() {
         let judgement = verifier_api::Judgement {
             id: String::new(),
             reward: None,

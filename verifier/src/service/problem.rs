@@ -61,20 +61,20 @@ impl ProblemResponse {
 
     pub(super) fn late(timeout: Duration) -> ProblemResponse {
         let detail = format!(
-            "the request's body was not here after {} s; send fewer items a request",
+            "the request's body did not arrive within {} s; send fewer items per request",
             timeout.as_secs()
         );
         ProblemResponse::new(
             StatusCode::REQUEST_TIMEOUT,
             "late",
-            "The body did not come",
+            "The body did not arrive",
             detail,
         )
     }
 
     pub(super) fn not_gzip(reason: &std::io::Error) -> ProblemResponse {
         let detail = format!(
-            "the body is said to be gzip and cannot be unpacked ({reason}); pack it again, or send it without Content-Encoding"
+            "Content-Encoding is gzip, but the body cannot be unpacked ({reason}); compress it again, or send it without Content-Encoding"
         );
         ProblemResponse::new(
             StatusCode::BAD_REQUEST,
@@ -87,7 +87,7 @@ impl ProblemResponse {
     pub(super) fn unknown_coding(given: &str) -> ProblemResponse {
         let given: String = given.chars().take(100).collect();
         let detail = format!(
-            "of the values of Content-Encoding only gzip is known here, not `{given}`; pack the body with gzip, or send it as it is"
+            "Content-Encoding `{given}` is not supported, only gzip; compress the body with gzip, or send it uncompressed"
         );
         ProblemResponse::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -99,7 +99,7 @@ impl ProblemResponse {
 
     pub(super) fn too_large(limit: usize) -> ProblemResponse {
         let detail = format!(
-            "the body is longer than {limit} bytes, unpacked where it is packed; send fewer items a request (/v1/info says how much one may hold), or start the server with a higher limits.body_bytes"
+            "the body, unpacked if it is compressed, is longer than {limit} bytes; send fewer items per request (/v1/info has the limits), or start the server with a higher limits.body_bytes"
         );
         ProblemResponse::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -145,7 +145,7 @@ impl ProblemResponse {
         let detail = if wrong {
             "the bearer token is not this server's"
         } else {
-            "this server asks for a token: send the header `Authorization: Bearer TOKEN`"
+            "this server requires a token: send the header `Authorization: Bearer TOKEN`"
         };
         ProblemResponse::new(
             StatusCode::UNAUTHORIZED,
@@ -157,7 +157,7 @@ impl ProblemResponse {
 
     pub(super) fn unknown_key(key: &str) -> ProblemResponse {
         let detail = format!(
-            "no verdict is kept under `{key}`: it was never made here, it was `unavailable`, or the cache has forgotten it"
+            "no verdict is cached under `{key}`: it was never computed here, it was `unavailable`, or the cache has evicted it"
         );
         ProblemResponse::new(
             StatusCode::NOT_FOUND,
@@ -229,7 +229,10 @@ impl IntoResponse for ProblemResponse {
 }
 
 /// The response if a handler panicked.
-#[expect(clippy::needless_pass_by_value, reason = "the layer hands it over")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the layer passes it by value"
+)]
 pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> axum::http::Response<Body> {
     let what = panic
         .downcast_ref::<&str>()

@@ -62,7 +62,7 @@ pub(super) fn read(
         return Err(ProblemResponse::bad(
             None,
             "items",
-            "it must be there, and an array",
+            "it is required, and must be an array",
         ));
     };
     if let Some(key) = body.keys().next() {
@@ -112,7 +112,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
             None if digest.is_some() => {
                 return Err(fields.fault(
                     "task_digest",
-                    "it belongs to a task that is named; leave it out where the task itself is sent",
+                    "it belongs to a named task; leave it out of an item with an inline task",
                 ));
             }
             None => Arc::new(RegisteredTask::inline(inline_task(reference)?)),
@@ -154,7 +154,7 @@ fn registered_task(
         Some(digest) if digest != task.content.to_string() => Err((
             "task_digest".to_owned(),
             format!(
-                "the task `{id}` is another one here; have both sides read the same data set, or send the task itself"
+                "the server's task `{id}` differs from the client's; use the same data set on both sides, or send the task inline"
             ),
         )),
         _ => Ok(task),
@@ -176,7 +176,7 @@ fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
             if answer.trim().is_empty() {
                 return Err(fields.fault(
                     "answer",
-                    "it is empty, so that no completion could be right; give the right answer",
+                    "it is empty, so no completion could be correct; give the correct answer",
                 ));
             }
             fields.done(&["kind", "answer"])?;
@@ -206,7 +206,7 @@ fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
             let near = hint(nearest(other, ["math", "code", "lean"]));
             Err((
                 "task.kind".to_owned(),
-                format!("`{other}` is none of `math`, `code`, `lean`{near}"),
+                format!("`{other}` is not one of `math`, `code`, `lean`{near}"),
             ))
         }
     }
@@ -227,7 +227,7 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     decimal::from_json_number(answer.get()).ok_or_else(|| {
         fields.fault(
             "answer",
-            "its exponent stands for too many digits; give the answer as a string",
+            "its exponent is too large; give the answer as a string",
         )
     })
 }
@@ -254,7 +254,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
             None => {
                 return Err(fields.fault(
                     "expected",
-                    "it is missing, and there is no `canonical` program to tell it",
+                    "it is missing, and there is no `canonical` program to compute it",
                 ));
             }
         };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stand-in for `rapid-verifier kernel` that finds every proof right, but for what the file `mode` beside it says it should do. It notes each question in the file `asked`."""
+"""A stand-in for `rapid-verifier kernel`. It accepts every proof, or misbehaves as the file `mode` beside it names. It writes the kind of each request to the file `asked`."""
 
 import json
 import os

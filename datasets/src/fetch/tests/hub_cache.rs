@@ -1,4 +1,4 @@
-//! Against a cache as `huggingface_hub` lays it out.
+//! Tests against a cache with the layout of `huggingface_hub`.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ const OLDER: &str = "89abcdef0123456789abcdef0123456789abcdef";
 struct Shared(PathBuf);
 
 impl Shared {
-    /// `models--o--r`, and what `fetcher` takes for the cache.
+    /// `models--o--r`, in the folder that `fetcher` uses as the cache.
     fn new(home: &Path) -> Shared {
         let folder = home.join("hugging-face/hub/models--o--r");
         std::fs::create_dir_all(&folder).unwrap();
@@ -48,7 +48,7 @@ impl Shared {
         content
     }
 
-    /// A model that lacks nothing.
+    /// A complete model.
     fn add_model(&self, commit: &str) {
         for name in ["config.json", "tokenizer.json", "README.md"] {
             self.add(commit, name, name.as_bytes());
@@ -98,7 +98,7 @@ fn source_of(folder: &Path) -> String {
     receipt["source"].as_str().unwrap().to_owned()
 }
 
-/// Everything about a file but its number of links.
+/// A file's content, mode and modification time, without its number of links.
 fn state(path: &Path) -> (Vec<u8>, u32, i64, i64) {
     let found = path.metadata().unwrap();
     let content = std::fs::read(path).unwrap();
@@ -120,7 +120,7 @@ async fn a_pinned_file_in_the_cache_is_linked_without_a_network() {
     let home = tempfile::tempdir().unwrap();
     let content = Shared::new(home.path()).add(COMMIT, "weights.bin", &body());
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
-    // Nobody listens at this fetcher's hub.
+    // No server listens at this fetcher's hub.
     let fetcher = fetcher(home.path());
     let notes = Notes::default();
 
@@ -151,11 +151,11 @@ async fn a_pinned_file_that_the_cache_lacks_is_downloaded_without_a_listing() {
 }
 
 #[tokio::test]
-async fn only_what_the_cache_lacks_of_the_hubs_commit_is_downloaded() {
+async fn only_files_that_the_cache_lacks_are_downloaded() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     cache.add(COMMIT, "model.safetensors", &body());
-    // What the cache takes for the branch's commit is old.
+    // The cache has an old commit for the branch.
     cache.write("refs/main", OLDER.as_bytes());
     cache.add(OLDER, "config.json", b"{'old'}");
     let files = vec![
@@ -183,7 +183,7 @@ async fn only_what_the_cache_lacks_of_the_hubs_commit_is_downloaded() {
 }
 
 #[tokio::test]
-async fn offline_a_branch_is_the_commit_that_the_cache_remembers() {
+async fn offline_a_branch_is_the_commit_in_the_caches_refs() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     cache.write("refs/main", COMMIT.as_bytes());
@@ -221,12 +221,12 @@ async fn offline_a_branch_is_the_commit_that_the_cache_remembers() {
             .fetch(ArtifactKind::Model, &format!("o/r@{COMMIT}"), &NoProgress)
             .await
             .is_ok(),
-        "a full commit is itself"
+        "a full commit needs no entry in refs"
     );
 }
 
 #[tokio::test]
-async fn offline_a_repository_of_data_lies_in_a_folder_of_its_own() {
+async fn offline_a_data_set_is_read_from_the_data_sets_folder() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared(home.path().join("hugging-face/hub/datasets--o--r"));
     cache.write("refs/main", COMMIT.as_bytes());
@@ -246,7 +246,7 @@ async fn offline_a_repository_of_data_lies_in_a_folder_of_its_own() {
 }
 
 #[tokio::test]
-async fn offline_what_the_cache_does_not_have_is_named_with_the_remedy() {
+async fn offline_the_error_names_what_the_cache_lacks_and_the_remedy() {
     let home = tempfile::tempdir().unwrap();
     let mut fetcher = fetcher(home.path());
     fetcher.offline = true;
@@ -254,7 +254,7 @@ async fn offline_what_the_cache_does_not_have_is_named_with_the_remedy() {
         |revision, include: &[&str]| manifest(&body(), vec![repository(revision, include)]);
     let unknown = error_of(&fetcher, &wanted("main", &["*.bin"])).await;
     assert!(
-        unknown.contains("does not know o/r@main")
+        unknown.contains("does not contain o/r@main")
             && unknown.contains("HF_HUB_OFFLINE")
             && unknown.contains("or run `hf download o/r --revision main`"),
         "{unknown}"
@@ -264,14 +264,20 @@ async fn offline_what_the_cache_does_not_have_is_named_with_the_remedy() {
     let lacking = error_of(&fetcher, &wanted(COMMIT, &["weights.bin"])).await;
     assert!(lacking.contains("has no file weights.bin"), "{lacking}");
     let outside = error_of(&fetcher, &wanted("../main", &["weights.bin"])).await;
-    assert!(outside.contains("does not know o/r@../main"), "{outside}");
+    assert!(
+        outside.contains("does not contain o/r@../main"),
+        "{outside}"
+    );
     cache.write("refs/main", b"../../../elsewhere");
     let nonsense = error_of(&fetcher, &wanted("main", &["weights.bin"])).await;
-    assert!(nonsense.contains("refs/main names no commit"), "{nonsense}");
+    assert!(
+        nonsense.contains("refs/main does not contain a commit"),
+        "{nonsense}"
+    );
 }
 
 #[tokio::test]
-async fn offline_a_model_that_the_cache_has_a_part_of_is_refused() {
+async fn offline_a_model_that_is_only_partly_in_the_cache_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     cache.write("refs/main", COMMIT.as_bytes());
@@ -295,21 +301,21 @@ async fn offline_a_model_that_the_cache_has_a_part_of_is_refused() {
     let last = "model-00002-of-00002.safetensors";
     cache.add(COMMIT, last, last.as_bytes());
 
-    // The hub's list, where the cache keeps it, is what counts.
+    // The hub's list decides, if the cache has it.
     let tree = serde_json::json!({"format_version": 1, "files": {
         "generation_config.json": {"size": 2, "blob_id": "00"}}});
     let file = format!("trees/{COMMIT}.json");
-    let kept = cache.write(&file, tree.to_string().as_bytes());
+    let stored_tree = cache.write(&file, tree.to_string().as_bytes());
     let error = error_of(&fetcher, &wanted).await;
     assert!(
         error.contains("has no file generation_config.json"),
         "{error}"
     );
-    std::fs::remove_file(kept).unwrap();
+    std::fs::remove_file(stored_tree).unwrap();
     fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
 }
 
-/// How a file of the cache may be wrong, and what is said of it.
+/// Wrong targets for a file's link in the cache, each with the text that its error contains.
 fn damages(home: &Path, cache: &Shared) -> Vec<(&'static str, PathBuf)> {
     let outside = home.join("secret");
     std::fs::write(&outside, body()).unwrap();
@@ -323,13 +329,13 @@ fn damages(home: &Path, cache: &Shared) -> Vec<(&'static str, PathBuf)> {
         ("leads out of its repository's folder", neighbour),
         ("has the SHA-256", cache.write("blobs/other", &other)),
         ("has 3 bytes instead of", cache.write("blobs/short", b"abc")),
-        ("leads to no file", PathBuf::from("../../blobs/gone")),
-        ("is no file", cache.0.join("blobs")),
+        ("does not lead to a file", PathBuf::from("../../blobs/gone")),
+        ("is not a file", cache.0.join("blobs")),
     ]
 }
 
 #[tokio::test]
-async fn a_wrong_file_in_the_cache_is_downloaded_instead_and_left_as_it_is() {
+async fn a_wrong_file_in_the_cache_is_downloaded_instead_and_not_changed() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     let server = hub(vec![("weights.bin", body())]).await;
@@ -359,7 +365,7 @@ async fn a_wrong_file_in_the_cache_is_downloaded_instead_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn offline_a_wrong_file_in_the_cache_is_an_error_that_says_what_is_wrong() {
+async fn offline_a_wrong_file_in_the_cache_is_an_error_with_the_reason() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
@@ -380,7 +386,7 @@ async fn offline_a_wrong_file_in_the_cache_is_an_error_that_says_what_is_wrong()
 }
 
 #[tokio::test]
-async fn offline_a_large_file_is_held_to_the_digest_that_it_is_named_by() {
+async fn offline_a_large_file_must_match_the_digest_in_its_name() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     cache.add_model(COMMIT);
@@ -398,7 +404,7 @@ async fn offline_a_large_file_is_held_to_the_digest_that_it_is_named_by() {
     assert!(error.to_string().contains("has the SHA-256"), "{error}");
     assert!(
         entries(home.path()).is_empty(),
-        "what was linked before it is not called downloaded"
+        "a linked file does not count as a partial download"
     );
 }
 
@@ -415,7 +421,7 @@ async fn nothing_writes_into_a_file_of_the_cache() {
     }
     let before: Vec<_> = contents.iter().map(|path| state(path)).collect();
 
-    // A file comes under the receipt's name.
+    // A file has the receipt's name.
     let mut wanted = manifest(&body(), vec![]);
     wanted.files.push(File {
         path: "fetched.json".to_owned(),
@@ -474,7 +480,7 @@ async fn either_cache_may_be_deleted() {
     assert_eq!(
         fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap(),
         folder,
-        "what is there is not fetched again"
+        "existing files are not fetched again"
     );
 }
 
@@ -482,12 +488,14 @@ async fn either_cache_may_be_deleted() {
 async fn a_cache_on_another_file_system_is_copied() {
     let home = tempfile::tempdir().unwrap();
     let Ok(other) = tempfile::tempdir_in("/dev/shm") else {
-        println!("SKIPPED: a copy from another file system; there is no /dev/shm to write to");
+        println!(
+            "SKIPPED: a copy from another file system; /dev/shm does not exist or is not writable"
+        );
         return;
     };
     let device = |path: &Path| path.metadata().unwrap().dev();
     if device(home.path()) == device(other.path()) {
-        println!("SKIPPED: a copy from another file system; /dev/shm is none");
+        println!("SKIPPED: a copy from another file system; /dev/shm is on the same one");
         return;
     }
     let content = Shared::new(other.path()).add(COMMIT, "weights.bin", &body());

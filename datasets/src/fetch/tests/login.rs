@@ -1,9 +1,9 @@
-//! The token for the hub: where it is found, who gets it, and what a refusal says.
+//! Tests of the token for the hub: its sources, the hosts that receive it, and the error if the hub refuses it.
 
 use super::*;
 
 #[tokio::test]
-async fn a_repository_that_needs_a_token_says_so() {
+async fn the_error_for_a_gated_repository_names_the_login_and_the_licence() {
     let home = tempfile::tempdir().unwrap();
     let server = serve(vec![], vec![Answer::Status(401)]).await;
     let mut fetcher = fetcher(home.path());

@@ -23,7 +23,7 @@ pub(crate) struct Scheduler {
     pub(crate) sequences: Vec<SequenceGroup>,
     pool: BlockAllocator,
     max_sequences: usize,
-    /// Maximum number of tokens of a step besides one for each running sample.
+    /// Maximum number of tokens of a step, in addition to one for each running sample.
     chunk: usize,
     /// Requests before this index are done.
     first: usize,

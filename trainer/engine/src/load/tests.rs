@@ -470,7 +470,7 @@ fn shards_are_combined() {
 }
 
 #[test]
-fn errors_name_what_a_folder_lacks() {
+fn errors_name_the_files_that_a_folder_lacks() {
     let files = Files::new();
     folder(&files);
     for (name, words) in [

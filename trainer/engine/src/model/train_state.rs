@@ -1,4 +1,4 @@
-//! The buffers of training besides the weights: gradient, moments, saved activations, workspace.
+//! The buffers of training, except the weights: gradient, moments, saved activations, workspace.
 
 use super::Model;
 use super::adapters::Adapters;

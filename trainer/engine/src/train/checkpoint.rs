@@ -247,7 +247,7 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
     items.collect()
 }
 
-/// Writes a safetensors file tensor by tensor, so that only one of them is in memory besides the model. If `digest` gives it a name, the digest of all bytes
+/// Writes a safetensors file tensor by tensor, so that only one of them is in memory in addition to the model. If `digest` gives it a name, the digest of all bytes
 /// before it follows as the last tensor. `path` is the path that errors name.
 fn write_tensors(
     model: &mut Model,

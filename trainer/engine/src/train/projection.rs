@@ -25,7 +25,7 @@ impl Sketch {
     pub(super) fn check(self) -> Result<(), EngineError> {
         if self.size < BLOCK {
             return Err(EngineError::Request(format!(
-                "a sketch of {} numbers is too short to tell gradients apart; give at least {BLOCK}",
+                "a sketch of {} numbers is too short to distinguish gradients; give at least {BLOCK}",
                 self.size
             )));
         }

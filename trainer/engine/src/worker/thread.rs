@@ -47,7 +47,7 @@ impl Stream {
     fn end(mut self, result: Result<(), EngineError>) {
         self.ended = true;
         if let Err(error) = result {
-            // The send fails only if there is no receiver, and then nobody needs the error.
+            // The send fails only if there is no receiver, and then the error is not needed.
             let _ = self.sender.send(Err(error));
         }
     }
@@ -73,7 +73,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn send(&self, command: Command) -> Result<(), EngineError> {
         let commands = self.commands.as_ref().ok_or(EngineError::Stopped)?;
-        // If the thread is gone, the command is returned and dropped here. Dropping it reports the error to whoever waits for its reply.
+        // If the thread is gone, the command is returned and dropped here. Dropping it reports the error to the caller that waits for its reply.
         commands.send(command).map_err(|_| EngineError::Stopped)
     }
 }
@@ -84,7 +84,7 @@ impl Drop for Worker {
         // The last handle may have belonged to an objective that ran on this thread itself, and a thread cannot join itself.
         let own = std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(|it| it.thread().id() != own) {
-            // A panic has already been reported to whoever waited for a reply.
+            // A panic has already been reported to the caller that waited for a reply.
             let _ = thread.join();
         }
     }

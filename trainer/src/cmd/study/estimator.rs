@@ -42,7 +42,7 @@ const MAX_SKETCH: usize = 1 << 20;
 Examples:
   rapid study estimator --out study
   rapid study estimator --out study --model runs/a/checkpoints/step-20 --behaviour runs/a/checkpoints/step-19,runs/a/checkpoints/step-16
-    --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700      (run.keep says how many checkpoints a run keeps)
+    --dataset starter-math --max-tokens 24 --verifier http://127.0.0.1:8700      (run.keep is the number of newest checkpoints that a run keeps)
   rapid study estimator --out trial --model m.gguf --behaviour m.gguf --dataset tasks.jsonl --groups 64 --reference 128 --verifier http://127.0.0.1:8700")]
 pub(crate) struct Args {
     /// Folder to write into; created if it does not exist

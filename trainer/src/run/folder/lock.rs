@@ -7,7 +7,7 @@ use super::{RunFolder, create_folder, provenance};
 use crate::atomic_file;
 use crate::run::TrainError;
 
-/// Files that may be in a folder before a run begins, besides partial files and a provenance. An interrupted start leaves the first, `rapid quickstart` the second.
+/// Files that may be in a folder before a run begins, in addition to partial files and a provenance. An interrupted start leaves the first, `rapid quickstart` the second.
 const ALLOWED: [&str; 2] = [".lock", "verifier.log"];
 
 impl RunFolder {

@@ -46,7 +46,7 @@ pub(in crate::run) struct Provenance {
     graders: Vec<Grader>,
 }
 
-/// The properties of a grader that verdicts depend on, besides the task and the completion.
+/// The properties of a grader that verdicts depend on, in addition to the task and the completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Grader {
     name: String,

@@ -150,13 +150,13 @@ impl ExpectedValuesCache {
         }
         let bytes = self.store.as_ref()?.get(key)?;
         let read: ExpectedResult = Ok(Arc::new(serde_json::from_slice(&bytes).ok()?));
-        self.remember(*key, &read);
+        self.store_in_memory(*key, &read);
         Some(read)
     }
 
     /// Caches a result. That of an inline task stays in memory, so that clients cannot fill the disk.
     fn store(&self, key: Key, result: &ExpectedResult, inline: bool) {
-        self.remember(key, result);
+        self.store_in_memory(key, result);
         if let Some(store) = &self.store
             && !inline
             && let Ok(expected) = result
@@ -166,7 +166,7 @@ impl ExpectedValuesCache {
         }
     }
 
-    fn remember(&self, key: Key, result: &ExpectedResult) {
+    fn store_in_memory(&self, key: Key, result: &ExpectedResult) {
         let bytes = match result {
             Ok(expected) => expected
                 .values
@@ -241,7 +241,7 @@ fn expected_values_of(
 ) -> Result<ExpectedValues, NoExpectedValues> {
     let wrong = |what: String| NoExpectedValues {
         reason: format!(
-            "the task's own solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"
+            "the task's canonical solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"
         ),
         retryable: false,
     };

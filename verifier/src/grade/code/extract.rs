@@ -29,7 +29,7 @@ choice! {
     /// How the program is found in a completion. The command line's help shows the comments of the variants.
     #[derive(ValueEnum)]
     pub enum Extraction {
-        /// The text itself where it is Python, else the last block that defines the entry point, with what it needs of earlier ones
+        /// The text itself if it is Python, else the last block that defines the entry point, with the definitions that it needs from earlier blocks
         #[default]
         Program = "program",
         /// The last Python block, else the last block, else the whole text, as up to version 0.1

@@ -287,7 +287,7 @@ fn a_task_whose_canonical_solution_fails_is_unavailable_with_the_reason() {
         grading.detail["reason"]
             .as_str()
             .unwrap()
-            .contains("own solution")
+            .contains("canonical solution")
     );
 }
 

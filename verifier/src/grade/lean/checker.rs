@@ -115,7 +115,7 @@ fn check_in_process(
     let judged = child::run_on_kernel_thread(|| question.proved_by(files.to_vec()));
     match judged {
         Err(error) => Err(CheckFailure::Unavailable(format!(
-            "the system gives no thread to check a proof in: {error}"
+            "no thread could be started to check a proof: {error}"
         ))),
         Ok(None) => Err(CheckFailure::Failed),
         Ok(Some(judged)) => judged.map_err(|fault| match fault {

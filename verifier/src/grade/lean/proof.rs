@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn the_reason_is_given_if_there_is_no_proof() {
         let Err(NothingToCompile::NoProof(why)) = sources_of("<think>\nrw [h]") else {
-            panic!("a thought is no proof")
+            panic!("a thought is not a proof")
         };
         assert!(why.contains("within its thought"), "{why}");
         assert!(matches!(

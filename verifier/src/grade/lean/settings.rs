@@ -24,30 +24,30 @@ settings! {
         pub project: Option<PathBuf>,
         /// Whether proofs are judged: auto (with the project or the command), or none.
         pub backend: Backend,
-        /// Program and arguments of a Lean that is no project's, such as `["lean", "--json"]`. It excludes project.
+        /// Program and arguments of a Lean without a project, such as `["lean", "--json"]`. It cannot be combined with project.
         pub command: Vec<String>,
-        /// Variables of Lean's environment, besides those of the verifier's own that concern it: { NAME = "value" }.
+        /// Variables of Lean's environment, in addition to those that it inherits from the verifier: { NAME = "value" }.
         pub env: BTreeMap<String, String>,
-        /// Folder in which `command` is started, such as /opt/lean; that in which the verifier was started unless set.
+        /// Folder in which `command` is started, such as /opt/lean. If it is not set, the folder in which the verifier was started.
         pub dir: Option<PathBuf>,
-        /// Tells one Lean from another under the same `command`: part of what verdicts are cached under.
+        /// Distinguishes versions of Lean with the same `command`. It is part of the verdicts' keys.
         pub revision: String,
-        /// Headers that are trusted. Others may only import, open namespaces and set limits of a proof. MiniF2F's.
+        /// Headers that are trusted. Other headers may only import, open namespaces and set limits of a proof. The default is MiniF2F's header.
         pub headers: Vec<String> = vec![MINIF2F.to_owned()],
-        /// How far it is followed what a proof rests on: followed (through all that is imported), or named (through the proof's own declarations, for a library
+        /// How the axioms of a proof are determined: followed (through everything that is imported), or named (through the proof's own declarations only, for a library
         /// without its proofs).
         pub axioms: AxiomsChoice,
-        /// Command of a kernel checker, which has the last word; {module}, {file}, {olean} and {dir} stand for what it checks.
+        /// Command of a kernel checker, which every proof has to pass in addition. {module}, {file}, {olean} and {dir} are replaced by those of the proof.
         pub checker: Vec<String>,
-        /// What keeps Lean from the rest of the machine: bubblewrap (without it, no proofs are judged), or none (for proofs that you wrote yourself).
+        /// How Lean is isolated from the machine: bubblewrap (if it is missing, no proofs are judged), or none (for proofs that you wrote yourself).
         pub jail: JailChoice,
-        /// Seconds for a file.
+        /// Time limit for a file, in seconds.
         pub seconds: u64 = 60 => at_least(1.0),
-        /// Seconds for starting Lean and reading a header, in addition.
+        /// Additional time limit for starting Lean and reading a header, in seconds.
         pub start_seconds: u64 = 300 => at_least(1.0),
-        /// MiB of memory of a Lean process and all that it starts.
+        /// Maximum memory of a Lean process and the processes that it starts, in MiB.
         pub memory_mib: u64 = 8_192 => at_least(1.0),
-        /// Lean processes at a time; 0: as many as workers.
+        /// Maximum number of Lean processes at a time. 0: the number of workers.
         pub processes: usize,
     }
     beside {
@@ -179,7 +179,7 @@ fn jail(choice: JailChoice) -> Result<Jail, String> {
             tracing::warn!("Lean runs without a jail (lean.jail = \"none\"): a proof may run code as this user");
             Ok(Jail::None)
         }
-        (JailChoice::Bubblewrap, Jail::None) => Err("a proof may run code while Lean checks it, and bubblewrap (`bwrap`), which keeps it from this machine, does not work here: install bubblewrap, and let this user make user namespaces (containers often forbid it). For proofs that you wrote yourself, set lean.jail = \"none\"".to_owned()),
+        (JailChoice::Bubblewrap, Jail::None) => Err("a proof may run code while Lean checks it, and bubblewrap (`bwrap`), which keeps it from this machine, does not work here: install bubblewrap, and let this user create user namespaces (containers often forbid it). For proofs that you wrote yourself, set lean.jail = \"none\"".to_owned()),
         (JailChoice::Bubblewrap, found) => Ok(found),
     }
 }

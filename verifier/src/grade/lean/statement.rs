@@ -79,7 +79,7 @@ fn compile(
         return Ok(Err(match error {
             Some((why, None)) => why,
             Some((why, Some(_))) => format!("Lean does not accept the statement: {why}"),
-            None => "Lean compiled nothing of the statement, and said nothing of it".to_owned(),
+            None => "Lean compiled nothing of the statement, and printed no message".to_owned(),
         }));
     }
     let module = Arc::new(compiled.files);

@@ -90,8 +90,8 @@ fn a_bad_line_is_refused_with_its_number_and_the_reason() {
             "{",
             "it is not JSON (EOF while parsing an object, column 1)",
         ),
-        ("[2, 3]", "it is no JSON object"),
-        ("task_id,completion", "it is no JSON object"),
+        ("[2, 3]", "it is not a JSON object"),
+        ("task_id,completion", "it is not a JSON object"),
         (
             r#"{"completion": "a"}"#,
             "it has no `task_id`, only `completion`; a sample is one line",
@@ -146,7 +146,7 @@ fn a_bad_line_is_refused_with_its_number_and_the_reason() {
         ),
         (
             r#"{"task_id": 4, "solution": ""}"#,
-            "`mbppplus/4` is no task of programs; give `completion`",
+            "`mbppplus/4` is not a code task; give `completion`",
         ),
     ] {
         let error = read(format!("{good}\n\n{line}\n").as_bytes()).unwrap_err();

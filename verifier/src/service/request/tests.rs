@@ -124,7 +124,7 @@ fn a_bad_item_is_named_with_its_field() {
         ),
         (
             json!({"id": "", "task": {"kind": "math", "answer": "1"}, "task_digest": "", "prompt": "", "completion": ""}),
-            "`task_digest`: it belongs to a task that is named",
+            "`task_digest`: it belongs to a named task",
         ),
         (json!([]), "`(item)`: it must be an object"),
     ] {
@@ -283,7 +283,7 @@ fn a_task_with_another_digest_than_the_clients_is_refused() {
     for other in ["", "0", &digest[1..], &"0".repeat(64)] {
         let error = only(&item(other), &registry).unwrap_err();
         assert!(
-            error.contains("`task_digest`: the task `sums/1` is another one here"),
+            error.contains("`task_digest`: the server's task `sums/1` differs from the client's"),
             "{error}"
         );
     }

@@ -89,7 +89,7 @@ async fn a_canonical_solution_without_values_makes_completions_unavailable() {
     );
     let reason = result["detail"]["reason"].as_str().unwrap();
     assert!(
-        reason.contains("own solution") && reason.contains("SyntaxError"),
+        reason.contains("canonical solution") && reason.contains("SyntaxError"),
         "{reason}"
     );
 }

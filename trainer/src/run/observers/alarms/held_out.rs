@@ -81,7 +81,7 @@ fn compare(best: &Best, record: &EvalRecord, window: &Window) -> Vec<Finding> {
             cleared: recovered || !rose,
             numbers: numbers.clone(),
             remedy: format!(
-                "The reward no longer measures what the tasks ask for: read the samples of the latest phase, and mend the verifier or the tasks; {better_weights}"
+                "The reward no longer measures what the tasks ask for: read the samples of the latest phase, and fix the verifier or the tasks; {better_weights}"
             ),
         },
         Finding {

@@ -81,7 +81,7 @@ fn no_signal(window: &Window, phase: usize) -> Vec<Finding> {
             Alarm::AllWrong,
             wrong > right,
             format!(
-                "Read samples/phase-{phase}.md: if right answers are judged wrong, mend the template or the verifier; else take easier tasks, a larger `algorithm.group_size`, or supervised training first"
+                "Read samples/phase-{phase}.md: if right answers are judged wrong, fix the template or the verifier; else take easier tasks, a larger `algorithm.group_size`, or supervised training first"
             ),
         ),
         finding(
@@ -121,7 +121,7 @@ fn lengths(start: &Means, now: &Means, phase: usize) -> Vec<Finding> {
                 "completions that end by themselves are {after:.1} tokens long on average over the last {UPDATES} updates, {before:.1} over the first; {rewards}"
             ),
             remedy: format!(
-                "Read samples/phase-{phase}.md: if short answers are rewarded without being right, mend the verifier; if they are wrong, lower `optimiser.lr`"
+                "Read samples/phase-{phase}.md: if short answers are rewarded without being right, fix the verifier; if they are wrong, lower `optimiser.lr`"
             ),
         });
     }
@@ -143,7 +143,7 @@ fn repetition(start: &Means, now: &Means, phase: usize) -> Option<Finding> {
             percent(start.commonest)
         ),
         remedy: format!(
-            "samples/phase-{phase}.md names it: if it is rewarded for prompts that it does not answer, mend the verifier; if not, lower `optimiser.lr`"
+            "samples/phase-{phase}.md names it: if it is rewarded for prompts that it does not answer, fix the verifier; if not, lower `optimiser.lr`"
         ),
     })
 }
@@ -203,6 +203,6 @@ fn masked(now: &Means) -> Finding {
             "{:.1}% of all completions have no verdict over the last {UPDATES} updates",
             100.0 * now.masked
         ),
-        remedy: "The verifier fails on them: see its log; the run stops where a phase or an evaluation has more than `verifier.max_masked`".to_owned(),
+        remedy: "The verifier fails on them: see its log; the run stops if a phase or an evaluation has more than `verifier.max_masked`".to_owned(),
     }
 }

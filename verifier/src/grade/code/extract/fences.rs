@@ -9,7 +9,7 @@ const MAX_MARKS: usize = 200;
 /// All parts together have at most this many times the text's bytes, plus [`MIN_PARTS`].
 const MAX_PARTS_RATIO: usize = 8;
 const MIN_PARTS: usize = 1 << 16;
-/// Languages that a label may name, besides Python and Markdown. An unknown word counts as a label only at the end of the line.
+/// Languages that a label may name, other than Python and Markdown. An unknown word counts as a label only at the end of the line.
 const LANGUAGES: [&str; 40] = [
     "bash",
     "c",

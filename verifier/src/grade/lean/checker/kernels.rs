@@ -187,7 +187,7 @@ impl Kernels {
                 "needed more than {mib} MiB of memory for the statement alone; raise lean.memory_mib"
             ),
             KernelExit::Crashed(why) => format!(
-                "did not start, or ended: {why}. See that this user may run that file, in a jail of bubblewrap where lean.jail says so"
+                "did not start, or ended: {why}. Check that this user may run that file, in a jail of bubblewrap if lean.jail is bubblewrap"
             ),
         };
         CheckFailure::Unavailable(format!(

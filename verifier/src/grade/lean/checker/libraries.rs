@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kernel::Library;
 
-/// Maximum number of open libraries. Mathlib's takes some 20 MB, besides the files that it maps.
+/// Maximum number of open libraries. Mathlib's takes some 20 MB, in addition to the files that it maps.
 const MAX_LIBRARIES: usize = 4;
 
 /// Opens the libraries that statements import, each once.

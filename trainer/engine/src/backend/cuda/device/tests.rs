@@ -32,7 +32,7 @@ fn read(gpu: &mut dyn Driver, from: Address, count: usize) -> Vec<f32> {
 }
 
 #[test]
-fn memory_contains_what_was_written() {
+fn written_memory_is_read_back() {
     let Some(mut gpu) = gpu() else { return };
     let gpu = gpu.as_mut();
     // More bytes than all slots of the staging memory together.
