@@ -17,7 +17,7 @@ pub enum TensorKind {
     /// AdamW's second moment.
     Moment2,
     /// The gradient of the last update, before clipping.
-    GradientTarget,
+    Gradient,
 }
 
 impl Model {

@@ -14,7 +14,7 @@ use crate::backend::Buf;
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::model::backward::Gradient;
+use crate::model::backward::GradientTarget;
 use crate::model::forward::Keys;
 use crate::model::workspace::{BlockActivations, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
@@ -343,7 +343,7 @@ impl MiniBatch {
             };
             decoder.block_backward(layer, tokens, input, &acts, work, &back, gradient);
         }
-        if let Gradient::Weights(gradient) = gradient {
+        if let GradientTarget::Weights(gradient) = gradient {
             let dtable = decoder.layout.embedding.within(gradient);
             let scale = decoder.embedding_scale();
             decoder.backend.embed_backward(dtable, dx, width, scale);
