@@ -40,10 +40,10 @@ impl Source {
 /// The final answer of `completion`, where `extraction` finds one.
 #[must_use]
 pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>> {
-    let parts = spoken(completion);
+    let parts = outside_think_tags(completion);
     let boxed = parts.iter().rev().find_map(|part| last_boxed(part));
     if let Some(text) = boxed {
-        return answer(text, Source::Boxed);
+        return extracted(text, Source::Boxed);
     }
     if extraction == Extraction::Boxed {
         return None;
@@ -51,13 +51,13 @@ pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>
     parts
         .iter()
         .rev()
-        .find_map(|part| last_phrase(part).and_then(|text| answer(text, Source::Phrase)))
+        .find_map(|part| last_phrase(part).and_then(|text| extracted(text, Source::Phrase)))
         .or_else(|| parts.iter().rev().find_map(|part| last_value(part)))
 }
 
 /// What is not thought, in order: what stands before, between and behind the pairs of `<think>` and `</think>`. What follows a `<think>` that is still open is thought, and so is
 /// what stands before a `</think>` that was never opened: the prompt may have opened it.
-fn spoken(completion: &str) -> Vec<&str> {
+fn outside_think_tags(completion: &str) -> Vec<&str> {
     const OPEN: &str = "<think>";
     const CLOSE: &str = "</think>";
     let mut parts = Vec::new();
@@ -86,8 +86,8 @@ fn spoken(completion: &str) -> Vec<&str> {
 /// The last formula or the last number, whichever ends later.
 fn last_value(text: &str) -> Option<Extracted<'_>> {
     let end = |part: &str| part.as_ptr() as usize + part.len();
-    let formula = last_formula(text).and_then(|text| answer(text, Source::LastFormula));
-    let number = last_number(text).and_then(|text| answer(text, Source::LastNumber));
+    let formula = last_formula(text).and_then(|text| extracted(text, Source::LastFormula));
+    let number = last_number(text).and_then(|text| extracted(text, Source::LastNumber));
     match (formula, number) {
         (Some(formula), Some(number)) if end(number.text) > end(formula.text) => Some(number),
         (Some(formula), _) => Some(formula),
@@ -117,7 +117,7 @@ fn last_formula(text: &str) -> Option<&str> {
         .max_by_key(|formula| formula.as_ptr() as usize)
 }
 
-fn answer(text: &str, source: Source) -> Option<Extracted<'_>> {
+fn extracted(text: &str, source: Source) -> Option<Extracted<'_>> {
     let text = text.trim();
     (!text.is_empty()).then_some(Extracted { text, source })
 }
@@ -158,7 +158,7 @@ fn last_boxed(text: &str) -> Option<&str> {
             }
             b'}' => {
                 if let Some(Some(start)) = open.pop()
-                    && last.is_none_or(|(begun, _)| start > begun)
+                    && last.is_none_or(|(last_start, _)| start > last_start)
                 {
                     last = Some((start, at));
                 }
@@ -203,7 +203,7 @@ fn last_phrase(text: &str) -> Option<&str> {
         && let Some(end) = formula.find('$').filter(|end| *end > 0)
     {
         // $3$ and $4$ are an answer together.
-        return Some(match formulas(line) {
+        return Some(match end_of_formulas(line) {
             Some(end) => &line[..end],
             None => &formula[..end],
         });
@@ -230,7 +230,7 @@ fn last_phrase(text: &str) -> Option<&str> {
 }
 
 /// Where several formulas end that have but commas and "and" or "or" between them.
-fn formulas(line: &str) -> Option<usize> {
+fn end_of_formulas(line: &str) -> Option<usize> {
     let (mut end, mut count) = (0, 0);
     loop {
         let between = &line[end..];
@@ -290,11 +290,11 @@ mod tests {
     use super::*;
 
     fn boxed(text: &str) -> Option<&str> {
-        extract(text, Extraction::Boxed).map(|found| found.text)
+        extract(text, Extraction::Boxed).map(|extracted| extracted.text)
     }
 
     fn any(text: &str) -> Option<&str> {
-        extract(text, Extraction::Any).map(|found| found.text)
+        extract(text, Extraction::Any).map(|extracted| extracted.text)
     }
 
     #[test]
@@ -392,8 +392,8 @@ mod tests {
         #[test]
         fn no_text_makes_extraction_panic(text in r"(?s)(\\boxed|\\fbox|\{|\}|\\|answer is|[-.,0-9é ]|.){0,60}") {
             for extraction in [Extraction::Boxed, Extraction::Any] {
-                if let Some(found) = extract(&text, extraction) {
-                    prop_assert!(!found.text.is_empty() && text.contains(found.text));
+                if let Some(extracted) = extract(&text, extraction) {
+                    prop_assert!(!extracted.text.is_empty() && text.contains(extracted.text));
                 }
             }
         }

@@ -30,19 +30,19 @@
 mod arithmetic;
 mod compare;
 mod extract;
-mod finished;
+mod hints;
 mod meter;
 pub mod pairs;
-mod question;
 mod read;
 mod rule;
 mod same;
 mod seed;
 mod settings;
+mod simplified;
 mod strict;
 mod syntax;
 
-pub use compare::{Answer, Comparison, compare, compare_read};
+pub use compare::{Answer, Comparison, compare, compare_answers};
 pub use extract::{Extracted, Source, extract};
 pub use rule::Rule;
 pub use settings::{Extraction, Policy, Settings};
@@ -60,13 +60,13 @@ pub struct Graded<'a> {
 #[must_use]
 pub fn grade<'a>(
     question: &str,
-    right: &str,
+    expected: &str,
     completion: &'a str,
     settings: Settings,
 ) -> Option<Graded<'a>> {
     let extracted = extract(completion, settings.extraction)?;
-    let right = Answer::read(right).asked_by(question);
-    let comparison = compare_read(&right, &Answer::read(extracted.text), settings.policy);
+    let expected = Answer::parse(expected).with_question(question);
+    let comparison = compare_answers(&expected, &Answer::parse(extracted.text), settings.policy);
     Some(Graded {
         extracted,
         comparison,

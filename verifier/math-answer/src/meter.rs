@@ -12,24 +12,24 @@ const MAX_STEPS: u64 = 1_000_000;
 /// left to do ends, and the answers are held to be different.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    left: Cell<u64>,
+    remaining: Cell<u64>,
     spent: Cell<bool>,
 }
 
 impl Meter {
     pub(crate) fn new() -> Self {
         Self {
-            left: Cell::new(MAX_STEPS),
+            remaining: Cell::new(MAX_STEPS),
             spent: Cell::new(false),
         }
     }
 
     /// Takes steps from what is left; `None` where there are not as many.
     pub(crate) fn spend(&self, steps: u64) -> Option<()> {
-        if let Some(left) = self.left.get().checked_sub(steps)
+        if let Some(remaining) = self.remaining.get().checked_sub(steps)
             && !self.spent.get()
         {
-            self.left.set(left);
+            self.remaining.set(remaining);
             return Some(());
         }
         self.spent.set(true);
@@ -43,15 +43,15 @@ impl Meter {
 }
 
 /// What arithmetic with two fractions costs: products of their parts, and a common divisor.
-pub(crate) fn arithmetic(a: &RBig, b: &RBig) -> u64 {
-    let limbs = words(a.numerator())
-        + words(a.denominator())
-        + words(b.numerator())
-        + words(b.denominator());
+pub(crate) fn arithmetic_cost(a: &RBig, b: &RBig) -> u64 {
+    let limbs = limb_count(a.numerator())
+        + limb_count(a.denominator())
+        + limb_count(b.numerator())
+        + limb_count(b.denominator());
     8 + limbs * limbs / 8
 }
 
 /// Words of 64 bits.
-pub(crate) fn words(value: &impl BitTest) -> u64 {
+pub(crate) fn limb_count(value: &impl BitTest) -> u64 {
     value.bit_len() as u64 / 64 + 1
 }

@@ -12,7 +12,7 @@ pub enum Rule {
     /// They agree exactly, modulo large primes, at random points.
     Identity,
     /// They agree to many digits, at random points.
-    Digits,
+    Numeric,
     /// Tuples, matrices, lists or sets of equal elements.
     Elements,
     /// The same set of real numbers.
@@ -38,7 +38,7 @@ impl Rule {
             Rule::Number => "number",
             Rule::Form => "form",
             Rule::Identity => "identity",
-            Rule::Digits => "digits",
+            Rule::Numeric => "digits",
             Rule::Elements => "elements",
             Rule::Set => "set",
             Rule::Relation => "relation",

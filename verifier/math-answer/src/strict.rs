@@ -3,9 +3,9 @@
 //! Kept for comparison with published numbers. It knows no values: 0.25 is not ¼, and (1, 2) not (1,2.0).
 
 /// Whether both are the same text after normalisation.
-pub(crate) fn same(right: &str, given: &str) -> bool {
-    let (right, given) = (normalise(right), normalise(given));
-    !right.is_empty() && right == given
+pub(crate) fn is_same(expected: &str, answer: &str) -> bool {
+    let (expected, answer) = (normalise(expected), normalise(answer));
+    !expected.is_empty() && expected == answer
 }
 
 fn normalise(answer: &str) -> String {
@@ -98,14 +98,14 @@ mod tests {
             (".5", "0.5"),
             (r"\left(1, 2\right)", "(1,2)"),
         ] {
-            assert!(same(a, b), "{a} and {b}");
+            assert!(is_same(a, b), "{a} and {b}");
         }
     }
 
     #[test]
     fn the_strict_policy_compares_text_only() {
         for (a, b) in [("0.25", r"\frac14"), ("1,2", "2,1"), ("2^2", "4"), ("", "")] {
-            assert!(!same(a, b), "{a} and {b}");
+            assert!(!is_same(a, b), "{a} and {b}");
         }
     }
 }

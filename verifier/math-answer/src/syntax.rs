@@ -5,7 +5,7 @@ use std::fmt;
 use dashu_int::UBig;
 use dashu_ratio::RBig;
 
-/// An answer, or a part of one.
+/// An answer, or a part first.to_string
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
     /// A number written out: an integer, a decimal, a repeating decimal. Never below 0.
@@ -200,15 +200,15 @@ impl Expr {
     /// What it is made of.
     pub(crate) fn parts(&self) -> Vec<&Expr> {
         match self {
-            Expr::Sum(all)
-            | Expr::Product(all)
-            | Expr::List(all)
-            | Expr::Set(all)
-            | Expr::Tuple(_, all, _)
-            | Expr::Call(_, all)
-            | Expr::Apply(_, all)
-            | Expr::Relation(all, _)
-            | Expr::Ratio(all) => all.iter().collect(),
+            Expr::Sum(items)
+            | Expr::Product(items)
+            | Expr::List(items)
+            | Expr::Set(items)
+            | Expr::Tuple(_, items, _)
+            | Expr::Call(_, items)
+            | Expr::Apply(_, items)
+            | Expr::Relation(items, _)
+            | Expr::Ratio(items) => items.iter().collect(),
             Expr::Quotient(a, b)
             | Expr::Power(a, b)
             | Expr::Root(a, b)
@@ -252,12 +252,12 @@ mod tests {
             let digits = "7".repeat(500);
             format!("{digits}{middle}{digits}").parse().unwrap()
         };
-        let [one, other] = ["1", "2"].map(long);
-        let written = |number: &UBig| {
+        let [first, second] = ["1", "2"].map(long);
+        let debug_text = |number: &UBig| {
             let tree = Box::new(Expr::number(number.clone()));
             format!("{:?}", Expr::Mixed(Full(number.clone()), tree))
         };
-        assert_ne!(written(&one), written(&other));
-        assert!(written(&one).matches(&one.to_string()).count() == 2);
+        assert_ne!(debug_text(&first), debug_text(&second));
+        assert!(debug_text(&first).matches(&first.to_string()).count() == 2);
     }
 }

@@ -98,10 +98,10 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSetti
             detail["rule"] = json!(rule.name());
             Verdict::Correct
         }
-        Comparison::Unfinished(rule, left) => {
+        Comparison::Unsimplified(rule, missing) => {
             detail["rule"] = json!(rule.name());
             detail["reason"] = json!(format!(
-                "the value is right, but {left} (the lenient policy accepts it)"
+                "the value is right, but {missing} (the lenient policy accepts it)"
             ));
             Verdict::Incorrect
         }

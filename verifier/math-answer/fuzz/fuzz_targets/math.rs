@@ -75,14 +75,14 @@ fn text(bytes: &[u8]) -> String {
 
 fuzz_target!(|bytes: &[u8]| {
     let middle = bytes.iter().position(|byte| *byte == NEXT).unwrap_or(bytes.len() / 2);
-    let (right, given) = (text(&bytes[..middle]), text(&bytes[middle..]));
-    let one = in_time(|| compare(&right, &given, Policy::Lenient));
-    assert_eq!(one, compare(&right, &given, Policy::Lenient), "a verdict is a function of the answers");
-    let other = in_time(|| compare(&right, &given, Policy::Standard));
+    let (expected, answer) = (text(&bytes[..middle]), text(&bytes[middle..]));
+    let one = in_time(|| compare(&expected, &answer, Policy::Lenient));
+    assert_eq!(one, compare(&expected, &answer, Policy::Lenient), "a verdict is a function of the answers");
+    let other = in_time(|| compare(&expected, &answer, Policy::Standard));
     assert!(
         !matches!(other, Comparison::Same(_)) || matches!(one, Comparison::Same(_)),
         "the standard policy accepts nothing that the lenient one refuses"
     );
-    in_time(|| compare(&right, &given, Policy::Strict));
-    in_time(|| grade("", &right, &given, Settings::default()));
+    in_time(|| compare(&expected, &answer, Policy::Strict));
+    in_time(|| grade("", &expected, &answer, Settings::default()));
 });

@@ -4,7 +4,7 @@ use dashu_int::ops::{Abs as _, BitTest as _, Gcd as _, SquareRoot as _, Unsigned
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use crate::meter::{Meter, arithmetic, words};
+use crate::meter::{Meter, arithmetic_cost, limb_count};
 use crate::syntax::{Expr, Full, Function};
 
 /// No number of more bits is computed.
@@ -18,12 +18,12 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
     let rational = |expr: &Expr| rational(expr, meter);
     let value = match expr {
         Expr::Number(Full(number)) => {
-            meter.spend(words(number.numerator()) / 8)?;
+            meter.spend(limb_count(number.numerator()) / 8)?;
             number.clone()
         }
         Expr::Mixed(Full(whole), fraction) => {
             let fraction = rational(fraction)?;
-            meter.spend(arithmetic(&fraction, &fraction) + words(whole) - 1)?;
+            meter.spend(arithmetic_cost(&fraction, &fraction) + limb_count(whole) - 1)?;
             fraction + whole
         }
         Expr::Negative(inner) => -rational(inner)?,
@@ -31,7 +31,7 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
             let mut sum = RBig::ZERO;
             for term in terms {
                 let term = rational(term)?;
-                meter.spend(arithmetic(&sum, &term))?;
+                meter.spend(arithmetic_cost(&sum, &term))?;
                 sum = bounded(sum + term)?;
             }
             sum
@@ -40,7 +40,7 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
             let mut product = RBig::ONE;
             for factor in factors {
                 let factor = rational(factor)?;
-                meter.spend(arithmetic(&product, &factor))?;
+                meter.spend(arithmetic_cost(&product, &factor))?;
                 product = bounded(product * factor)?;
             }
             product
@@ -51,7 +51,7 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
                 return None;
             }
             let above = rational(above)?;
-            meter.spend(arithmetic(&above, &below))?;
+            meter.spend(arithmetic_cost(&above, &below))?;
             above / below
         }
         Expr::Power(base, power) => {
@@ -66,7 +66,7 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
         }
         Expr::Percent(inner) => {
             let inner = rational(inner)?;
-            meter.spend(arithmetic(&inner, &inner))?;
+            meter.spend(arithmetic_cost(&inner, &inner))?;
             inner / UBig::from(100_u8)
         }
         Expr::Call(function, arguments) => return call(*function, arguments, meter),
@@ -104,14 +104,14 @@ fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<RBig> {
     let whole = |value: &RBig| value.is_int().then(|| value.numerator().clone());
     let limbs: u64 = values
         .iter()
-        .map(|value| words(value.numerator()) + words(value.denominator()))
+        .map(|value| limb_count(value.numerator()) + limb_count(value.denominator()))
         .sum();
     meter.spend(4 + limbs * limbs / 8)?;
     let of_integers = |join: fn(&IBig, &IBig) -> IBig| {
         let mut joined = whole(&values[0])?;
         for value in &values[1..] {
             let value = whole(value)?;
-            let limbs = words(&joined) + words(&value);
+            let limbs = limb_count(&joined) + limb_count(&value);
             meter.spend(8 + limbs * limbs)?;
             joined = join(&joined, &value);
             if joined.bit_len() > MAX_BITS {
@@ -129,14 +129,14 @@ fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<RBig> {
         Function::Gcd => of_integers(gcd),
         Function::Lcm => of_integers(lcm),
         Function::Factorial => {
-            let n = small(whole(&values[0])?).filter(|n| *n <= MAX_FACTORIAL)?;
+            let n = to_u32(whole(&values[0])?).filter(|n| *n <= MAX_FACTORIAL)?;
             meter.spend(u64::from(n) * 8)?;
             let product = (1..=n).fold(UBig::ONE, |product, k| product * k);
             bounded(product.into())
         }
         Function::Binomial => {
-            let n = small(whole(&values[0])?).filter(|n| *n <= 4096)?;
-            let k = small(whole(&values[1])?)?;
+            let n = to_u32(whole(&values[0])?).filter(|n| *n <= 4096)?;
+            let k = to_u32(whole(&values[1])?)?;
             if k > n {
                 return Some(RBig::ZERO);
             }
@@ -163,11 +163,11 @@ fn power(base: &RBig, exponent: &RBig, meter: &Meter) -> Option<RBig> {
     let base = if index == 1 {
         base.clone()
     } else {
-        let limbs = words(base.numerator()) + words(base.denominator());
+        let limbs = limb_count(base.numerator()) + limb_count(base.denominator());
         meter.spend(40 + limbs * limbs * u64::from(index.ilog2() + 1))?;
         root(base, index)?
     };
-    let times = small(exponent.clone().abs())?;
+    let times = to_u32(exponent.clone().abs())?;
     let bits = bits(&base);
     let size = bits.saturating_mul(times as usize);
     // 1 and −1 stay small whatever the exponent.
@@ -225,7 +225,7 @@ pub(crate) fn bits(value: &RBig) -> usize {
 }
 
 /// A number that fits.
-fn small(number: IBig) -> Option<u32> {
+fn to_u32(number: IBig) -> Option<u32> {
     number.try_into().ok()
 }
 
@@ -249,12 +249,12 @@ mod tests {
         #[test]
         fn gcd_and_lcm_divide_as_they_are_to(a in -200i64..200, b in -200i64..200) {
             let divides = |d: i64, n: i64| if d == 0 { n == 0 } else { n % d == 0 };
-            let [one, other] = [a, b].map(IBig::from);
+            let [first, second] = [a, b].map(IBig::from);
             let greatest = (1..=200).rev().find(|d| divides(*d, a) && divides(*d, b));
             let greatest = if (a, b) == (0, 0) { 0 } else { greatest.unwrap_or(1) };
-            prop_assert_eq!(gcd(&one, &other), IBig::from(greatest));
+            prop_assert_eq!(gcd(&first, &second), IBig::from(greatest));
             let least = (1..=40_000).find(|n| divides(a, *n) && divides(b, *n));
-            prop_assert_eq!(lcm(&one, &other), IBig::from(least.unwrap_or(0)));
+            prop_assert_eq!(lcm(&first, &second), IBig::from(least.unwrap_or(0)));
         }
     }
 }

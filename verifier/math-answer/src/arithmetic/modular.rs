@@ -12,7 +12,7 @@ use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::prime::Prime;
-use crate::meter::{Meter, words};
+use crate::meter::{Meter, limb_count};
 use crate::seed::mix;
 use crate::syntax::{Constant, Expr, Full, Function};
 
@@ -51,7 +51,7 @@ impl Field {
     pub(crate) fn new(seed: u64, number: u64) -> Self {
         let seed = mix(seed ^ mix(number));
         Self {
-            prime: Prime::of(seed),
+            prime: Prime::from_seed(seed),
             seed,
             names: HashMap::new(),
             roots: HashMap::new(),
@@ -63,10 +63,10 @@ impl Field {
         meter.spend(4).ok_or(Missing::Unknown)?;
         match expr {
             Expr::Number(Full(number)) => self.of_rational(number, meter),
-            Expr::Mixed(..) | Expr::Percent(_) => self.computed(expr, meter),
-            Expr::Symbol(name) => Ok(self.named(name)),
-            Expr::Constant(Constant::Pi) => Ok(self.named("\\pi")),
-            Expr::Constant(Constant::E) => Ok(self.named("\\e")),
+            Expr::Mixed(..) | Expr::Percent(_) => self.rational_value(expr, meter),
+            Expr::Symbol(name) => Ok(self.value_of_name(name)),
+            Expr::Constant(Constant::Pi) => Ok(self.value_of_name("\\pi")),
+            Expr::Constant(Constant::E) => Ok(self.value_of_name("\\e")),
             Expr::Constant(Constant::I) => Ok(Element {
                 re: 0,
                 im: self.prime.one,
@@ -123,17 +123,17 @@ impl Field {
                 | Function::Min
                 | Function::Max,
                 _,
-            ) => self.computed(expr, meter),
+            ) => self.rational_value(expr, meter),
             _ => Err(Missing::Unknown),
         }
     }
 
-    fn computed(&self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
+    fn rational_value(&self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
         let value = rational(expr, meter).ok_or(Missing::Unknown)?;
         self.of_rational(&value, meter)
     }
 
-    fn named(&mut self, name: &str) -> Element {
+    fn value_of_name(&mut self, name: &str) -> Element {
         if let Some(value) = self.names.get(name) {
             return *value;
         }
@@ -146,7 +146,7 @@ impl Field {
     }
 
     fn of_rational(&self, value: &RBig, meter: &Meter) -> Result<Element, Missing> {
-        let limbs = words(value.numerator()) + words(value.denominator());
+        let limbs = limb_count(value.numerator()) + limb_count(value.denominator());
         meter.spend(4 * limbs).ok_or(Missing::Unknown)?;
         let above = self.prime.of_integer(value.numerator());
         if value.denominator().is_one() {
@@ -174,7 +174,7 @@ impl Field {
             };
         }
         meter
-            .spend(300 + 20 * words(power.numerator()))
+            .spend(300 + 20 * limb_count(power.numerator()))
             .ok_or(Missing::Unknown)?;
         let p = u128::from(self.prime.p);
         let order = if base.im == 0 { p - 1 } else { p * p - 1 };
@@ -201,8 +201,8 @@ impl Field {
 
     fn root_of_integer(&mut self, value: &UBig, meter: &Meter) -> Result<Element, Missing> {
         meter.spend(8).ok_or(Missing::Unknown)?;
-        let known = self.roots.get(value).copied();
-        let root = known.unwrap_or_else(|| {
+        let cached = self.roots.get(value).copied();
+        let root = cached.unwrap_or_else(|| {
             let root = self.new_root(value, meter);
             self.roots.insert(value.clone(), root);
             root
@@ -211,7 +211,7 @@ impl Field {
     }
 
     fn new_root(&mut self, value: &UBig, meter: &Meter) -> Option<Element> {
-        let limbs = words(value);
+        let limbs = limb_count(value);
         meter.spend(400 + 64 * limbs * limbs)?;
         let whole = |value: &UBig| {
             let root = value.sqrt();
@@ -220,41 +220,42 @@ impl Field {
         if let Some(exact) = whole(value) {
             return Some(self.real(self.prime.of_natural(&exact)));
         }
-        let (mut left, mut root) = (value.clone(), self.real(self.prime.one));
+        let (mut remaining, mut root) = (value.clone(), self.real(self.prime.one));
         let mut factor = 2;
         // What fits a word is divided as one.
-        while factor <= MAX_FACTOR && left.bit_len() > 64 {
-            if &left % factor == 0 {
-                left /= factor;
+        while factor <= MAX_FACTOR && remaining.bit_len() > 64 {
+            if &remaining % factor == 0 {
+                remaining /= factor;
                 meter.spend(100 + 4 * limbs)?;
                 root = self.times(root, self.root_of_prime(factor));
             } else {
                 factor += 1 + (factor & 1);
             }
         }
-        if let Some(exact) = whole(&left) {
+        if let Some(exact) = whole(&remaining) {
             return Some(self.times(root, self.real(self.prime.of_natural(&exact))));
         }
-        let mut left = u64::try_from(left).ok()?;
-        while factor <= MAX_FACTOR && factor * factor <= left {
-            if left.is_multiple_of(factor) {
-                left /= factor;
+        let mut remaining = u64::try_from(remaining).ok()?;
+        while factor <= MAX_FACTOR && factor * factor <= remaining {
+            if remaining.is_multiple_of(factor) {
+                remaining /= factor;
                 meter.spend(100)?;
                 root = self.times(root, self.root_of_prime(factor));
             } else {
                 factor += 1 + (factor & 1);
             }
         }
-        if left == 1 {
+        if remaining == 1 {
             return Some(root);
         }
-        let exact = left.isqrt();
-        if exact * exact == left {
+        let exact = remaining.isqrt();
+        if exact * exact == remaining {
             return Some(self.times(root, self.real(self.prime.of_u64(exact))));
         }
-        // What is left has no factor below the bound, so that it is a prime where it is less than the bound's square.
+        // What is remaining has no factor below the bound, so that it is a prime where it is less than the bound's square.
         meter.spend(100)?;
-        (left < MAX_FACTOR * MAX_FACTOR).then(|| self.times(root, self.root_of_prime(left)))
+        (remaining < MAX_FACTOR * MAX_FACTOR)
+            .then(|| self.times(root, self.root_of_prime(remaining)))
     }
 
     /// √q, or i√−q where q has none: any choice is one of all the roots of primes.
@@ -289,9 +290,9 @@ impl Field {
         if a.im == 0 && b.im == 0 {
             return self.real(times(a.re, b.re));
         }
-        let turned = self.prime.minus(times(a.im, b.im));
+        let minus_im_product = self.prime.minus(times(a.im, b.im));
         Element {
-            re: self.prime.plus(times(a.re, b.re), turned),
+            re: self.prime.plus(times(a.re, b.re), minus_im_product),
             im: self.prime.plus(times(a.re, b.im), times(a.im, b.re)),
         }
     }
@@ -313,12 +314,12 @@ impl Field {
             return Err(Missing::Point);
         }
         meter.spend(100).ok_or(Missing::Unknown)?;
-        let turned = Element {
+        let conjugate = Element {
             re: value.re,
             im: self.prime.minus(value.im),
         };
         // −1 has no root, so that no size but that of 0 is 0.
-        let size = self.times(value, turned).re;
-        Ok(self.times(turned, self.real(self.prime.inverse(size))))
+        let size = self.times(value, conjugate).re;
+        Ok(self.times(conjugate, self.real(self.prime.inverse(size))))
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Prime {
 
 impl Prime {
     /// The prime of a seed. It leaves 3 modulo 4, so that −1 has no root modulo it.
-    pub(crate) fn of(seed: u64) -> Self {
+    pub(crate) fn from_seed(seed: u64) -> Self {
         (0..MAX_TRIES)
             .map(|number| (mix(seed ^ mix(number)) >> 3) | (1 << 60) | 3)
             .find(|candidate| is_prime(*candidate))
@@ -165,7 +165,7 @@ mod tests {
     proptest! {
         #[test]
         fn arithmetic_is_that_of_the_integers(seed: u64, a: i128, b: i128) {
-            let field = Prime::of(seed);
+            let field = Prime::from_seed(seed);
             prop_assert_eq!(field.p % 4, 3);
             let [a, b] = [IBig::from(a), IBig::from(b)];
             let of = |value: &IBig| field.of_integer(value);

@@ -13,19 +13,19 @@
 //! A text that is none of these is not parsed, and is compared as text.
 
 mod atom;
-mod call;
-mod join;
-mod left;
+mod functions;
 mod matrix;
-mod measured;
 mod number;
+mod separators;
+mod special_forms;
+mod suffixes;
 
+use crate::read::assignable::is_assignable;
 use crate::read::lex::{Kind, Token, counted_text, tokens};
-use crate::read::name::is_name;
 use crate::read::unit;
-use crate::read::words;
+use crate::read::word_answers;
 use crate::syntax::{Expr, Full, Relation, SetOperator, Side};
-use measured::{fraction, is_whole_amount, mixed};
+use suffixes::{fraction, is_whole_amount, mixed};
 
 /// Answers nested deeper than this are not parsed.
 const MAX_DEPTH: usize = 48;
@@ -59,35 +59,35 @@ pub(crate) enum Letters {
 /// The tree of an answer.
 #[cfg(test)]
 pub(crate) fn parse(text: &str, commas: Commas) -> Option<Expr> {
-    read(text, commas, Letters::Names).map(|read| read.tree)
+    parse_answer(text, commas, Letters::Names).map(|parsed| parsed.tree)
 }
 
 /// An answer as it is read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Read {
+pub(crate) struct ParsedAnswer {
     pub(crate) tree: Expr,
     /// Words behind its numbers that no list holds.
     pub(crate) unlisted: Vec<String>,
 }
 
 /// The tree of an answer and the words in it, or `None` where it has none.
-pub(crate) fn read(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
+pub(crate) fn parse_answer(text: &str, commas: Commas, letters: Letters) -> Option<ParsedAnswer> {
     let text = trimmed(text);
-    if let Some(tree) = left::spelled(text) {
-        return Some(Read {
+    if let Some(tree) = special_forms::plain_words(text) {
+        return Some(ParsedAnswer {
             tree,
             unlisted: Vec::new(),
         });
     }
     if let Some(counted) = counted_text(text)
-        && let Some(read) = read_tokens(&counted, commas, letters)
+        && let Some(parsed) = parse_tokens(&counted, commas, letters)
     {
-        return Some(read);
+        return Some(parsed);
     }
-    read_tokens(text, commas, letters)
+    parse_tokens(text, commas, letters)
 }
 
-fn read_tokens(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
+fn parse_tokens(text: &str, commas: Commas, letters: Letters) -> Option<ParsedAnswer> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         tokens,
@@ -100,8 +100,8 @@ fn read_tokens(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
         unlisted: Vec::new(),
     };
     let tree = parser.answer()?;
-    let whole = parser.at == parser.tokens.len();
-    (whole && tree.depth() <= MAX_LEVELS).then_some(Read {
+    let complete = parser.at == parser.tokens.len();
+    (complete && tree.depth() <= MAX_LEVELS).then_some(ParsedAnswer {
         tree,
         unlisted: parser.unlisted,
     })
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
                 joins.push(join);
                 items.push(parser.statement()?);
             }
-            join::joined(items, &joins)
+            separators::join_items(items, &joins)
         })
     }
 
@@ -206,8 +206,8 @@ impl<'a> Parser<'a> {
         if word == "per" && self.word_at(word.len()) == "cent" {
             return Some(("percent".into(), "percent".len()));
         }
-        let is_unit = unit::is_written_bare(&word)
-            || (self.letters == Letters::Units && self.spaced() && unit::is_letter(&word));
+        let is_unit = unit::is_unit_without_markup(&word)
+            || (self.letters == Letters::Units && self.spaced() && unit::is_letter_unit(&word));
         let length = word.chars().count();
         is_unit.then_some((word, length))
     }
@@ -217,7 +217,7 @@ impl<'a> Parser<'a> {
         if let Some(words) = self.words() {
             return Some(words);
         }
-        let first = match self.introduced().or_else(|| self.left_side()) {
+        let first = match self.introduced_name().or_else(|| self.left_side()) {
             Some(left) => left,
             None => self.combined()?,
         };
@@ -227,8 +227,8 @@ impl<'a> Parser<'a> {
         loop {
             if self.eat(Kind::Command("approx")) {
                 // x ≈ 5 says what x is; 22/7 ≈ 3.14 that the answer is near that.
-                let says = relations.is_empty() && is_name(&parts[0]);
-                relations.push(if says {
+                let assigns = relations.is_empty() && is_assignable(&parts[0]);
+                relations.push(if assigns {
                     Relation::Equal
                 } else {
                     Relation::Near
@@ -264,7 +264,7 @@ impl<'a> Parser<'a> {
             parts.push(*last);
             return Some(Expr::Quantity(Box::new(Expr::Ratio(parts)), words));
         }
-        self.measured(Expr::Ratio(parts))
+        self.with_unit(Expr::Ratio(parts))
     }
 
     /// Text that is all of a statement: `\text{east}`, `\text{June 20}`, `\text{(C)}`.
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
                     words.push(' ');
                     words.push_str(more);
                 }
-                Kind::Digits(digits) => {
+                Kind::Number(digits) => {
                     words.push(' ');
                     words.push_str(digits);
                 }
@@ -302,7 +302,7 @@ impl<'a> Parser<'a> {
             ) => true,
             Some(_) => false,
         };
-        if !ends || words::is_choice(text) {
+        if !ends || word_answers::is_choice(text) {
             return self.choice(text);
         }
         self.at += ahead;
@@ -343,7 +343,7 @@ impl<'a> Parser<'a> {
     }
 
     fn combined(&mut self) -> Option<Expr> {
-        let mut left = left::difference(self.sum()?);
+        let mut left = special_forms::set_difference(self.sum()?);
         loop {
             let operator = match self.peek() {
                 Some(Kind::Command("cup")) => SetOperator::Union,
@@ -425,7 +425,7 @@ impl<'a> Parser<'a> {
                 }
                 Some(next) if self.begins_factor(next) => {
                     let spaced = self.spaced();
-                    let bare = matches!(next, Kind::Digits(_));
+                    let bare = matches!(next, Kind::Number(_));
                     let factor = self.factor()?;
                     if let Some(whole) = factors.last()
                         && let Some(mixed) = mixed(whole, &factor)
@@ -453,7 +453,7 @@ impl<'a> Parser<'a> {
             }
         }
         let term = product(factors);
-        self.measured(term)
+        self.with_unit(term)
     }
 
     /// What follows an operator: a factor, with a sign of its own if it has one.

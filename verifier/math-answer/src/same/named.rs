@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use crate::read::name::is_name;
-use crate::same::value::{Judge, RealNumber};
+use crate::read::assignable::is_assignable;
+use crate::same::value::{RealNumber, ValueComparer};
 use crate::syntax::{Bracket, Expr, Relation};
 
 /// By how much of it a number differs from one that is near.
-const NEAR: f64 = 0.1;
+const MAX_RELATIVE_DIFFERENCE: f64 = 0.1;
 
 /// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
-pub(crate) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
+pub(crate) fn assigned_value<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     // A(2, −3) is the point (2, −3).
     if let Expr::Product(factors) = expr
         && let [Expr::Symbol(name), point @ Expr::Tuple(..)] = factors.as_slice()
@@ -25,8 +25,8 @@ pub(crate) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     let ([left, value], [relation]) = (parts.as_slice(), relations.as_slice()) else {
         return expr;
     };
-    let strips = match relation {
-        Relation::Equal => is_name(left) && !matches!(other, Expr::Relation(..)),
+    let is_assignment = match relation {
+        Relation::Equal => is_assignable(left) && !matches!(other, Expr::Relation(..)),
         Relation::In => {
             let letter = |part: &Expr| matches!(part, Expr::Symbol(_));
             let name = match left {
@@ -40,7 +40,7 @@ pub(crate) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
         }
         _ => false,
     };
-    if strips { value } else { expr }
+    if is_assignment { value } else { expr }
 }
 
 /// Whether something may be an element of it.
@@ -56,7 +56,7 @@ fn holds_elements(expr: &Expr) -> bool {
 pub(crate) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
     let named = match other {
         Expr::Relation(..) => true,
-        Expr::List(all) => all.iter().any(|one| matches!(one, Expr::Relation(..))),
+        Expr::List(items) => items.iter().any(|item| matches!(item, Expr::Relation(..))),
         _ => false,
     };
     let Expr::Relation(sides, _) = expr else {
@@ -74,10 +74,10 @@ pub(crate) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
 }
 
 /// The last of several equal values: ½ = 0.5 says ½, and x = ½ = 0.5 says x = ½.
-pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
-    let kept = Cow::Borrowed(expr);
+pub(crate) fn last_of_chain<'a>(comparer: &ValueComparer, expr: &'a Expr) -> Cow<'a, Expr> {
+    let unchanged = Cow::Borrowed(expr);
     let Expr::Relation(parts, relations) = expr else {
-        return kept;
+        return unchanged;
     };
     let is = |relation: Relation| move |one: &&Relation| **one == relation;
     let exact = relations.iter().take_while(is(Relation::Equal)).count();
@@ -86,59 +86,65 @@ pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
         .take_while(is(Relation::Near))
         .count();
     if exact + near < relations.len() {
-        return kept;
+        return unchanged;
     }
     let (parts, others) = parts.split_at(exact + 1);
     let (Some(last), true) = (parts.last(), exact + near > 0) else {
-        return kept;
+        return unchanged;
     };
-    if !others.iter().all(|other| is_near(judge, last, other)) {
-        return kept;
+    if !others.iter().all(|other| is_near(comparer, last, other)) {
+        return unchanged;
     }
     let [first, .., last] = parts else {
         return Cow::Borrowed(last);
     };
-    let says_last = |part: &Expr| judge.same(&value(part), &value(last)).is_some();
-    let is_number = |part: &Expr| judge.real_number(&value(part)).is_some();
+    let equals_last = |part: &Expr| comparer.agreement(&value(part), &value(last)).is_some();
+    let is_number = |part: &Expr| comparer.real_number(&value(part)).is_some();
     if is_number(first) {
-        let all = parts[..parts.len() - 1]
+        let all_equal = parts[..parts.len() - 1]
             .iter()
-            .all(|part| is_number(part) && says_last(part));
+            .all(|part| is_number(part) && equals_last(part));
         // 50% = 0.5 says 50%.
         let percent = parts.iter().find(|part| matches!(part, Expr::Percent(_)));
-        let said = percent.unwrap_or(last);
-        return if all { Cow::Borrowed(said) } else { kept };
+        let stated = percent.unwrap_or(last);
+        return if all_equal {
+            Cow::Borrowed(stated)
+        } else {
+            unchanged
+        };
     }
     let between = &parts[1..parts.len() - 1];
     // y = x + y = x + 3 says nothing of y; y = mx + b = 2x + 3 puts in what m and b are.
-    let follows = |part: &Expr| {
+    let is_consistent = |part: &Expr| {
         if is_number(part) {
-            return says_last(part);
+            return equals_last(part);
         }
         let names = names(part);
-        let of_last = self::names(last);
+        let names_of_last = self::names(last);
         !names.contains(&first)
-            && (!names.iter().all(|name| of_last.contains(name)) || says_last(part))
+            && (!names.iter().all(|name| names_of_last.contains(name)) || equals_last(part))
     };
     let named = (!between.is_empty() || !others.is_empty())
-        && is_name(first)
-        && between.iter().all(follows);
+        && is_assignable(first)
+        && between.iter().all(is_consistent);
     if named {
-        let said = vec![first.clone(), last.clone()];
-        return Cow::Owned(Expr::Relation(said, vec![Relation::Equal]));
+        let equation = vec![first.clone(), last.clone()];
+        return Cow::Owned(Expr::Relation(equation, vec![Relation::Equal]));
     }
-    kept
+    unchanged
 }
 
 /// Whether a number is near another, as rounded ones are.
-fn is_near(judge: &Judge, exact: &Expr, rounded: &Expr) -> bool {
-    let size = |expr: &Expr| match judge.real_number(&value(expr))? {
+fn is_near(comparer: &ValueComparer, exact: &Expr, rounded: &Expr) -> bool {
+    let size = |expr: &Expr| match comparer.real_number(&value(expr))? {
         RealNumber::Exact(number) => Some(number.to_f64().value()),
-        RealNumber::Digits(number) => number.real(),
+        RealNumber::Numeric(number) => number.real(),
         RealNumber::Infinite(_) => None,
     };
     match (size(exact), size(rounded)) {
-        (Some(exact), Some(rounded)) => (exact - rounded).abs() <= NEAR * exact.abs(),
+        (Some(exact), Some(rounded)) => {
+            (exact - rounded).abs() <= MAX_RELATIVE_DIFFERENCE * exact.abs()
+        }
         _ => false,
     }
 }
@@ -166,8 +172,8 @@ fn value(expr: &Expr) -> Cow<'_, Expr> {
 /// Solutions that are named, as the points that they are, where the other answer is points: m = 1, n = 4; m = 3, n = 4 as (1, 4), (3, 4).
 ///
 /// Each solution names the same letters in alphabetical order, the order that a point's coordinates have unless a problem says another.
-pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
-    let kept = Cow::Borrowed(expr);
+pub(crate) fn solutions_as_points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
+    let unchanged = Cow::Borrowed(expr);
     // P(2, −3) reads as a value of P.
     if let (Expr::Apply(name, arguments), Expr::Tuple(..)) = (expr, other)
         && arguments.len() > 1
@@ -181,10 +187,10 @@ pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
         other => coordinates(other),
     };
     let (Some((size, order)), Expr::List(items)) = (point, expr) else {
-        return kept;
+        return unchanged;
     };
     let Some(assigned) = items.iter().map(assignment).collect::<Option<Vec<_>>>() else {
-        return kept;
+        return unchanged;
     };
     let names = |solution: &[(char, &Expr)]| -> Vec<char> {
         solution.iter().map(|(name, _)| *name).collect()
@@ -201,7 +207,7 @@ pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
         None => first.is_sorted_by(|a, b| a < b),
     };
     if !alike || !plain || !in_order || !solutions.remainder().is_empty() {
-        return kept;
+        return unchanged;
     }
     let mut solutions: Vec<Expr> = solutions
         .by_ref()
@@ -251,7 +257,7 @@ fn letter(expr: &Expr) -> Option<char> {
 pub(crate) fn names_several(items: &[Expr]) -> bool {
     let mut names = items.iter().filter_map(|item| match item {
         Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
-            ([name, _], [Relation::Equal]) if is_name(name) => Some(name),
+            ([name, _], [Relation::Equal]) if is_assignable(name) => Some(name),
             _ => None,
         },
         _ => None,

@@ -8,8 +8,8 @@ use dashu_ratio::RBig;
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::modular::{Element, Field, Missing};
 use crate::arithmetic::numeric::{self, Computed, Point};
-use crate::meter::{Meter, arithmetic};
-use crate::question::Question;
+use crate::hints::AnswerHints;
+use crate::meter::{Meter, arithmetic_cost};
 use crate::syntax::{Constant, Expr, Full, Function};
 
 /// Steps of what is computed to many digits, for each step of `cost`.
@@ -32,14 +32,14 @@ pub(crate) enum Agreement {
     /// They agree modulo large primes at random points.
     Identity,
     /// They agree to many digits at random points.
-    Digits,
+    Numeric,
 }
 
 /// Compares values; what it computes depends on the two answers alone.
-pub(crate) struct Judge {
+pub(crate) struct ValueComparer {
     seed: u64,
     /// What the question says of the unit of a right answer that names none.
-    pub(crate) question: Question,
+    pub(crate) hints: AnswerHints,
     pub(crate) meter: Meter,
     fields: RefCell<Vec<Field>>,
 }
@@ -49,49 +49,51 @@ pub(crate) struct Judge {
 pub(crate) enum RealNumber {
     Infinite(bool),
     Exact(RBig),
-    Digits(Box<numeric::Value>),
+    Numeric(Box<numeric::Value>),
 }
 
-impl Judge {
+impl ValueComparer {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed,
-            question: Question::default(),
+            hints: AnswerHints::default(),
             meter: Meter::new(),
             fields: RefCell::default(),
         }
     }
 
-    pub(crate) fn asked(self, question: Question) -> Self {
-        Self { question, ..self }
+    pub(crate) fn with_hints(self, hints: AnswerHints) -> Self {
+        Self { hints, ..self }
     }
 
     pub(crate) fn rational(&self, expr: &Expr) -> Option<RBig> {
         rational(expr, &self.meter)
     }
 
-    pub(crate) fn same(&self, right: &Expr, given: &Expr) -> Option<Agreement> {
-        if let (Some(right), Some(given)) = (self.rational(right), self.rational(given)) {
-            return (right == given).then_some(Agreement::Number);
+    pub(crate) fn agreement(&self, expected: &Expr, answer: &Expr) -> Option<Agreement> {
+        if let (Some(expected), Some(answer)) = (self.rational(expected), self.rational(answer)) {
+            return (expected == answer).then_some(Agreement::Number);
         }
-        if right == given {
+        if expected == answer {
             return Some(Agreement::Form);
         }
-        if is_infinite(right) || is_infinite(given) {
-            return (infinity(right)? == infinity(given)?).then_some(Agreement::Form);
+        if is_infinite(expected) || is_infinite(answer) {
+            return (infinity(expected)? == infinity(answer)?).then_some(Agreement::Form);
         }
-        match self.identity(right, given) {
+        match self.identity(expected, answer) {
             Some(same) => same.then_some(Agreement::Identity),
-            None => self.digits(right, given)?.then_some(Agreement::Digits),
+            None => self
+                .numeric_agreement(expected, answer)?
+                .then_some(Agreement::Numeric),
         }
     }
 
     /// Whether the values agree in large fields; `None` where they cannot be computed there.
-    fn identity(&self, right: &Expr, given: &Expr) -> Option<bool> {
+    fn identity(&self, expected: &Expr, answer: &Expr) -> Option<bool> {
         let mut agreed = 0;
-        for number in 0..MAX_FIELDS {
-            let value = |expr| self.modular(number, expr);
-            match (value(right), value(given)) {
+        for index in 0..MAX_FIELDS {
+            let value = |expr| self.modular(index, expr);
+            match (value(expected), value(answer)) {
                 (Ok(a), Ok(b)) if a != b => return Some(false),
                 (Ok(_), Ok(_)) => agreed += 1,
                 (Err(Missing::Unknown), _) | (_, Err(Missing::Unknown)) => return None,
@@ -104,15 +106,15 @@ impl Judge {
         (agreed > 0).then_some(true)
     }
 
-    fn modular(&self, number: usize, expr: &Expr) -> Result<Element, Missing> {
+    fn modular(&self, index: usize, expr: &Expr) -> Result<Element, Missing> {
         let mut fields = self.fields.borrow_mut();
-        while fields.len() <= number {
+        while fields.len() <= index {
             // A prime is found.
             self.meter.spend(2_000).ok_or(Missing::Unknown)?;
             let next = Field::new(self.seed, fields.len() as u64);
             fields.push(next);
         }
-        fields[number].value(expr, &self.meter)
+        fields[index].value(expr, &self.meter)
     }
 
     /// What is the same of equal values, and of others hardly ever; where there is something of that kind.
@@ -120,12 +122,12 @@ impl Judge {
         self.modular(0, expr).ok()
     }
 
-    fn digits(&self, right: &Expr, given: &Expr) -> Option<bool> {
+    fn numeric_agreement(&self, expected: &Expr, answer: &Expr) -> Option<bool> {
         let mut agreed = 0;
-        for number in 0..MAX_TRIES {
-            let mut point = Point::new(self.seed, number);
-            let Some((a, b)) = self.both(right, given, &mut point) else {
-                if point.is_anywhere() || self.meter.is_spent() {
+        for index in 0..MAX_TRIES {
+            let mut point = Point::new(self.seed, index);
+            let Some((a, b)) = self.values_at(expected, answer, &mut point) else {
+                if point.has_no_variables() || self.meter.is_spent() {
                     return None;
                 }
                 continue;
@@ -134,7 +136,7 @@ impl Judge {
                 return Some(false);
             }
             agreed += 1;
-            if agreed == MIN_POINTS || point.is_anywhere() {
+            if agreed == MIN_POINTS || point.has_no_variables() {
                 return Some(true);
             }
         }
@@ -142,33 +144,28 @@ impl Judge {
     }
 
     /// Both values at a point, to as many digits.
-    fn both(
+    fn values_at(
         &self,
-        right: &Expr,
-        given: &Expr,
+        expected: &Expr,
+        answer: &Expr,
         point: &mut Point,
     ) -> Option<(numeric::Value, numeric::Value)> {
         let mut extra = 0;
-        let mut a = self.computed(right, point, &mut extra)?;
-        let b = self.computed(given, point, &mut extra)?;
+        let mut a = self.compute(expected, point, &mut extra)?;
+        let b = self.compute(answer, point, &mut extra)?;
         if !a.is_as_exact_as(&b) {
-            a = self.computed(right, point, &mut extra)?;
+            a = self.compute(expected, point, &mut extra)?;
         }
         Some((a, b))
     }
 
     /// The value at a point, with at least so many bits besides as `extra` says, which is raised where it takes more. Takes what that costs from what is left.
-    fn computed(
-        &self,
-        expr: &Expr,
-        point: &mut Point,
-        extra: &mut usize,
-    ) -> Option<numeric::Value> {
+    fn compute(&self, expr: &Expr, point: &mut Point, extra: &mut usize) -> Option<numeric::Value> {
         for _ in 0..MAX_RAISES {
-            let longer = 1 + *extra as u64 / 256;
+            let factor = 1 + *extra as u64 / 256;
             let cost = u64::from(self.cost(expr)) * STEPS_PER_COST;
             self.meter
-                .spend(cost.saturating_mul(longer).saturating_mul(longer))?;
+                .spend(cost.saturating_mul(factor).saturating_mul(factor))?;
             match numeric::value(expr, point, &self.meter, *extra)? {
                 Computed::Value(value) => return Some(value),
                 Computed::Needs(more) => *extra = more,
@@ -185,14 +182,14 @@ impl Judge {
         if let Some(exact) = self.rational(expr) {
             return Some(RealNumber::Exact(exact));
         }
-        self.digits_of(expr)
-            .map(|value| RealNumber::Digits(Box::new(value)))
+        self.numeric_value(expr)
+            .map(|value| RealNumber::Numeric(Box::new(value)))
     }
 
-    fn digits_of(&self, expr: &Expr) -> Option<numeric::Value> {
+    fn numeric_value(&self, expr: &Expr) -> Option<numeric::Value> {
         let mut point = Point::new(self.seed, 0);
-        let value = self.computed(expr, &mut point, &mut 0)?;
-        (point.is_anywhere() && value.is_real()).then_some(value)
+        let value = self.compute(expr, &mut point, &mut 0)?;
+        (point.has_no_variables() && value.is_real()).then_some(value)
     }
 
     /// Which of two is less; `None` where that may not be computed any more.
@@ -203,31 +200,31 @@ impl Judge {
             (RealNumber::Infinite(true), _) | (_, RealNumber::Infinite(false)) => Ordering::Greater,
             (RealNumber::Infinite(false), _) | (_, RealNumber::Infinite(true)) => Ordering::Less,
             (RealNumber::Exact(a), RealNumber::Exact(b)) => {
-                self.meter.spend(arithmetic(a, b))?;
+                self.meter.spend(arithmetic_cost(a, b))?;
                 a.cmp(b)
             }
-            (RealNumber::Digits(a), RealNumber::Digits(b)) => {
+            (RealNumber::Numeric(a), RealNumber::Numeric(b)) => {
                 self.meter.spend(1_000)?;
-                told_apart(a, b)?
+                order_if_distinct(a, b)?
             }
-            (RealNumber::Digits(a), RealNumber::Exact(b)) => {
+            (RealNumber::Numeric(a), RealNumber::Exact(b)) => {
                 self.meter.spend(1_000)?;
-                told_apart(a, &numeric::of_rational(b)?)?
+                order_if_distinct(a, &numeric::of_rational(b)?)?
             }
-            (RealNumber::Exact(a), RealNumber::Digits(b)) => {
+            (RealNumber::Exact(a), RealNumber::Numeric(b)) => {
                 self.meter.spend(1_000)?;
-                told_apart(&numeric::of_rational(a)?, b)?
+                order_if_distinct(&numeric::of_rational(a)?, b)?
             }
         })
     }
 
     /// Whether two expressions differ by a factor that is the same everywhere and not 0: the sign of it.
-    pub(crate) fn proportional(&self, right: &Expr, given: &Expr) -> Option<f64> {
-        let mut before: Option<(numeric::Value, numeric::Value)> = None;
+    pub(crate) fn proportional(&self, expected: &Expr, answer: &Expr) -> Option<f64> {
+        let mut first: Option<(numeric::Value, numeric::Value)> = None;
         let (mut agreed, mut sign) = (0, 0.0);
-        for number in 0..MAX_TRIES {
-            let mut point = Point::new(self.seed, number);
-            let Some((a, b)) = self.both(right, given, &mut point) else {
+        for index in 0..MAX_TRIES {
+            let mut point = Point::new(self.seed, index);
+            let Some((a, b)) = self.values_at(expected, answer, &mut point) else {
                 if self.meter.is_spent() {
                     return None;
                 }
@@ -239,14 +236,14 @@ impl Judge {
             if a.is_zero() {
                 continue;
             }
-            if let Some((c, d)) = &before {
+            if let Some((c, d)) = &first {
                 if !a.over(&b)?.equals(&c.over(d)?) {
                     return None;
                 }
                 agreed += 1;
             } else {
                 sign = a.over(&b)?.real()?;
-                before = Some((a, b));
+                first = Some((a, b));
             }
             if agreed == MIN_POINTS {
                 return Some(sign);
@@ -257,7 +254,7 @@ impl Judge {
 }
 
 /// Which of two is less; `None` where more digits of one are known, and those of both are the same.
-fn told_apart(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
+fn order_if_distinct(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
     let order = a.order(b);
     (order != Ordering::Equal || a.is_as_exact_as(b)).then_some(order)
 }
@@ -276,7 +273,7 @@ fn infinity(expr: &Expr) -> Option<bool> {
     }
 }
 
-impl Judge {
+impl ValueComparer {
     /// What it costs to compute to many digits: 4 for a function, 8 for two or for a root, 1 for everything else.
     fn cost(&self, expr: &Expr) -> u32 {
         let parts = |parts: &[Expr]| {
@@ -287,7 +284,7 @@ impl Judge {
         };
         match expr {
             Expr::Call(function, arguments) => {
-                let twice = matches!(
+                let expensive = matches!(
                     function,
                     Function::Tan
                         | Function::Arcsin
@@ -299,7 +296,7 @@ impl Judge {
                         | Function::Cosh
                         | Function::Tanh
                 );
-                parts(arguments).saturating_add(if twice { 8 } else { 4 })
+                parts(arguments).saturating_add(if expensive { 8 } else { 4 })
             }
             // A root of what is not a positive number is a logarithm and an exponential, and so are all but square roots.
             Expr::Root(index, inner) if is_two(index) && self.rational(inner).is_some() => 2,

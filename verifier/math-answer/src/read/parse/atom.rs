@@ -1,6 +1,6 @@
 //! Factors and what they are made of: names, brackets, fractions, roots, and what the other files here have.
 
-use super::number::{based, literal};
+use super::number::{based_number, literal};
 use super::{MAX_ATOMS, Parser};
 use crate::read::lex::{Kind, Token};
 use crate::syntax::{Bracket, Constant, Expr, Full, Function};
@@ -47,7 +47,7 @@ impl<'a> Parser<'a> {
     /// Whether a factor may begin with `next`.
     pub(super) fn begins_factor(&self, next: Kind<'a>) -> bool {
         match next {
-            Kind::Digits(_) | Kind::Open | Kind::Currency(_) => true,
+            Kind::Number(_) | Kind::Open | Kind::Currency(_) => true,
             Kind::Letter(_) => {
                 let word = self.word();
                 self.noon().is_none()
@@ -56,7 +56,7 @@ impl<'a> Parser<'a> {
             }
             Kind::Char('(' | '[') | Kind::SetOpen => true,
             Kind::Char('|') => self.bars == 0,
-            Kind::Char('.') => matches!(self.peek_at(1).map(|t| t.kind), Some(Kind::Digits(_))),
+            Kind::Char('.') => matches!(self.peek_at(1).map(|t| t.kind), Some(Kind::Number(_))),
             Kind::Command("|") => self.bars == 0,
             Kind::Command(name) => !OPERATORS.contains(&name),
             _ => false,
@@ -150,18 +150,20 @@ impl<'a> Parser<'a> {
                 for token in &self.tokens[start..self.at] {
                     match token.kind {
                         Kind::Letter(c) | Kind::Char(c) => index.push(c),
-                        Kind::Digits(digits) => index.push_str(digits),
+                        Kind::Number(digits) => index.push_str(digits),
                         Kind::Command(name) | Kind::Text(name) => index.push_str(name),
                         _ => {}
                     }
                 }
                 Some(Expr::Symbol(format!("{name}_{index}")))
             }
-            Expr::Number(Full(number)) if number.is_int() => based(&number.to_string(), &index?),
+            Expr::Number(Full(number)) if number.is_int() => {
+                based_number(&number.to_string(), &index?)
+            }
             // 0.0011_2
             Expr::Number(_) => {
                 let digits = self.literal_before(start)?;
-                based(&digits, &index?)
+                based_number(&digits, &index?)
             }
             _ => None,
         }
@@ -196,14 +198,14 @@ impl<'a> Parser<'a> {
     }
 
     /// The argument of `\frac` and `\sqrt`, for which a digit is all: `\frac12`.
-    fn single(&mut self) -> Option<Expr> {
-        if let Some(Kind::Digits(digits)) = self.peek()
+    fn single_digit_argument(&mut self) -> Option<Expr> {
+        if let Some(Kind::Number(digits)) = self.peek()
             && digits.len() > 1
         {
             let (first, rest) = digits.split_at(1);
-            self.tokens[self.at].kind = Kind::Digits(first);
+            self.tokens[self.at].kind = Kind::Number(first);
             let rest = Token {
-                kind: Kind::Digits(rest),
+                kind: Kind::Number(rest),
                 spaced: false,
             };
             self.tokens.insert(self.at + 1, rest);
@@ -239,7 +241,7 @@ impl<'a> Parser<'a> {
             return None;
         }
         match self.peek()? {
-            Kind::Digits(_) | Kind::Char('.') => self.number(),
+            Kind::Number(_) | Kind::Char('.') => self.number(),
             Kind::Letter(letter) => self.name(letter),
             Kind::Open => {
                 self.at += 1;
@@ -264,7 +266,7 @@ impl<'a> Parser<'a> {
                     Bracket::Square
                 })
             }
-            Kind::Char('|') | Kind::Command("|") => self.absolute(),
+            Kind::Char('|') | Kind::Command("|") => self.absolute_value(),
             Kind::Currency(sign) => {
                 self.at += 1;
                 let negative = self.eat(Kind::Char('-'));
@@ -284,7 +286,7 @@ impl<'a> Parser<'a> {
                 if digits && self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('_')) {
                     self.at += 2;
                     let base = self.argument()?;
-                    return based(text, &base);
+                    return based_number(text, &base);
                 }
                 None
             }
@@ -297,7 +299,7 @@ impl<'a> Parser<'a> {
         let word = self.word();
         if word.len() > 1
             && let Some(function) = Function::named(&word)
-            && (self.begins_word() || self.applies(word.chars().count()))
+            && (self.begins_word() || self.is_applied(word.chars().count()))
         {
             self.at += word.chars().count();
             return self.call(function);
@@ -305,7 +307,7 @@ impl<'a> Parser<'a> {
         // An angle's measure is named by the angle.
         if letter == 'm' && self.peek_at(1).map(|t| t.kind) == Some(Kind::Command("angle")) {
             self.at += 2;
-            return self.command_behind("angle");
+            return self.command_after_name("angle");
         }
         match word.as_str() {
             "pi" => {
@@ -348,7 +350,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Whether a bracket or a power stands so many tokens ahead: xsin(x).
-    fn applies(&self, ahead: usize) -> bool {
+    fn is_applied(&self, ahead: usize) -> bool {
         matches!(
             self.peek_at(ahead).map(|token| token.kind),
             Some(Kind::Char('(' | '^'))
@@ -397,7 +399,7 @@ impl<'a> Parser<'a> {
         Some(Expr::Tuple(open, items, close))
     }
 
-    fn absolute(&mut self) -> Option<Expr> {
+    fn absolute_value(&mut self) -> Option<Expr> {
         self.at += 1;
         self.bars += 1;
         let inside = self.deeper(Self::sum);
@@ -407,7 +409,7 @@ impl<'a> Parser<'a> {
             .then(|| Expr::Call(Function::Abs, vec![inside]))
     }
 
-    fn between(&mut self, close: &'static str, function: Function) -> Option<Expr> {
+    fn delimited(&mut self, close: &'static str, function: Function) -> Option<Expr> {
         let inside = self.sum()?;
         self.eat(Kind::Command(close))
             .then(|| Expr::Call(function, vec![inside]))
@@ -415,24 +417,24 @@ impl<'a> Parser<'a> {
 
     fn command(&mut self, name: &'a str) -> Option<Expr> {
         self.at += 1;
-        self.command_behind(name)
+        self.command_after_name(name)
     }
 
     /// What a command is, behind its name.
-    fn command_behind(&mut self, name: &'a str) -> Option<Expr> {
+    fn command_after_name(&mut self, name: &'a str) -> Option<Expr> {
         if let Some(function) = Function::named(name) {
             return self.call(function);
         }
         let constant = |constant| Some(Expr::Constant(constant));
         match name {
             "frac" => {
-                let above = self.single()?;
-                let below = self.single()?;
+                let above = self.single_digit_argument()?;
+                let below = self.single_digit_argument()?;
                 Some(Expr::Quotient(Box::new(above), Box::new(below)))
             }
             "binom" => {
-                let above = self.single()?;
-                let below = self.single()?;
+                let above = self.single_digit_argument()?;
+                let below = self.single_digit_argument()?;
                 Some(Expr::Call(Function::Binomial, vec![above, below]))
             }
             "sqrt" => self.root(false),
@@ -444,8 +446,8 @@ impl<'a> Parser<'a> {
                 Some(Expr::Symbol(name.to_owned()))
             }
             "emptyset" => Some(Expr::Set(Vec::new())),
-            "lfloor" => self.between("rfloor", Function::Floor),
-            "lceil" => self.between("rceil", Function::Ceiling),
+            "lfloor" => self.delimited("rfloor", Function::Floor),
+            "lceil" => self.delimited("rceil", Function::Ceiling),
             "langle" => {
                 let items = self.elements(Kind::Command("rangle"))?;
                 self.eat(Kind::Command("rangle")).then_some(Expr::Tuple(
@@ -468,7 +470,7 @@ impl<'a> Parser<'a> {
                 for token in &self.tokens[start..self.at] {
                     match token.kind {
                         Kind::Letter(letter) => inside.push(letter),
-                        Kind::Digits(digits) => inside.push_str(digits),
+                        Kind::Number(digits) => inside.push_str(digits),
                         Kind::Command(name) => inside.push_str(name),
                         _ => {}
                     }
@@ -484,7 +486,7 @@ impl<'a> Parser<'a> {
             }
             "|" => {
                 self.at -= 1;
-                self.absolute()
+                self.absolute_value()
             }
             "cdot" | "le" | "ge" | "ne" | "in" | "cup" | "cap" | "pm" | "mp" | "end" | "to"
             | "dots" | "Vert" | "sum" | "int" | "prod" | "lim" | "iff" | "implies" | "forall"
@@ -508,7 +510,7 @@ impl<'a> Parser<'a> {
         let radicand = if plain && !matches!(self.peek(), Some(Kind::Char('-'))) {
             self.argument()?
         } else {
-            self.single()?
+            self.single_digit_argument()?
         };
         Some(Expr::Root(Box::new(index), Box::new(radicand)))
     }

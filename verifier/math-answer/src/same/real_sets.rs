@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use dashu_ratio::RBig;
 
-use crate::meter::arithmetic;
+use crate::meter::arithmetic_cost;
 use crate::same::linear::Linear;
-use crate::same::value::{Judge, RealNumber};
+use crate::same::value::{RealNumber, ValueComparer};
 use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 
 /// Sets of more intervals are not computed with.
@@ -16,7 +16,7 @@ const MAX_INTERVALS: usize = 32;
 #[derive(Debug, Clone)]
 struct End {
     at: RealNumber,
-    written: Expr,
+    expr: Expr,
     closed: bool,
 }
 
@@ -31,14 +31,14 @@ struct Interval {
 #[derive(Debug, Clone)]
 struct Intervals(Vec<Interval>);
 
-/// A set of real numbers, and what it is said of: the variable of an inequality.
+/// A set of real numbers, and what it is said variable: the variable of an inequality.
 #[derive(Debug, Clone)]
-pub(crate) struct Reals<'a> {
+pub(crate) struct RealSet<'a> {
     intervals: Intervals,
-    of: Option<&'a Expr>,
+    variable: Option<&'a Expr>,
 }
 
-impl<'a> Reals<'a> {
+impl<'a> RealSet<'a> {
     /// How many numbers its intervals end at, put together as far as they can be.
     pub(crate) fn ends(&self) -> usize {
         let finite = |end: &&End| !matches!(end.at, RealNumber::Infinite(_));
@@ -51,10 +51,10 @@ impl<'a> Reals<'a> {
     }
 
     /// The set of real numbers that `expr` is, or that satisfy it.
-    pub(crate) fn of(judge: &Judge, expr: &'a Expr) -> Option<Self> {
+    pub(crate) fn from_expr(comparer: &ValueComparer, expr: &'a Expr) -> Option<Self> {
         let bare = |intervals| Self {
             intervals,
-            of: None,
+            variable: None,
         };
         match expr {
             Expr::Tuple(
@@ -65,55 +65,61 @@ impl<'a> Reals<'a> {
                 let [low, high] = ends.as_slice() else {
                     return None;
                 };
-                let low = end(judge, low, *open == Bracket::Square)?;
-                let high = end(judge, high, *close == Bracket::Square)?;
+                let low = end(comparer, low, *open == Bracket::Square)?;
+                let high = end(comparer, high, *close == Bracket::Square)?;
                 // (3, 1) is a point, not an interval without numbers.
-                let interval = Intervals::interval(judge, low, high)?;
+                let interval = Intervals::interval(comparer, low, high)?;
                 (!interval.0.is_empty()).then(|| bare(interval))
             }
             Expr::Set(items) => {
                 let mut all = Intervals(Vec::new());
                 for item in items {
-                    all = all.union(judge, Intervals::point(judge, item)?)?;
+                    all = all.union(comparer, Intervals::point(comparer, item)?)?;
                 }
                 Some(bare(all))
             }
             Expr::Symbol(name) if name == "Reals" => Some(bare(Intervals::line())),
             Expr::Combine(left, operator, right) => {
-                let (left, right) = (Self::said(judge, left)?, Self::said(judge, right)?);
-                let of = one_of(left.of, right.of)?;
+                let (left, right) = (
+                    Self::from_item(comparer, left)?,
+                    Self::from_item(comparer, right)?,
+                );
+                let variable = common_variable(left.variable, right.variable)?;
                 let (left, right) = (left.intervals, right.intervals);
                 let intervals = match operator {
-                    SetOperator::Union => left.union(judge, right)?,
-                    SetOperator::Intersection => left.intersection(judge, &right)?,
+                    SetOperator::Union => left.union(comparer, right)?,
+                    SetOperator::Intersection => left.intersection(comparer, &right)?,
                     SetOperator::Difference => {
-                        left.intersection(judge, &right.complement(judge)?)?
+                        left.intersection(comparer, &right.complement(comparer)?)?
                     }
                 };
-                Some(Self { intervals, of })
+                Some(Self {
+                    intervals,
+                    variable,
+                })
             }
             Expr::Relation(_, relations) if *relations == [Relation::Equal] => None,
-            Expr::Relation(..) => Self::said(judge, expr),
-            Expr::List(items) => Self::of_list(judge, items),
+            Expr::Relation(..) => Self::from_item(comparer, expr),
+            Expr::List(items) => Self::from_list(comparer, items),
             _ => None,
         }
     }
 
     /// As [`Reals::of`], of one of several: there x = 0 is a set as x > 1 is.
-    fn said(judge: &Judge, expr: &'a Expr) -> Option<Self> {
+    fn from_item(comparer: &ValueComparer, expr: &'a Expr) -> Option<Self> {
         match expr {
-            Expr::Relation(parts, relations) => Self::of_relation(judge, parts, relations),
-            _ => Self::of(judge, expr),
+            Expr::Relation(parts, relations) => Self::from_relation(comparer, parts, relations),
+            _ => Self::from_expr(comparer, expr),
         }
     }
 
     /// Inequalities with commas between them hold together, where they can: x > 0, x < 5. Else each by itself: x < 2, x > 3.
-    fn of_list(judge: &Judge, items: &'a [Expr]) -> Option<Self> {
+    fn from_list(comparer: &ValueComparer, items: &'a [Expr]) -> Option<Self> {
         let is_inequality = |item: &Expr| matches!(item, Expr::Relation(_, relations) if *relations != [Relation::Equal]);
         if !items.iter().any(is_inequality) {
             return None;
         }
-        let mut of = None;
+        let mut variable = None;
         let (mut all, mut any) = (Some(Intervals::line()), Some(Intervals(Vec::new())));
         for item in items {
             let one = match (item, &items[0]) {
@@ -122,92 +128,111 @@ impl<'a> Reals<'a> {
                     if *relations == [Relation::Unequal] && !matches!(item, Expr::Relation(..)) =>
                 {
                     Self {
-                        intervals: Intervals::point(judge, item)?.complement(judge)?,
-                        of: parts.first(),
+                        intervals: Intervals::point(comparer, item)?.complement(comparer)?,
+                        variable: parts.first(),
                     }
                 }
-                (Expr::Relation(..), _) => Self::said(judge, item)?,
+                (Expr::Relation(..), _) => Self::from_item(comparer, item)?,
                 _ => return None,
             };
-            of = one_of(of, one.of)?;
-            all = all.and_then(|all| all.intersection(judge, &one.intervals));
-            any = any.and_then(|any| any.union(judge, one.intervals));
+            variable = common_variable(variable, one.variable)?;
+            all = all.and_then(|all| all.intersection(comparer, &one.intervals));
+            any = any.and_then(|any| any.union(comparer, one.intervals));
         }
         let all = all?;
         let intervals = if all.0.is_empty() { any? } else { all };
-        Some(Self { intervals, of })
+        Some(Self {
+            intervals,
+            variable,
+        })
     }
 
-    fn of_relation(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
-        Self::of_name(judge, parts, relations).or_else(|| Self::of_linear(judge, parts, relations))
+    fn from_relation(
+        comparer: &ValueComparer,
+        parts: &'a [Expr],
+        relations: &[Relation],
+    ) -> Option<Self> {
+        Self::from_name_and_bounds(comparer, parts, relations)
+            .or_else(|| Self::from_linear(comparer, parts, relations))
     }
 
     /// Of relations between linear forms in one variable: -2y ≥ 6, -3 < 2x + 1 ≤ 7.
-    fn of_linear(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
+    fn from_linear(
+        comparer: &ValueComparer,
+        parts: &'a [Expr],
+        relations: &[Relation],
+    ) -> Option<Self> {
         if relations.len() + 1 != parts.len() {
             return None;
         }
         let mut all = Self {
             intervals: Intervals::line(),
-            of: None,
+            variable: None,
         };
         for (sides, relation) in parts.windows(2).zip(relations) {
-            let form = Linear::difference(&sides[0], &sides[1], &judge.meter)?;
-            let of = form.of.filter(|_| !form.slope.is_zero())?;
-            judge.meter.spend(arithmetic(&form.constant, &form.slope))?;
-            let bound = written(-form.constant / &form.slope);
+            let form = Linear::difference(&sides[0], &sides[1], &comparer.meter)?;
+            let variable = form.variable.filter(|_| !form.slope.is_zero())?;
+            comparer
+                .meter
+                .spend(arithmetic_cost(&form.constant, &form.slope))?;
+            let bound = number_expr(-form.constant / &form.slope);
             // Dividing by a number below 0 turns the sign.
             let relation = if form.slope < RBig::ZERO {
                 reversed(*relation)?
             } else {
                 *relation
             };
-            let intervals = Intervals::satisfying(judge, relation, &bound)?;
+            let intervals = Intervals::satisfying(comparer, relation, &bound)?;
             all = Self {
-                intervals: all.intervals.intersection(judge, &intervals)?,
-                of: one_of(all.of, Some(of))?,
+                intervals: all.intervals.intersection(comparer, &intervals)?,
+                variable: common_variable(all.variable, Some(variable))?,
             };
         }
         Some(all)
     }
 
     /// Of relations between a name and numbers.
-    fn of_name(judge: &Judge, parts: &'a [Expr], relations: &[Relation]) -> Option<Self> {
-        let place = parts.iter().position(is_name)?;
-        if parts.iter().skip(place + 1).any(is_name) || relations.len() + 1 != parts.len() {
+    fn from_name_and_bounds(
+        comparer: &ValueComparer,
+        parts: &'a [Expr],
+        relations: &[Relation],
+    ) -> Option<Self> {
+        let index = parts.iter().position(is_name)?;
+        if parts.iter().skip(index + 1).any(is_name) || relations.len() + 1 != parts.len() {
             return None;
         }
         let mut all = Intervals::line();
         for (number, relation) in relations.iter().enumerate() {
-            let (bound, relation) = if number + 1 == place {
+            let (bound, relation) = if number + 1 == index {
                 (&parts[number], reversed(*relation)?)
-            } else if number == place {
+            } else if number == index {
                 (&parts[number + 1], *relation)
             } else {
                 return None;
             };
             let set = match relation {
                 Relation::In => {
-                    Self::of(judge, bound)
-                        .filter(|set| set.of.is_none())?
+                    Self::from_expr(comparer, bound)
+                        .filter(|set| set.variable.is_none())?
                         .intervals
                 }
-                relation => Intervals::satisfying(judge, relation, bound)?,
+                relation => Intervals::satisfying(comparer, relation, bound)?,
             };
-            all = all.intersection(judge, &set)?;
+            all = all.intersection(comparer, &set)?;
         }
         Some(Self {
             intervals: all,
-            of: parts.get(place),
+            variable: parts.get(index),
         })
     }
 
     /// Whether both are the same set, and not of different variables.
-    pub(crate) fn same(&self, judge: &Judge, other: &Self) -> bool {
-        let same_end =
-            |a: &End, b: &End| a.closed == b.closed && judge.same(&a.written, &b.written).is_some();
+    pub(crate) fn same(&self, comparer: &ValueComparer, other: &Self) -> bool {
+        let same_end = |a: &End, b: &End| {
+            a.closed == b.closed && comparer.agreement(&a.expr, &b.expr).is_some()
+        };
         let (one, other_one) = (&self.intervals.0, &other.intervals.0);
-        one_of(self.of, other.of).is_some()
+        common_variable(self.variable, other.variable).is_some()
             && one.len() == other_one.len()
             && one
                 .iter()
@@ -216,12 +241,12 @@ impl<'a> Reals<'a> {
     }
 }
 
-/// What both are of, where one says nothing or both say the same.
+/// What both are variable, where one says nothing or both say the same.
 #[expect(
     clippy::option_option,
     reason = "two that differ are of nothing in common"
 )]
-fn one_of<'a>(a: Option<&'a Expr>, b: Option<&'a Expr>) -> Option<Option<&'a Expr>> {
+fn common_variable<'a>(a: Option<&'a Expr>, b: Option<&'a Expr>) -> Option<Option<&'a Expr>> {
     match (a, b) {
         (Some(a), Some(b)) => (a == b).then_some(Some(a)),
         (one, other) => Some(one.or(other)),
@@ -237,29 +262,29 @@ impl Intervals {
     }
 
     /// The numbers that are less than `bound`, or whatever the relation says; no set is said by [`Relation::In`].
-    fn satisfying(judge: &Judge, relation: Relation, bound: &Expr) -> Option<Self> {
+    fn satisfying(comparer: &ValueComparer, relation: Relation, bound: &Expr) -> Option<Self> {
         match relation {
             Relation::In | Relation::Near => None,
-            Relation::Unequal => Self::point(judge, bound)?.complement(judge),
-            Relation::Equal => Self::point(judge, bound),
+            Relation::Unequal => Self::point(comparer, bound)?.complement(comparer),
+            Relation::Equal => Self::point(comparer, bound),
             Relation::Less | Relation::LessOrEqual => {
-                let high = end(judge, bound, relation == Relation::LessOrEqual)?;
-                Self::interval(judge, infinite(false), high)
+                let high = end(comparer, bound, relation == Relation::LessOrEqual)?;
+                Self::interval(comparer, infinite(false), high)
             }
             Relation::Greater | Relation::GreaterOrEqual => {
-                let low = end(judge, bound, relation == Relation::GreaterOrEqual)?;
-                Self::interval(judge, low, infinite(true))
+                let low = end(comparer, bound, relation == Relation::GreaterOrEqual)?;
+                Self::interval(comparer, low, infinite(true))
             }
         }
     }
 
-    fn point(judge: &Judge, at: &Expr) -> Option<Self> {
-        let point = end(judge, at, true)?;
-        Self::interval(judge, point.clone(), point)
+    fn point(comparer: &ValueComparer, at: &Expr) -> Option<Self> {
+        let point = end(comparer, at, true)?;
+        Self::interval(comparer, point.clone(), point)
     }
 
-    fn interval(judge: &Judge, low: End, high: End) -> Option<Self> {
-        let empty = match judge.order(&low.at, &high.at)? {
+    fn interval(comparer: &ValueComparer, low: End, high: End) -> Option<Self> {
+        let empty = match comparer.order(&low.at, &high.at)? {
             Ordering::Less => false,
             Ordering::Equal => !(low.closed && high.closed),
             Ordering::Greater => true,
@@ -271,24 +296,24 @@ impl Intervals {
         }))
     }
 
-    fn intersection(&self, judge: &Judge, other: &Self) -> Option<Self> {
-        self.complement(judge)?
-            .union(judge, other.complement(judge)?)?
-            .complement(judge)
+    fn intersection(&self, comparer: &ValueComparer, other: &Self) -> Option<Self> {
+        self.complement(comparer)?
+            .union(comparer, other.complement(comparer)?)?
+            .complement(comparer)
     }
 
-    fn union(self, judge: &Judge, other: Self) -> Option<Self> {
+    fn union(self, comparer: &ValueComparer, other: Self) -> Option<Self> {
         let mut intervals = self.0;
         for interval in other.0 {
-            let mut place = intervals.len();
-            while place > 0 {
-                let (a, b) = (&intervals[place - 1].low, &interval.low);
-                match judge.order(&a.at, &b.at)?.then(b.closed.cmp(&a.closed)) {
-                    Ordering::Greater => place -= 1,
+            let mut index = intervals.len();
+            while index > 0 {
+                let (a, b) = (&intervals[index - 1].low, &interval.low);
+                match comparer.order(&a.at, &b.at)?.then(b.closed.cmp(&a.closed)) {
+                    Ordering::Greater => index -= 1,
                     _ => break,
                 }
             }
-            intervals.insert(place, interval);
+            intervals.insert(index, interval);
         }
         if intervals.len() > MAX_INTERVALS {
             return None;
@@ -299,7 +324,7 @@ impl Intervals {
                 joined.push(interval);
                 continue;
             };
-            let touches = match judge.order(&interval.low.at, &last.high.at)? {
+            let touches = match comparer.order(&interval.low.at, &last.high.at)? {
                 Ordering::Less => true,
                 Ordering::Equal => interval.low.closed || last.high.closed,
                 Ordering::Greater => false,
@@ -308,7 +333,7 @@ impl Intervals {
                 joined.push(interval);
                 continue;
             }
-            let further = match judge.order(&interval.high.at, &last.high.at)? {
+            let further = match comparer.order(&interval.high.at, &last.high.at)? {
                 Ordering::Greater => true,
                 Ordering::Equal => interval.high.closed,
                 Ordering::Less => false,
@@ -320,22 +345,22 @@ impl Intervals {
         Some(Self(joined))
     }
 
-    fn complement(&self, judge: &Judge) -> Option<Self> {
+    fn complement(&self, comparer: &ValueComparer) -> Option<Self> {
         let mut intervals = Vec::new();
         let mut low = infinite(false);
         for interval in &self.0 {
-            let high = interval.low.turned();
-            intervals.extend(Self::interval(judge, low, high)?.0);
-            low = interval.high.turned();
+            let high = interval.low.opposite();
+            intervals.extend(Self::interval(comparer, low, high)?.0);
+            low = interval.high.opposite();
         }
-        intervals.extend(Self::interval(judge, low, infinite(true))?.0);
+        intervals.extend(Self::interval(comparer, low, infinite(true))?.0);
         Some(Self(intervals))
     }
 }
 
 impl End {
     /// The end of what lies beyond it. There is nothing at an infinity.
-    fn turned(&self) -> Self {
+    fn opposite(&self) -> Self {
         Self {
             closed: !self.closed && !matches!(self.at, RealNumber::Infinite(_)),
             ..self.clone()
@@ -347,7 +372,7 @@ fn infinite(positive: bool) -> End {
     let infinity = Expr::Constant(Constant::Infinity);
     End {
         at: RealNumber::Infinite(positive),
-        written: if positive {
+        expr: if positive {
             infinity
         } else {
             Expr::Negative(Box::new(infinity))
@@ -357,7 +382,7 @@ fn infinite(positive: bool) -> End {
 }
 
 /// A number as answers write it: without a sign, or minus one.
-fn written(number: RBig) -> Expr {
+fn number_expr(number: RBig) -> Expr {
     if number < RBig::ZERO {
         Expr::Negative(Box::new(Expr::number(-number)))
     } else {
@@ -365,13 +390,13 @@ fn written(number: RBig) -> Expr {
     }
 }
 
-fn end(judge: &Judge, written: &Expr, closed: bool) -> Option<End> {
-    let at = judge.real_number(written)?;
-    judge.meter.spend(20)?;
+fn end(comparer: &ValueComparer, expr: &Expr, closed: bool) -> Option<End> {
+    let at = comparer.real_number(expr)?;
+    comparer.meter.spend(20)?;
     Some(End {
         closed: closed && !matches!(at, RealNumber::Infinite(_)),
         at,
-        written: written.clone(),
+        expr: expr.clone(),
     })
 }
 

@@ -4,19 +4,19 @@ use super::TEXT;
 
 /// What a command of text holds, where it holds all of an answer: `\text{12 ways}`.
 pub(crate) fn whole_text(text: &str) -> Option<&str> {
-    let (inside, behind) = leading_text(text)?;
-    behind.is_empty().then_some(inside)
+    let (inside, rest) = leading_text(text)?;
+    rest.is_empty().then_some(inside)
 }
 
 /// What a command of text holds with which an answer begins, and what stands behind it.
 pub(crate) fn leading_text(text: &str) -> Option<(&str, &str)> {
-    let behind = text.trim().strip_prefix('\\')?;
+    let command = text.trim().strip_prefix('\\')?;
     let name = TEXT
         .into_iter()
         .chain(["mathbf"])
-        .filter(|name| behind.starts_with(name))
-        .find(|name| behind[name.len()..].trim_start().starts_with('{'))?;
-    let inside = behind[name.len()..].trim_start().strip_prefix('{')?;
+        .filter(|name| command.starts_with(name))
+        .find(|name| command[name.len()..].trim_start().starts_with('{'))?;
+    let inside = command[name.len()..].trim_start().strip_prefix('{')?;
     let (inside, rest) = inside.split_once('}')?;
     (!inside.contains('{')).then_some((inside.trim(), rest))
 }

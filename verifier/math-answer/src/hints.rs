@@ -2,14 +2,14 @@
 
 use dashu_ratio::RBig;
 
-use crate::read::parse::{Commas, Letters, read};
+use crate::read::parse::{Commas, Letters, parse_answer};
 use crate::read::unit::{Dimension, Measure, measure};
-use crate::read::words::is_numeral;
+use crate::read::word_answers::is_numeral;
 
 /// Words of a unit: square feet per second.
-const MAX_UNIT: usize = 4;
+const MAX_UNIT_WORDS: usize = 4;
 /// Words between "how many" and what is counted.
-const BEFORE: [&str; 7] = [
+const SKIPPED_WORDS: [&str; 7] = [
     "more",
     "fewer",
     "less",
@@ -21,21 +21,21 @@ const BEFORE: [&str; 7] = [
 
 /// Whether a question asks for something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Asked {
+pub(crate) enum Likelihood {
     /// It may, or there is no question.
     #[default]
-    Perhaps,
+    Maybe,
     Yes,
     No,
 }
 
 /// What a question asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Question {
+pub(crate) struct AnswerHints {
     /// A percentage.
-    pub(crate) percent: Asked,
+    pub(crate) percent: Likelihood,
     /// An angle in degrees.
-    pub(crate) degrees: Asked,
+    pub(crate) degrees: Likelihood,
     /// Several answers with commas between them.
     pub(crate) commas: bool,
     /// A time of day, and no ratio.
@@ -46,95 +46,102 @@ pub(crate) struct Question {
     named: Vec<(RBig, Dimension)>,
 }
 
-impl Question {
-    pub(crate) fn of(question: &str) -> Self {
+impl AnswerHints {
+    pub(crate) fn from_question(question: &str) -> Self {
         if question.is_empty() {
             return Self::default();
         }
         let lower = question.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         Self {
-            percent: asked(names_percent(&lower), has(&["percent", "per cent", "%"])),
+            percent: likelihood(requests_percent(&lower), has(&["percent", "per cent", "%"])),
             // An angle or a temperature may be asked for without the word.
-            degrees: asked(has(&["degree"]), true),
+            degrees: likelihood(has(&["degree"]), true),
             commas: has(&["comma"]),
             time: has(&["what time", "a.m.", "p.m.", "o'clock", "clock time"]) && !has(&["ratio"]),
-            counted: units(&lower, &["how", "many"]),
-            named: units(&lower, &["in"]),
+            counted: units_after(&lower, &["how", "many"]),
+            named: units_after(&lower, &["in"]),
         }
     }
 
     /// The size of the unit that is asked for, where it measures the same as one of this size, and is another.
-    pub(crate) fn other_unit(&self, size: &RBig, of: Dimension) -> Option<&RBig> {
-        let all = || self.counted.iter().chain(&self.named);
-        if all().any(|(asked, dimension)| asked == size && *dimension == of) {
+    pub(crate) fn differing_counted_unit(
+        &self,
+        size: &RBig,
+        dimension: Dimension,
+    ) -> Option<&RBig> {
+        let mut units = self.counted.iter().chain(&self.named);
+        if units.any(|(unit, measured)| unit == size && *measured == dimension) {
             return None;
         }
-        let counted = self.counted.iter().rfind(|(_, asked)| *asked == of);
+        let counted = self
+            .counted
+            .iter()
+            .rfind(|(_, measured)| *measured == dimension);
         counted.map(|(size, _)| size)
     }
 }
 
 /// The value behind an equals sign, where what stands before it is all of a formula in the question: 33 of m + n = 33, where m + n is asked for.
-pub(crate) fn behind_asked<'a>(given: &'a str, question: &str) -> Option<&'a str> {
-    let (asked, value) = given.split_once('=')?;
+pub(crate) fn value_after_asked_formula<'a>(answer: &'a str, question: &str) -> Option<&'a str> {
+    let (formula, value) = answer.split_once('=')?;
     let compact = |text: &str| -> String {
         text.chars()
             .filter(|c| !c.is_whitespace() && *c != '$')
             .collect()
     };
-    let asked = compact(asked);
+    let asked = compact(formula);
     if asked.is_empty() || asked.ends_with(['\\', '<', '>', '!', ':']) || value.contains('=') {
         return None;
     }
     // 5 = 33 is none, whatever the question has.
-    let left = read(&asked, Commas::Lists, Letters::Names);
+    let left = parse_answer(&asked, Commas::Lists, Letters::Names);
     if left.is_some_and(|left| !left.tree.has_variable()) {
         return None;
     }
     // Formulas stand between dollar signs.
     let formulas = question.split('$').skip(1).step_by(2);
-    let mut asks = formulas.filter(|formula| compact(formula) == asked);
-    asks.next().map(|_| value)
+    let mut matching = formulas.filter(|formula| compact(formula) == asked);
+    matching.next().map(|_| value)
 }
 
 /// The units behind each place where these words stand.
-fn units(lower: &str, words: &[&str]) -> Vec<(RBig, Dimension)> {
-    let all: Vec<&str> = lower
+fn units_after(lower: &str, words: &[&str]) -> Vec<(RBig, Dimension)> {
+    let words_of_question: Vec<&str> = lower
         .split(|c: char| !c.is_alphabetic())
         .filter(|word| !word.is_empty())
         .collect();
     let unit = |(at, _): (usize, &[&str])| {
-        let behind = &all[at + words.len()..];
-        let skipped = behind
+        let rest = &words_of_question[at + words.len()..];
+        let skipped = rest
             .iter()
-            .take_while(|word| BEFORE.contains(word))
+            .take_while(|word| SKIPPED_WORDS.contains(word))
             .count();
-        let behind = &behind[skipped..];
-        let lengths = (1..=behind.len().min(MAX_UNIT)).rev();
-        let mut measures = lengths.map(|length| measure(&behind[..length].join(" ")));
+        let rest = &rest[skipped..];
+        let lengths = (1..=rest.len().min(MAX_UNIT_WORDS)).rev();
+        let mut measures = lengths.map(|length| measure(&rest[..length].join(" ")));
         measures.find_map(|measure| match measure {
             Measure::Unit(size, dimension) => Some((size, dimension)),
             _ => None,
         })
     };
-    let places = all.windows(words.len()).enumerate();
+    let places = words_of_question.windows(words.len()).enumerate();
     places
         .filter(|(_, window)| window == &words)
         .filter_map(unit)
         .collect()
 }
 
-fn asked(asks: bool, hints: bool) -> Asked {
+fn likelihood(asks: bool, hints: bool) -> Likelihood {
     match (asks, hints) {
-        (true, _) => Asked::Yes,
-        (_, true) => Asked::Perhaps,
-        _ => Asked::No,
+        (true, _) => Likelihood::Yes,
+        (_, true) => Likelihood::Maybe,
+        _ => Likelihood::No,
     }
 }
 
 /// Whether it has the word without a number before it: "what percent", but not "20 percent of".
-fn names_percent(lower: &str) -> bool {
+fn requests_percent(lower: &str) -> bool {
     ["percent", "per cent"].into_iter().any(|word| {
         lower.match_indices(word).any(|(at, _)| {
             let before = lower[..at].trim_end_matches(|c: char| c.is_whitespace() || c == '$');
@@ -150,15 +157,15 @@ mod tests {
 
     #[test]
     fn the_unit_that_is_counted_is_the_one_behind_how_many() {
-        let asked = |question: &str, unit: &str| {
+        let differs = |question: &str, unit: &str| {
             let Measure::Unit(size, dimension) = measure(unit) else {
                 panic!("{unit} is a unit");
             };
-            Question::of(question)
-                .other_unit(&size, dimension)
+            AnswerHints::from_question(question)
+                .differing_counted_unit(&size, dimension)
                 .is_some()
         };
-        for (question, unit, other) in [
+        for (question, unit, expected) in [
             ("How many minutes does it take?", "hours", true),
             ("How many minutes does it take?", "minutes", false),
             ("How many more whole minutes does it take?", "hours", true),
@@ -168,26 +175,33 @@ mod tests {
             ("How many feet of fence enclose it?", "square feet", false),
             ("How long does it take?", "hours", false),
         ] {
-            assert_eq!(asked(question, unit), other, "{question} {unit}");
+            assert_eq!(differs(question, unit), expected, "{question} {unit}");
         }
     }
 
     #[test]
     fn a_question_asks_for_percent_where_it_names_them_without_a_number() {
         for (question, percent) in [
-            ("What percent of the class is absent?", Asked::Yes),
-            ("Express your answer as a percentage.", Asked::Yes),
-            ("If 20 percent of $x$ is 3, what is $x$?", Asked::Perhaps),
-            ("If $20$ percent of $x$ is 3, what is $x$?", Asked::Perhaps),
+            ("What percent of the class is absent?", Likelihood::Yes),
+            ("Express your answer as a percentage.", Likelihood::Yes),
+            ("If 20 percent of $x$ is 3, what is $x$?", Likelihood::Maybe),
+            (
+                "If $20$ percent of $x$ is 3, what is $x$?",
+                Likelihood::Maybe,
+            ),
             (
                 "If twenty percent of $x$ is 3, what is $x$?",
-                Asked::Perhaps,
+                Likelihood::Maybe,
             ),
-            ("It is raised by $20\\%$.", Asked::Perhaps),
-            ("How many are there?", Asked::No),
-            ("", Asked::Perhaps),
+            ("It is raised by $20\\%$.", Likelihood::Maybe),
+            ("How many are there?", Likelihood::No),
+            ("", Likelihood::Maybe),
         ] {
-            assert_eq!(Question::of(question).percent, percent, "{question}");
+            assert_eq!(
+                AnswerHints::from_question(question).percent,
+                percent,
+                "{question}"
+            );
         }
     }
 }

@@ -21,7 +21,7 @@ impl Parser<'_> {
                 Some(Kind::Char(',' | ';')) => (Join::Comma, 1),
                 Some(Kind::Command("and" | "wedge")) => (Join::And, 1),
                 Some(Kind::Command("or" | "vee")) => (Join::Or, 1),
-                Some(Kind::Text(text)) if is_separator(text) => (said(text), 1),
+                Some(Kind::Text(text)) if is_separator(text) => (join_of(text), 1),
                 Some(Kind::Letter('a')) if self.begins_word() && self.word() == "and" => {
                     (Join::And, 3)
                 }
@@ -41,7 +41,7 @@ impl Parser<'_> {
     }
 }
 
-fn said(separator: &str) -> Join {
+fn join_of(separator: &str) -> Join {
     let lower = separator.to_ascii_lowercase();
     if lower.contains("or") {
         Join::Or
@@ -53,7 +53,7 @@ fn said(separator: &str) -> Join {
 }
 
 /// A list; where they are inequalities with words between them, the set that those make. "And" binds more tightly than "or", and a comma says what the word behind it does.
-pub(super) fn joined(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
+pub(super) fn join_items(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
     if joins.is_empty() {
         return items.pop();
     }
@@ -74,17 +74,17 @@ pub(super) fn joined(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
     let mut ends = joins
         .iter()
         .map(|join| *join == Join::Or || !has(Join::And));
-    let (mut all, mut group): (Option<Expr>, Option<Expr>) = (None, None);
+    let (mut union, mut group): (Option<Expr>, Option<Expr>) = (None, None);
     for item in items {
-        group = put(group, SetOperator::Intersection, item);
+        group = combine(group, SetOperator::Intersection, item);
         if ends.next().unwrap_or(true) {
-            all = put(all, SetOperator::Union, group.take()?);
+            union = combine(union, SetOperator::Union, group.take()?);
         }
     }
-    all
+    union
 }
 
-fn put(left: Option<Expr>, operator: SetOperator, right: Expr) -> Option<Expr> {
+fn combine(left: Option<Expr>, operator: SetOperator, right: Expr) -> Option<Expr> {
     Some(match left {
         None => right,
         Some(left) => Expr::Combine(Box::new(left), operator, Box::new(right)),

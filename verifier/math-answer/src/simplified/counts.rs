@@ -4,18 +4,18 @@
 //! √180 a square under its root.
 
 mod angle;
-mod count;
 mod product;
+mod sum;
 
 use dashu_ratio::RBig;
 
 use crate::meter::Meter;
 use crate::syntax::Expr;
-use count::Counter;
+use sum::Counter;
 
 /// What can be left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Simplification {
     /// Numbers that could be one number.
     Numbers,
     /// Terms that could be one term: 2x + 3x, √2 + √8, π + π/2.
@@ -40,75 +40,75 @@ pub(crate) enum Step {
 
 const KINDS: usize = 10;
 
-impl Step {
-    const ALL: [Step; KINDS] = [
-        Step::Numbers,
-        Step::Terms,
-        Step::Factors,
-        Step::Roots,
-        Step::Complex,
-        Step::Brackets,
-        Step::Denominators,
-        Step::Functions,
-        Step::Logarithms,
-        Step::Nested,
+impl Simplification {
+    const ALL: [Simplification; KINDS] = [
+        Simplification::Numbers,
+        Simplification::Terms,
+        Simplification::Factors,
+        Simplification::Roots,
+        Simplification::Complex,
+        Simplification::Brackets,
+        Simplification::Denominators,
+        Simplification::Functions,
+        Simplification::Logarithms,
+        Simplification::Nested,
     ];
 
     /// As `detail` writes it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Step::Numbers => "numbers are left to be worked out",
-            Step::Terms => "like terms are left to be added",
-            Step::Factors => "factors are left to be multiplied or cancelled",
-            Step::Roots => "a root is left to be simplified",
-            Step::Complex => "arithmetic with i is left to be done",
-            Step::Brackets => "brackets are left to be multiplied out",
-            Step::Denominators => "a sum is left below a fraction",
-            Step::Functions => "a function is left to be evaluated",
-            Step::Logarithms => "logarithms are left to be put together",
-            Step::Nested => "a root is left under a root",
+            Simplification::Numbers => "numbers are left to be worked out",
+            Simplification::Terms => "like terms are left to be added",
+            Simplification::Factors => "factors are left to be multiplied or cancelled",
+            Simplification::Roots => "a root is left to be simplified",
+            Simplification::Complex => "arithmetic with i is left to be done",
+            Simplification::Brackets => "brackets are left to be multiplied out",
+            Simplification::Denominators => "a sum is left below a fraction",
+            Simplification::Functions => "a function is left to be evaluated",
+            Simplification::Logarithms => "logarithms are left to be put together",
+            Simplification::Nested => "a root is left under a root",
         }
     }
 }
 
 /// How often each step could be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Steps([usize; KINDS]);
+pub(crate) struct SimplificationCounts([usize; KINDS]);
 
-impl Steps {
+impl SimplificationCounts {
     /// Those of an expression.
     pub(crate) fn of(expr: &Expr, meter: &Meter) -> Self {
         let mut counter = Counter {
-            steps: Self::default(),
+            counts: Self::default(),
             meter,
         };
         counter.visit(expr);
-        counter.steps
+        counter.counts
     }
 
-    fn add(&mut self, step: Step, times: usize) {
-        self.0[step as usize] += times;
+    fn add(&mut self, kind: Simplification, count: usize) {
+        self.0[kind as usize] += count;
     }
 
     /// The larger count of each kind.
-    pub(crate) fn most(self, other: Self) -> Self {
-        let mut most = self;
-        for (one, other) in most.0.iter_mut().zip(other.0) {
-            *one = (*one).max(other);
+    pub(crate) fn max(self, other: Self) -> Self {
+        let mut larger = self;
+        for (count, other) in larger.0.iter_mut().zip(other.0) {
+            *count = (*count).max(other);
         }
-        most
+        larger
     }
 
     /// A step of which there are more than in `right`.
-    pub(crate) fn beyond(self, right: Self) -> Option<Step> {
-        Step::ALL
+    pub(crate) fn first_exceeding(self, expected: Self) -> Option<Simplification> {
+        Simplification::ALL
             .into_iter()
-            .find(|step| self.0[*step as usize] > right.0[*step as usize])
+            .find(|kind| self.0[*kind as usize] > expected.0[*kind as usize])
     }
 
     /// How often this one could be done.
-    pub(crate) fn times(self, step: Step) -> usize {
-        self.0[step as usize]
+    pub(crate) fn count(self, kind: Simplification) -> usize {
+        self.0[kind as usize]
     }
 
     /// Whether there is nothing left to do.
@@ -131,10 +131,10 @@ pub(crate) enum Shape {
 /// The shape of an expression.
 pub(crate) fn shape(expr: &Expr, meter: &Meter) -> Shape {
     let mut counter = Counter {
-        steps: Steps::default(),
+        counts: SimplificationCounts::default(),
         meter,
     };
-    let terms = counter.spread(expr);
+    let terms = counter.expand_terms(expr);
     let [term] = terms.as_slice() else {
         return Shape::Sum;
     };
@@ -144,10 +144,10 @@ pub(crate) fn shape(expr: &Expr, meter: &Meter) -> Shape {
         .iter()
         .filter_map(|sum| usize::try_from(sum.power.trunc()).ok())
         .fold(0, usize::saturating_add);
-    let below = monomial.sums.iter().any(|sum| sum.power < RBig::ZERO);
-    if sums == 0 && !below {
+    let has_denominator = monomial.sums.iter().any(|sum| sum.power < RBig::ZERO);
+    if sums == 0 && !has_denominator {
         Shape::Term
-    } else if sums == 1 && !below && monomial.atoms.is_empty() {
+    } else if sums == 1 && !has_denominator && monomial.atoms.is_empty() {
         Shape::Sum
     } else {
         Shape::Product(sums)

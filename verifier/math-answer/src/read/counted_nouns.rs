@@ -8,22 +8,22 @@ use std::sync::LazyLock;
 use crate::read::unit::{Measure, measure};
 
 /// Short words that say nothing of a value.
-pub(crate) const SMALL: [&str; 14] = [
+pub(crate) const FILLER_WORDS: [&str; 14] = [
     "a", "an", "the", "of", "in", "on", "at", "by", "for", "per", "th", "st", "nd", "rd",
 ];
 
 /// Ordinary nouns, in the singular unless they have none, and what describes them.
-static LISTED: LazyLock<HashSet<&'static str>> =
+static NOUNS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("nouns.txt").lines().collect());
 
 /// Ends of numerals, which a task may use, too.
-const NUMERALS: [&str; 4] = ["illion", "illions", "illionth", "ths"];
+const NUMERAL_ENDINGS: [&str; 4] = ["illion", "illions", "illionth", "ths"];
 
 /// Ends of words that are no nouns, and change a value where they end a phrase: 5 tweaked, but not 5 tweaked parts.
-const NO_NOUNS: [&str; 5] = ["fold", "ly", "ed", "ing", "wise"];
+const NON_NOUN_ENDINGS: [&str; 5] = ["fold", "ly", "ed", "ing", "wise"];
 
 /// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
-pub(crate) fn bare(word: &str) -> String {
+pub(crate) fn normalise_word(word: &str) -> String {
     let word = word.to_lowercase();
     let word = word.strip_suffix("(s)").unwrap_or(&word);
     word.trim_matches(['(', ')', '.', '"', '\'', '’', ':'])
@@ -41,43 +41,43 @@ fn forms(word: &str) -> impl Iterator<Item = String> {
 }
 
 /// The words of a phrase that no list holds, in lower case.
-pub(crate) fn unlisted(phrase: &str) -> Vec<String> {
+pub(crate) fn unlisted_words(phrase: &str) -> Vec<String> {
     // (B) is the choice that a value is.
     let choice = |word: &&str| matches!(word.as_bytes(), [b'(', b'A'..=b'E', b')']);
     let words = phrase
         .split_whitespace()
         .filter(|word| !choice(word))
-        .map(bare);
+        .map(normalise_word);
     let parts = words.flat_map(|word| word.split('-').map(str::to_owned).collect::<Vec<_>>());
     parts
-        .filter(|part| !SMALL.contains(&part.as_str()) && !is_listed(part))
+        .filter(|part| !FILLER_WORDS.contains(&part.as_str()) && !is_listed(part))
         .collect()
 }
 
 /// Whether a phrase may end with a word.
-pub(crate) fn may_end(word: &str) -> bool {
-    is_listed(word) || !NO_NOUNS.iter().any(|end| word.ends_with(end))
+pub(crate) fn may_end_phrase(word: &str) -> bool {
+    is_listed(word) || !NON_NOUN_ENDINGS.iter().any(|end| word.ends_with(end))
 }
 
 fn is_listed(word: &str) -> bool {
-    forms(word).any(|form| LISTED.contains(form.as_str()))
+    forms(word).any(|form| NOUNS.contains(form.as_str()))
         || matches!(measure(word), Measure::Unit(..) | Measure::Generic(_))
 }
 
 /// Whether all of `words` are nouns that one of the `texts` uses.
-pub(crate) fn are_used(words: &[String], texts: [&str; 2]) -> bool {
+pub(crate) fn all_used(words: &[String], texts: [&str; 2]) -> bool {
     if words.is_empty() {
         return true;
     }
-    let used: HashSet<String> = texts.into_iter().flat_map(used).collect();
+    let used: HashSet<String> = texts.into_iter().flat_map(words_used).collect();
     words.iter().all(|word| {
-        !NUMERALS.iter().any(|end| word.ends_with(end))
+        !NUMERAL_ENDINGS.iter().any(|end| word.ends_with(end))
             && forms(word).any(|form| used.contains(&form))
     })
 }
 
 /// The words of a text in all their forms, without its commands.
-fn used(text: &str) -> impl Iterator<Item = String> {
+fn words_used(text: &str) -> impl Iterator<Item = String> {
     let breaks = |c: char| !(c.is_alphabetic() || c == '\\');
     text.split(breaks)
         // What stands before a backslash is a word, what stands behind it a command's name.
@@ -88,23 +88,24 @@ fn used(text: &str) -> impl Iterator<Item = String> {
 
 /// Whether two phrases may count the same: what one counts, the other names.
 pub(crate) fn count_alike(one: &str, other: &str) -> bool {
-    let words = |phrase: &str| -> Vec<String> { phrase.split_whitespace().map(bare).collect() };
+    let words =
+        |phrase: &str| -> Vec<String> { phrase.split_whitespace().map(normalise_word).collect() };
     let (one, other) = (words(one), words(other));
     let names = |head: &String, all: &[String]| {
         all.iter()
             .any(|word| forms(word).any(|form| forms(head).any(|own| own == form)))
     };
-    match (head(&one), head(&other)) {
+    match (head_noun(&one), head_noun(&other)) {
         (Some(a), Some(b)) => names(a, &other) || names(b, &one),
         _ => true,
     }
 }
 
 /// The noun of a phrase: pairs, of "distinct pairs of socks".
-fn head(words: &[String]) -> Option<&String> {
-    let is_small = |word: &&String| SMALL.contains(&word.as_str());
-    let behind = words.iter().skip_while(is_small);
-    behind.take_while(|word| !is_small(word)).last()
+fn head_noun(words: &[String]) -> Option<&String> {
+    let is_small = |word: &&String| FILLER_WORDS.contains(&word.as_str());
+    let rest = words.iter().skip_while(is_small);
+    rest.take_while(|word| !is_small(word)).last()
 }
 
 #[cfg(test)]
@@ -135,12 +136,12 @@ mod tests {
     #[test]
     fn what_the_task_counts_may_be_counted() {
         let used =
-            |word: &str| are_used(&[word.to_owned()], [r"16\text{ daps}", "How many blorgs?"]);
+            |word: &str| all_used(&[word.to_owned()], [r"16\text{ daps}", "How many blorgs?"]);
         assert!(used("daps") && used("dap") && used("blorg") && used("blorgs"));
         assert!(!used("text") && !used("dip") && !used("frac"));
-        let told = |word: &str| are_used(&[word.to_owned()], ["5", "Nearly 5 trillionths"]);
-        assert!(told("nearly") && !told("trillionths"));
-        assert!(!may_end("tweaked") && may_end("colored") && may_end("daps"));
+        let in_question = |word: &str| all_used(&[word.to_owned()], ["5", "Nearly 5 trillionths"]);
+        assert!(in_question("nearly") && !in_question("trillionths"));
+        assert!(!may_end_phrase("tweaked") && may_end_phrase("colored") && may_end_phrase("daps"));
     }
 
     #[test]

@@ -2,26 +2,27 @@
 //!
 //! A problem that asks for 27 + 45 has the right value in `\boxed{27 + 45}`. A grader that accepts it teaches a model to copy the problem.
 
+mod counts;
 mod distributed;
 mod fractions;
-mod steps;
-mod written;
+mod notation;
 
 use dashu_int::UBig;
 use dashu_int::ops::BitTest as _;
 
-use crate::finished::distributed::{comes_out, same_terms};
-use crate::finished::fractions::is_reduced_less;
-use crate::finished::steps::{Shape, Step, Steps, shape};
-use crate::finished::written::{
-    bare, is_literal, is_power_of_digits, is_ratio_to_one, is_whole, is_whole_quotient, is_written,
-};
-use crate::read::words;
+use crate::read::word_answers;
 use crate::rule::Rule;
-use crate::same::reals::Reals;
-use crate::same::same;
-use crate::same::signs::variants;
-use crate::same::value::{Judge, is_infinite};
+use crate::same::matching_rule;
+use crate::same::plus_minus::variants;
+use crate::same::real_sets::RealSet;
+use crate::same::value::{ValueComparer, is_infinite};
+use crate::simplified::counts::{Shape, Simplification, SimplificationCounts, shape};
+use crate::simplified::distributed::{divides_evenly, same_terms};
+use crate::simplified::fractions::is_less_reduced;
+use crate::simplified::notation::{
+    is_literal, is_plain_number, is_ratio_to_one, is_whole, is_whole_quotient, is_written_power,
+    without_unit,
+};
 use crate::syntax::{Expr, Full, Relation, SetOperator};
 
 /// Why an answer is none yet.
@@ -30,39 +31,42 @@ const NOT_A_FRACTION: &str = "it is to be written as a fraction";
 const UNSOLVED: &str = "the inequality is left to be solved";
 const FORM: &str = "it is to be multiplied out, or factored, as the right answer is";
 const REDUCED_LESS: &str = "a fraction is left to be reduced";
-const APART: &str = "the set is left to be put together";
+const UNCOMBINED: &str = "the set is left to be put together";
 const TOO_MUCH: &str = "it takes too many steps";
 
 /// What `given`, which equals `right` by a rule, leaves to be done that `right` does not; `None` where nothing.
-pub(crate) fn left_undone(
+pub(crate) fn remaining_simplification(
     rule: Rule,
-    right: &Expr,
-    given: &Expr,
-    judge: &Judge,
+    expected: &Expr,
+    answer: &Expr,
+    comparer: &ValueComparer,
 ) -> Option<&'static str> {
-    let meter = &judge.meter;
+    let meter = &comparer.meter;
     // Each of the values that ± stands for is looked at.
-    let (Some(right), Some(given)) = (variants(right, meter), variants(given, meter)) else {
+    let (Some(expected), Some(answer)) = (variants(expected, meter), variants(answer, meter))
+    else {
         return Some(TOO_MUCH);
     };
-    let (right, given): (&Expr, &Expr) = (&right, &given);
-    let steps = |expr: &Expr| Steps::of(expr, meter);
+    let (expected, answer): (&Expr, &Expr) = (&expected, &answer);
+    let counts = |expr: &Expr| SimplificationCounts::of(expr, meter);
     // -2y ≥ 6 is a step on the way to y ≤ -3.
-    if is_unsolved(given) && !is_unsolved(right) {
+    if is_unsolved(answer) && !is_unsolved(expected) {
         return Some(UNSOLVED);
     }
     match rule {
         Rule::Base | Rule::Text => return None,
         // Letters that make words are no product.
-        Rule::Words if words::word(given).is_some() => return None,
-        Rule::Set if is_apart(right, given, judge) => return Some(APART),
-        Rule::Relation if has_value_of_other_form(right, given, judge) => return Some(FORM),
-        Rule::Relation if has_side_reduced_less(right, given) => return Some(REDUCED_LESS),
+        Rule::Words if word_answers::word(answer).is_some() => return None,
+        Rule::Set if is_uncombined(expected, answer, comparer) => return Some(UNCOMBINED),
+        Rule::Relation if has_value_of_other_form(expected, answer, comparer) => return Some(FORM),
+        Rule::Relation if has_side_reduced_less(expected, answer) => return Some(REDUCED_LESS),
         // x = 27 + 45 is no more done than 27 + 45.
-        Rule::Words | Rule::Relation | Rule::Set => return more(steps(right), steps(given)),
+        Rule::Words | Rule::Relation | Rule::Set => {
+            return first_missing(counts(expected), counts(answer));
+        }
         _ => {}
     }
-    match (right, given) {
+    match (expected, answer) {
         (
             Expr::Tuple(_, a, _) | Expr::List(a) | Expr::Set(a),
             Expr::Tuple(_, b, _) | Expr::List(b) | Expr::Set(b),
@@ -70,93 +74,112 @@ pub(crate) fn left_undone(
             if a.iter().all(|item| matches!(item, Expr::Words(_))) {
                 return None;
             }
-            if a.iter().all(is_written) {
-                let written = b.iter().all(|item| is_written(bare(item)));
-                if !written {
+            if a.iter().all(is_plain_number) {
+                let plain = b.iter().all(|item| is_plain_number(without_unit(item)));
+                if !plain {
                     return Some(NOT_A_NUMBER);
                 }
             }
             // Each element is compared with the one that it equals.
-            let most = a.iter().map(steps).fold(Steps::default(), Steps::most);
+            let max = a
+                .iter()
+                .map(counts)
+                .fold(SimplificationCounts::default(), SimplificationCounts::max);
             b.iter().enumerate().find_map(|(at, item)| {
-                let equal = |other: &&Expr| same(judge, other, item).is_some();
-                let alike = if a.len() == b.len() {
+                let equal = |other: &&Expr| matching_rule(comparer, other, item).is_some();
+                let candidates = if a.len() == b.len() {
                     a.as_slice()
                 } else {
                     &[]
                 };
-                let partner = alike
+                let partner = candidates
                     .get(at)
                     .filter(equal)
-                    .or_else(|| alike.iter().find(equal));
-                let form = partner.is_some_and(|other| {
-                    let functions = steps(other).times(Step::Functions);
-                    comes_out(item, meter) && !comes_out(other, meter)
-                        || is_reduced_less(other, item)
-                        || !is_of_form(other, item, judge, functions)
+                    .or_else(|| candidates.iter().find(equal));
+                let wrong_form = partner.is_some_and(|other| {
+                    let functions = counts(other).count(Simplification::Functions);
+                    divides_evenly(item, meter) && !divides_evenly(other, meter)
+                        || is_less_reduced(other, item)
+                        || !is_of_form(other, item, comparer, functions)
                 });
-                more(most, steps(item)).or(form.then_some(FORM))
+                first_missing(max, counts(item)).or(wrong_form.then_some(FORM))
             })
         }
         (Expr::Matrix(_, a), Expr::Matrix(_, b)) => a
             .iter()
             .flatten()
             .zip(b.iter().flatten())
-            .find_map(|(a, b)| left_undone(rule, a, b, judge)),
-        _ => of_value(rule, bare(right), bare(given), judge),
+            .find_map(|(a, b)| remaining_simplification(rule, a, b, comparer)),
+        _ => remaining_in_value(rule, without_unit(expected), without_unit(answer), comparer),
     }
 }
 
 /// The same of a single value.
-fn of_value(rule: Rule, right: &Expr, given: &Expr, judge: &Judge) -> Option<&'static str> {
-    let meter = &judge.meter;
-    let (done, steps) = (Steps::of(right, meter), Steps::of(given, meter));
+fn remaining_in_value(
+    rule: Rule,
+    expected: &Expr,
+    answer: &Expr,
+    comparer: &ValueComparer,
+) -> Option<&'static str> {
+    let meter = &comparer.meter;
+    let (expected_counts, answer_counts) = (
+        SimplificationCounts::of(expected, meter),
+        SimplificationCounts::of(answer, meter),
+    );
     // An angle may be in radians instead of degrees.
-    let radians = rule == Rule::Unit && steps.is_empty();
-    if is_written(right) && !radians {
-        let written = is_written(given)
-            && (is_whole_quotient(right, meter)
-                || is_ratio_to_one(given)
-                || !is_whole_quotient(given, meter));
-        if written && is_repeating(given) && !is_repeating(right) {
+    let radians = rule == Rule::Unit && answer_counts.is_empty();
+    if is_plain_number(expected) && !radians {
+        let plain = is_plain_number(answer)
+            && (is_whole_quotient(expected, meter)
+                || is_ratio_to_one(answer)
+                || !is_whole_quotient(answer, meter));
+        if plain && is_repeating(answer) && !is_repeating(expected) {
             return Some(NOT_A_FRACTION);
         }
-        return (!written).then_some(NOT_A_NUMBER);
+        return (!plain).then_some(NOT_A_NUMBER);
     }
     // 2⁵⁰/2 is 2⁴⁹.
-    if is_power_of_digits(right) && !is_power_of_digits(given) {
-        let written = is_written(given) && !is_whole_quotient(given, meter);
-        return (!written).then_some(NOT_A_NUMBER);
+    if is_written_power(expected) && !is_written_power(answer) {
+        let plain = is_plain_number(answer) && !is_whole_quotient(answer, meter);
+        return (!plain).then_some(NOT_A_NUMBER);
     }
-    if is_reduced_less(right, given) {
+    if is_less_reduced(expected, answer) {
         return Some(REDUCED_LESS);
     }
-    if comes_out(given, meter) && !comes_out(right, meter) {
-        return Some(Step::Numbers.name());
+    if divides_evenly(answer, meter) && !divides_evenly(expected, meter) {
+        return Some(Simplification::Numbers.name());
     }
-    more(done, steps).or_else(|| {
-        let alike = is_of_form(right, given, judge, done.times(Step::Functions));
-        (!alike).then_some(FORM)
+    first_missing(expected_counts, answer_counts).or_else(|| {
+        let same_form = is_of_form(
+            expected,
+            answer,
+            comparer,
+            expected_counts.count(Simplification::Functions),
+        );
+        (!same_form).then_some(FORM)
     })
 }
 
 /// Whether `given` is multiplied out where `right` is, and factored where that is.
-fn is_of_form(right: &Expr, given: &Expr, judge: &Judge, functions: usize) -> bool {
-    if !right.has_variable() {
+fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer, functions: usize) -> bool {
+    if !expected.has_variable() {
         return true;
     }
-    let polynomials = is_polynomial(right) && is_polynomial(given);
-    let shapes = (shape(right, &judge.meter), shape(given, &judge.meter));
+    let polynomials = is_polynomial(expected) && is_polynomial(answer);
+    let shapes = (
+        shape(expected, &comparer.meter),
+        shape(answer, &comparer.meter),
+    );
     match shapes {
         // Distributing a number over a sum is no step.
         (Shape::Term | Shape::Sum, Shape::Term | Shape::Sum)
-            if is_rational(right) && is_rational(given) =>
+            if is_rational(expected) && is_rational(answer) =>
         {
-            same_terms(judge, right, given)
+            same_terms(comparer, expected, answer)
         }
         // More factors than the right answer has are no less.
-        (Shape::Product(most), Shape::Product(factors)) if polynomials => {
-            factors >= most && (has_common_factor(right) || !has_common_factor(given))
+        (Shape::Product(min), Shape::Product(factors)) if polynomials => {
+            factors >= min && (has_common_factor(expected) || !has_common_factor(answer))
         }
         (Shape::Product(_), _) | (_, Shape::Product(_)) if polynomials => false,
         // sin 4x + sin 6x is 2 sin 5x cos x.
@@ -166,7 +189,7 @@ fn is_of_form(right: &Expr, given: &Expr, judge: &Judge, functions: usize) -> bo
 }
 
 /// Whether both say what one name is, and the values are of different forms: y = (x + 1)² and y = x² + 2x + 1.
-fn has_value_of_other_form(right: &Expr, given: &Expr, judge: &Judge) -> bool {
+fn has_value_of_other_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     let value = |expr: &Expr| match expr {
         Expr::Relation(sides, relations) if *relations == [Relation::Equal] => {
             match sides.as_slice() {
@@ -178,20 +201,21 @@ fn has_value_of_other_form(right: &Expr, given: &Expr, judge: &Judge) -> bool {
         }
         _ => None,
     };
-    let (Some((name, right)), Some((other, given))) = (value(right), value(given)) else {
+    let (Some((name, expected)), Some((other, answer))) = (value(expected), value(answer)) else {
         return false;
     };
-    let functions = Steps::of(&right, &judge.meter).times(Step::Functions);
-    name == other && !is_of_form(&right, &given, judge, functions)
+    let functions =
+        SimplificationCounts::of(&expected, &comparer.meter).count(Simplification::Functions);
+    name == other && !is_of_form(&expected, &answer, comparer, functions)
 }
 
 /// Whether a side of an equation has a fraction that is less reduced.
-fn has_side_reduced_less(right: &Expr, given: &Expr) -> bool {
-    let (Expr::Relation(sides, _), Expr::Relation(others, _)) = (right, given) else {
+fn has_side_reduced_less(expected: &Expr, answer: &Expr) -> bool {
+    let (Expr::Relation(sides, _), Expr::Relation(others, _)) = (expected, answer) else {
         return false;
     };
     let mut pairs = sides.iter().zip(others);
-    sides.len() == others.len() && pairs.any(|(side, other)| is_reduced_less(side, other))
+    sides.len() == others.len() && pairs.any(|(side, other)| is_less_reduced(side, other))
 }
 
 /// Whether a factor is a sum that a variable may be taken out of: x² + x, of (x² + x)(x + 2).
@@ -222,10 +246,11 @@ fn has_common_factor(expr: &Expr) -> bool {
 }
 
 /// Whether a set is written with more ends than it has: [0, 2] ∩ [−1, 1], x > 2 or x > 5.
-fn is_apart(right: &Expr, given: &Expr, judge: &Judge) -> bool {
-    let has = Reals::of(judge, right).or_else(|| Reals::of(judge, given));
-    let most = has.map_or(0, |set| set.ends()).max(ends(right));
-    ends(given) > most || (has_intersection(given) && !has_intersection(right))
+fn is_uncombined(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
+    let set =
+        RealSet::from_expr(comparer, expected).or_else(|| RealSet::from_expr(comparer, answer));
+    let max = set.map_or(0, |set| set.ends()).max(ends(expected));
+    ends(answer) > max || (has_intersection(answer) && !has_intersection(expected))
 }
 
 /// The numbers that a set is written with.
@@ -252,19 +277,22 @@ fn has_intersection(expr: &Expr) -> bool {
     let empty = |part: &Expr| matches!(part, Expr::Set(items) if items.is_empty());
     match expr {
         Expr::Combine(a, operator, b) => {
-            let left = match operator {
+            let unfinished = match operator {
                 SetOperator::Intersection => interval(a) || interval(b),
                 SetOperator::Difference => interval(b) || empty(b),
                 SetOperator::Union => finite(a) && finite(b) || empty(a) || empty(b),
             };
-            left || has_intersection(a) || has_intersection(b)
+            unfinished || has_intersection(a) || has_intersection(b)
         }
         _ => false,
     }
 }
 
-fn more(right: Steps, given: Steps) -> Option<&'static str> {
-    Some(given.beyond(right)?.name())
+fn first_missing(
+    expected: SimplificationCounts,
+    answer: SimplificationCounts,
+) -> Option<&'static str> {
+    Some(answer.first_exceeding(expected)?.name())
 }
 
 /// A decimal without an end, such as 0.333…: a number that no decimal with an end is.

@@ -4,42 +4,44 @@ use dashu_ratio::RBig;
 use dashu_ratio::ops::Abs as _;
 
 use crate::arithmetic::exact::{bounded, rational};
-use crate::finished::written::{holds_sum, is_constant};
-use crate::meter::{Meter, arithmetic};
-use crate::same::unordered;
-use crate::same::value::Judge;
+use crate::meter::{Meter, arithmetic_cost};
+use crate::same::equal_in_any_order;
+use crate::same::value::ValueComparer;
+use crate::simplified::notation::{has_sum_factor, is_constant};
 use crate::syntax::Expr;
 
 /// Steps that a look at a node costs, or a copy of it.
-const NODE: u64 = 10;
+const NODE_COST: u64 = 10;
 
 /// Whether `right` and `given` are sums of the same terms, once each number that multiplies or divides a sum is brought to its terms.
 ///
 /// The terms are compared one by one, so that nothing else may be left to do: 2(3(x + 1) − 4) is not 6x − 2, since 6 − 8 is not carried out.
-pub(crate) fn same_terms(judge: &Judge, right: &Expr, given: &Expr) -> bool {
-    let (Some(right), Some(given)) = (
-        Spread::of(right, &judge.meter),
-        Spread::of(given, &judge.meter),
+pub(crate) fn same_terms(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> bool {
+    let (Some(expected), Some(answer)) = (
+        Expanded::from_expr(expected, &comparer.meter),
+        Expanded::from_expr(answer, &comparer.meter),
     ) else {
         return false;
     };
     // (4k + 8)/4 is k + 2 as 12/4 is 3: the division comes out.
-    if given.comes_out() && !right.comes_out() {
+    if answer.divides_evenly() && !expected.divides_evenly() {
         return false;
     }
-    let (right, given): (Vec<&Expr>, Vec<&Expr>) =
-        (right.terms.iter().collect(), given.terms.iter().collect());
-    unordered(judge, &right, &given, false)
+    let (expected, answer): (Vec<&Expr>, Vec<&Expr>) = (
+        expected.terms.iter().collect(),
+        answer.terms.iter().collect(),
+    );
+    equal_in_any_order(comparer, &expected, &answer, false)
 }
 
 /// Whether a division of a sum is left that leaves whole numbers: (4 + 2√3)/2.
-pub(crate) fn comes_out(expr: &Expr, meter: &Meter) -> bool {
-    Spread::of(expr, meter).is_some_and(|spread| spread.comes_out())
+pub(crate) fn divides_evenly(expr: &Expr, meter: &Meter) -> bool {
+    Expanded::from_expr(expr, meter).is_some_and(|expanded| expanded.divides_evenly())
 }
 
 /// The terms of a sum, each times the numbers before the brackets that it stands in.
 #[derive(Debug, Default)]
-struct Spread {
+struct Expanded {
     terms: Vec<Expr>,
     /// Whether a number divides.
     divided: bool,
@@ -53,41 +55,41 @@ struct Factor {
     number: RBig,
     constants: Vec<Expr>,
     /// Numbers that multiply, and that divide, since the last bracket that holds a sum.
-    times: usize,
-    over: usize,
+    multipliers: usize,
+    divisors: usize,
 }
 
 impl Factor {
     /// `None` where two numbers multiply, or two divide, with no sum between them: those are to be worked out.
-    fn carried_out(&self) -> Option<()> {
-        (self.times < 2 && self.over < 2).then_some(())
+    fn check_worked_out(&self) -> Option<()> {
+        (self.multipliers < 2 && self.divisors < 2).then_some(())
     }
 }
 
-impl Spread {
-    fn of(expr: &Expr, meter: &Meter) -> Option<Self> {
-        let mut spread = Self::default();
-        let one = Factor {
+impl Expanded {
+    fn from_expr(expr: &Expr, meter: &Meter) -> Option<Self> {
+        let mut expanded = Self::default();
+        let unit = Factor {
             number: RBig::ONE,
             constants: Vec::new(),
-            times: 0,
-            over: 0,
+            multipliers: 0,
+            divisors: 0,
         };
-        spread.add(expr, one, meter)?;
-        Some(spread)
+        expanded.add(expr, unit, meter)?;
+        Some(expanded)
     }
 
     /// Whether all divisions leave whole numbers.
-    fn comes_out(&self) -> bool {
+    fn divides_evenly(&self) -> bool {
         self.divided && !self.fraction
     }
 
     fn add(&mut self, expr: &Expr, mut factor: Factor, meter: &Meter) -> Option<()> {
-        meter.spend(NODE)?;
+        meter.spend(NODE_COST)?;
         match expr {
             Expr::Sum(terms) => {
-                factor.carried_out()?;
-                (factor.times, factor.over) = (0, 0);
+                factor.check_worked_out()?;
+                (factor.multipliers, factor.divisors) = (0, 0);
                 for term in terms {
                     self.add(term, factor.clone(), meter)?;
                 }
@@ -97,24 +99,24 @@ impl Spread {
                 factor.number = -factor.number;
                 return self.add(inner, factor, meter);
             }
-            Expr::Quotient(above, below) if holds_sum(above) => {
+            Expr::Quotient(above, below) if has_sum_factor(above) => {
                 let below = rational(below, meter).filter(|below| !below.is_zero())?;
-                factor.over += 1;
+                factor.divisors += 1;
                 self.divided = true;
-                factor.number = times(&factor.number, &below.pow(-1), meter)?;
+                factor.number = multiply(&factor.number, &below.pow(-1), meter)?;
                 return self.add(above, factor, meter);
             }
             Expr::Product(factors) => {
                 let (constant, mut rest): (Vec<&Expr>, Vec<&Expr>) =
                     factors.iter().partition(|one| is_constant(one));
                 if let [sum] = rest.as_slice()
-                    && holds_sum(sum)
+                    && has_sum_factor(sum)
                 {
                     for one in constant {
                         match rational(one, meter) {
                             Some(number) => {
-                                factor.times += usize::from(!number.is_one());
-                                factor.number = times(&factor.number, &number, meter)?;
+                                factor.multipliers += usize::from(!number.is_one());
+                                factor.number = multiply(&factor.number, &number, meter)?;
                             }
                             None => factor.constants.push(one.clone()),
                         }
@@ -128,8 +130,8 @@ impl Spread {
     }
 
     fn term(&mut self, term: &Expr, factor: &Factor, meter: &Meter) -> Option<()> {
-        factor.carried_out()?;
-        let number = times(&coefficient(term, meter)?, &factor.number, meter)?;
+        factor.check_worked_out()?;
+        let number = multiply(&coefficient(term, meter)?, &factor.number, meter)?;
         self.divided |= !factor.number.is_int();
         self.fraction |= !number.is_int();
         let mut product = vec![Expr::number(factor.number.clone().abs()), term.clone()];
@@ -144,8 +146,8 @@ impl Spread {
     }
 }
 
-fn times(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
-    meter.spend(arithmetic(a, b))?;
+fn multiply(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
+    meter.spend(arithmetic_cost(a, b))?;
     bounded(a * b)
 }
 
@@ -162,7 +164,7 @@ fn coefficient(term: &Expr, meter: &Meter) -> Option<RBig> {
         Expr::Negative(inner) => -coefficient(inner, meter)?,
         Expr::Quotient(above, below) => match number(below) {
             Some(below) if !below.is_zero() => {
-                times(&coefficient(above, meter)?, &below.pow(-1), meter)?
+                multiply(&coefficient(above, meter)?, &below.pow(-1), meter)?
             }
             _ => coefficient(above, meter)?,
         },

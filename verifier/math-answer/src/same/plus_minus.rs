@@ -8,31 +8,31 @@ use crate::syntax::{Expr, Relation, Side};
 /// Values that signs of ± stand for, at most.
 const MAX_VARIANTS: usize = 16;
 /// Steps that a look at a node costs, or a copy of it.
-const NODE: u64 = 10;
+const NODE_COST: u64 = 10;
 
 /// The values that the signs of ± stand for, as a list.
 pub(crate) fn variants<'a>(expr: &'a Expr, meter: &Meter) -> Option<Cow<'a, Expr>> {
-    match count(expr, meter)? {
+    match count_signs(expr, meter)? {
         0 => Some(Cow::Borrowed(expr)),
-        signs => spread(expr, signs, meter).map(Cow::Owned),
+        signs => expand_signs(expr, signs, meter).map(Cow::Owned),
     }
 }
 
 /// The same, where there are some signs.
-fn spread(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
+fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
     match expr {
         Expr::List(items) | Expr::Set(items) => {
-            let mut all = Vec::new();
+            let mut values = Vec::new();
             for item in items {
                 match variants(item, meter)?.into_owned() {
-                    Expr::List(more) => all.extend(more),
-                    one => all.push(one),
+                    Expr::List(more) => values.extend(more),
+                    one => values.push(one),
                 }
             }
             Some(if matches!(expr, Expr::Set(_)) {
-                Expr::Set(all)
+                Expr::Set(values)
             } else {
-                Expr::List(all)
+                Expr::List(values)
             })
         }
         Expr::Relation(parts, relations) => {
@@ -40,7 +40,10 @@ fn spread(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
             else {
                 return None;
             };
-            match (count(name, meter)?, variants(value, meter)?.into_owned()) {
+            match (
+                count_signs(name, meter)?,
+                variants(value, meter)?.into_owned(),
+            ) {
                 (0, Expr::List(values)) => Some(Expr::List(
                     values
                         .into_iter()
@@ -54,69 +57,73 @@ fn spread(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
         }
         _ => {
             // With ∓ among them all signs go together; else each goes by itself.
-            let together = has_lower(expr);
-            let free = if together {
+            let linked = has_minus_plus(expr);
+            let choices = if linked {
                 1
             } else {
                 u32::try_from(signs).ok()?
             };
-            if free > MAX_VARIANTS.ilog2() {
+            if choices > MAX_VARIANTS.ilog2() {
                 return None;
             }
-            let mut all = Vec::new();
-            for choice in 0..1_u32 << free {
-                let mut at = 0;
-                let one = chosen(expr, &mut |side| {
-                    let upper = choice >> (if together { 0 } else { at }) & 1 == 0;
-                    at += 1;
+            let mut values = Vec::new();
+            for choice in 0..1_u32 << choices {
+                let mut index = 0;
+                let one = with_signs(expr, &mut |side| {
+                    let upper = choice >> (if linked { 0 } else { index }) & 1 == 0;
+                    index += 1;
                     upper == (side == Side::PlusMinus)
                 });
                 // In a union or a matrix a sign is no list of values.
-                if count(&one, meter)? != 0 {
+                if count_signs(&one, meter)? != 0 {
                     return None;
                 }
-                all.push(one);
+                values.push(one);
             }
-            Some(Expr::List(all))
+            Some(Expr::List(values))
         }
     }
 }
 
 /// Signs of ± and ∓.
-fn count(expr: &Expr, meter: &Meter) -> Option<usize> {
-    meter.spend(NODE)?;
+fn count_signs(expr: &Expr, meter: &Meter) -> Option<usize> {
+    meter.spend(NODE_COST)?;
     let mut signs = usize::from(matches!(expr, Expr::PlusMinus(..)));
     for part in expr.parts() {
-        signs += count(part, meter)?;
+        signs += count_signs(part, meter)?;
     }
     Some(signs)
 }
 
-fn has_lower(expr: &Expr) -> bool {
-    matches!(expr, Expr::PlusMinus(Side::MinusPlus, _)) || expr.parts().into_iter().any(has_lower)
+fn has_minus_plus(expr: &Expr) -> bool {
+    matches!(expr, Expr::PlusMinus(Side::MinusPlus, _))
+        || expr.parts().into_iter().any(has_minus_plus)
 }
 
 /// The expression with each sign chosen: true keeps plus.
-fn chosen(expr: &Expr, choose: &mut impl FnMut(Side) -> bool) -> Expr {
-    let mut one = |expr: &Expr| Box::new(chosen(expr, choose));
+fn with_signs(expr: &Expr, choose: &mut impl FnMut(Side) -> bool) -> Expr {
+    let mut one = |expr: &Expr| Box::new(with_signs(expr, choose));
     match expr {
         Expr::PlusMinus(side, inner) => {
             let plus = choose(*side);
-            let inner = chosen(inner, choose);
+            let inner = with_signs(inner, choose);
             if plus {
                 inner
             } else {
                 Expr::Negative(Box::new(inner))
             }
         }
-        Expr::Sum(all) => Expr::Sum(all.iter().map(|x| chosen(x, choose)).collect()),
-        Expr::Product(all) => Expr::Product(all.iter().map(|x| chosen(x, choose)).collect()),
-        Expr::Call(function, all) => {
-            Expr::Call(*function, all.iter().map(|x| chosen(x, choose)).collect())
+        Expr::Sum(items) => Expr::Sum(items.iter().map(|x| with_signs(x, choose)).collect()),
+        Expr::Product(items) => {
+            Expr::Product(items.iter().map(|x| with_signs(x, choose)).collect())
         }
-        Expr::Tuple(open, all, close) => Expr::Tuple(
+        Expr::Call(function, items) => Expr::Call(
+            *function,
+            items.iter().map(|x| with_signs(x, choose)).collect(),
+        ),
+        Expr::Tuple(open, items, close) => Expr::Tuple(
             *open,
-            all.iter().map(|x| chosen(x, choose)).collect(),
+            items.iter().map(|x| with_signs(x, choose)).collect(),
             *close,
         ),
         Expr::Quotient(a, b) => Expr::Quotient(one(a), one(b)),

@@ -7,8 +7,12 @@ use crate::meter::Meter;
 use crate::syntax::{Constant, Expr, Function};
 
 /// Whether a function of angles is taken of a variable and right angles, which leave it without them.
-pub(super) fn is_turned(function: Function, arguments: &[Expr], meter: &Meter) -> bool {
-    let of_angles = matches!(
+pub(super) fn is_shifted_by_right_angles(
+    function: Function,
+    arguments: &[Expr],
+    meter: &Meter,
+) -> bool {
+    let is_trigonometric = matches!(
         function,
         Function::Sin
             | Function::Cos
@@ -21,7 +25,7 @@ pub(super) fn is_turned(function: Function, arguments: &[Expr], meter: &Meter) -
         return false;
     };
     let whole = |term| right_angles(term, meter).is_some_and(|angles| angles.is_int());
-    of_angles && terms.iter().any(Expr::has_variable) && terms.iter().any(whole)
+    is_trigonometric && terms.iter().any(Expr::has_variable) && terms.iter().any(whole)
 }
 
 /// How many right angles it is, where it is so many and not none: 3 of 3π/2 and of 270°.
@@ -39,8 +43,8 @@ fn right_angles(term: &Expr, meter: &Meter) -> Option<RBig> {
                 return None;
             };
             let numbers = numbers.into_iter().filter_map(number);
-            let times = numbers.fold(RBig::ONE, |product, number| product * number);
-            Some(right_angles(angle, meter)? * times)
+            let factor = numbers.fold(RBig::ONE, |product, number| product * number);
+            Some(right_angles(angle, meter)? * factor)
         }
         _ => None,
     }

@@ -7,10 +7,12 @@ use crate::meter::Meter;
 use crate::syntax::{Expr, Full, Relation};
 
 /// Without units and names, and the last of several that are equal.
-pub(crate) fn bare(expr: &Expr) -> &Expr {
+pub(crate) fn without_unit(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Quantity(inner, _) | Expr::Money(_, inner) => bare(inner),
-        Expr::Degrees(inner) | Expr::Percent(inner) if !is_share(inner) => bare(inner),
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => without_unit(inner),
+        Expr::Degrees(inner) | Expr::Percent(inner) if !is_percent_or_degrees(inner) => {
+            without_unit(inner)
+        }
         // 27 + 45 = 72 ≈ 70 says 72 in the end.
         Expr::Relation(parts, relations)
             if relations
@@ -21,27 +23,32 @@ pub(crate) fn bare(expr: &Expr) -> &Expr {
                 .iter()
                 .take_while(|relation| **relation == Relation::Equal)
                 .count();
-            parts.get(exact).map_or(expr, bare)
+            parts.get(exact).map_or(expr, without_unit)
         }
         other => other,
     }
 }
 
 /// A number as one writes it down: digits, a fraction, a mixed number, a power of ten.
-pub(crate) fn is_written(expr: &Expr) -> bool {
+pub(crate) fn is_plain_number(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) | Expr::Mixed(..) | Expr::Based(..) | Expr::Words(_) => true,
         // −(−12) has a sign too many.
-        Expr::Negative(inner) => !is_signed(inner) && is_written(inner),
+        Expr::Negative(inner) => !is_signed(inner) && is_plain_number(inner),
         // (300%)° is 3°.
-        Expr::Percent(inner) | Expr::Degrees(inner) => !is_share(inner) && is_written(inner),
-        Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_written(inner),
+        Expr::Percent(inner) | Expr::Degrees(inner) => {
+            !is_percent_or_degrees(inner) && is_plain_number(inner)
+        }
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_plain_number(inner),
         Expr::Quotient(above, below) => is_whole(above) && is_whole(below),
-        Expr::Power(base, power) => is_ten(base) && is_exponent(power),
+        Expr::Power(base, power) => is_ten(base) && is_nontrivial_exponent(power),
         Expr::Product(factors) => match factors.as_slice() {
             // 10·10² is 10³.
             [mantissa, Expr::Power(base, power)] => {
-                is_literal(mantissa) && !is_ten(mantissa) && is_ten(base) && is_exponent(power)
+                is_literal(mantissa)
+                    && !is_ten(mantissa)
+                    && is_ten(base)
+                    && is_nontrivial_exponent(power)
             }
             _ => false,
         },
@@ -51,13 +58,13 @@ pub(crate) fn is_written(expr: &Expr) -> bool {
 }
 
 /// A whole number but 0 and 1, to the powers of which nobody raises who has finished.
-fn is_exponent(expr: &Expr) -> bool {
-    let none = |expr: &Expr| matches!(expr, Expr::Number(Full(number)) if number.is_zero() || number.is_one());
-    is_literal(expr) && !none(expr)
+fn is_nontrivial_exponent(expr: &Expr) -> bool {
+    let is_trivial = |expr: &Expr| matches!(expr, Expr::Number(Full(number)) if number.is_zero() || number.is_one());
+    is_literal(expr) && !is_trivial(expr)
 }
 
 /// Percent or degrees, of which no more percent or degrees are taken.
-pub(crate) fn is_share(expr: &Expr) -> bool {
+pub(crate) fn is_percent_or_degrees(expr: &Expr) -> bool {
     matches!(expr, Expr::Percent(_) | Expr::Degrees(_))
 }
 
@@ -66,7 +73,7 @@ fn is_one(expr: &Expr) -> bool {
 }
 
 /// 1 or −1, by which nobody multiplies or divides who has finished.
-pub(crate) fn is_unit(expr: &Expr) -> bool {
+pub(crate) fn is_plus_minus_one(expr: &Expr) -> bool {
     match expr {
         Expr::Negative(inner) => is_one(inner),
         other => is_one(other),
@@ -74,17 +81,17 @@ pub(crate) fn is_unit(expr: &Expr) -> bool {
 }
 
 /// A power of a number, or a product of such: 2⁴⁹, 2³·5².
-pub(crate) fn is_power_of_digits(expr: &Expr) -> bool {
+pub(crate) fn is_written_power(expr: &Expr) -> bool {
     match expr {
         Expr::Power(base, exponent) => is_literal(base) && is_literal(exponent),
-        Expr::Negative(inner) => is_power_of_digits(inner),
-        Expr::Quotient(above, below) => is_one(above) && is_power_of_digits(below),
+        Expr::Negative(inner) => is_written_power(inner),
+        Expr::Quotient(above, below) => is_one(above) && is_written_power(below),
         Expr::Product(factors) => {
             let power = |one: &&Expr| matches!(one, Expr::Power(..));
             factors.iter().any(|one| power(&one))
                 && factors
                     .iter()
-                    .all(|one| is_literal(one) || power(&one) && is_power_of_digits(one))
+                    .all(|one| is_literal(one) || power(&one) && is_written_power(one))
         }
         _ => false,
     }
@@ -132,13 +139,13 @@ pub(crate) fn is_ten(expr: &Expr) -> bool {
 
 /// 12/4, 12:4 and 30·10⁻¹, which are 3.
 pub(crate) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
-    let comes_out = || rational(expr, meter).is_some_and(|value| value.is_int());
+    let divides_evenly = || rational(expr, meter).is_some_and(|value| value.is_int());
     match expr {
-        Expr::Negative(inner) => is_whole_quotient(bare(inner), meter),
-        Expr::Quotient(..) => comes_out(),
+        Expr::Negative(inner) => is_whole_quotient(without_unit(inner), meter),
+        Expr::Quotient(..) => divides_evenly(),
         Expr::Product(factors) => match factors.as_slice() {
             [mantissa, Expr::Power(base, power)] => {
-                is_literal(mantissa) && is_ten(base) && is_signed(power) && comes_out()
+                is_literal(mantissa) && is_ten(base) && is_signed(power) && divides_evenly()
             }
             _ => false,
         },
@@ -160,12 +167,12 @@ pub(crate) fn is_ratio_to_one(expr: &Expr) -> bool {
 }
 
 /// Whether there is a sum in it that numbers before it, or a number below it, multiply.
-pub(crate) fn holds_sum(expr: &Expr) -> bool {
+pub(crate) fn has_sum_factor(expr: &Expr) -> bool {
     match expr {
         Expr::Sum(_) => true,
-        Expr::Negative(inner) => holds_sum(inner),
-        Expr::Quotient(above, _) => holds_sum(above),
-        Expr::Product(factors) => factors.iter().any(holds_sum),
+        Expr::Negative(inner) => has_sum_factor(inner),
+        Expr::Quotient(above, _) => has_sum_factor(above),
+        Expr::Product(factors) => factors.iter().any(has_sum_factor),
         _ => false,
     }
 }
