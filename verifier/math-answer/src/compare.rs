@@ -16,45 +16,45 @@ use crate::simplified::remaining_simplification;
 use crate::strict;
 use crate::syntax::Expr;
 
-/// Longer answers are compared as text alone, in bytes.
+/// Maximum length in bytes of an answer that is parsed. Longer ones are compared as text alone.
 const MAX_LENGTH: usize = 4096;
-/// Longest number with a letter for its unit, in bytes.
+/// Maximum length in bytes of a number with a letter as its unit.
 const MAX_LETTER_UNIT_LENGTH: usize = 64;
 
-/// Most of a question that is looked at, in bytes.
+/// Maximum number of bytes of a question that are read.
 const MAX_QUESTION: usize = 1 << 16;
-/// Most forms of one value in an answer.
+/// Maximum number of forms of one value in an answer.
 const MAX_FORMS: usize = 4;
 
-/// What a comparison finds.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// The answers are the same.
     Same(Rule),
-    /// Their values are, but the given one leaves something to be done that the right one has done, and this is what.
+    /// Their values are the same, but the answer lacks a simplification that the expected answer has. The text names it.
     Unsimplified(Rule, &'static str),
-    /// They are not, as far as can be told.
+    /// The answers differ, or could not be shown to be the same.
     Different,
 }
 
-/// An answer that is compared with several.
+/// A parsed answer, which can be compared with several others.
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
     text: &'a str,
-    /// The question that it is the right answer to; empty where none is known.
+    /// The question, if this is the expected answer to one; otherwise empty.
     question: &'a str,
-    /// Its tree, where commas between digits may separate thousands.
+    /// The tree, if commas between digits may separate thousands.
     number: Option<Expr>,
-    /// The same, where they separate elements: if it is another.
+    /// The tree, if commas separate elements. `None` if it equals `number`.
     list: Option<Expr>,
-    /// Its tree where it is a number, a space and a letter that may be a unit: 0.1 m.
+    /// The tree of a number, a space and a letter that may be a unit: 0.1 m.
     letter_unit: Option<Expr>,
-    /// Words behind its numbers that no list holds.
+    /// Words after its numbers that no list contains.
     unlisted: Vec<String>,
 }
 
 impl<'a> Answer<'a> {
-    /// Reads an answer.
+    /// Parses an answer.
     #[must_use]
     pub fn parse(text: &'a str) -> Self {
         let text = text.trim();
@@ -86,10 +86,10 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// As the right answer to a question, which says what is counted.
+    /// Makes this the expected answer to a question, which states what is counted.
     #[must_use]
     pub fn with_question(self, question: &'a str) -> Self {
-        // What is asked stands at the end of a long prompt.
+        // A long prompt ends with the question.
         let from = question.len().saturating_sub(MAX_QUESTION);
         let from = (from..question.len()).find(|at| question.is_char_boundary(*at));
         Self {
@@ -98,7 +98,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Whether it was understood; what was not is compared as text alone.
+    /// Whether parsing succeeded. Other answers are compared as text alone.
     #[must_use]
     pub fn is_parsed(&self) -> bool {
         self.trees().next().is_some()
@@ -108,8 +108,8 @@ impl<'a> Answer<'a> {
         self.number.iter().chain(&self.list)
     }
 
-    /// What it may say as the right answer. In brackets, and where several answers are asked for with commas between them, (1,234) has two elements; by itself, 1,234 may be
-    /// a number as well, and 1,\!234 and 1,034 are numbers.
+    /// The possible readings as the expected answer. (1,234) has two elements in brackets, and if the question asks for several answers with commas between
+    /// them. Without brackets 1,234 may be a number too. 1,\!234 and 1,034 are always numbers.
     fn readings_as_expected(&self, separates_by_commas: bool) -> impl Iterator<Item = &Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
         let tight = is_tight(self.text);
@@ -122,7 +122,7 @@ impl<'a> Answer<'a> {
         readings.into_iter().flatten()
     }
 
-    /// What it may say where the right answer is `right`: beside a list, commas separate elements, unless spaces tell some from others.
+    /// The possible readings beside the `expected` answer. Beside a list commas separate elements, unless there are spaces after some of the commas.
     fn readings_beside(&self, expected: &Expr) -> Vec<&Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
         match (&self.number, &self.list) {
@@ -133,13 +133,13 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Compares the answer `given` with the `right` one.
+/// Compares `answer` with the `expected` one.
 #[must_use]
 pub fn compare(expected: &str, answer: &str, policy: Policy) -> Comparison {
     compare_answers(&Answer::parse(expected), &Answer::parse(answer), policy)
 }
 
-/// As [`compare`], of answers that have been read.
+/// Like [`compare`], for parsed answers.
 #[must_use]
 pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Policy) -> Comparison {
     let (expected_text, answer_text) = (expected.text, answer.text);
@@ -158,7 +158,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     if same_choice(expected_text, answer_text) {
         return Comparison::Same(Rule::Words);
     }
-    // The letter of a choice, or what is asked for, before a value says no more than the value.
+    // The label of a choice or the formula that the question asks for adds nothing to the value after it.
     let value_after = |text| {
         value_after_label(text, question).or_else(|| value_after_asked_formula(text, question))
     };
@@ -172,7 +172,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
             policy,
         );
     }
-    // A number with a word that is not known to be a noun may be any number.
+    // With a word that is not known to be a noun, a number may have any value.
     if [expected, answer]
         .into_iter()
         .any(|side| !all_used(&side.unlisted, [expected_text, question]))
@@ -191,7 +191,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     if !comparer.meter.is_spent() {
         return comparison;
     }
-    // What is too much to compute equals what has the same form.
+    // Answers that are too expensive to compute are the same only if their trees are.
     if pairs.iter().any(|(expected, answer)| expected == answer) {
         Comparison::Same(Rule::Form)
     } else {
@@ -214,7 +214,7 @@ fn compare_pairs(comparer: &ValueComparer, pairs: &[(&Expr, &Expr)], policy: Pol
     Comparison::Different
 }
 
-/// Whether words offer one value instead of another, and nothing adds one: ½ or 0.5.
+/// Whether the text has several forms of one value with "or" between them, and nothing that adds a value: ½ or 0.5.
 fn offers_alternatives(text: &str) -> bool {
     let has = |word: &str| {
         text.split(|c: char| !c.is_alphabetic())
@@ -223,7 +223,7 @@ fn offers_alternatives(text: &str) -> bool {
     (has("or") || has("lor")) && !has("and") && !has("land") && !text.contains([',', ';'])
 }
 
-/// What of one value in several forms: each must be the right one.
+/// Compares several forms of one value. Each of them must agree.
 fn compare_alternatives(
     comparer: &ValueComparer,
     pairs: &[(&Expr, &Expr)],
@@ -255,7 +255,8 @@ fn compare_alternatives(
     Comparison::Different
 }
 
-/// The trees to compare. A letter counts as a unit only beside an answer that names its unit in `\text` or in more letters: by itself, 10 m may be ten times m.
+/// The pairs of trees to compare. A letter counts as a unit only beside an answer that names its unit in `\text` or in more letters. By itself, 10 m may be ten
+/// times m.
 fn tree_pairs<'a>(
     expected: &'a Answer<'_>,
     answer: &'a Answer<'_>,
@@ -281,7 +282,7 @@ fn tree_pairs<'a>(
     pairs
 }
 
-/// Whether no space, and nothing else, says which of its commas are separators of thousands.
+/// Whether no comma is followed by a space or by anything else that shows whether it separates thousands.
 fn is_tight(text: &str) -> bool {
     let loose = |(at, _): (usize, &str)| {
         let rest = &text[at + 1..];
@@ -290,7 +291,8 @@ fn is_tight(text: &str) -> bool {
     !text.match_indices(',').any(loose)
 }
 
-/// Whether a comma certainly separates thousands: the space behind it is taken back, it stands in braces, or a zero follows that no element would begin with.
+/// Whether a comma certainly separates thousands: the space after it is removed by `\!`, it is in braces, or a zero with another digit follows, with which no
+/// element would begin.
 fn is_grouped(text: &str) -> bool {
     let zero = |(at, _): (usize, &str)| {
         let mut rest = text[at + 1..].chars();
@@ -299,12 +301,12 @@ fn is_grouped(text: &str) -> bool {
     text.contains(",\\!") || text.contains("{,}") || text.match_indices(',').any(zero)
 }
 
-/// Whether it has elements, or may have.
+/// Whether it has elements, or may have some.
 fn is_list(expr: &Expr) -> bool {
     matches!(expr, Expr::List(_) | Expr::Set(_) | Expr::Tuple(..))
 }
 
-/// The tree of a number with a letter for its unit, where it is another than the one without.
+/// The tree of a number with a letter as its unit, if it differs from the tree without units.
 fn letter_unit(text: &str, plain: Option<&Expr>) -> Option<ParsedAnswer> {
     let begins = |c: char| c.is_ascii_digit() || c == '.';
     if text.len() > MAX_LETTER_UNIT_LENGTH || !text.starts_with(begins) {
@@ -315,7 +317,7 @@ fn letter_unit(text: &str, plain: Option<&Expr>) -> Option<ParsedAnswer> {
         .then_some(letter_unit)
 }
 
-/// Whether both have the same tokens, and some.
+/// Whether both have the same tokens, at least one.
 fn same_text(expected: &str, answer: &str) -> bool {
     match (tokens(expected), tokens(answer)) {
         (Some(expected), Some(answer)) => {
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_a_unit_only_behind_a_space_and_beside_a_unit_that_is_named() {
+    fn a_letter_is_a_unit_only_after_a_space_and_beside_a_named_unit() {
         for (named, letter) in [
             (r"10\text{ cm}", "0.1 m"),
             ("10 cm", "0.1 m"),
@@ -353,7 +355,7 @@ mod tests {
             assert!(same_both_ways(named, letter), "{named} and {letter}");
         }
         for (one, other) in [
-            // Ten times m, for all that the two say.
+            // It may be ten times m.
             ("10", "10 m"),
             (r"10\text{ apples}", "10 m"),
             (r"5\text{ m}", "5m"),
@@ -367,9 +369,9 @@ mod tests {
         }
     }
 
-    /// What they share has no greatest divisor.
+    /// The coefficient and the base are both 0, and have no greatest common divisor.
     #[test]
-    fn zero_times_a_power_of_zero_is_compared() {
+    fn zero_times_a_power_of_zero_can_be_compared() {
         let comparison = compare(r"0\cdot 0^n", r"(0\cdot 0^n)", Policy::Standard);
         assert_eq!(comparison, Comparison::Same(Rule::Form));
     }

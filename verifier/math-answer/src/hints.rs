@@ -1,4 +1,4 @@
-//! What a question says of the form of its answer.
+//! What a question implies about the form of its answer.
 
 use dashu_ratio::RBig;
 
@@ -6,9 +6,9 @@ use crate::read::parse::{Commas, Letters, parse_answer};
 use crate::read::unit::{Dimension, Measure, measure};
 use crate::read::word_answers::is_numeral;
 
-/// Words of a unit: square feet per second.
+/// Maximum number of words of a unit: square feet per second.
 const MAX_UNIT_WORDS: usize = 4;
-/// Words between "how many" and what is counted.
+/// Words that may be between "how many" and the unit.
 const SKIPPED_WORDS: [&str; 7] = [
     "more",
     "fewer",
@@ -19,7 +19,7 @@ const SKIPPED_WORDS: [&str; 7] = [
     "additional",
 ];
 
-/// Whether a question asks for something.
+/// Whether a question asks for an answer of some kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Likelihood {
     /// It may, or there is no question.
@@ -29,20 +29,20 @@ pub(crate) enum Likelihood {
     No,
 }
 
-/// What a question asks for.
+/// What a question implies about its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AnswerHints {
-    /// A percentage.
+    /// Whether it asks for a percentage.
     pub(crate) percent: Likelihood,
-    /// An angle in degrees.
+    /// Whether it asks for an angle in degrees.
     pub(crate) degrees: Likelihood,
-    /// Several answers with commas between them.
+    /// Whether it asks for several answers with commas between them.
     pub(crate) commas: bool,
-    /// A time of day, and no ratio.
+    /// Whether it asks for a time of day, and not for a ratio.
     pub(crate) time: bool,
-    /// So many of these units: "how many minutes".
+    /// The units that it counts: "how many minutes".
     counted: Vec<(RBig, Dimension)>,
-    /// Units that it may ask for in other words: "in hours".
+    /// The units that it names in another way: "in hours".
     named: Vec<(RBig, Dimension)>,
 }
 
@@ -55,7 +55,7 @@ impl AnswerHints {
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
         Self {
             percent: likelihood(requests_percent(&lower), has(&["percent", "per cent", "%"])),
-            // An angle or a temperature may be asked for without the word.
+            // A question may ask for an angle or a temperature without the word.
             degrees: likelihood(has(&["degree"]), true),
             commas: has(&["comma"]),
             time: has(&["what time", "a.m.", "p.m.", "o'clock", "clock time"]) && !has(&["ratio"]),
@@ -64,7 +64,8 @@ impl AnswerHints {
         }
     }
 
-    /// The size of the unit that is asked for, where it measures the same as one of this size, and is another.
+    /// The size of the unit that the question counts, if that unit has this dimension but another size. `None` if the question names the unit of this size
+    /// itself.
     pub(crate) fn differing_counted_unit(
         &self,
         size: &RBig,
@@ -82,7 +83,7 @@ impl AnswerHints {
     }
 }
 
-/// The value behind an equals sign, where what stands before it is all of a formula in the question: 33 of m + n = 33, where m + n is asked for.
+/// The value after an equals sign, if the text before the sign is a whole formula of the question. For a question about m + n, the value of m + n = 33 is 33.
 pub(crate) fn value_after_asked_formula<'a>(answer: &'a str, question: &str) -> Option<&'a str> {
     let (formula, value) = answer.split_once('=')?;
     let compact = |text: &str| -> String {
@@ -94,18 +95,18 @@ pub(crate) fn value_after_asked_formula<'a>(answer: &'a str, question: &str) -> 
     if asked.is_empty() || asked.ends_with(['\\', '<', '>', '!', ':']) || value.contains('=') {
         return None;
     }
-    // 5 = 33 is none, whatever the question has.
+    // 5 = 33 has no such value, whatever the question is.
     let left = parse_answer(&asked, Commas::Lists, Letters::Names);
     if left.is_some_and(|left| !left.tree.has_variable()) {
         return None;
     }
-    // Formulas stand between dollar signs.
+    // Formulas are between dollar signs.
     let formulas = question.split('$').skip(1).step_by(2);
     let mut matching = formulas.filter(|formula| compact(formula) == asked);
     matching.next().map(|_| value)
 }
 
-/// The units behind each place where these words stand.
+/// The unit after each occurrence of `words`, if a unit follows.
 fn units_after(lower: &str, words: &[&str]) -> Vec<(RBig, Dimension)> {
     let words_of_question: Vec<&str> = lower
         .split(|c: char| !c.is_alphabetic())
@@ -132,15 +133,15 @@ fn units_after(lower: &str, words: &[&str]) -> Vec<(RBig, Dimension)> {
         .collect()
 }
 
-fn likelihood(asks: bool, hints: bool) -> Likelihood {
-    match (asks, hints) {
+fn likelihood(certain: bool, possible: bool) -> Likelihood {
+    match (certain, possible) {
         (true, _) => Likelihood::Yes,
         (_, true) => Likelihood::Maybe,
         _ => Likelihood::No,
     }
 }
 
-/// Whether it has the word without a number before it: "what percent", but not "20 percent of".
+/// Whether the question has the word "percent" without a number before it: "what percent", but not "20 percent of".
 fn requests_percent(lower: &str) -> bool {
     ["percent", "per cent"].into_iter().any(|word| {
         lower.match_indices(word).any(|(at, _)| {
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unit_that_is_counted_is_the_one_behind_how_many() {
+    fn the_counted_unit_is_the_one_after_how_many() {
         let differs = |question: &str, unit: &str| {
             let Measure::Unit(size, dimension) = measure(unit) else {
                 panic!("{unit} is a unit");
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_asks_for_percent_where_it_names_them_without_a_number() {
+    fn a_question_asks_for_percent_if_it_names_them_without_a_number() {
         for (question, percent) in [
             ("What percent of the class is absent?", Likelihood::Yes),
             ("Express your answer as a percentage.", Likelihood::Yes),

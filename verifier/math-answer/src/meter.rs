@@ -1,15 +1,15 @@
-//! What one comparison may cost.
+//! The budget of work of one comparison.
 
 use std::cell::Cell;
 
 use dashu_int::ops::BitTest;
 use dashu_ratio::RBig;
 
-/// Steps of one comparison, at most: one takes some ten nanoseconds, all of them some ten milliseconds.
+/// Maximum number of steps of one comparison. A step takes about ten nanoseconds, all of them about ten milliseconds.
 const MAX_STEPS: u64 = 1_000_000;
 
-/// The steps that one comparison has left. Everything whose cost grows with the answers takes from them; once they are spent there is nothing more to take, so that whatever is
-/// left to do ends, and the answers are held to be different.
+/// The steps that one comparison has left. Everything whose cost grows with the answers is charged here. Once a charge exceeds the remaining steps, all later
+/// charges fail too. So the remaining work ends, and the answers count as different.
 #[derive(Debug)]
 pub(crate) struct Meter {
     remaining: Cell<u64>,
@@ -24,7 +24,7 @@ impl Meter {
         }
     }
 
-    /// Takes steps from what is left; `None` where there are not as many.
+    /// Charges `steps`. Returns `None` if fewer remain.
     pub(crate) fn spend(&self, steps: u64) -> Option<()> {
         if let Some(remaining) = self.remaining.get().checked_sub(steps)
             && !self.spent.get()
@@ -36,13 +36,13 @@ impl Meter {
         None
     }
 
-    /// Whether steps were asked for that there were not.
+    /// Whether a charge has failed.
     pub(crate) fn is_spent(&self) -> bool {
         self.spent.get()
     }
 }
 
-/// What arithmetic with two fractions costs: products of their parts, and a common divisor.
+/// The cost of arithmetic with two fractions, which takes products of their parts and a greatest common divisor.
 pub(crate) fn arithmetic_cost(a: &RBig, b: &RBig) -> u64 {
     let limbs = limb_count(a.numerator())
         + limb_count(a.denominator())
@@ -51,7 +51,7 @@ pub(crate) fn arithmetic_cost(a: &RBig, b: &RBig) -> u64 {
     8 + limbs * limbs / 8
 }
 
-/// Words of 64 bits.
+/// The number of 64-bit limbs.
 pub(crate) fn limb_count(value: &impl BitTest) -> u64 {
     value.bit_len() as u64 / 64 + 1
 }

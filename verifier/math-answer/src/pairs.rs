@@ -1,16 +1,16 @@
-//! Files of pairs of answers with the verdict of a careful reader, such as `tests/math_pairs.tsv`; and how fast they are compared.
+//! Files of pairs of answers with the verdict of a careful reader, such as `tests/math_pairs.tsv`, and how fast they are compared.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use crate::{Comparison, Policy, compare};
 
-/// What a careful reader says of a pair.
+/// A careful reader's verdict on a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairVerdict {
     /// `=`: the same answer.
     Same,
-    /// `~`: the same value, but left undone.
+    /// `~`: the same value, but a simplification is missing.
     Unsimplified,
     /// `!`: a different answer.
     Different,
@@ -21,14 +21,14 @@ pub enum PairVerdict {
 pub struct Pair<'a> {
     /// The verdict.
     pub verdict: PairVerdict,
-    /// The right answer.
+    /// The expected answer.
     pub expected: &'a str,
-    /// The one that is compared with it.
+    /// The answer that is compared with it.
     pub answer: &'a str,
 }
 
 impl Pair<'_> {
-    /// Whether `policy` is to accept it; the strict one compares texts, of which nothing is said here.
+    /// Whether `policy` should accept the pair. The verdicts do not apply to the strict policy, which compares text.
     #[must_use]
     pub fn is_same(&self, policy: Policy) -> bool {
         match self.verdict {
@@ -39,17 +39,17 @@ impl Pair<'_> {
     }
 }
 
-/// A line that is no pair.
+/// A line that is not a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {0} is no pair: it takes =, ~ or !, the right answer and the given one, separated by tabs"
+    "line {0} is not a pair: a pair is =, ~ or !, the expected answer and the answer to compare, separated by tabs"
 )]
 pub struct InvalidPair(usize);
 
-/// The pairs of a file. Empty lines, and those that begin with `#`, are none.
+/// Parses the pairs of a file. Empty lines and lines that begin with `#` are skipped.
 ///
 /// # Errors
-/// With the number of the first line that is no pair.
+/// Returns the number of the first line that is not a pair.
 pub fn parse(text: &str) -> Result<Vec<Pair<'_>>, InvalidPair> {
     text.lines()
         .enumerate()
@@ -74,16 +74,16 @@ fn parse_pair(line: &str) -> Option<Pair<'_>> {
     fields.next().is_none().then_some(pair)
 }
 
-/// What comparing takes.
+/// How fast pairs are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed {
-    /// Pairs compared in a second, by one thread.
+    /// Pairs that one thread compares per second.
     pub pairs_per_second: f64,
     /// The longest comparison.
     pub slowest: Duration,
 }
 
-/// Compares all pairs in turn, by the lenient policy and on this thread, until so much time has passed.
+/// Compares all pairs in turn, by the lenient policy and on this thread, for at least `min_time`.
 #[must_use]
 pub fn measure(pairs: &[Pair<'_>], min_time: Duration) -> Speed {
     let (mut compared, mut slowest) = (0_u64, Duration::ZERO);
@@ -102,7 +102,7 @@ pub fn measure(pairs: &[Pair<'_>], min_time: Duration) -> Speed {
     }
 }
 
-/// The pairs that the lenient policy judges otherwise than a careful reader.
+/// The pairs that the lenient policy judges differently from a careful reader.
 #[must_use]
 pub fn misjudged<'a>(pairs: &[Pair<'a>]) -> Vec<Pair<'a>> {
     pairs
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_no_pair_is_named_by_its_number() {
+    fn the_error_names_the_first_line_that_is_not_a_pair() {
         assert_eq!(
             parse("# pairs\n\n=\t1\t1.0\n").map(|pairs| pairs.len()),
             Ok(1)

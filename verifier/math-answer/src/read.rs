@@ -1,4 +1,4 @@
-//! From the text of an answer to its tree.
+//! Parses the text of an answer into a tree.
 
 pub(crate) mod assignable;
 pub(crate) mod choice_label;

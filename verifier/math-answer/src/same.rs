@@ -1,4 +1,4 @@
-//! Whether two parsed answers are the same: by the kind of thing that they are.
+//! Whether two parsed answers are the same, compared by kind: words, lists, sets, relations, ratios, quantities.
 
 mod linear;
 pub(crate) mod named;
@@ -22,9 +22,9 @@ use crate::same::real_sets::RealSet;
 use crate::same::value::{Agreement, ValueComparer};
 use crate::syntax::{Bracket, Expr, Full, Relation, SetOperator};
 
-/// Elements of longer lists are compared in order only.
+/// Maximum number of elements that are compared in any order. Longer lists are compared in order only.
 const MAX_UNORDERED: usize = 48;
-/// Steps that a comparison costs at least.
+/// Meter steps that every comparison costs.
 const PAIR_COST: u64 = 20;
 
 impl From<Agreement> for Rule {
@@ -38,7 +38,7 @@ impl From<Agreement> for Rule {
     }
 }
 
-/// The rule by which `given` is `right`.
+/// The rule by which `answer` is the same as `expected`; `None` if it is not.
 pub(crate) fn matching_rule(
     comparer: &ValueComparer,
     expected: &Expr,
@@ -57,7 +57,7 @@ pub(crate) fn matching_rule(
     if let (Expr::Relation(parts, relations), Expr::Relation(others, other_relations)) =
         (expected, answer)
     {
-        // What is computed as a set is decided.
+        // The comparison as sets is final.
         if RealSet::from_expr(comparer, expected).is_some()
             && RealSet::from_expr(comparer, answer).is_some()
         {
@@ -89,13 +89,13 @@ pub(crate) fn matching_rule(
     if let (Some((how, a)), Some((other, b))) =
         (joined_relations(expected), joined_relations(answer))
     {
-        // What is computed as a set is decided.
+        // The comparison as sets is final.
         if RealSet::from_expr(comparer, expected).is_some()
             && RealSet::from_expr(comparer, answer).is_some()
         {
             return None;
         }
-        // A comma says "and"; "or" where all begin with one name.
+        // A comma means "and". If all inequalities begin with the same expression, it may mean "or" too.
         let alike = match (how, other) {
             (None, Some(SetOperator::Union)) | (Some(SetOperator::Union), None) => {
                 have_same_first_side(&a) && have_same_first_side(&b)
@@ -127,7 +127,7 @@ pub(crate) fn matching_rule(
     }
 }
 
-/// Whether `bare` is the letters of a number with words for what is counted: 14 apples, without `\text`.
+/// Whether `bare` spells the letters of a number and the words for what it counts: 14 apples, without `\text`.
 fn is_spelled_out(counted: &Expr, bare: &Expr) -> bool {
     let (Expr::Quantity(number, text), Expr::Product(_)) = (counted, bare) else {
         return false;
@@ -141,7 +141,7 @@ fn is_based(expr: &Expr) -> bool {
     matches!(expr, Expr::Based(..))
 }
 
-/// In words, one of them at least. `None` where both are mathematics.
+/// Compares two answers of which at least one is in words. Returns `None` if both are mathematics.
 #[expect(clippy::option_option, reason = "unequal words are no mathematics")]
 fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Option<Rule>> {
     let is_words = |expr: &Expr| {
@@ -156,7 +156,7 @@ fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Op
     {
         return Some(Some(Rule::Words));
     }
-    // Four is 4; 9 is 9 a.m., as far as it goes.
+    // Four is 4. 9 is 9 a.m., since a.m. may be left out.
     let equals_number = |answer: Option<WordAnswer>, other: &Expr| -> bool {
         let Some(answer) = answer else { return false };
         match (&answer, other) {
@@ -183,7 +183,7 @@ fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Op
     Some(same.then_some(Rule::Words))
 }
 
-/// Elements against elements. `None` where neither has elements, or where they may be sets of numbers besides.
+/// Compares the elements of two answers. Returns `None` if one has no elements, or if they may still be equal as sets of numbers.
 #[expect(clippy::option_option, reason = "unequal elements are decided")]
 fn compare_elements(
     comparer: &ValueComparer,
@@ -214,7 +214,7 @@ fn compare_elements(
             Some(alike.then_some(Rule::Elements))
         }
         (Expr::Set(a) | Expr::List(a), Expr::Set(b) | Expr::List(b)) => {
-            // Values of which only one answer says what they are of are told apart by their order.
+            // If only one answer names its values, they are matched by order.
             if names_several(a) != names_several(b) {
                 let lists = matches!((expected, answer), (Expr::List(_), Expr::List(_)));
                 return Some((lists && each(a, b)).then_some(Rule::Elements));
@@ -222,7 +222,7 @@ fn compare_elements(
             if each(a, b) {
                 return Some(Some(Rule::Elements));
             }
-            // The order of words may be what was asked for; that of letters, numbers and pairs is not.
+            // The question may ask for words in a certain order, but not for letters, numbers or pairs.
             let ordered = |items: &[Expr]| {
                 items.iter().any(|item| matches!(item, Expr::Words(words) if words.chars().filter(|c| c.is_alphabetic()).count() > 1))
             };
@@ -233,7 +233,7 @@ fn compare_elements(
             if free && equal_in_any_order(comparer, &a_items, &b_items, braces) {
                 return Some(Some(Rule::Elements));
             }
-            // Inequalities in a list may make one set.
+            // Inequalities in a list may form one set.
             let related =
                 |items: &[Expr]| items.iter().any(|item| matches!(item, Expr::Relation(..)));
             if related(a) || related(b) {
@@ -247,7 +247,7 @@ fn compare_elements(
     }
 }
 
-/// Inequalities that stand beside each other, and by which word where there is one.
+/// A list of relations, and the operator that joins them, if there is one.
 fn joined_relations(expr: &Expr) -> Option<(Option<SetOperator>, Vec<&Expr>)> {
     let is_relation = |item: &&Expr| matches!(item, Expr::Relation(..));
     let (how, items) = match expr {
@@ -276,7 +276,7 @@ fn have_same_first_side(items: &[&Expr]) -> bool {
     items.windows(2).all(|two| first(two[0]) == first(two[1]))
 }
 
-/// The same elements in any order; in braces, however often each is written.
+/// Whether the elements are the same in any order. In braces, repetitions do not count.
 pub(crate) fn equal_in_any_order(
     comparer: &ValueComparer,
     expected: &[&Expr],
@@ -288,7 +288,7 @@ pub(crate) fn equal_in_any_order(
     {
         return false;
     }
-    // Most that differ are told apart by their prints.
+    // Fingerprints distinguish most elements that differ.
     let fingerprints = |items: &[&Expr]| -> Vec<Option<Element>> {
         items
             .iter()
@@ -313,14 +313,14 @@ pub(crate) fn equal_in_any_order(
     })
 }
 
-/// What differs between two plain expressions of different values.
+/// A fingerprint of a plain expression, which almost always differs for different values.
 fn fingerprint(comparer: &ValueComparer, item: &Expr) -> Option<Element> {
     let plain = !matches!(item, Expr::Symbol(name) if name == "Reals");
     let bare = split_measure(item).1.is_none();
     (plain && bare).then(|| comparer.fingerprint(item))?
 }
 
-/// Both as sets of real numbers, where one is put together of several, or an inequality.
+/// Compares both as sets of real numbers, if one is a combined set, a relation, a list or ℝ.
 fn compare_sets(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Rule> {
     let set = |expr: &Expr| {
         matches!(expr, Expr::Combine(..) | Expr::Relation(..) | Expr::List(_))
@@ -336,7 +336,7 @@ fn compare_sets(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Opt
     a.same(comparer, &b).then_some(Rule::Set)
 }
 
-/// Equations and inequalities.
+/// Compares equations and inequalities.
 fn compare_relations(
     comparer: &ValueComparer,
     (parts, relations): (&[Expr], &[Relation]),
@@ -377,13 +377,13 @@ fn compare_relations(
             && matching_rule(comparer, right_side, &inverted(other_right)).is_some();
         return inverse.then_some(Rule::Relation);
     }
-    // x = 5 is an answer, 2x = 10 a step on the way to it; and two answers have been compared.
+    // x = 5 is an answer, and 2x = 10 is a step on the way to it. Two answers have been compared above.
     if equations && (is_solved(left_side, right_side) || is_solved(other_left, other_right)) {
         return None;
     }
     let difference =
         |a: &Expr, b: &Expr| Expr::Sum(vec![a.clone(), Expr::Negative(Box::new(b.clone()))]);
-    let sign = comparer.proportional(
+    let factor = comparer.proportional(
         &difference(left_side, right_side),
         &difference(other_left, other_right),
     )?;
@@ -391,13 +391,13 @@ fn compare_relations(
         (Relation::Equal, Relation::Equal) | (Relation::Unequal, Relation::Unequal) => true,
         (Relation::Equal | Relation::Near | Relation::Unequal | Relation::In, _)
         | (_, Relation::Near | Relation::In) => false,
-        (a, b) if sign > 0.0 => a == b,
+        (a, b) if factor > 0.0 => a == b,
         (a, b) => *a == mirrored(*b),
     };
     agree.then_some(Rule::Relation)
 }
 
-/// One divided by it.
+/// The inverse of a value.
 fn inverted(value: &Expr) -> Expr {
     match value {
         Expr::Ratio(parts) => Expr::Ratio(parts.iter().rev().cloned().collect()),
@@ -405,7 +405,7 @@ fn inverted(value: &Expr) -> Expr {
     }
 }
 
-/// Whether it says what number one name is.
+/// Whether it gives a name its value.
 fn is_solved(left: &Expr, value: &Expr) -> bool {
     matches!(left, Expr::Symbol(_)) && !value.has_variable()
 }
@@ -420,9 +420,9 @@ fn mirrored(relation: Relation) -> Relation {
     }
 }
 
-/// a : b as a : b, or as a fraction.
+/// Compares ratios, or a ratio of two with a fraction.
 fn compare_ratios(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Rule> {
-    // 2:15 is half of 4:30, and no other way to write that time.
+    // 2:15 has half the value of 4:30, and is not the same time.
     if comparer.hints.time {
         return (expected == answer).then_some(Rule::Ratio);
     }

@@ -1,4 +1,4 @@
-//! Whether an answer is finished: whether its arithmetic is done.
+//! Whether an answer with the right value is simplified as far as the expected answer.
 //!
 //! A problem that asks for 27 + 45 has the right value in `\boxed{27 + 45}`. A grader that accepts it teaches a model to copy the problem.
 
@@ -25,7 +25,7 @@ use crate::simplified::notation::{
 };
 use crate::syntax::{Expr, Full, Relation, SetOperator};
 
-/// Why an answer is none yet.
+/// Why an answer with the right value is not accepted; `detail.reason` states it.
 const NOT_A_NUMBER: &str = "it is to be written as one number";
 const NOT_A_FRACTION: &str = "it is to be written as a fraction";
 const UNSOLVED: &str = "the inequality is left to be solved";
@@ -34,7 +34,7 @@ const REDUCED_LESS: &str = "a fraction is left to be reduced";
 const UNCOMBINED: &str = "the set is left to be put together";
 const TOO_MUCH: &str = "it takes too many steps";
 
-/// What `given`, which equals `right` by a rule, leaves to be done that `right` does not; `None` where nothing.
+/// The simplification that is missing in `answer` but present in `expected`, which it equals by `rule`. `None` if nothing is missing.
 pub(crate) fn remaining_simplification(
     rule: Rule,
     expected: &Expr,
@@ -42,25 +42,25 @@ pub(crate) fn remaining_simplification(
     comparer: &ValueComparer,
 ) -> Option<&'static str> {
     let meter = &comparer.meter;
-    // Each of the values that ± stands for is looked at.
+    // All values of a ± are checked.
     let (Some(expected), Some(answer)) = (variants(expected, meter), variants(answer, meter))
     else {
         return Some(TOO_MUCH);
     };
     let (expected, answer): (&Expr, &Expr) = (&expected, &answer);
     let counts = |expr: &Expr| SimplificationCounts::of(expr, meter);
-    // -2y ≥ 6 is a step on the way to y ≤ -3.
+    // −2y ≥ 6 is a step on the way to y ≤ −3.
     if is_unsolved(answer) && !is_unsolved(expected) {
         return Some(UNSOLVED);
     }
     match rule {
         Rule::Base | Rule::Text => return None,
-        // Letters that make words are no product.
+        // Letters that form a word are not a product.
         Rule::Words if word_answers::word(answer).is_some() => return None,
         Rule::Set if is_uncombined(expected, answer, comparer) => return Some(UNCOMBINED),
         Rule::Relation if has_value_of_other_form(expected, answer, comparer) => return Some(FORM),
         Rule::Relation if has_side_reduced_less(expected, answer) => return Some(REDUCED_LESS),
-        // x = 27 + 45 is no more done than 27 + 45.
+        // x = 27 + 45 is no more simplified than 27 + 45.
         Rule::Words | Rule::Relation | Rule::Set => {
             return first_missing(counts(expected), counts(answer));
         }
@@ -114,7 +114,7 @@ pub(crate) fn remaining_simplification(
     }
 }
 
-/// The same of a single value.
+/// [`remaining_simplification`] for a single value.
 fn remaining_in_value(
     rule: Rule,
     expected: &Expr,
@@ -138,7 +138,7 @@ fn remaining_in_value(
         }
         return (!plain).then_some(NOT_A_NUMBER);
     }
-    // 2⁵⁰/2 is 2⁴⁹.
+    // 2⁵⁰/2 is not accepted for 2⁴⁹.
     if is_written_power(expected) && !is_written_power(answer) {
         let plain = is_plain_number(answer) && !is_whole_quotient(answer, meter);
         return (!plain).then_some(NOT_A_NUMBER);
@@ -160,7 +160,7 @@ fn remaining_in_value(
     })
 }
 
-/// Whether `given` is multiplied out where `right` is, and factored where that is.
+/// Whether `answer` is multiplied out if `expected` is, and factored if `expected` is. `functions` is the number of functions in `expected`.
 fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer, functions: usize) -> bool {
     if !expected.has_variable() {
         return true;
@@ -171,24 +171,24 @@ fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer, function
         shape(answer, &comparer.meter),
     );
     match shapes {
-        // Distributing a number over a sum is no step.
+        // A number may be distributed over a sum or not.
         (Shape::Term | Shape::Sum, Shape::Term | Shape::Sum)
             if is_rational(expected) && is_rational(answer) =>
         {
             same_terms(comparer, expected, answer)
         }
-        // More factors than the right answer has are no less.
+        // An answer may have more factors than the expected one, but not fewer.
         (Shape::Product(min), Shape::Product(factors)) if polynomials => {
             factors >= min && (has_common_factor(expected) || !has_common_factor(answer))
         }
         (Shape::Product(_), _) | (_, Shape::Product(_)) if polynomials => false,
-        // sin 4x + sin 6x is 2 sin 5x cos x.
+        // sin 4x + sin 6x is not accepted for 2 sin 5x cos x.
         (Shape::Term, Shape::Sum) => functions < 2,
         _ => true,
     }
 }
 
-/// Whether both say what one name is, and the values are of different forms: y = (x + 1)² and y = x² + 2x + 1.
+/// Whether both give a value to one name, and the values have different forms: y = (x + 1)² and y = x² + 2x + 1.
 fn has_value_of_other_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     let value = |expr: &Expr| match expr {
         Expr::Relation(sides, relations) if *relations == [Relation::Equal] => {
@@ -209,7 +209,7 @@ fn has_value_of_other_form(expected: &Expr, answer: &Expr, comparer: &ValueCompa
     name == other && !is_of_form(&expected, &answer, comparer, functions)
 }
 
-/// Whether a side of an equation has a fraction that is less reduced.
+/// Whether a side of the equation `answer` has a fraction that is less reduced than in `expected`.
 fn has_side_reduced_less(expected: &Expr, answer: &Expr) -> bool {
     let (Expr::Relation(sides, _), Expr::Relation(others, _)) = (expected, answer) else {
         return false;
@@ -218,7 +218,7 @@ fn has_side_reduced_less(expected: &Expr, answer: &Expr) -> bool {
     sides.len() == others.len() && pairs.any(|(side, other)| is_less_reduced(side, other))
 }
 
-/// Whether a factor is a sum that a variable may be taken out of: x² + x, of (x² + x)(x + 2).
+/// Whether a factor is a sum with a common variable: x² + x in (x² + x)(x + 2).
 fn has_common_factor(expr: &Expr) -> bool {
     fn variables(term: &Expr) -> Vec<&Expr> {
         match term {
@@ -245,7 +245,7 @@ fn has_common_factor(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a set is written with more ends than it has: [0, 2] ∩ [−1, 1], x > 2 or x > 5.
+/// Whether `answer` is written with more end points than the set has: [0, 2] ∩ [−1, 1], x > 2 or x > 5.
 fn is_uncombined(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     let set =
         RealSet::from_expr(comparer, expected).or_else(|| RealSet::from_expr(comparer, answer));
@@ -253,7 +253,7 @@ fn is_uncombined(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bo
     ends(answer) > max || (has_intersection(answer) && !has_intersection(expected))
 }
 
-/// The numbers that a set is written with.
+/// The number of finite end points that a set is written with.
 fn ends(expr: &Expr) -> usize {
     let finite = |part: &&Expr| !is_infinite(part);
     match expr {
@@ -269,8 +269,8 @@ fn ends(expr: &Expr) -> usize {
     }
 }
 
-/// Whether intervals are left to be intersected, or to be taken away, or {1} and {2} to be put together. Inequalities that hold together may stay, and ℝ without single
-/// numbers.
+/// Whether intervals still have to be intersected or subtracted, or finite sets such as {1} and {2} united. Inequalities joined by "and" may stay, and so may ℝ
+/// without single numbers.
 fn has_intersection(expr: &Expr) -> bool {
     let interval = |part: &Expr| matches!(part, Expr::Tuple(..));
     let finite = |part: &Expr| matches!(part, Expr::Set(_));
@@ -295,7 +295,7 @@ fn first_missing(
     Some(answer.first_exceeding(expected)?.name())
 }
 
-/// A decimal without an end, such as 0.333…: a number that no decimal with an end is.
+/// Whether it contains a repeating decimal such as 0.333…, which no finite decimal equals.
 fn is_repeating(expr: &Expr) -> bool {
     match expr {
         Expr::Number(Full(number)) => {
@@ -307,7 +307,7 @@ fn is_repeating(expr: &Expr) -> bool {
     }
 }
 
-/// Whether there is an inequality in it that is not solved for a name: the name alone on one side, or between two bounds, and no variable on the others.
+/// Whether it contains an unsolved inequality. A solved one has a name alone on one side or between two bounds, and no variable on the other sides.
 fn is_unsolved(expr: &Expr) -> bool {
     match expr {
         Expr::Relation(parts, relations) => {
@@ -326,17 +326,17 @@ fn is_unsolved(expr: &Expr) -> bool {
     }
 }
 
-/// A sum or product of powers of variables, in any form.
+/// A sum or product of powers of variables, factored or not.
 fn is_polynomial(expr: &Expr) -> bool {
     is_algebraic(expr, &is_literal)
 }
 
-/// The same with variables below fractions.
+/// Like [`is_polynomial`], but variables may be in denominators.
 fn is_rational(expr: &Expr) -> bool {
     is_algebraic(expr, &|below| is_algebraic(below, &|_| false))
 }
 
-/// A sum or product of powers of variables over what `below` allows.
+/// A sum or product of powers of variables, whose denominators satisfy `below`.
 fn is_algebraic(expr: &Expr, below: &dyn Fn(&Expr) -> bool) -> bool {
     let plain = |expr: &Expr| is_algebraic(expr, below);
     match expr {

@@ -1,6 +1,6 @@
-//! The comparison that the MATH data set was published with (Hendrycks et al. 2021): as text, after some spelling out.
+//! The comparison that the MATH data set was published with (Hendrycks et al. 2021): text after a normalisation of spellings.
 //!
-//! Kept for comparison with published numbers. It knows no values: 0.25 is not ¼, and (1, 2) not (1,2.0).
+//! It serves to compare with published numbers. It does not compare values: 0.25 is not ¼, and (1, 2) is not (1,2.0).
 
 /// Whether both are the same text after normalisation.
 pub(crate) fn is_same(expected: &str, answer: &str) -> bool {
@@ -23,7 +23,7 @@ fn normalise(answer: &str) -> String {
     ] {
         text = text.replace(from, to);
     }
-    // Units stand at the end, as text.
+    // Units are text at the end.
     if let Some(at) = text.find("\\text{ ") {
         text.truncate(at);
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_that_the_data_set_has_are_one() {
+    fn spellings_of_the_data_set_are_normalised() {
         for (a, b) in [
             (r"\frac12", r"\dfrac{1}{2}"),
             ("0.5", r"\frac{1}{2}"),

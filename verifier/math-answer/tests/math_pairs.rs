@@ -1,4 +1,4 @@
-//! Hundreds of pairs of answers, with what a careful reader says of them.
+//! Checks comparisons against a careful reader's verdicts on the pairs of `math_pairs.tsv` and `math_asked.tsv`.
 
 use math_answer::pairs::{Pair, PairVerdict, parse};
 use math_answer::{Answer, Comparison, Policy, compare, compare_answers};
@@ -11,10 +11,10 @@ fn same(expected: &str, answer: &str, policy: Policy) -> bool {
     matches!(compare(expected, answer, policy), Comparison::Same(_))
 }
 
-fn asked(question: &str, expected: &str, answer: &str, policy: Policy) -> bool {
+fn same_with_question(question: &str, expected: &str, answer: &str, policy: Policy) -> bool {
     let expected = Answer::parse(expected).with_question(question);
-    let found = compare_answers(&expected, &Answer::parse(answer), policy);
-    matches!(found, Comparison::Same(_))
+    let comparison = compare_answers(&expected, &Answer::parse(answer), policy);
+    matches!(comparison, Comparison::Same(_))
 }
 
 #[test]
@@ -46,9 +46,9 @@ fn every_pair_has_the_verdict_of_a_careful_reader() {
     );
 }
 
-/// A line of `math_asked.tsv`: verdict, question, right answer, given answer.
+/// A line of `math_asked.tsv` has the verdict, the question, the expected answer and the answer.
 #[test]
-fn what_a_task_asks_decides_what_is_counted_and_in_which_unit() {
+fn the_question_decides_what_is_counted_and_in_which_unit() {
     let mut wrong = Vec::new();
     for line in include_str!("math_asked.tsv").lines() {
         if line.is_empty() || line.starts_with('#') {
@@ -58,23 +58,24 @@ fn what_a_task_asks_decides_what_is_counted_and_in_which_unit() {
         let [verdict, question, expected, answer] = fields[..] else {
             panic!("four fields: {line}");
         };
-        if asked(question, expected, answer, Policy::Standard) != (verdict == "=") {
+        if same_with_question(question, expected, answer, Policy::Standard) != (verdict == "=") {
             wrong.push(line);
         }
     }
     assert!(wrong.is_empty(), "wrong:\n{}", wrong.join("\n"));
 }
 
-/// The right answer decides in which unit a bare number is, and what a comma between digits says, so that only what has neither is looked at.
+/// The expected answer decides the unit of a bare number and the meaning of a comma between digits. So pairs with units of that kind or with such commas are
+/// skipped.
 #[test]
-fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
+fn every_answer_equals_itself_and_lenient_verdicts_are_symmetric() {
     let mut wrong = Vec::new();
     for Pair {
         expected, answer, ..
     } in pairs()
     {
         if !expected.contains('\u{0}') && !same(expected, expected, Policy::Standard) {
-            wrong.push(format!("{expected} is not itself"));
+            wrong.push(format!("{expected} does not equal itself"));
         }
         let both = format!("{expected} {answer}").to_lowercase();
         if ["%", "per", "pct", "circ", "°", "degree", "1,234", "20,100"]
@@ -83,7 +84,7 @@ fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
         {
             continue;
         }
-        let same = |one, other| asked(&both, one, other, Policy::Lenient);
+        let same = |first, second| same_with_question(&both, first, second, Policy::Lenient);
         if same(expected, answer) != same(answer, expected) {
             wrong.push(format!("{expected} | {answer} is not the same both ways"));
         }
@@ -96,7 +97,7 @@ fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
     );
 }
 
-/// Each of these would never end if what it writes were computed.
+/// If these expressions were computed as written, a comparison would never end.
 #[test]
 fn hostile_answers_end_and_equal_nothing_else() {
     for hostile in [
@@ -178,7 +179,7 @@ fn hostile_answers_end_and_equal_nothing_else() {
     }
 }
 
-/// What was judged before, on which thread, and in which order, changes neither a verdict nor the rule.
+/// Earlier comparisons, the thread and the order change neither a verdict nor the rule.
 #[test]
 fn a_verdict_depends_on_the_two_answers_alone() {
     let pairs = pairs();
@@ -190,7 +191,7 @@ fn a_verdict_depends_on_the_two_answers_alone() {
     let mut backwards: Vec<[Comparison; 2]> = pairs.iter().rev().map(judge).collect();
     backwards.reverse();
     assert_eq!(forwards, backwards);
-    // Behind one that spends all that a comparison may.
+    // Each comparison follows one that spends all of its steps.
     let hostile = format!(r"\{{{}\}}", r"\sin 1, \cos 2, ".repeat(60) + "1");
     let threads = 4;
     std::thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! Complex numbers of many digits, made of real ones: only real functions are asked of the library, and only where they have an answer.
+//! Complex numbers of many digits, computed from real ones. The library provides only real functions, and is called only for arguments for which they are
+//! defined.
 
 use std::cell::RefCell;
 
@@ -9,18 +10,19 @@ use dashu_ratio::RBig;
 
 pub(crate) type Real = FBig<HalfEven, 2>;
 
-/// Largest argument of a function of angles, and of an exponential.
+/// Largest argument of a trigonometric function, and of the exponential.
 const MAX_ANGLE: f64 = 1e9;
 const MAX_POWER: f64 = 1e5;
-/// Numbers beyond 2 to plus or minus this are not computed with: the exponential of a tiny number, which is nearly 1, is computed to as many bits. The largest exponential has room.
+/// Largest absolute value of a binary exponent. The exponential of a tiny number is close to 1, and computing it would take as many bits as the exponent. The
+/// largest exponential is within the limit.
 const MAX_EXPONENT: isize = 1 << 18;
 
 thread_local! {
-    /// Precision of π and of logarithms that one call leaves to the next. What is computed does not depend on them.
+    /// Digits of π and of logarithms that later calls reuse. Results do not depend on them.
     static CONSTANTS: RefCell<ConstCache> = RefCell::default();
 }
 
-/// Drops the digits at hand. Where one answer has asked for very many, all that follow would be cut from those, which takes longer than computing few.
+/// Drops the cached digits. After one answer has needed very many, all later values would be cut from those, which is slower than computing few.
 pub(crate) fn forget_constants() {
     CONSTANTS.with_borrow_mut(|constants| *constants = ConstCache::new());
 }
@@ -31,7 +33,7 @@ pub(crate) struct Complex {
     pub(crate) im: Real,
 }
 
-/// Arithmetic at a precision. Everything is `None` that has no value, or one that is too large.
+/// Arithmetic at a fixed precision. Every operation returns `None` if it has no value or one that is too large.
 #[derive(Clone, Copy)]
 pub(crate) struct Precision {
     context: Context<HalfEven>,
@@ -39,7 +41,7 @@ pub(crate) struct Precision {
 }
 
 impl Precision {
-    /// `precision` in bits.
+    /// `precision` is in bits.
     pub(crate) fn new(precision: usize) -> Self {
         Self {
             context: Context::new(precision),
@@ -167,7 +169,7 @@ impl Precision {
         self.checked(self.context.sqrt(x.repr()))
     }
 
-    /// A whole power, by squaring.
+    /// An integer power, by squaring.
     pub(crate) fn power(self, base: &Complex, exponent: i64) -> Option<Complex> {
         let mut result = self.integer(1);
         let mut square = base.clone();
@@ -261,17 +263,17 @@ impl Precision {
             .then(|| self.compute(|cache| self.context.cos(x.repr(), Some(cache))))?
     }
 
-    /// Of real angles.
+    /// For real angles only.
     pub(crate) fn sin(self, z: &Complex) -> Option<Complex> {
         is_zero(&z.im).then(|| self.sine(&z.re).map(|re| self.real(re)))?
     }
 
-    /// Of real angles.
+    /// For real angles only.
     pub(crate) fn cos(self, z: &Complex) -> Option<Complex> {
         is_zero(&z.im).then(|| self.cosine(&z.re).map(|re| self.real(re)))?
     }
 
-    /// Of real numbers.
+    /// For real numbers only.
     pub(crate) fn atan(self, z: &Complex) -> Option<Complex> {
         if !is_zero(&z.im) || is_zero(&z.re) {
             return is_zero(&z.im).then(|| self.integer(0));
@@ -280,13 +282,13 @@ impl Precision {
             .map(|re| self.real(re))
     }
 
-    /// Of real numbers from −1 to 1: atan2(x, √(1 − x²)).
+    /// For real numbers from −1 to 1: atan2(x, √(1 − x²)).
     pub(crate) fn asin(self, z: &Complex) -> Option<Complex> {
         let (x, other) = self.on_unit_circle(z)?;
         self.angle(&x, &other)
     }
 
-    /// Of real numbers from −1 to 1: atan2(√(1 − x²), x).
+    /// For real numbers from −1 to 1: atan2(√(1 − x²), x).
     pub(crate) fn acos(self, z: &Complex) -> Option<Complex> {
         let (x, other) = self.on_unit_circle(z)?;
         self.angle(&other, &x)
@@ -298,7 +300,7 @@ impl Precision {
         inside.then(|| Some((z.re.clone(), self.root(&other)?)))?
     }
 
-    /// atan2 of what is not both 0.
+    /// atan2 of numbers that are not both 0.
     fn angle(self, y: &Real, x: &Real) -> Option<Complex> {
         let angle = match (is_zero(y), is_zero(x)) {
             (true, _) if *x > Real::ZERO => Real::ZERO,

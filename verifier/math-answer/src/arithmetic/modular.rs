@@ -1,8 +1,9 @@
-//! Exact identity by chance: both sides are computed modulo primes of 61 bits at random points.
+//! Identities checked by chance: both sides are computed modulo primes of 61 bits at random points.
 //!
-//! Numbers, sums, products, quotients, integer powers however large, and square roots of numbers are computed without rounding; π and e are points like variables,
-//! since no answer's identity rests on a relation between them. Two different expressions agree at a point with a chance of about their degree over 2⁶⁰ (Schwartz 1980,
-//! Zippel 1979). The prime p leaves 3 modulo 4, and what is computed with are a + bi: in that field of p² elements every number has a root.
+//! Numbers, sums, products, quotients, integer powers of any size, and square roots of numbers are computed without rounding. π and e are random points like
+//! variables, since no answer's identity depends on a relation between them. Two different expressions agree at a point with a probability of about their
+//! degree over 2⁶⁰ (Schwartz 1980, Zippel 1979). The prime p is 3 modulo 4, and the values are a + bi. In that field of p² elements every integer has a square
+//! root.
 
 use std::collections::HashMap;
 
@@ -16,33 +17,33 @@ use crate::meter::{Meter, limb_count};
 use crate::seed::mix;
 use crate::syntax::{Constant, Expr, Full, Function};
 
-/// Factorials of larger numbers are not computed.
+/// Largest number whose factorial is computed.
 const MAX_FACTORIAL: u64 = 4096;
-/// Radicands are factored by primes up to here.
+/// Upper limit of the primes by which radicands are factored.
 const MAX_FACTOR: u64 = 1 << 12;
 
-/// a + bi.
+/// The number a + bi.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Element {
     re: u64,
     im: u64,
 }
 
-/// A field, and the values that names have in it.
+/// A field, and the values of names in it.
 pub(crate) struct Field {
     prime: Prime,
     seed: u64,
     names: HashMap<String, Element>,
-    /// The chosen roots of whole numbers that were asked for, where they were found.
+    /// The chosen square roots of whole numbers computed so far. `None` if the number could not be factored.
     roots: HashMap<UBig, Option<Element>>,
 }
 
-/// Why there is no value.
+/// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// It holds something that is not computed here, or what may be computed is.
+    /// It contains something that cannot be computed here, or the steps are spent.
     Unknown,
-    /// A division by zero at this point: another one may have a value.
+    /// It divides by zero at this point. It may have a value at another.
     Point,
 }
 
@@ -158,7 +159,7 @@ impl Field {
 
     fn power(&mut self, base: &Expr, power: &Expr, meter: &Meter) -> Result<Element, Missing> {
         let power = rational(power, meter).ok_or(Missing::Unknown)?;
-        // e^x of rational x: powers of one point only where x is an integer.
+        // e is one random point, so e^x of a rational x can be computed only if x is an integer.
         let base = if power.is_int() {
             self.value(base, meter)?
         } else if *power.denominator() == UBig::from(2_u8) {
@@ -183,7 +184,7 @@ impl Field {
         Ok(self.raise(base, exponent))
     }
 
-    /// The root of a rational number, as the product of the chosen roots of its primes.
+    /// The square root of a rational number, as the product of the chosen roots of its primes.
     fn square_root(&mut self, radicand: &Expr, meter: &Meter) -> Result<Element, Missing> {
         let value = rational(radicand, meter).ok_or(Missing::Unknown)?;
         let mut root = self.real(self.prime.one);
@@ -222,7 +223,7 @@ impl Field {
         }
         let (mut remaining, mut root) = (value.clone(), self.real(self.prime.one));
         let mut factor = 2;
-        // What fits a word is divided as one.
+        // The rest fits a machine word and is divided as one.
         while factor <= MAX_FACTOR && remaining.bit_len() > 64 {
             if &remaining % factor == 0 {
                 remaining /= factor;
@@ -252,13 +253,13 @@ impl Field {
         if exact * exact == remaining {
             return Some(self.times(root, self.real(self.prime.of_u64(exact))));
         }
-        // What is remaining has no factor below the bound, so that it is a prime where it is less than the bound's square.
+        // The rest has no factor up to the limit, so it is a prime if it is less than the limit's square.
         meter.spend(100)?;
         (remaining < MAX_FACTOR * MAX_FACTOR)
             .then(|| self.times(root, self.root_of_prime(remaining)))
     }
 
-    /// √q, or i√−q where q has none: any choice is one of all the roots of primes.
+    /// √q, or i√−q if q has no square root. Any choice is consistent, since every root is a product of these.
     fn root_of_prime(&self, q: u64) -> Element {
         match self.prime.root(self.prime.of_u64(q)) {
             Ok(re) => self.real(re),
@@ -266,7 +267,7 @@ impl Field {
         }
     }
 
-    #[expect(clippy::unused_self, reason = "it is a number of this field")]
+    #[expect(clippy::unused_self, reason = "the element belongs to this field")]
     fn real(&self, re: u64) -> Element {
         Element { re, im: 0 }
     }
@@ -318,7 +319,7 @@ impl Field {
             re: value.re,
             im: self.prime.minus(value.im),
         };
-        // −1 has no root, so that no size but that of 0 is 0.
+        // −1 has no square root, so the norm is 0 only for 0.
         let size = self.times(value, conjugate).re;
         Ok(self.times(conjugate, self.real(self.prime.inverse(size))))
     }

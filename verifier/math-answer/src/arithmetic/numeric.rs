@@ -1,7 +1,7 @@
-//! Values to many digits, for what has no exact form here: functions, nested roots, powers with a variable above.
+//! Values to many digits, for expressions without an exact form here: functions, nested roots, powers with a variable as the exponent.
 //!
-//! Every expression is computed at two precisions. What they differ by bounds the error of the lower one, so that the higher one's is some 2⁻¹²⁸ of it; two values that
-//! differ by no more than a small share of that are the same.
+//! Every expression is computed at two precisions. Their difference bounds the error of the lower one, and the error of the higher one is about 2⁻¹²⁸ of that.
+//! Two values are the same if they differ by no more than a small share of the bound.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ use crate::meter::Meter;
 use crate::seed::mix;
 use crate::syntax::{Constant, Expr, Function};
 
-/// The lower precision, in bits, and how many more the higher one has.
+/// The lower precision in bits, and the number of additional bits of the higher one.
 const LOW_PRECISION: usize = 128;
 const PRECISION_STEP: usize = 128;
 
-/// How many bits may be lost_bits of what is computed with, before more are taken.
+/// Maximum number of bits that may be lost before a value is computed again with more bits.
 const GUARD_BITS: usize = 100;
-/// What takes more bits than these besides is not computed.
+/// Maximum number of additional bits.
 const MAX_EXTRA: usize = 1 << 13;
 
 /// A value with a bound of its error.
@@ -29,18 +29,18 @@ const MAX_EXTRA: usize = 1 << 13;
 pub(crate) struct Value {
     low: Complex,
     high: Complex,
-    /// Bits that both have besides.
+    /// The number of additional bits of both.
     extra: usize,
 }
 
-/// What came of computing a value.
+/// The result of a computation.
 pub(crate) enum Computed {
     Value(Value),
-    /// It takes so many bits besides.
+    /// The computation needs this many additional bits.
     Needs(usize),
 }
 
-/// Values of variables: a place on the line for each, by a seed.
+/// Values of variables: each variable has a real value, determined by a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
     seed: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The `number`-th point of a seed.
+    /// The point with this number, for a seed.
     pub(crate) fn new(seed: u64, number: u64) -> Self {
         Self {
             seed: mix(seed),
@@ -58,7 +58,7 @@ impl Point {
         }
     }
 
-    /// Whether no variable was asked for: then all points are one.
+    /// Whether no variable has been evaluated. Then all points give the same value.
     pub(crate) fn has_no_variables(&self) -> bool {
         self.names.is_empty()
     }
@@ -72,7 +72,7 @@ impl Point {
                     .bytes()
                     .fold(seed, |hash, byte| mix(hash ^ u64::from(byte)));
                 let size = (mix(hash ^ mix(number)) >> 44) as i64 + (1 << 18);
-                // Four points in a row have every pattern of signs that two names can have.
+                // Any four consecutive points have all patterns of signs of two names.
                 let mask = hash % 3 + 1;
                 let signed = if (mask & number).count_ones() % 2 == 0 {
                     size
@@ -85,7 +85,7 @@ impl Point {
     }
 }
 
-/// The value of `expr` at a point, computed with so many bits besides.
+/// The value of `expr` at a point, computed with `extra` additional bits.
 pub(crate) fn value(
     expr: &Expr,
     point: &mut Point,
@@ -105,7 +105,7 @@ pub(crate) fn value(
     Some(Computed::Value(Value { low, high, extra }))
 }
 
-/// The value of a number.
+/// The value of a rational number.
 pub(crate) fn of_rational(value: &RBig) -> Option<Value> {
     let extra = if bits(value) > GUARD_BITS {
         bits(value)
@@ -119,7 +119,7 @@ pub(crate) fn of_rational(value: &RBig) -> Option<Value> {
     })
 }
 
-/// Bits that it takes to write the longer part of a fraction, which tell it from its neighbours.
+/// The number of bits of the longer part of a fraction, without trailing zeros. As many are needed to distinguish it from its neighbours.
 fn bits(value: &RBig) -> usize {
     let (above, below) = (value.numerator(), value.denominator());
     let of = |length: usize, zeros: Option<usize>| length - zeros.unwrap_or(0);
@@ -127,7 +127,7 @@ fn bits(value: &RBig) -> usize {
 }
 
 impl Value {
-    /// Whether both are the same number, as far as their digits tell.
+    /// Whether both are the same number, as far as they are computed.
     pub(crate) fn equals(&self, other: &Value) -> bool {
         let equal = || {
             let error = self.error()? + other.error()?;
@@ -136,18 +136,18 @@ impl Value {
         equal().unwrap_or(false)
     }
 
-    /// By what the lower precision may be wrong.
+    /// A bound of the error at the lower precision.
     fn error(&self) -> Option<Real> {
         let slack = Real::from_parts(IBig::ONE, -((LOW_PRECISION + self.extra) as isize));
         Some(distance(&self.high, &self.low)? + size(&self.high)? * slack)
     }
 
-    /// Whether it has no imaginary part, as far as its digits tell.
+    /// Whether it has no imaginary part, as far as it is computed.
     pub(crate) fn is_real(&self) -> bool {
         self.real().is_some()
     }
 
-    /// The real number that it is.
+    /// Its real part, if it is a real number.
     pub(crate) fn real(&self) -> Option<f64> {
         let imaginary = size(&Complex {
             re: Real::ZERO,
@@ -156,12 +156,12 @@ impl Value {
         (imaginary <= self.error()? * tolerance()).then(|| self.high.re.to_f64().value())
     }
 
-    /// Whether as many digits of both are known, so that where they are the same they are equal.
+    /// Whether both are computed to the same precision, so that values that agree are equal.
     pub(crate) fn is_as_exact_as(&self, other: &Value) -> bool {
         self.extra == other.extra
     }
 
-    /// Which of two is less, where they are real and not the same.
+    /// The order of two real numbers.
     pub(crate) fn order(&self, other: &Value) -> std::cmp::Ordering {
         if self.equals(other) {
             return std::cmp::Ordering::Equal;
@@ -169,7 +169,7 @@ impl Value {
         self.high.re.cmp(&other.high.re)
     }
 
-    /// This over another, where that is not 0.
+    /// The quotient, if `other` is not 0.
     pub(crate) fn over(&self, other: &Value) -> Option<Value> {
         let extra = self.extra.min(other.extra);
         Some(Value {
@@ -180,14 +180,14 @@ impl Value {
         })
     }
 
-    /// Whether it is 0, as far as its digits tell.
+    /// Whether it is 0, as far as it is computed.
     pub(crate) fn is_zero(&self) -> bool {
         let is_zero = || Some(size(&self.high)? <= distance(&self.high, &self.low)? * tolerance());
         is_zero().unwrap_or(false)
     }
 }
 
-/// The share of the lower precision's error that may be left of the higher one's.
+/// The share of the lower precision's error by which two equal values may differ.
 fn tolerance() -> Real {
     Real::from_parts(IBig::ONE, -108)
 }
@@ -200,7 +200,7 @@ fn distance(a: &Complex, b: &Complex) -> Option<Real> {
     size(&Precision::new(LOW_PRECISION + PRECISION_STEP + MAX_EXTRA).sub(a, b)?)
 }
 
-/// The power of two that a number is near; none of 0.
+/// The exponent of the nearest power of two. `None` for 0.
 fn magnitude(z: &Complex) -> Option<isize> {
     let of = |part: &Real| {
         let length = isize::try_from(part.repr().digits()).unwrap_or(isize::MAX);
@@ -213,7 +213,7 @@ struct Evaluator<'a> {
     precision: Precision,
     point: &'a mut Point,
     meter: &'a Meter,
-    /// Bits that are lost where terms of different sizes are added, or a function of a very small or large number is taken.
+    /// Bits that are lost when terms of different sizes are added, or when a function of a very small or very large number is computed.
     lost_bits: usize,
 }
 
@@ -295,14 +295,14 @@ impl<'a> Evaluator<'a> {
         precision.exp(&power)
     }
 
-    /// Takes note of the sizes of what is added.
+    /// Records the bits lost by adding terms of these sizes.
     fn note_term_sizes(&mut self, sizes: &[isize]) {
         if let (Some(max), Some(min)) = (sizes.iter().max(), sizes.iter().min()) {
             self.lost_bits = self.lost_bits.max(max.abs_diff(*min));
         }
     }
 
-    /// Takes note of what a function is taken of: cos x is 1 − x²/2 where x is small.
+    /// Records the bits lost by applying a function to this argument: cos x is 1 − x²/2 for a small x.
     fn note_argument_size(&mut self, argument: &Complex) {
         let size = magnitude(argument).unwrap_or_default().unsigned_abs();
         self.lost_bits = self.lost_bits.max(2 * size);
@@ -322,7 +322,7 @@ impl<'a> Evaluator<'a> {
         if exponent.is_int() {
             return precision.power(base, whole(exponent.numerator())?);
         }
-        // The real root of a negative number, where there is one.
+        // The real root of a negative number, if there is one.
         if is_zero(&base.im) && base.re < Real::ZERO && exponent.denominator().bit(0) {
             let size = self.raise(&precision.real(-base.re.clone()), exponent)?;
             let negative = exponent.numerator().bit(0);

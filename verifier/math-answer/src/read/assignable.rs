@@ -1,8 +1,9 @@
-//! What may be called by a value.
+//! Expressions that may have a value assigned: x = 5.
 
 use crate::syntax::{Expr, Function};
 
-/// What may be called by a value: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these: MN/AB, x:y. A sum or a product is a step on the way.
+/// Whether it may have a value assigned: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these, MN/AB or x:y. An equation with a sum or a product on
+/// this side is a step on the way to an answer.
 pub(crate) fn is_assignable(expr: &Expr) -> bool {
     let is_symbol = |expr: &Expr| matches!(expr, Expr::Symbol(_));
     match expr {
@@ -20,7 +21,7 @@ pub(crate) fn is_assignable(expr: &Expr) -> bool {
             !is_operation && arguments.iter().all(is_symbol)
         }
         Expr::Quotient(above, below) => is_ratio_part(above) && is_ratio_part(below),
-        // "x : f(x) = 0" says "such that".
+        // "x : f(x) = 0" means "such that".
         Expr::Ratio(parts) => {
             let values = parts.iter().filter(|part| matches!(part, Expr::Apply(..)));
             let alike = [0, parts.len()].contains(&values.count());
@@ -32,7 +33,7 @@ pub(crate) fn is_assignable(expr: &Expr) -> bool {
     }
 }
 
-/// A name that a ratio may be made of: x, AB, f(2), m∠ABC.
+/// Whether it is a name that may be part of a ratio: x, AB, f(2), m∠ABC.
 fn is_ratio_part(expr: &Expr) -> bool {
     match expr {
         Expr::Symbol(_) | Expr::Apply(..) => true,

@@ -1,4 +1,4 @@
-//! Choices with what they stand for: `(C) 7`, `C) 7`, `Option C`.
+//! Labels of choices, with or without their values: `(C) 7`, `C) 7`, `Option C`.
 
 use crate::read::lex::{leading_text, whole_text};
 use crate::read::parse::{Commas, Letters, parse_answer};
@@ -6,13 +6,13 @@ use crate::read::trailing_words::parse_trailing_words;
 use crate::read::unit::{Measure, measure};
 use crate::syntax::Expr;
 
-/// Longer answers are no choices.
+/// Maximum length in bytes of an answer that may be a choice.
 const MAX_LENGTH: usize = 256;
 
-/// Words before a choice's letter.
+/// Words before the letter of a choice.
 const CHOICE_WORDS: [&str; 3] = ["option", "choice", "answer"];
 
-/// What announces an answer.
+/// Phrases that announce an answer.
 const ANNOUNCEMENTS: [&str; 6] = [
     "the final answer is",
     "the answer is",
@@ -22,7 +22,7 @@ const ANNOUNCEMENTS: [&str; 6] = [
     "answer",
 ];
 
-/// Words that leave open which choice is meant, or deny one, and commands that do.
+/// Words and commands that leave open which choice is meant, or that deny one.
 const HEDGES: [&str; 24] = [
     "or",
     "and",
@@ -50,7 +50,7 @@ const HEDGES: [&str; 24] = [
     "vee",
 ];
 
-/// Whether one is a choice's letter, and the other that choice with its value, or named as one.
+/// Whether one is the letter of a choice, and the other is the same choice with its value or with a word such as "option".
 pub(crate) fn same_choice(first: &str, second: &str) -> bool {
     let same = |letter: &str, choice: &str| {
         let letter = lone_letter(letter);
@@ -59,9 +59,9 @@ pub(crate) fn same_choice(first: &str, second: &str) -> bool {
     same(first, second) || same(second, first)
 }
 
-/// The value behind the letter of a choice in brackets, or behind words that announce it: 5 of `\textbf{(C)}\ 5`.
+/// The value after the letter of a choice in brackets, or after a phrase that announces it: 5 in `\textbf{(C)}\ 5`.
 ///
-/// Without a command of text, `(C)` may be a factor, unless it is a choice of the question.
+/// Without a command such as `\text`, `(C)` may be a factor, unless the question has it as a choice.
 pub(crate) fn value_after_label<'a>(text: &'a str, question: &str) -> Option<&'a str> {
     if text.len() > MAX_LENGTH {
         return None;
@@ -80,7 +80,7 @@ pub(crate) fn value_after_label<'a>(text: &'a str, question: &str) -> Option<&'a
     ((is_choice || is_announcement) && is_value()).then_some(value)
 }
 
-/// Whether it says of what a value is: `Center:`.
+/// Whether the label names the value: `Center:`.
 fn names_value(label: &str) -> bool {
     label.strip_suffix(':').is_some_and(|name| {
         measure(name) == Measure::Words
@@ -88,10 +88,10 @@ fn names_value(label: &str) -> bool {
     })
 }
 
-/// Bytes of a choice's letter in brackets.
+/// Length in bytes of a letter in brackets.
 const BRACKETED_LETTER_LENGTH: usize = 3;
 
-/// Words that announce the answer, and what stands behind them.
+/// The phrase that announces the answer, and the text after it.
 fn split_announcement(text: &str) -> Option<(&str, &str)> {
     let begins = |words: &&&str| {
         text.get(..words.len())
@@ -104,7 +104,7 @@ fn split_announcement(text: &str) -> Option<(&str, &str)> {
     ends_word.then_some((label, value))
 }
 
-/// The letter that is all of an answer.
+/// The letter, if it is the whole answer.
 fn lone_letter(text: &str) -> Option<char> {
     let text = whole_text(text).unwrap_or(text.trim());
     let bare = text
@@ -116,7 +116,7 @@ fn lone_letter(text: &str) -> Option<char> {
     letter.filter(|_| chars.next().is_none())
 }
 
-/// The letter of a choice that has more than its letter.
+/// The letter of a choice that has a value or a word such as "option" too.
 fn labelled_choice(text: &str) -> Option<char> {
     if text.len() > MAX_LENGTH {
         return None;
@@ -154,7 +154,7 @@ fn labelled_choice(text: &str) -> Option<char> {
     (is_named || is_label).then_some(letter)
 }
 
-/// Whether what stands behind a label names no other choice, and is one value or words.
+/// Whether the text after a label names no other choice, and is one value or plain words.
 fn is_value(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphabetic());
     let hedged = words.any(|word| {

@@ -1,28 +1,29 @@
-//! What may be counted: the nouns of a committed list, and those that a task itself uses.
+//! Nouns that may be counted: those of a committed list, and those that the task uses.
 //!
-//! No list can hold all words that change a value, so that none decides: a number with a word that is not known to be a noun equals no other number.
+//! No list can contain all words that change a value, so no list of such words decides. A number with a word that is not known to be a noun equals no other
+//! number.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use crate::read::unit::{Measure, measure};
 
-/// Short words that say nothing of a value.
+/// Short words that do not affect a value.
 pub(crate) const FILLER_WORDS: [&str; 14] = [
     "a", "an", "the", "of", "in", "on", "at", "by", "for", "per", "th", "st", "nd", "rd",
 ];
 
-/// Ordinary nouns, in the singular unless they have none, and what describes them.
+/// Ordinary nouns, in the singular if they have one, and words that describe them.
 static NOUNS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("nouns.txt").lines().collect());
 
-/// Ends of numerals, which a task may use, too.
+/// Endings of numerals. A task may use such words too.
 const NUMERAL_ENDINGS: [&str; 4] = ["illion", "illions", "illionth", "ths"];
 
-/// Ends of words that are no nouns, and change a value where they end a phrase: 5 tweaked, but not 5 tweaked parts.
+/// Endings of words that are not nouns and that change a value at the end of a phrase: "5 tweaked", but not "5 tweaked parts".
 const NON_NOUN_ENDINGS: [&str; 5] = ["fold", "ly", "ed", "ing", "wise"];
 
-/// A word in lower case, without the marks around it and the plural in brackets: "student(s)".
+/// A word in lower case, without punctuation around it and without a plural in brackets: "student(s)".
 pub(crate) fn normalise_word(word: &str) -> String {
     let word = word.to_lowercase();
     let word = word.strip_suffix("(s)").unwrap_or(&word);
@@ -30,7 +31,7 @@ pub(crate) fn normalise_word(word: &str) -> String {
         .replace(['\'', '’'], "")
 }
 
-/// A word, and what may be its singular.
+/// The word, and its possible singular forms.
 fn forms(word: &str) -> impl Iterator<Item = String> {
     let changed = word.strip_suffix("ies").map(|stem| format!("{stem}y"));
     let plain = ["es", "s"].map(|end| word.strip_suffix(end).map(str::to_owned));
@@ -40,9 +41,9 @@ fn forms(word: &str) -> impl Iterator<Item = String> {
         .flatten()
 }
 
-/// The words of a phrase that no list holds, in lower case.
+/// The words of a phrase that are not in the list, in lower case.
 pub(crate) fn unlisted_words(phrase: &str) -> Vec<String> {
-    // (B) is the choice that a value is.
+    // (B) is the label of a choice.
     let choice = |word: &&str| matches!(word.as_bytes(), [b'(', b'A'..=b'E', b')']);
     let words = phrase
         .split_whitespace()
@@ -54,7 +55,7 @@ pub(crate) fn unlisted_words(phrase: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a phrase may end with a word.
+/// Whether a phrase may end with this word.
 pub(crate) fn may_end_phrase(word: &str) -> bool {
     is_listed(word) || !NON_NOUN_ENDINGS.iter().any(|end| word.ends_with(end))
 }
@@ -64,7 +65,7 @@ fn is_listed(word: &str) -> bool {
         || matches!(measure(word), Measure::Unit(..) | Measure::Generic(_))
 }
 
-/// Whether all of `words` are nouns that one of the `texts` uses.
+/// Whether each of `words` is a noun that one of the `texts` uses.
 pub(crate) fn all_used(words: &[String], texts: [&str; 2]) -> bool {
     if words.is_empty() {
         return true;
@@ -76,17 +77,17 @@ pub(crate) fn all_used(words: &[String], texts: [&str; 2]) -> bool {
     })
 }
 
-/// The words of a text in all their forms, without its commands.
+/// The words of a text in all their forms, without LaTeX commands.
 fn words_used(text: &str) -> impl Iterator<Item = String> {
     let breaks = |c: char| !(c.is_alphabetic() || c == '\\');
     text.split(breaks)
-        // What stands before a backslash is a word, what stands behind it a command's name.
+        // The part before a backslash is a word. The part after it is the name of a command.
         .filter_map(|run| run.split('\\').next())
         .filter(|word| !word.is_empty())
         .flat_map(|word| forms(&word.to_lowercase()).collect::<Vec<_>>())
 }
 
-/// Whether two phrases may count the same: what one counts, the other names.
+/// Whether two phrases may count the same things: one contains the main noun of the other.
 pub(crate) fn count_alike(one: &str, other: &str) -> bool {
     let words =
         |phrase: &str| -> Vec<String> { phrase.split_whitespace().map(normalise_word).collect() };
@@ -101,7 +102,7 @@ pub(crate) fn count_alike(one: &str, other: &str) -> bool {
     }
 }
 
-/// The noun of a phrase: pairs, of "distinct pairs of socks".
+/// The main noun of a phrase: "pairs" in "distinct pairs of socks".
 fn head_noun(words: &[String]) -> Option<&String> {
     let is_small = |word: &&String| FILLER_WORDS.contains(&word.as_str());
     let rest = words.iter().skip_while(is_small);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_task_counts_may_be_counted() {
+    fn nouns_of_the_task_may_be_counted() {
         let used =
             |word: &str| all_used(&[word.to_owned()], [r"16\text{ daps}", "How many blorgs?"]);
         assert!(used("daps") && used("dap") && used("blorg") && used("blorgs"));
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn phrases_count_alike_where_one_names_what_the_other_counts() {
+    fn phrases_count_alike_if_one_contains_the_main_noun_of_the_other() {
         for (one, other, alike) in [
             ("right triangles", "triangles", true),
             ("ways.", "different way", true),

@@ -1,4 +1,4 @@
-//! The tokens of an answer: LaTeX as people write it, with plain text and Unicode among it.
+//! Splits an answer into tokens: LaTeX as people write it, mixed with plain text and Unicode.
 
 use crate::read::unit;
 use crate::syntax::Function;
@@ -14,7 +14,7 @@ use text_separators::fragments;
 /// Answers with more tokens than this are not parsed.
 pub(crate) const MAX_TOKENS: usize = 2048;
 
-/// One token, and whether space stood before it.
+/// A token, and whether a space precedes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind<'a>,
@@ -23,15 +23,15 @@ pub(crate) struct Token<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind<'a> {
-    /// Digits, without sign, separators or point.
+    /// Digits, without a sign, separators or a decimal point.
     Number(&'a str),
     /// One letter.
     Letter(char),
-    /// `\name`, without the backslash; Unicode symbols stand for their commands.
+    /// `\name`, without the backslash. Unicode symbols are replaced by their commands.
     Command(&'a str),
-    /// What `\text{…}` and its like hold.
+    /// The content of `\text{…}` and similar commands.
     Text(&'a str),
-    /// `{` and `}` that group and are not seen.
+    /// `{` and `}`, which group and are not printed.
     Open,
     Close,
     /// `\{` and `\}`.
@@ -47,7 +47,7 @@ pub(crate) enum Kind<'a> {
     Char(char),
 }
 
-/// Commands that only say how something looks.
+/// Commands that affect only the appearance.
 const DECORATION: [&str; 38] = [
     "left",
     "right",
@@ -105,10 +105,10 @@ const TEXT: [&str; 12] = [
     "emph",
 ];
 
-/// Commands whose argument is not seen.
+/// Commands whose argument is not printed.
 const INVISIBLE: [&str; 6] = ["phantom", "hphantom", "vphantom", "hspace", "label", "tag"];
 
-/// The tokens of `text`; `None` where there are too many.
+/// The tokens of `text`. `None` if there are too many.
 pub(crate) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     let mut lexer = Lexer {
         rest: text,
@@ -176,7 +176,7 @@ impl<'a> Lexer<'a> {
             return self.push(Kind::Command("ne"));
         }
         let kind = match first {
-            // What is set as mathematics is what all of an answer is.
+            // Dollars around an answer only set it as mathematics.
             '$' => {
                 if self.rest.starts_with(|c: char| c.is_ascii_digit())
                     && !self.rest.contains('$')
@@ -187,7 +187,7 @@ impl<'a> Lexer<'a> {
                     return;
                 }
             }
-            // 2{:}3 and {-}5 say what 2:3 and -5 do.
+            // 2{:}3 and {-}5 mean 2:3 and -5.
             '{' if matches!(self.rest.as_bytes(), [b':' | b'-' | b'+' | b'=', b'}', ..]) => {
                 let operator = self.take(2);
                 Kind::Char(plain(operator.chars().next().unwrap_or(' ')))
@@ -216,7 +216,7 @@ impl<'a> Lexer<'a> {
         if !next.is_ascii_alphabetic() {
             self.take(next.len_utf8());
             match next {
-                // A thin space that is taken back.
+                // `\!` removes a thin space.
                 '!' => {
                     let spaces = count(self.rest, char::is_whitespace);
                     self.take(spaces);
@@ -227,7 +227,7 @@ impl<'a> Lexer<'a> {
                 '{' => self.push(Kind::SetOpen),
                 '}' => self.push(Kind::SetClose),
                 '\\' => {
-                    // `\\[2pt]` gives rows more room.
+                    // `\\[2pt]` adds space between rows.
                     if self.rest.starts_with('[')
                         && let Some(end) = self.rest.find(']')
                     {
@@ -261,7 +261,7 @@ impl<'a> Lexer<'a> {
             self.take(3);
             self.push(Kind::Command("Reals"));
         } else if DECORATION.contains(&name) {
-            // `\left.` has no bracket to show.
+            // `\left.` prints no bracket.
             if matches!(name, "left" | "right") {
                 let spaces = count(self.rest, char::is_whitespace);
                 if self.rest[spaces..].starts_with('.') {
@@ -304,7 +304,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What a command's braces hold, or the one character after it.
+    /// The content of a command's braces, or the one character after it.
     fn argument(&mut self) -> &'a str {
         let spaces = count(self.rest, char::is_whitespace);
         self.take(spaces);
@@ -338,9 +338,10 @@ impl<'a> Lexer<'a> {
         self.spaced = true;
     }
 
-    /// Text without a letter says the same outside of `\text`, and so does a single letter of mathematics that is no unit behind a number.
+    /// Adds the tokens of text. Text without letters is the same as outside of `\text`. So is a single letter of mathematics, unless it is a unit after a
+    /// number.
     fn text(&mut self, text: &'a str) {
-        // A tie is a space, and so are these commands.
+        // A tie (`~`) and these commands are spaces.
         let is_space = |c: char| c.is_whitespace() || c == '~';
         let mut bare = text.trim_matches(is_space);
         for space in ["\\,", "\\;", "\\:", "\\ "] {
@@ -380,7 +381,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A letter in text: a unit behind a number, if one is called so; else what it is without text.
+    /// Adds a letter in text: a unit, if it is the name of one and follows a number; otherwise the same as outside of text.
     fn single_letter(&mut self, letter: &'a str) {
         let capital = letter.starts_with(|c: char| c.is_ascii_uppercase());
         let follows_number = self.follows_number();
@@ -405,7 +406,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether `^{\circ}` stands before.
+    /// Whether the last tokens are `^{\circ}`.
     fn follows_degree_group(&self) -> bool {
         let [.., circ, close] = self.tokens.as_slice() else {
             return false;
@@ -413,12 +414,12 @@ impl<'a> Lexer<'a> {
         circ.kind == Kind::Command("circ") && close.kind == Kind::Close
     }
 
-    /// Behind a number, "min" and "sec" are minutes and seconds.
+    /// Whether the name is a function. After a number, "min" and "sec" are minutes and seconds.
     fn is_function(&self, name: &str) -> bool {
         Function::named(name).is_some() && !(self.follows_number() && matches!(name, "min" | "sec"))
     }
 
-    /// The tokens of text that is mathematics.
+    /// Adds the tokens of text that is mathematics.
     fn push_math(&mut self, text: &'a str) {
         let Some(mut inner) = tokens(text) else {
             return;
@@ -429,7 +430,7 @@ impl<'a> Lexer<'a> {
         self.tokens.extend(inner);
     }
 
-    /// Whether what comes next stands behind a number.
+    /// Whether the next token follows a number.
     fn follows_number(&self) -> bool {
         let last = self.tokens.last().map(|token| token.kind);
         matches!(
@@ -443,7 +444,7 @@ impl<'a> Lexer<'a> {
         matches!(last, Some(Kind::Letter(_) | Kind::Command(_)))
     }
 
-    /// Whether what comes next stands behind a value of any kind.
+    /// Whether the next token follows a value of any kind.
     fn follows_value(&self) -> bool {
         let last = self.tokens.last().map(|token| token.kind);
         matches!(

@@ -1,19 +1,20 @@
-//! The text behind a value: which of it may be left unread, since it only names what is counted.
+//! Words after a value, which may be ignored if they only name what is counted.
 //!
-//! What cannot be a unit, a scale or a plain noun phrase is not read at all, and the answer is compared as text. Whether a noun is known, `nouns.rs` says.
+//! If they cannot be a unit, a scale such as "million" or a plain noun phrase, the answer is not parsed and is compared as text. `counted_nouns.rs` decides
+//! whether a noun is known.
 
 use crate::read::counted_nouns::{FILLER_WORDS, may_end_phrase, normalise_word, unlisted_words};
 use crate::read::unit::{Measure, measure};
 use crate::read::word_answers::is_numeral;
 use crate::syntax::Function;
 
-/// Longer phrases name nothing that is counted.
+/// Maximum number of words of a phrase for what is counted.
 const MAX_WORDS: usize = 12;
 
-/// Hundred thousand million: no number has more scales.
+/// Maximum number of scales after a number: hundred thousand million.
 const MAX_SCALES: usize = 3;
 
-/// Words that change a value, hedge it, or say more than what is counted.
+/// Words that change a value, hedge it, or mean more than what is counted.
 const MEANING_CHANGING_WORDS: [&str; 214] = [
     "or",
     "and",
@@ -231,7 +232,7 @@ const MEANING_CHANGING_WORDS: [&str; 214] = [
     "hex",
 ];
 
-/// Words that change a value where they end a phrase: 3 negative, but not 3 negative numbers.
+/// Words that change a value at the end of a phrase: "3 negative", but not "3 negative numbers".
 const MEANING_CHANGING_WORDS_AT_END: [&str; 10] = [
     "negative",
     "left",
@@ -245,22 +246,22 @@ const MEANING_CHANGING_WORDS_AT_END: [&str; 10] = [
     "west",
 ];
 
-/// Names of constants and variables that mathematics spells out.
+/// Names of constants and variables that are spelled out in mathematics.
 const SPELLED_SYMBOLS: [&str; 12] = [
     "pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "omega", "sigma", "phi", "sqrt",
     "infty",
 ];
 
-/// What stands behind a number.
+/// The words after a number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TrailingWords {
-    /// What multiplies it, and what the rest of the words say, from the number outwards: `million`, then `dollars`.
+    /// The scales that multiply the number, from the number outwards, and then the unit or the noun phrase: `million`, then `dollars`.
     pub(crate) layers: Vec<String>,
-    /// Words among the rest that no list holds.
+    /// Words of the noun phrase that no list contains.
     pub(crate) unlisted: Vec<String>,
 }
 
-/// What words behind a number say; `None` where they cannot be left unread.
+/// Parses the words after a number. `None` if they cannot be ignored.
 pub(crate) fn parse_trailing_words(words: &str) -> Option<TrailingWords> {
     let spaced = words.replace('/', " per ");
     let mut rest: Vec<&str> = spaced.split_whitespace().collect();
@@ -283,7 +284,8 @@ pub(crate) fn parse_trailing_words(words: &str) -> Option<TrailingWords> {
     Some(TrailingWords { layers, unlisted })
 }
 
-/// What the words say that do not multiply: a unit, or a phrase for what is counted; and that phrase, or the one behind the unit.
+/// Splits words without scales. Returns the unit or the noun phrase that they are, and the noun phrase alone, which is empty after a unit unless more words
+/// follow.
 fn unit_or_noun_phrase(words: &[&str]) -> Option<(String, String)> {
     if words.len() > MAX_WORDS {
         return None;
@@ -292,7 +294,7 @@ fn unit_or_noun_phrase(words: &[&str]) -> Option<(String, String)> {
     if !matches!(measure(&joined), Measure::Words) {
         return Some((joined, String::new()));
     }
-    // 5 liters of water, 20 percent of them, 10 dollars profit; but 10 dollar bills are bills.
+    // 5 liters of water, 20 percent of them and 10 dollars profit begin with units. 10 dollar bills are bills.
     for length in (1..words.len()).rev() {
         let (unit, of) = words.split_at(length);
         let named = unit.join(" ");
@@ -305,7 +307,7 @@ fn unit_or_noun_phrase(words: &[&str]) -> Option<(String, String)> {
             Some(&("of" | "for" | "from" | "in" | "away" | "apart"))
         ) || unit.last().is_some_and(|word| word.ends_with('s'))
             || matches!(measure(&named), Measure::Percent);
-        // Percentage points say by how much a percentage changes.
+        // Percentage points are a difference of percentages.
         if measure(&named) == Measure::Percent && of[0].starts_with("point") {
             return None;
         }
@@ -316,9 +318,9 @@ fn unit_or_noun_phrase(words: &[&str]) -> Option<(String, String)> {
     is_noun_phrase(words).then(|| (joined.clone(), joined))
 }
 
-/// Whether words can only name what is counted.
+/// Whether the words can only name what is counted.
 fn is_noun_phrase(words: &[&str]) -> bool {
-    // 10 (A): the choice that it is.
+    // (A) in 10 (A) is the label of the choice.
     if let [one] = words
         && let Some(choice) = one
             .strip_prefix('(')
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_names_the_counted_is_left_unread() {
+    fn only_phrases_that_name_what_is_counted_are_accepted() {
         for words in [
             "right triangles",
             "ways.",
@@ -389,8 +391,8 @@ mod tests {
             "th",
             "th term",
         ] {
-            let unread = words != "one-way streets";
-            assert_eq!(read(words).is_some(), unread, "{words}");
+            let accepted = words != "one-way streets";
+            assert_eq!(read(words).is_some(), accepted, "{words}");
         }
         for words in [
             "to 6",
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_multiply_and_units_are_told_from_the_rest() {
+    fn scales_and_units_are_split_from_the_other_words() {
         assert_eq!(read("million people").as_deref(), Some("million|people"));
         assert_eq!(
             read("hundred thousand dollars").as_deref(),

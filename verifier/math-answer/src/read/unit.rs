@@ -1,8 +1,8 @@
-//! What stands behind a number: units, which have a size, and words for what is counted, which have none.
+//! Units and other measures after a number. Units have a size; words for what is counted have none.
 
 use dashu_ratio::RBig;
 
-/// What a number measures.
+/// The measure of a number.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Measure {
     /// A unit: its size in base units, and its dimension.
@@ -13,17 +13,17 @@ pub(crate) enum Measure {
     Radians,
     /// Hundredths.
     Percent,
-    /// A number in words: million, dozen.
+    /// A scale in words: million, dozen.
     Scale(RBig),
-    /// Before or after noon; noon itself counts as after, midnight as before.
+    /// a.m. (`false`) or p.m. (`true`). Noon counts as p.m., midnight as a.m.
     Noon(bool),
-    /// "units", "square units", "cubic units": any unit, of lengths in this power where it is 2 or 3.
+    /// "units", "square units", "cubic units": any unit. In power 2 or 3, any unit of length in that power.
     Generic(i32),
     /// Words for what is counted.
     Words,
 }
 
-/// Units of more words are not read: what they come to would grow with each.
+/// Maximum number of words of a unit. Its size grows with each word.
 const MAX_UNITS: usize = 12;
 
 /// Powers of length, time, mass, money and temperature.
@@ -34,12 +34,12 @@ pub(crate) struct Dimension {
     mass: i32,
     money: Option<char>,
     temperature: i32,
-    /// Degrees Fahrenheit or Celsius, which are no multiples of each other, and units of their own.
+    /// Units of their own, such as months or amperes, and degrees Fahrenheit and Celsius, which are not multiples of each other.
     named: Option<char>,
 }
 
 impl Dimension {
-    /// Whether "units" in that power may be units of it: square units are of areas, and units of anything but areas and volumes.
+    /// Whether "units" in this power may be this dimension. "Square units" are areas and "cubic units" volumes. "Units" may be anything else.
     pub(crate) fn may_be_units(self, power: i32) -> bool {
         let of = |length| {
             self == Dimension {
@@ -59,7 +59,7 @@ impl Dimension {
     }
 }
 
-/// Whether a word is a unit that people write behind a number without `\text`.
+/// Whether a word is a unit that may follow a number without `\text`.
 pub(crate) fn is_unit_without_markup(word: &str) -> bool {
     word.len() > 1
         && (base_unit(&singular(word)).is_some()
@@ -93,17 +93,17 @@ pub(crate) fn is_unit_without_markup(word: &str) -> bool {
             ))
 }
 
-/// Whether a letter is a unit, where it is known to be one: 10 m may be ten times m.
+/// Whether a letter is a unit, if the context requires one. Otherwise 10 m may be ten times m.
 pub(crate) fn is_letter_unit(word: &str) -> bool {
     matches!(word, "m" | "s" | "g" | "h" | "l" | "L")
 }
 
-/// Whether a capital letter in `\text`, behind a space, is a unit: amperes, volts, watts, newtons, joules. 3 K may be thousands.
+/// Whether a capital letter in `\text`, after a space, is a unit: amperes, volts, watts, newtons, joules. K is not: 3 K may be thousands.
 pub(crate) fn is_capital_unit(word: &str) -> bool {
     matches!(word, "A" | "V" | "W" | "N" | "J")
 }
 
-/// What the words behind a number say.
+/// The measure that the words after a number name.
 pub(crate) fn measure(words: &str) -> Measure {
     if is_capital_unit(words.trim()) {
         return named(words.trim().chars().next());
@@ -145,7 +145,7 @@ fn named(unit: Option<char>) -> Measure {
     Measure::Unit(RBig::ONE, dimension)
 }
 
-/// A product of units and their powers, or `None` where a word is none.
+/// The product of units and their powers. `None` if a word is not a unit.
 fn unit_product(words: &str) -> Option<Measure> {
     let mut size = RBig::ONE;
     let mut dimension = Dimension::default();
@@ -183,7 +183,7 @@ fn unit_product(words: &str) -> Option<Measure> {
                 continue;
             }
             "in" if power == 1 && index + 1 < parts.len() => continue,
-            // They are of the unit before them.
+            // They belong to the unit before them.
             "squared" | "cubed" if has_unit => continue,
             "per" => {
                 below = true;
@@ -297,7 +297,7 @@ fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
         "h" | "hr" | "hour" => (of(3600, 1), time),
         "day" => (of(86_400, 1), time),
         "week" => (of(604_800, 1), time),
-        // Months and years have no one length, but years are of twelve months.
+        // Months and years have no fixed length, but a year has twelve months.
         "month" => (of(1, 1), own('M')),
         "year" => (of(12, 1), own('M')),
         "decade" => (of(120, 1), own('M')),

@@ -1,4 +1,4 @@
-//! Answers in words: choices, names, days, times, numbers written out.
+//! Answers in words: choices, names, days, times, and numbers in words.
 
 use crate::read::unit::{Measure, measure};
 use crate::syntax::{Constant, Expr, Full};
@@ -42,7 +42,7 @@ const NUMBERS: [&str; 20] = [
     "eighteen",
     "nineteen",
 ];
-/// What numbers and their parts are called besides.
+/// Ordinals and parts of numbers.
 const ORDINALS: [&str; 30] = [
     "first",
     "second",
@@ -79,22 +79,22 @@ const SCALES: [&str; 6] = [
     "ten", "hundred", "thousand", "million", "billion", "trillion",
 ];
 
-/// What words say.
+/// An answer in words.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WordAnswer {
-    /// One of several choices, or any other single letter: case matters.
+    /// A choice, or any other single letter. Its case matters.
     Letter(char),
-    /// Hours, minutes, seconds, and whether it is after noon.
+    /// Hours, minutes, seconds, and whether it is p.m., if stated.
     Time(Vec<u32>, Option<bool>),
-    /// Month and day, and a year.
+    /// Month, day and, if stated, year.
     Date(usize, u32, Option<u32>),
-    /// A number written out.
+    /// A number in words.
     Number(u32),
     /// Anything else, in lower case.
     Words(String),
 }
 
-/// What an expression says in words: words, or letters that make some.
+/// The answer in words that an expression is: words, or letters that form a word.
 pub(crate) fn word_answer(expr: &Expr) -> Option<WordAnswer> {
     match expr {
         Expr::Words(words) => Some(parse_words(words)),
@@ -113,12 +113,12 @@ pub(crate) fn word_answer(expr: &Expr) -> Option<WordAnswer> {
     }
 }
 
-/// The letters of a name or of a product of names, one at least: 2·2 is no word.
+/// The letters of a name or of a product of names, if there is at least one: 2·2 is not a word.
 pub(crate) fn word(expr: &Expr) -> Option<String> {
     letters(expr).filter(|letters| letters.contains(char::is_alphabetic))
 }
 
-/// Of a number that is small_integer and small.
+/// The value of a whole number that fits.
 fn small_integer(expr: &Expr) -> Option<u32> {
     let Expr::Number(Full(number)) = expr else {
         return None;
@@ -126,7 +126,7 @@ fn small_integer(expr: &Expr) -> Option<u32> {
     number.clone().try_into().ok()
 }
 
-/// The letters of a name or of a product of names: what a word is without `\text`.
+/// The letters of a name or of a product of names. A word without `\text` is parsed as such a product.
 pub(crate) fn letters(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Symbol(name) if name.chars().all(char::is_alphabetic) => Some(name.clone()),
@@ -189,7 +189,7 @@ fn cardinal(parts: &[&str]) -> Option<u32> {
     }
 }
 
-/// Whether a word is a number, a scale, or a part of a number: two, thousands, tenth.
+/// Whether a word is a number, a scale, part of a number, or a month: two, thousands, tenth.
 pub(crate) fn is_numeral(word: &str) -> bool {
     let one = word.strip_suffix('s').unwrap_or(word);
     let parts: [&[&str]; 4] = [&NUMBERS, &TENS, &SCALES, &ORDINALS];
@@ -204,7 +204,7 @@ pub(crate) fn is_choice(text: &str) -> bool {
     matches!(text.trim().as_bytes(), [b'(', b'A'..=b'E', b')'])
 }
 
-/// The number that plain words are, or the day: what no product of letters is.
+/// Whether plain words are a number or a date. These are not products of letters.
 pub(crate) fn is_number_or_date(words: &str) -> bool {
     matches!(
         parse_words(words),
@@ -212,7 +212,7 @@ pub(crate) fn is_number_or_date(words: &str) -> bool {
     )
 }
 
-/// With a space wherever a word ends in digits, or begins with some: june20.
+/// The text with spaces between letters and digits: june20.
 fn space_out_digits(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut last = ' ';
@@ -290,7 +290,7 @@ pub(crate) fn same_words(expected: &WordAnswer, answer: &WordAnswer) -> bool {
     }
 }
 
-/// The number that words are, as an expression.
+/// The number in words, as an expression.
 pub(crate) fn number_expr(answer: &WordAnswer) -> Option<Expr> {
     match answer {
         WordAnswer::Number(number) => Some(Expr::number(*number)),

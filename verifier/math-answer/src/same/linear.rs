@@ -1,4 +1,4 @@
-//! Linear forms in one variable: what -2y + 1 is made of.
+//! Linear forms in one variable, such as −2y + 1.
 
 use dashu_ratio::RBig;
 
@@ -6,20 +6,20 @@ use crate::arithmetic::exact::{bounded, rational};
 use crate::meter::{Meter, arithmetic_cost};
 use crate::syntax::Expr;
 
-/// Steps that a look at a node costs.
+/// Meter steps for visiting a node.
 const NODE_COST: u64 = 4;
 
 /// `slope` times a variable and `constant`, both rational.
 #[derive(Debug, Clone)]
 pub(crate) struct Linear<'a> {
-    /// The variable; `None` where there is none, and the slope is 0.
+    /// The variable. `None` if there is none; the slope is 0 then.
     pub(crate) variable: Option<&'a Expr>,
     pub(crate) slope: RBig,
     pub(crate) constant: RBig,
 }
 
 impl<'a> Linear<'a> {
-    /// What `expr` is as a linear form; `None` where it is none, has two variables, or coefficients that are not rational or too large.
+    /// The linear form of `expr`. `None` if it is not linear, has two variables, or has coefficients that are not rational or too large.
     pub(crate) fn from_expr(expr: &'a Expr, meter: &Meter) -> Option<Self> {
         meter.spend(NODE_COST)?;
         match expr {
@@ -54,12 +54,12 @@ impl<'a> Linear<'a> {
                 }
                 Self::from_expr(above, meter)?.times(&below.constant.pow(-1), meter)
             }
-            // Powers and functions of numbers, and nothing that holds a variable.
+            // Powers and functions of numbers. With a variable these are not linear.
             other => rational(other, meter).map(Self::constant),
         }
     }
 
-    /// `left` - `right`.
+    /// `left` − `right`.
     pub(crate) fn difference(left: &'a Expr, right: &'a Expr, meter: &Meter) -> Option<Self> {
         let right = Self::from_expr(right, meter)?.times(&RBig::NEG_ONE, meter)?;
         Self::from_expr(left, meter)?.plus(&right, meter)
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_multiplied_through_and_like_terms_are_put_together() {
+    fn numbers_are_distributed_and_like_terms_are_added() {
         for (text, slope, constant) in [
             ("-2y", "-2", "0"),
             (r"3 - \frac{x-1}{2}", "-1/2", "7/2"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_linear_in_one_variable_has_no_linear_form() {
+    fn expressions_that_are_not_linear_in_one_variable_have_no_linear_form() {
         for text in [
             "x^2", "x+y", "xy", "1/x", r"\sqrt2x", r"|x|", "x/0", r"\pi x",
         ] {

@@ -1,4 +1,4 @@
-//! What an equation says of a name: x = 5 is 5, where the other answer names nothing.
+//! Values that have names: x = 5 is 5, if the other answer has no name.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use crate::read::assignable::is_assignable;
 use crate::same::value::{RealNumber, ValueComparer};
 use crate::syntax::{Bracket, Expr, Relation};
 
-/// By how much of it a number differs from one that is near.
+/// Maximum relative difference of a number and its rounded value.
 const MAX_RELATIVE_DIFFERENCE: f64 = 0.1;
 
-/// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
+/// The value of x in `x = 5`, if the other answer does not name it, and the set in `x ∈ [0, 1]`.
 pub(crate) fn assigned_value<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     // A(2, −3) is the point (2, −3).
     if let Expr::Product(factors) = expr
@@ -43,7 +43,7 @@ pub(crate) fn assigned_value<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     if is_assignment { value } else { expr }
 }
 
-/// Whether something may be an element of it.
+/// Whether it is a collection that can have elements.
 fn holds_elements(expr: &Expr) -> bool {
     match expr {
         Expr::Tuple(..) | Expr::Set(_) | Expr::Combine(..) | Expr::List(_) => true,
@@ -52,7 +52,7 @@ fn holds_elements(expr: &Expr) -> bool {
     }
 }
 
-/// Whether its letters are out of the alphabet's order, and `other` names nothing: (y, x) = (1, 2) says what (2, 1) does, or (1, 2) where the problem asks for (y, x).
+/// Whether its letters are not in alphabetical order and `other` has no names. (y, x) = (1, 2) would be (2, 1), or (1, 2) if the problem asks for (y, x).
 pub(crate) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
     let named = match other {
         Expr::Relation(..) => true,
@@ -73,7 +73,7 @@ pub(crate) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
     !named && letters.is_some_and(|letters| !letters.is_sorted())
 }
 
-/// The last of several equal values: ½ = 0.5 says ½, and x = ½ = 0.5 says x = ½.
+/// The last of several equal values: ½ = 0.5 is 0.5, and x = ½ = 0.5 is x = 0.5.
 pub(crate) fn last_of_chain<'a>(comparer: &ValueComparer, expr: &'a Expr) -> Cow<'a, Expr> {
     let unchanged = Cow::Borrowed(expr);
     let Expr::Relation(parts, relations) = expr else {
@@ -104,7 +104,7 @@ pub(crate) fn last_of_chain<'a>(comparer: &ValueComparer, expr: &'a Expr) -> Cow
         let all_equal = parts[..parts.len() - 1]
             .iter()
             .all(|part| is_number(part) && equals_last(part));
-        // 50% = 0.5 says 50%.
+        // 50% = 0.5 is 50%.
         let percent = parts.iter().find(|part| matches!(part, Expr::Percent(_)));
         let stated = percent.unwrap_or(last);
         return if all_equal {
@@ -114,7 +114,7 @@ pub(crate) fn last_of_chain<'a>(comparer: &ValueComparer, expr: &'a Expr) -> Cow
         };
     }
     let between = &parts[1..parts.len() - 1];
-    // y = x + y = x + 3 says nothing of y; y = mx + b = 2x + 3 puts in what m and b are.
+    // y = x + y = x + 3 does not give the value of y. y = mx + b = 2x + 3 replaces m and b by their values.
     let is_consistent = |part: &Expr| {
         if is_number(part) {
             return equals_last(part);
@@ -134,7 +134,7 @@ pub(crate) fn last_of_chain<'a>(comparer: &ValueComparer, expr: &'a Expr) -> Cow
     unchanged
 }
 
-/// Whether a number is near another, as rounded ones are.
+/// Whether `rounded` is near `exact`.
 fn is_near(comparer: &ValueComparer, exact: &Expr, rounded: &Expr) -> bool {
     let size = |expr: &Expr| match comparer.real_number(&value(expr))? {
         RealNumber::Exact(number) => Some(number.to_f64().value()),
@@ -149,7 +149,7 @@ fn is_near(comparer: &ValueComparer, exact: &Expr, rounded: &Expr) -> bool {
     }
 }
 
-/// The names in an expression.
+/// The names that occur in an expression.
 fn names(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Symbol(_) | Expr::Apply(..) => vec![expr],
@@ -157,7 +157,7 @@ fn names(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Without what it measures, and a ratio of two as a fraction.
+/// The value without its unit, and a ratio of two as a fraction.
 fn value(expr: &Expr) -> Cow<'_, Expr> {
     match expr {
         Expr::Money(_, inner) | Expr::Quantity(inner, _) => value(inner),
@@ -169,12 +169,13 @@ fn value(expr: &Expr) -> Cow<'_, Expr> {
     }
 }
 
-/// Solutions that are named, as the points that they are, where the other answer is points: m = 1, n = 4; m = 3, n = 4 as (1, 4), (3, 4).
+/// Named solutions as points, if the other answer is one or more points: m = 1, n = 4; m = 3, n = 4 becomes (1, 4), (3, 4).
 ///
-/// Each solution names the same letters in alphabetical order, the order that a point's coordinates have unless a problem says another.
+/// Each solution names the same letters, in alphabetical order or in the order that the other answer names. Coordinates are in alphabetical order unless a
+/// problem states another.
 pub(crate) fn solutions_as_points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
     let unchanged = Cow::Borrowed(expr);
-    // P(2, −3) reads as a value of P.
+    // P(2, −3) is parsed as a call of P.
     if let (Expr::Apply(name, arguments), Expr::Tuple(..)) = (expr, other)
         && arguments.len() > 1
         && is_point(name)
@@ -198,7 +199,7 @@ pub(crate) fn solutions_as_points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, E
     let mut solutions = assigned.chunks_exact(size);
     let first = names(solutions.clone().next().unwrap_or_default());
     let alike = solutions.clone().all(|solution| names(solution) == first);
-    // A = (1, 2), B = (3, 4) are points themselves.
+    // The values of A = (1, 2), B = (3, 4) are already points.
     let plain = assigned
         .iter()
         .all(|(_, value)| coordinates(value).is_none());
@@ -222,12 +223,12 @@ pub(crate) fn solutions_as_points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, E
     })
 }
 
-/// Whether it may name a point: one capital letter.
+/// Whether it may be the name of a point, one capital letter.
 fn is_point(name: &str) -> bool {
     matches!(name.as_bytes(), [b'A'..=b'Z'])
 }
 
-/// How many coordinates a point has, and their names where they are given: (x, y) = (1, 2).
+/// The number of coordinates of a point, and their names if it has names: (x, y) = (1, 2).
 fn coordinates(expr: &Expr) -> Option<(usize, Option<Vec<char>>)> {
     match expr {
         Expr::Tuple(Bracket::Round, parts, Bracket::Round) if parts.len() > 1 => {
@@ -266,7 +267,7 @@ pub(crate) fn names_several(items: &[Expr]) -> bool {
     names.any(|name| Some(name) != first)
 }
 
-/// The letter that an equation names, and its value.
+/// The letter to which an equation assigns a value, and the value.
 fn assignment(expr: &Expr) -> Option<(char, &Expr)> {
     let Expr::Relation(parts, relations) = expr else {
         return None;

@@ -1,16 +1,16 @@
-//! What ± stands for.
+//! The values of ± and ∓.
 
 use std::borrow::Cow;
 
 use crate::meter::Meter;
 use crate::syntax::{Expr, Relation, Side};
 
-/// Values that signs of ± stand for, at most.
+/// Maximum number of values of an expression with ±.
 const MAX_VARIANTS: usize = 16;
-/// Steps that a look at a node costs, or a copy of it.
+/// Meter steps for visiting or copying a node.
 const NODE_COST: u64 = 10;
 
-/// The values that the signs of ± stand for, as a list.
+/// The values of an expression with ±, as a list. The expression itself if it has none.
 pub(crate) fn variants<'a>(expr: &'a Expr, meter: &Meter) -> Option<Cow<'a, Expr>> {
     match count_signs(expr, meter)? {
         0 => Some(Cow::Borrowed(expr)),
@@ -18,7 +18,7 @@ pub(crate) fn variants<'a>(expr: &'a Expr, meter: &Meter) -> Option<Cow<'a, Expr
     }
 }
 
-/// The same, where there are some signs.
+/// The values of an expression with this number of signs, as a list.
 fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
     match expr {
         Expr::List(items) | Expr::Set(items) => {
@@ -56,7 +56,7 @@ fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
             }
         }
         _ => {
-            // With ∓ among them all signs go together; else each goes by itself.
+            // If there is a ∓, all signs change together. Otherwise each changes separately.
             let linked = has_minus_plus(expr);
             let choices = if linked {
                 1
@@ -74,7 +74,7 @@ fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
                     index += 1;
                     upper == (side == Side::PlusMinus)
                 });
-                // In a union or a matrix a sign is no list of values.
+                // A sign in a union or a matrix does not stand for a list of values.
                 if count_signs(&one, meter)? != 0 {
                     return None;
                 }
@@ -85,7 +85,7 @@ fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
     }
 }
 
-/// Signs of ± and ∓.
+/// The number of ± and ∓.
 fn count_signs(expr: &Expr, meter: &Meter) -> Option<usize> {
     meter.spend(NODE_COST)?;
     let mut signs = usize::from(matches!(expr, Expr::PlusMinus(..)));
@@ -100,7 +100,7 @@ fn has_minus_plus(expr: &Expr) -> bool {
         || expr.parts().into_iter().any(has_minus_plus)
 }
 
-/// The expression with each sign chosen: true keeps plus.
+/// The expression with each ± or ∓ replaced. `choose` returns true for plus.
 fn with_signs(expr: &Expr, choose: &mut impl FnMut(Side) -> bool) -> Expr {
     let mut one = |expr: &Expr| Box::new(with_signs(expr, choose));
     match expr {

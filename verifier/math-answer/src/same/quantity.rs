@@ -1,4 +1,4 @@
-//! Numbers with what they measure: units, degrees, percent, money, words.
+//! Numbers with a measure: units, degrees, percent, money, words.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::rule::Rule;
 use crate::same::value::{RealNumber, ValueComparer};
 use crate::syntax::{Constant, Expr, Function};
 
-/// Numbers with what they measure.
+/// Compares numbers with their measures.
 pub(crate) fn compare_quantities(
     comparer: &ValueComparer,
     expected: &Expr,
@@ -50,7 +50,7 @@ pub(crate) fn compare_quantities(
             }
             same(&scaled(&expected, &size), &scaled(&answer, &other_size)).map(|_| Rule::Unit)
         }
-        // The right answer decides what a bare number counts: of percent and degrees the same. Half a percent is neither a half, nor is a half of 50%.
+        // The sign of the expected answer decides: 50% and 50 are the same, but 50% is not answered by 0.5, which would be half a percent.
         (Some(Measure::Percent), None) => same(&expected, &answer),
         (None, Some(Measure::Percent)) => {
             if counts_percent_or_degrees(comparer.hints.percent, comparer, &expected) {
@@ -96,7 +96,8 @@ pub(crate) fn compare_quantities(
     }
 }
 
-/// Whether it is a number of percent or degrees, where a question may ask for those: what is at most 1 is more likely a share, a ratio or a sine.
+/// Whether a bare number counts percent or degrees. If the question leaves it open, a number above 1 does. Other numbers are more likely shares, ratios or
+/// sines.
 fn counts_percent_or_degrees(
     likelihood: Likelihood,
     comparer: &ValueComparer,
@@ -112,7 +113,7 @@ fn counts_percent_or_degrees(
     }
 }
 
-/// Whether it is an angle in radians: a number with π in it, or an inverse of a function of angles.
+/// Whether it is an angle in radians: a number with π in it, or an inverse trigonometric function.
 fn in_radians(expr: &Expr) -> bool {
     matches!(
         expr,
@@ -121,7 +122,7 @@ fn in_radians(expr: &Expr) -> bool {
     ) || expr.parts().into_iter().any(in_radians)
 }
 
-/// The words for what it counts.
+/// The words for what a number counts.
 fn counted_words(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Negative(inner) => counted_words(inner),
@@ -130,19 +131,19 @@ fn counted_words(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Whether it is a number with a unit that has a size.
+/// Whether it is a number with a unit of known size.
 pub(crate) fn has_sized_unit(expr: &Expr, meter: &Meter) -> bool {
     matches!(expr, Expr::Quantity(number, words)
         if matches!(measure(words), Measure::Unit(..)) && rational(number, meter).is_some())
 }
 
-/// What is said of a measure besides, and makes it another where it differs: of which scale degrees are, or in which direction; per what money is.
+/// A word that qualifies a measure and changes it: the scale of degrees, their direction, or the unit per which an amount of money is.
 fn qualifier(expr: &Expr) -> Option<String> {
     let (measure_of, words) = match expr {
         Expr::Negative(inner) => return qualifier(inner),
         Expr::Quantity(inner, words) => match split_measure(inner).1 {
             Some(of) => (of, words.as_str()),
-            // 50 degrees Celsius
+            // 50 degrees Celsius.
             None => (Measure::Degrees, words_after_degrees(words)?),
         },
         _ => return None,
@@ -161,13 +162,13 @@ fn qualifier(expr: &Expr) -> Option<String> {
     })
 }
 
-/// What stands behind the word "degrees", where something does.
+/// The words after "degrees", if there are any.
 fn words_after_degrees(words: &str) -> Option<&str> {
     let (first, rest) = words.trim().split_once(char::is_whitespace)?;
     matches!(first.to_ascii_lowercase().as_str(), "degree" | "degrees").then_some(rest)
 }
 
-/// Whether two measures are of different kinds: no value of one is one of the other.
+/// Whether two measures are of different kinds, so that no value of one is a value of the other.
 fn are_incompatible(one: &Measure, other: &Measure) -> bool {
     let kind = |measure: &Measure| match measure {
         Measure::Unit(..) => 0,
@@ -189,7 +190,7 @@ fn are_incompatible(one: &Measure, other: &Measure) -> bool {
         _ => {}
     }
     let (a, b) = (kind(one), kind(other));
-    // 50 °F may be written 50°.
+    // 50 °F may be written as 50°.
     let is_temperature = |one: &Measure, other: &Measure| matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature());
     let is_generic = |one, other| one == 4 && matches!(other, 0 | 3);
     a != b
@@ -199,14 +200,14 @@ fn are_incompatible(one: &Measure, other: &Measure) -> bool {
         && !is_temperature(other, one)
 }
 
-/// A value, and the unit that stands beside it.
+/// A value, and the measure beside it.
 pub(crate) fn split_measure(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
     match expr {
         Expr::Negative(inner) => match split_measure(inner) {
             (_, None) => (Cow::Borrowed(expr), None),
             (inner, of) => (Cow::Owned(Expr::Negative(Box::new(inner.into_owned()))), of),
         },
-        // $3 million, $5 dollars; but $5% and $5 cm are nothing.
+        // $3 million and $5 dollars are amounts. $5% and $5 cm have no meaning.
         Expr::Money(sign, inner) => match (split_measure(inner), unit::money(*sign)) {
             ((amount, None | Some(Measure::Words | Measure::Generic(_))), money) => {
                 (amount, Some(money))
@@ -225,7 +226,7 @@ pub(crate) fn split_measure(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
                 (Cow::Owned(Expr::Product(product)), of)
             }
             (of, (amount, None)) => (amount, Some(of)),
-            // 90° degrees, $5 dollars; $5 cm is nothing.
+            // 90° degrees and $5 dollars repeat the measure. $5 cm has two different ones.
             (Measure::Words | Measure::Generic(_), (amount, of)) => (amount, of),
             (outer, (amount, Some(inner))) if outer == inner => (amount, Some(inner)),
             _ => (Cow::Borrowed(expr), None),

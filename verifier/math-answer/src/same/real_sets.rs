@@ -9,10 +9,10 @@ use crate::same::linear::Linear;
 use crate::same::value::{RealNumber, ValueComparer};
 use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 
-/// Sets of more intervals are not computed with.
+/// Maximum number of intervals of a set.
 const MAX_INTERVALS: usize = 32;
 
-/// An end of an interval: where it is, as it was written, and whether it belongs to it.
+/// An end of an interval: its position, the expression that it was written as, and whether it belongs to the interval.
 #[derive(Debug, Clone)]
 struct End {
     at: RealNumber,
@@ -20,18 +20,18 @@ struct End {
     closed: bool,
 }
 
-/// An interval, or a point where both ends are one.
+/// An interval, or a point if both ends are equal.
 #[derive(Debug, Clone)]
 struct Interval {
     low: End,
     high: End,
 }
 
-/// Intervals in order, apart from each other.
+/// Disjoint intervals in ascending order.
 #[derive(Debug, Clone)]
 struct Intervals(Vec<Interval>);
 
-/// A set of real numbers, and what it is said variable: the variable of an inequality.
+/// A set of real numbers, and the variable of the inequality that describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct RealSet<'a> {
     intervals: Intervals,
@@ -39,7 +39,7 @@ pub(crate) struct RealSet<'a> {
 }
 
 impl<'a> RealSet<'a> {
-    /// How many numbers its intervals end at, put together as far as they can be.
+    /// The number of finite ends of its intervals, after overlapping intervals are merged.
     pub(crate) fn ends(&self) -> usize {
         let finite = |end: &&End| !matches!(end.at, RealNumber::Infinite(_));
         let ends = self
@@ -50,7 +50,7 @@ impl<'a> RealSet<'a> {
         ends.filter(finite).count()
     }
 
-    /// The set of real numbers that `expr` is, or that satisfy it.
+    /// The set of real numbers that `expr` denotes, or that satisfy it.
     pub(crate) fn from_expr(comparer: &ValueComparer, expr: &'a Expr) -> Option<Self> {
         let bare = |intervals| Self {
             intervals,
@@ -67,7 +67,7 @@ impl<'a> RealSet<'a> {
                 };
                 let low = end(comparer, low, *open == Bracket::Square)?;
                 let high = end(comparer, high, *close == Bracket::Square)?;
-                // (3, 1) is a point, not an interval without numbers.
+                // (3, 1) is a point, not an empty interval.
                 let interval = Intervals::interval(comparer, low, high)?;
                 (!interval.0.is_empty()).then(|| bare(interval))
             }
@@ -105,7 +105,7 @@ impl<'a> RealSet<'a> {
         }
     }
 
-    /// As [`Reals::of`], of one of several: there x = 0 is a set as x > 1 is.
+    /// Like [`RealSet::from_expr`], for an element of a list or of a combined set. There the equation x = 0 is a set, as x > 1 is.
     fn from_item(comparer: &ValueComparer, expr: &'a Expr) -> Option<Self> {
         match expr {
             Expr::Relation(parts, relations) => Self::from_relation(comparer, parts, relations),
@@ -113,7 +113,7 @@ impl<'a> RealSet<'a> {
         }
     }
 
-    /// Inequalities with commas between them hold together, where they can: x > 0, x < 5. Else each by itself: x < 2, x > 3.
+    /// Commas between inequalities mean "and" if some number satisfies all of them: x > 0, x < 5. Otherwise they mean "or": x < 2, x > 3.
     fn from_list(comparer: &ValueComparer, items: &'a [Expr]) -> Option<Self> {
         let is_inequality = |item: &Expr| matches!(item, Expr::Relation(_, relations) if *relations != [Relation::Equal]);
         if !items.iter().any(is_inequality) {
@@ -156,7 +156,7 @@ impl<'a> RealSet<'a> {
             .or_else(|| Self::from_linear(comparer, parts, relations))
     }
 
-    /// Of relations between linear forms in one variable: -2y ≥ 6, -3 < 2x + 1 ≤ 7.
+    /// The solutions of relations between linear forms in one variable: −2y ≥ 6, −3 < 2x + 1 ≤ 7.
     fn from_linear(
         comparer: &ValueComparer,
         parts: &'a [Expr],
@@ -176,7 +176,7 @@ impl<'a> RealSet<'a> {
                 .meter
                 .spend(arithmetic_cost(&form.constant, &form.slope))?;
             let bound = number_expr(-form.constant / &form.slope);
-            // Dividing by a number below 0 turns the sign.
+            // Dividing by a negative number reverses the relation.
             let relation = if form.slope < RBig::ZERO {
                 reversed(*relation)?
             } else {
@@ -191,7 +191,7 @@ impl<'a> RealSet<'a> {
         Some(all)
     }
 
-    /// Of relations between a name and numbers.
+    /// The solutions of relations between a name and numbers.
     fn from_name_and_bounds(
         comparer: &ValueComparer,
         parts: &'a [Expr],
@@ -241,7 +241,7 @@ impl<'a> RealSet<'a> {
     }
 }
 
-/// What both are variable, where one says nothing or both say the same.
+/// The variable of both: the one that they share, or the only one. The outer `None` means that they differ.
 #[expect(
     clippy::option_option,
     reason = "two that differ are of nothing in common"
@@ -261,7 +261,7 @@ impl Intervals {
         }])
     }
 
-    /// The numbers that are less than `bound`, or whatever the relation says; no set is said by [`Relation::In`].
+    /// The numbers x with `x relation bound`. [`Relation::In`] and [`Relation::Near`] give no set.
     fn satisfying(comparer: &ValueComparer, relation: Relation, bound: &Expr) -> Option<Self> {
         match relation {
             Relation::In | Relation::Near => None,
@@ -359,7 +359,7 @@ impl Intervals {
 }
 
 impl End {
-    /// The end of what lies beyond it. There is nothing at an infinity.
+    /// The adjacent end of the complement. Infinity does not belong to any set.
     fn opposite(&self) -> Self {
         Self {
             closed: !self.closed && !matches!(self.at, RealNumber::Infinite(_)),
@@ -381,7 +381,7 @@ fn infinite(positive: bool) -> End {
     }
 }
 
-/// A number as answers write it: without a sign, or minus one.
+/// A number as the parser represents it, a negative one as [`Expr::Negative`].
 fn number_expr(number: RBig) -> Expr {
     if number < RBig::ZERO {
         Expr::Negative(Box::new(Expr::number(-number)))
@@ -400,7 +400,7 @@ fn end(comparer: &ValueComparer, expr: &Expr, closed: bool) -> Option<End> {
     })
 }
 
-/// A variable, or a function of one: what an inequality is about.
+/// Whether it is a variable or a function of one, which an inequality may bound.
 fn is_name(expr: &Expr) -> bool {
     match expr {
         Expr::Symbol(name) => name != "Reals",

@@ -1,4 +1,4 @@
-//! Whether two expressions have the same value.
+//! The constant factor by which two expressions differ, if there is one that is real and not 0.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -12,22 +12,22 @@ use crate::hints::AnswerHints;
 use crate::meter::{Meter, arithmetic_cost};
 use crate::syntax::{Constant, Expr, Full, Function};
 
-/// Steps of what is computed to many digits, for each step of `cost`.
+/// Meter steps for each unit of `cost` when a value is computed to many digits.
 const STEPS_PER_COST: u64 = 6_000;
-/// How often more digits may turn out to be needed.
+/// Maximum number of times that the precision is raised.
 const MAX_RAISES: usize = 4;
-/// Points at which a numeric identity must hold, and how many are tried.
+/// Number of points at which a numeric identity must hold, and maximum number of points that are tried.
 const MIN_POINTS: u64 = 4;
 const MAX_TRIES: u64 = 12;
-/// Fields in which a value is computed until two agree.
+/// Maximum number of fields in which values are computed until two agree.
 const MAX_FIELDS: usize = 4;
 
-/// How two values were found to be the same.
+/// How two values were found to be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreement {
     /// Both are rational numbers.
     Number,
-    /// Both are written the same.
+    /// Their trees are the same.
     Form,
     /// They agree modulo large primes at random points.
     Identity,
@@ -35,16 +35,16 @@ pub(crate) enum Agreement {
     Numeric,
 }
 
-/// Compares values; what it computes depends on the two answers alone.
+/// Compares values. The computation depends only on the two answers and the question.
 pub(crate) struct ValueComparer {
     seed: u64,
-    /// What the question says of the unit of a right answer that names none.
+    /// What the question implies about the unit of an expected answer without one.
     pub(crate) hints: AnswerHints,
     pub(crate) meter: Meter,
     fields: RefCell<Vec<Field>>,
 }
 
-/// A real number, or an infinity, as far as it takes to put it in order among others.
+/// A real number or an infinity, computed as far as ordering requires. `Infinite(true)` is +∞.
 #[derive(Debug, Clone)]
 pub(crate) enum RealNumber {
     Infinite(bool),
@@ -88,7 +88,7 @@ impl ValueComparer {
         }
     }
 
-    /// Whether the values agree in large fields; `None` where they cannot be computed there.
+    /// Whether the values agree in large fields. `None` if they cannot be computed there.
     fn identity(&self, expected: &Expr, answer: &Expr) -> Option<bool> {
         let mut agreed = 0;
         for index in 0..MAX_FIELDS {
@@ -109,7 +109,7 @@ impl ValueComparer {
     fn modular(&self, index: usize, expr: &Expr) -> Result<Element, Missing> {
         let mut fields = self.fields.borrow_mut();
         while fields.len() <= index {
-            // A prime is found.
+            // The cost of finding a prime.
             self.meter.spend(2_000).ok_or(Missing::Unknown)?;
             let next = Field::new(self.seed, fields.len() as u64);
             fields.push(next);
@@ -117,7 +117,7 @@ impl ValueComparer {
         fields[index].value(expr, &self.meter)
     }
 
-    /// What is the same of equal values, and of others hardly ever; where there is something of that kind.
+    /// A value that is equal for equal expressions and almost never for others. `None` if there is no such value.
     pub(crate) fn fingerprint(&self, expr: &Expr) -> Option<Element> {
         self.modular(0, expr).ok()
     }
@@ -143,7 +143,7 @@ impl ValueComparer {
         None
     }
 
-    /// Both values at a point, to as many digits.
+    /// Both values at a point, to the same precision.
     fn values_at(
         &self,
         expected: &Expr,
@@ -159,7 +159,7 @@ impl ValueComparer {
         Some((a, b))
     }
 
-    /// The value at a point, with at least so many bits besides as `extra` says, which is raised where it takes more. Takes what that costs from what is left.
+    /// The value at a point, with at least `extra` more bits. Raises `extra` if more are needed, and charges the meter.
     fn compute(&self, expr: &Expr, point: &mut Point, extra: &mut usize) -> Option<numeric::Value> {
         for _ in 0..MAX_RAISES {
             let factor = 1 + *extra as u64 / 256;
@@ -174,7 +174,7 @@ impl ValueComparer {
         None
     }
 
-    /// The real number that an expression without variables is.
+    /// The value of an expression without variables.
     pub(crate) fn real_number(&self, expr: &Expr) -> Option<RealNumber> {
         if let Some(positive) = infinity(expr) {
             return Some(RealNumber::Infinite(positive));
@@ -192,7 +192,7 @@ impl ValueComparer {
         (point.has_no_variables() && value.is_real()).then_some(value)
     }
 
-    /// Which of two is less; `None` where that may not be computed any more.
+    /// The order of two numbers. `None` if the steps are spent or the precision does not suffice.
     pub(crate) fn order(&self, a: &RealNumber, b: &RealNumber) -> Option<Ordering> {
         self.meter.spend(10)?;
         Some(match (a, b) {
@@ -218,10 +218,10 @@ impl ValueComparer {
         })
     }
 
-    /// Whether two expressions differ by a factor that is the same everywhere and not 0: the sign of it.
+    /// The constant factor by which two expressions differ, if there is one that is real and not 0.
     pub(crate) fn proportional(&self, expected: &Expr, answer: &Expr) -> Option<f64> {
         let mut first: Option<(numeric::Value, numeric::Value)> = None;
-        let (mut agreed, mut sign) = (0, 0.0);
+        let (mut agreed, mut factor) = (0, 0.0);
         for index in 0..MAX_TRIES {
             let mut point = Point::new(self.seed, index);
             let Some((a, b)) = self.values_at(expected, answer, &mut point) else {
@@ -242,18 +242,18 @@ impl ValueComparer {
                 }
                 agreed += 1;
             } else {
-                sign = a.over(&b)?.real()?;
+                factor = a.over(&b)?.real()?;
                 first = Some((a, b));
             }
             if agreed == MIN_POINTS {
-                return Some(sign);
+                return Some(factor);
             }
         }
         None
     }
 }
 
-/// Which of two is less; `None` where more digits of one are known, and those of both are the same.
+/// The order of two numbers. `None` if they agree as far as computed and one is known to more digits.
 fn order_if_distinct(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
     let order = a.order(b);
     (order != Ordering::Equal || a.is_as_exact_as(b)).then_some(order)
@@ -264,7 +264,7 @@ pub(crate) fn is_infinite(expr: &Expr) -> bool {
     infinity(expr).is_some()
 }
 
-/// Whether it is ∞ or −∞.
+/// The sign of ∞ (true) or −∞ (false); `None` for other expressions.
 fn infinity(expr: &Expr) -> Option<bool> {
     match expr {
         Expr::Constant(Constant::Infinity) => Some(true),
@@ -274,7 +274,8 @@ fn infinity(expr: &Expr) -> Option<bool> {
 }
 
 impl ValueComparer {
-    /// What it costs to compute to many digits: 4 for a function, 8 for two or for a root, 1 for everything else.
+    /// The cost of computing a value to many digits: 4 for most functions, 8 for those that need two of these, 8 for roots and powers that need a logarithm and
+    /// an exponential, and 1 or 2 for other expressions.
     fn cost(&self, expr: &Expr) -> u32 {
         let parts = |parts: &[Expr]| {
             parts
@@ -298,7 +299,7 @@ impl ValueComparer {
                 );
                 parts(arguments).saturating_add(if expensive { 8 } else { 4 })
             }
-            // A root of what is not a positive number is a logarithm and an exponential, and so are all but square roots.
+            // The square root of a rational number is cheap. Any other root is a logarithm and an exponential.
             Expr::Root(index, inner) if is_two(index) && self.rational(inner).is_some() => 2,
             Expr::Root(_, inner) => self.cost(inner).saturating_add(8),
             Expr::Power(base, power) => {

@@ -1,7 +1,7 @@
-//! What is left to do in an expression: the steps by which it would become shorter, counted by kind.
+//! The simplifications that an expression still needs, counted by kind.
 //!
-//! Every kind stands in `docs/math-policy.md`. What is counted is how an expression is written, not what it is worth: 26 + 1 has two terms that are one, and
-//! √180 a square under its root.
+//! `docs/math-policy.md` lists every kind. The count depends on how an expression is written, not on its value: 26 + 1 has two terms that could be one, and
+//! √180 has a square in its radicand.
 
 mod angle;
 mod product;
@@ -13,7 +13,7 @@ use crate::meter::Meter;
 use crate::syntax::Expr;
 use sum::Counter;
 
-/// What can be left to do.
+/// A kind of simplification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Simplification {
     /// Numbers that could be one number.
@@ -22,13 +22,13 @@ pub(crate) enum Simplification {
     Terms,
     /// Factors that could be one factor, or cancel: x·x², (x²)³, t³/t⁴, √2·√3.
     Factors,
-    /// Roots of what holds a power: √180, √(x³).
+    /// Roots whose radicand contains a power: √180, √(x³).
     Roots,
     /// Arithmetic with i.
     Complex,
-    /// Sums that stand in a product, and that product in a sum: x(x + 1) + 2.
+    /// Sums in a product that is a term of a sum: x(x + 1) + 2.
     Brackets,
-    /// Sums below a fraction.
+    /// Sums in a denominator.
     Denominators,
     /// Functions.
     Functions,
@@ -54,7 +54,7 @@ impl Simplification {
         Simplification::Nested,
     ];
 
-    /// As `detail` writes it.
+    /// The text in a verdict's `detail`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Simplification::Numbers => "numbers are left to be worked out",
@@ -71,12 +71,12 @@ impl Simplification {
     }
 }
 
-/// How often each step could be done.
+/// The number of simplifications of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SimplificationCounts([usize; KINDS]);
 
 impl SimplificationCounts {
-    /// Those of an expression.
+    /// Counts the simplifications of an expression.
     pub(crate) fn of(expr: &Expr, meter: &Meter) -> Self {
         let mut counter = Counter {
             counts: Self::default(),
@@ -99,32 +99,32 @@ impl SimplificationCounts {
         larger
     }
 
-    /// A step of which there are more than in `right`.
+    /// The first kind with a larger count than in `expected`.
     pub(crate) fn first_exceeding(self, expected: Self) -> Option<Simplification> {
         Simplification::ALL
             .into_iter()
             .find(|kind| self.0[*kind as usize] > expected.0[*kind as usize])
     }
 
-    /// How often this one could be done.
+    /// The count of one kind.
     pub(crate) fn count(self, kind: Simplification) -> usize {
         self.0[kind as usize]
     }
 
-    /// Whether there is nothing left to do.
+    /// Whether every count is 0.
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()
     }
 }
 
-/// What a product has sums in for factors, once numbers and signs are taken away from it.
+/// The number of sums among a product's factors, without numbers and signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// No sum.
     Term,
     /// One sum.
     Sum,
-    /// Factors of which so many are sums, each counted as often as its power says.
+    /// Several factors. The number counts those that are sums, each as often as its power says.
     Product(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Sums of which a number multiplies or divides all: (a − 5)/3 and a/3 − 5/3 say the same, and neither leaves anything to be worked out.
+//! Sums that a number multiplies or divides: (a − 5)/3 and a/3 − 5/3 are the same, and both are simplified.
 
 use dashu_ratio::RBig;
 use dashu_ratio::ops::Abs as _;
@@ -10,12 +10,12 @@ use crate::same::value::ValueComparer;
 use crate::simplified::notation::{has_sum_factor, is_constant};
 use crate::syntax::Expr;
 
-/// Steps that a look at a node costs, or a copy of it.
+/// Meter steps for visiting or copying a node.
 const NODE_COST: u64 = 10;
 
-/// Whether `right` and `given` are sums of the same terms, once each number that multiplies or divides a sum is brought to its terms.
+/// Whether `expected` and `answer` are sums of the same terms, after each number that multiplies or divides a sum is distributed over its terms.
 ///
-/// The terms are compared one by one, so that nothing else may be left to do: 2(3(x + 1) − 4) is not 6x − 2, since 6 − 8 is not carried out.
+/// The terms are compared one by one, so nothing else may remain to be simplified: 2(3(x + 1) − 4) is not accepted for 6x − 2, since 6 − 8 is not carried out.
 pub(crate) fn same_terms(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> bool {
     let (Some(expected), Some(answer)) = (
         Expanded::from_expr(expected, &comparer.meter),
@@ -23,7 +23,7 @@ pub(crate) fn same_terms(comparer: &ValueComparer, expected: &Expr, answer: &Exp
     ) else {
         return false;
     };
-    // (4k + 8)/4 is k + 2 as 12/4 is 3: the division comes out.
+    // (4k + 8)/4 is not accepted for k + 2, as 12/4 is not for 3.
     if answer.divides_evenly() && !expected.divides_evenly() {
         return false;
     }
@@ -34,33 +34,33 @@ pub(crate) fn same_terms(comparer: &ValueComparer, expected: &Expr, answer: &Exp
     equal_in_any_order(comparer, &expected, &answer, false)
 }
 
-/// Whether a division of a sum is left that leaves whole numbers: (4 + 2√3)/2.
+/// Whether a sum is divided by a number that divides all its terms: (4 + 2√3)/2.
 pub(crate) fn divides_evenly(expr: &Expr, meter: &Meter) -> bool {
     Expanded::from_expr(expr, meter).is_some_and(|expanded| expanded.divides_evenly())
 }
 
-/// The terms of a sum, each times the numbers before the brackets that it stands in.
+/// The terms of a sum, each multiplied by the numbers before the brackets around it.
 #[derive(Debug, Default)]
 struct Expanded {
     terms: Vec<Expr>,
-    /// Whether a number divides.
+    /// Whether a number divides the sum.
     divided: bool,
-    /// Whether a term has a fraction before it.
+    /// Whether a term has a coefficient that is not an integer.
     fraction: bool,
 }
 
-/// What multiplies a term: its rational part, and constants such as π.
+/// The factor before a term: its rational part, and constants such as π.
 #[derive(Debug, Clone)]
 struct Factor {
     number: RBig,
     constants: Vec<Expr>,
-    /// Numbers that multiply, and that divide, since the last bracket that holds a sum.
+    /// The number of multipliers and of divisors since the last bracket around a sum.
     multipliers: usize,
     divisors: usize,
 }
 
 impl Factor {
-    /// `None` where two numbers multiply, or two divide, with no sum between them: those are to be worked out.
+    /// Returns `None` if two numbers multiply or two divide, with no sum between them. Those could be one number.
     fn check_worked_out(&self) -> Option<()> {
         (self.multipliers < 2 && self.divisors < 2).then_some(())
     }
@@ -79,7 +79,7 @@ impl Expanded {
         Some(expanded)
     }
 
-    /// Whether all divisions leave whole numbers.
+    /// Whether the sum is divided and every coefficient is an integer.
     fn divides_evenly(&self) -> bool {
         self.divided && !self.fraction
     }
@@ -151,7 +151,7 @@ fn multiply(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
     bounded(a * b)
 }
 
-/// The number before a term without sums: 3/2 of 3x/2.
+/// The coefficient of a term without sums: 3/2 in 3x/2.
 fn coefficient(term: &Expr, meter: &Meter) -> Option<RBig> {
     let number = |expr: &Expr| {
         if is_constant(expr) {

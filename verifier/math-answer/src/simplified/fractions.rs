@@ -1,15 +1,15 @@
-//! Whether fractions with variables are in lowest terms: by the degree of what stands below them.
+//! Whether fractions with variables are in lowest terms, judged by the degree of their denominators.
 
 use crate::syntax::{Expr, Full};
 
-/// A fraction that a factor is left to be cancelled in, or one below a fraction, of which the right answer has none: (x² + x)/(x + 1)² for x/(x + 1).
+/// Whether `answer` has a fraction with a common factor, or a fraction within a denominator, that `expected` has not: (x² + x)/(x + 1)² for x/(x + 1).
 pub(crate) fn is_less_reduced(expected: &Expr, answer: &Expr) -> bool {
     let degrees = denominator_degree(expected).zip(denominator_degree(answer));
     let higher = degrees.is_some_and(|((_, max), (min, _))| min > max);
     higher || (is_nested(answer) && !is_nested(expected))
 }
 
-/// The degree of what stands below fractions, put together: at least, and at most. `None` where that is no polynomial.
+/// The least and the greatest possible degree of the common denominator. `None` if a denominator is not a polynomial.
 fn denominator_degree(expr: &Expr) -> Option<(u64, u64)> {
     match expr {
         _ if !expr.has_variable() => Some((0, 0)),
@@ -78,7 +78,7 @@ fn degree(expr: &Expr) -> Option<u64> {
     }
 }
 
-/// Whether a fraction with a variable below it stands below a fraction.
+/// Whether a denominator contains a fraction with a variable in its own denominator.
 fn is_nested(expr: &Expr) -> bool {
     fn has_fraction(expr: &Expr) -> bool {
         matches!(expr, Expr::Quotient(_, under) if under.has_variable())

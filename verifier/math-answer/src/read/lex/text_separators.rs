@@ -1,4 +1,4 @@
-//! Text behind a value that goes on to other values: `4\text{ or 5}`.
+//! Text after a value that contains further values: `4\text{ or 5}`.
 
 use super::count;
 
@@ -8,12 +8,12 @@ pub(super) enum Fragment<'a> {
     /// "and" or "or".
     Separator(&'a str),
     Comma,
-    /// What is mathematics without `\text`.
+    /// Text that is mathematics outside of `\text` too.
     Formula(&'a str),
     Words(&'a str),
 }
 
-/// The parts of a text with "and", "or" or a comma between, or before the rest; `None` where it has none of them, or nothing else.
+/// The parts of a text with "and", "or" or a comma between them or before the first. `None` if it has no separator, or nothing else.
 pub(super) fn fragments(text: &str) -> Option<Vec<Fragment<'_>>> {
     if text.contains(['\\', '{', '}', '$']) {
         return None;
@@ -45,7 +45,7 @@ pub(super) fn fragments(text: &str) -> Option<Vec<Fragment<'_>>> {
     (separated && has_content).then_some(fragments)
 }
 
-/// Adds what stands between two separators: mathematics, words, or a number with words. Whether there is anything.
+/// Adds the text between two separators: mathematics, words, or a number with words. Returns whether there is any.
 fn push_part<'a>(fragments: &mut Vec<Fragment<'a>>, text: &'a str) -> bool {
     let text = text.trim();
     if text.is_empty() {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_between_values_is_separated_at_whole_words() {
+    fn text_is_split_at_separators_that_are_whole_words() {
         assert_eq!(fragments("or 5"), Some(vec![Separator("or"), Formula("5")]));
         assert_eq!(
             fragments("or five"),

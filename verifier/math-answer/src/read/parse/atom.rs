@@ -1,14 +1,14 @@
-//! Factors and what they are made of: names, brackets, fractions, roots, and what the other files here have.
+//! Factors and atoms: names, brackets, fractions, roots, and the constructs of the other files of this folder.
 
 use super::number::{based_number, literal};
 use super::{MAX_ATOMS, Parser};
 use crate::read::lex::{Kind, Token};
 use crate::syntax::{Bracket, Constant, Expr, Full, Function};
 
-/// Names that are read as functions where a bracket follows.
+/// Names that are read as functions if a bracket follows.
 const APPLIED: [char; 6] = ['f', 'g', 'h', 'F', 'G', 'P'];
 
-/// Commands that stand between factors, or end what they stand in.
+/// Commands that are operators between factors, or that end the enclosing construct.
 const OPERATORS: [&str; 31] = [
     "cup",
     "cap",
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         braced
     }
 
-    /// A base behind digits, an index behind a name.
+    /// A subscript: the base of digits, or the index of a name.
     fn subscript(&mut self, expr: Expr) -> Option<Expr> {
         let start = self.at;
         let named = matches!(expr, Expr::Symbol(_)) && self.text_argument();
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An index of letters in text, or of a function's name: `{\text{max}}`.
+    /// Skips an index that is text or the name of a function: `{\text{max}}`.
     fn text_argument(&mut self) -> bool {
         let braced = usize::from(self.peek() == Some(Kind::Open));
         let named = match self.peek_at(braced).map(|token| token.kind) {
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         named && closed
     }
 
-    /// A command's argument: what braces hold, or one token. Behind ^ and _ digits count together, since 2^10 is written where 2^{10} is meant.
+    /// A command's argument: the content of braces, or one token. After ^ and _ consecutive digits belong together, since 2^10 is often written for 2^{10}.
     pub(super) fn argument(&mut self) -> Option<Expr> {
         self.deeper(|parser| {
             if parser.eat(Kind::Open) {
@@ -197,7 +197,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The argument of `\frac` and `\sqrt`, for which a digit is all: `\frac12`.
+    /// The argument of `\frac` and `\sqrt`, which is a single digit if it has no braces: `\frac12`.
     fn single_digit_argument(&mut self) -> Option<Expr> {
         if let Some(Kind::Number(digits)) = self.peek()
             && digits.len() > 1
@@ -215,7 +215,7 @@ impl<'a> Parser<'a> {
         self.argument()
     }
 
-    /// What braces hold, behind the opening one.
+    /// The content of braces, after the opening one.
     fn group(&mut self) -> Option<Expr> {
         let bars = std::mem::take(&mut self.bars);
         let inside = self.deeper(|parser| {
@@ -253,7 +253,7 @@ impl<'a> Parser<'a> {
                     return Some(built);
                 }
                 let items = self.elements(Kind::SetClose)?;
-                // In braces a colon before an equation says "such that": {x : f(x) = 0} has no ratio.
+                // In braces a colon before an equation means "such that": {x : f(x) = 0} has no ratio.
                 let such_that = |item: &Expr| matches!(item, Expr::Relation(parts, _) if matches!(parts[0], Expr::Ratio(_)));
                 let closed = self.eat(Kind::SetClose) && !items.iter().any(such_that);
                 closed.then_some(Expr::Set(items))
@@ -279,7 +279,7 @@ impl<'a> Parser<'a> {
             }
             Kind::Command(name) => self.command(name),
             Kind::Text(text) => {
-                // A5 in base 11.
+                // The digits A5 in base 11.
                 let digits = text
                     .chars()
                     .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
@@ -304,7 +304,7 @@ impl<'a> Parser<'a> {
             self.at += word.chars().count();
             return self.call(function);
         }
-        // An angle's measure is named by the angle.
+        // The measure of an angle has the name of the angle.
         if letter == 'm' && self.peek_at(1).map(|t| t.kind) == Some(Kind::Command("angle")) {
             self.at += 2;
             return self.command_after_name("angle");
@@ -349,7 +349,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Whether a bracket or a power stands so many tokens ahead: xsin(x).
+    /// Whether a bracket or a power follows in `ahead` tokens: xsin(x).
     fn is_applied(&self, ahead: usize) -> bool {
         matches!(
             self.peek_at(ahead).map(|token| token.kind),
@@ -357,7 +357,7 @@ impl<'a> Parser<'a> {
         )
     }
 
-    /// Statements up to a closing bracket, which is left; maybe none.
+    /// The statements, if any, up to a closing bracket, which is not consumed.
     pub(super) fn elements(&mut self, close: Kind<'_>) -> Option<Vec<Expr>> {
         let bars = std::mem::take(&mut self.bars);
         let items = self.deeper(|parser| {
@@ -379,7 +379,7 @@ impl<'a> Parser<'a> {
         items
     }
 
-    /// Behind an opening bracket.
+    /// After an opening bracket.
     fn bracketed(&mut self, open: Bracket) -> Option<Expr> {
         let mut items =
             self.elements(Kind::Char(if open == Bracket::Round { ')' } else { ']' }))?;
@@ -389,7 +389,7 @@ impl<'a> Parser<'a> {
             _ => return None,
         };
         self.at += 1;
-        // (C) is a choice; (x) sets apart what it holds.
+        // (C) is a choice, and brackets around one expression only group.
         if items.len() == 1 && open == close {
             return items.pop();
         }
@@ -420,7 +420,7 @@ impl<'a> Parser<'a> {
         self.command_after_name(name)
     }
 
-    /// What a command is, behind its name.
+    /// The expression of a command, after its name.
     fn command_after_name(&mut self, name: &'a str) -> Option<Expr> {
         if let Some(function) = Function::named(name) {
             return self.call(function);
@@ -495,7 +495,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Behind a root's sign. In plain text a number is under it whole: √13.
+    /// After a root's sign. In plain text a whole number is the radicand: √13.
     fn root(&mut self, plain: bool) -> Option<Expr> {
         let index = if self.peek() == Some(Kind::Char('[')) {
             self.at += 1;

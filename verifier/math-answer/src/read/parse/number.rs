@@ -1,4 +1,4 @@
-//! Numbers as they are written: decimals, separators, repeating digits, digits of a base.
+//! Numbers: decimals, separators, repeating digits, digits in a base.
 
 use dashu_int::UBig;
 use dashu_ratio::RBig;
@@ -8,7 +8,7 @@ use crate::read::lex::Kind;
 use crate::read::word_answers::{number_expr, word_answer};
 use crate::syntax::{Expr, Full};
 
-/// Numbers with more digits are not parsed.
+/// Maximum number of digits.
 const MAX_DIGITS: usize = 1024;
 
 impl Parser<'_> {
@@ -38,7 +38,7 @@ impl Parser<'_> {
             if let Some(Kind::Command(bar @ ("overline" | "bar" | "dot"))) = self.peek() {
                 self.at += 1;
                 repeating = self.digits_argument()?;
-                // Two dots are the ends of a period.
+                // Two dots mark the first and the last digit of a period.
                 if bar == "dot"
                     && (repeating.len() > 1
                         || matches!(self.peek(), Some(Kind::Number(_) | Kind::Command("dot"))))
@@ -59,7 +59,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `e8` right behind digits is a power of ten.
+    /// `e8` directly after digits is a power of ten.
     fn exponent(&mut self) -> Option<Expr> {
         let (letter, digits) = (self.peek_at(0)?, self.peek_at(1)?);
         let Kind::Number(power) = digits.kind else {
@@ -79,7 +79,7 @@ impl Parser<'_> {
         Some(Expr::Power(Box::new(ten), Box::new(Expr::number(power))))
     }
 
-    /// Another three digits of a number, behind a comma or a space.
+    /// Consumes three more digits of a number, after a comma or a space.
     fn eat_thousands_group(&mut self, whole: &mut String) -> bool {
         let (kind, ahead) = match (
             self.peek(),
@@ -111,7 +111,7 @@ impl Parser<'_> {
         true
     }
 
-    /// `152A_{11}`: digits, letters without space, and a subscript.
+    /// `152A_{11}`: digits and letters without spaces, and a subscript.
     pub(super) fn letter_digits(&mut self, digits: &str) -> Option<Expr> {
         let mut text = digits.to_owned();
         let mut ahead = 0;
@@ -147,7 +147,7 @@ impl Parser<'_> {
         (!braced || self.eat(Kind::Close)).then(|| digits.to_owned())
     }
 
-    /// The number that ends before the subscript at `end`, as it was written.
+    /// The number before the subscript that begins at token `end`, as written.
     pub(super) fn literal_before(&self, end: usize) -> Option<String> {
         let mut start = end - 1;
         while start > 0
@@ -170,7 +170,7 @@ impl Parser<'_> {
     }
 }
 
-/// A number from its digits.
+/// The number with these digits.
 pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<RBig> {
     if whole.len() + decimals.len() + repeating.len() > MAX_DIGITS {
         return None;
@@ -186,7 +186,7 @@ pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<RB
     if repeating.is_empty() {
         return Some(RBig::from_parts(finite.into(), below));
     }
-    // A period of n digits is so many (10ⁿ − 1)-ths of the last decimal's place.
+    // A period of n digits is that many (10ⁿ − 1)-ths of the last decimal place.
     let parts = ten(repeating.len()) - UBig::ONE;
     let above = finite * &parts + integer(repeating)?;
     Some(RBig::from_parts(above.into(), below * parts))

@@ -1,4 +1,4 @@
-//! What stands between the elements of a list.
+//! Separators of the elements of a list.
 
 use super::{Parser, is_separator};
 use crate::read::lex::Kind;
@@ -13,7 +13,7 @@ pub(super) enum Join {
 }
 
 impl Parser<'_> {
-    /// A comma, a semicolon, "and", "or", or some of them together: then the word counts.
+    /// Consumes commas, semicolons, "and" and "or". Of several, a word takes precedence over a comma.
     pub(super) fn join(&mut self) -> Option<Join> {
         let mut joined = None;
         loop {
@@ -35,7 +35,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether something stands between two elements, which is read.
+    /// Consumes a separator. Returns whether there is one.
     pub(super) fn separator(&mut self) -> bool {
         self.join().is_some()
     }
@@ -52,7 +52,8 @@ fn join_of(separator: &str) -> Join {
     }
 }
 
-/// A list; where they are inequalities with words between them, the set that those make. "And" binds more tightly than "or", and a comma says what the word behind it does.
+/// The list of the items. If all are inequalities or equations with words between them, the set that they form. "And" binds more tightly than "or", and a comma
+/// means the same as the word after it.
 pub(super) fn join_items(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
     if joins.is_empty() {
         return items.pop();
@@ -67,7 +68,7 @@ pub(super) fn join_items(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
     match (has(Join::And), has(Join::Or)) {
         (false, false) => return Some(Expr::List(items)),
         _ if !sets => return Some(Expr::List(items)),
-        // What a comma says there is anyone's guess.
+        // The meaning of the comma is ambiguous.
         (true, true) if has(Join::Comma) => return None,
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! What is known by how it begins: names before an equals sign, choices before their values, sets by what holds in them, and answers that are plain words.
+//! Forms that are recognised by how they begin: names before an equals sign, choices before their values, set-builder notation, and answers in plain words.
 
 use super::{Parser, product};
 use crate::read::assignable::is_assignable;
@@ -6,13 +6,13 @@ use crate::read::lex::Kind;
 use crate::read::word_answers;
 use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 
-/// Longer answers are no words for a number or a set.
+/// Maximum length in bytes of plain words for a number or a set.
 const MAX_PLAIN_WORDS_LENGTH: usize = 32;
 
 /// Words before a name that add nothing to it.
 const NEUTRAL_WORDS: [&str; 4] = ["ratio", "quantity", "value", "measure"];
 
-/// Words that say what of the thing named behind them is meant: its area is another quantity than its perimeter.
+/// Words that name a quantity of the thing named after them. Its area is another quantity than its perimeter.
 const QUANTITY_KINDS: [&str; 13] = [
     "length",
     "distance",
@@ -29,7 +29,7 @@ const QUANTITY_KINDS: [&str; 13] = [
     "angle",
 ];
 
-/// Words that make a name that of another value: twice the number = 12.
+/// Words with which a name denotes another value: twice the number = 12.
 const NAME_CHANGING_WORDS: [&str; 24] = [
     "not",
     "no",
@@ -57,7 +57,7 @@ const NAME_CHANGING_WORDS: [&str; 24] = [
     "than",
 ];
 
-/// An answer in plain words that is a number, a day, all numbers or none.
+/// An answer in plain words that is a number, a day, all real numbers, infinity or no solution.
 pub(super) fn plain_words(text: &str) -> Option<Expr> {
     if text.len() > MAX_PLAIN_WORDS_LENGTH {
         return None;
@@ -97,7 +97,7 @@ pub(super) fn plain_words(text: &str) -> Option<Expr> {
     word_answers::is_number_or_date(bare).then(|| Expr::Words(bare.to_owned()))
 }
 
-/// A set without another: ℝ - {2}.
+/// A sum that is a difference of sets: ℝ - {2}.
 pub(super) fn set_difference(sum: Expr) -> Expr {
     let Expr::Sum(terms) = sum else { return sum };
     let is_set = |term: &Expr| match term {
@@ -122,7 +122,7 @@ pub(super) fn set_difference(sum: Expr) -> Expr {
 }
 
 impl Parser<'_> {
-    /// `(A)` before the value that the choice has.
+    /// `(A)`, with the value of the choice after it or without.
     pub(super) fn choice(&mut self, text: &str) -> Option<Expr> {
         if !word_answers::is_choice(text) {
             return None;
@@ -140,7 +140,7 @@ impl Parser<'_> {
                 )
             ) || matches!(parser.peek(), Some(Kind::Text(text)) if super::is_separator(text))
         };
-        // A letter behind it may be another choice.
+        // A letter after it may be another choice.
         let value = self.at;
         if ends(self) || (self.combined().is_some() && ends(self)) {
             let hedged = self.tokens[value..self.at]
@@ -154,7 +154,7 @@ impl Parser<'_> {
         None
     }
 
-    /// A name before an equals sign with words before it that say of what kind it is: `the ratio x:y =`, `\text{The area of } ABC =`.
+    /// A name before an equals sign, with words before it that state its kind: `the ratio x:y =`, `\text{The area of } ABC =`.
     pub(super) fn introduced_name(&mut self) -> Option<Expr> {
         let start = self.at;
         let (mut kind, mut neutral) = (None, false);
@@ -205,7 +205,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What a name or a name applied to simple arguments says before an equals sign: `\text{Area} =`, `p(x) =`, `f^{-1}(x) =`.
+    /// A name, or a name applied to simple arguments, before an equals sign: `\text{Area} =`, `p(x) =`, `f^{-1}(x) =`.
     pub(super) fn left_side(&mut self) -> Option<Expr> {
         let start = self.at;
         let left = match self.peek()? {
@@ -244,7 +244,7 @@ impl Parser<'_> {
         left
     }
 
-    /// Behind a letter: marks of an inverse or a derivative, and simple arguments in brackets.
+    /// After a letter: marks of an inverse or a derivative, and simple arguments in brackets.
     fn applied_name(&mut self, letter: char) -> Option<Expr> {
         let mut name = letter.to_string();
         while self.eat(Kind::Char('\'')) {
@@ -263,7 +263,7 @@ impl Parser<'_> {
         let mut arguments = Vec::new();
         loop {
             arguments.push(match self.peek()? {
-                // x(x+1) = 6 is an equation, and so is n(n) = 4.
+                // x(x+1) = 6 and n(n) = 4 are equations with products.
                 Kind::Letter(argument) if argument != letter => Expr::Symbol(argument.to_string()),
                 Kind::Text(text) => Expr::Words(text.to_owned()),
                 Kind::Number(_) => {
@@ -285,7 +285,7 @@ impl Parser<'_> {
             .then_some(Expr::Apply(name, arguments))
     }
 
-    /// Behind `\{`: `x \mid 0<x<1`, an inequality of the letter that is named.
+    /// After `\{`: `x \mid 0<x<1`, where the condition is an inequality of the letter.
     pub(super) fn set_builder(&mut self) -> Option<Expr> {
         let start = self.at;
         let built = self.set_builder_body();

@@ -1,4 +1,4 @@
-//! What stands behind a value: units, words for what is counted, the half of the day, a base.
+//! Text after a value: units, words for what is counted, a.m. and p.m., a base.
 
 use dashu_int::ops::UnsignedAbs as _;
 use dashu_ratio::RBig;
@@ -11,7 +11,7 @@ use crate::read::word_answers;
 use crate::syntax::{Expr, Full};
 
 impl Parser<'_> {
-    /// A term with the unit or the words behind it; `None` where they may say more than what is counted.
+    /// The term with the unit or the words after it. `None` if the words may mean more than what is counted.
     pub(super) fn with_unit(&mut self, term: Expr) -> Option<Expr> {
         let mut words = self.trailing_words();
         // 52\text{ base }8
@@ -106,7 +106,7 @@ impl Parser<'_> {
         words
     }
 
-    /// `p.m.` and its like: how many tokens it has, and what it says.
+    /// `p.m.` and similar: its number of tokens, and "am" or "pm".
     pub(super) fn noon(&self) -> Option<(usize, &'static str)> {
         let Some(Kind::Letter(first)) = self.peek() else {
             return None;
@@ -134,7 +134,7 @@ impl Parser<'_> {
         (ends && !plain).then_some((length, noon))
     }
 
-    /// `^{\text{th}}` behind a whole number, as the words that it is.
+    /// `^{\text{th}}` after a whole number; returns the suffix.
     pub(super) fn ordinal(&mut self, expr: &Expr) -> Option<&'static str> {
         let Expr::Number(Full(number)) = expr else {
             return None;
@@ -158,7 +158,7 @@ impl Parser<'_> {
         Some(expected)
     }
 
-    /// `1\text{ hour }30\text{ minutes}`: a quantity and the smaller one behind it, in the smaller one's unit.
+    /// `1\text{ hour }30\text{ minutes}`: combines a quantity with the smaller one after it, in the unit of the smaller one.
     pub(super) fn compound(&mut self, first: Expr) -> Option<Expr> {
         let Expr::Quantity(larger, words) = &first else {
             return Some(first);
@@ -186,7 +186,7 @@ impl Parser<'_> {
     }
 }
 
-/// "st", "nd", "rd" or "th".
+/// The suffix of an ordinal: "st", "nd", "rd" or "th".
 fn ordinal_suffix(number: &RBig) -> Option<&'static str> {
     if !number.is_int() {
         return None;
@@ -209,7 +209,7 @@ fn temperature(words: &str) -> Option<&'static str> {
     }
 }
 
-/// "(base 8)", "in base eight".
+/// The base in "(base 8)" or "in base eight".
 fn base(words: &str) -> Option<Expr> {
     let words = words.trim_matches(['(', ')']).to_ascii_lowercase();
     let words = words.strip_prefix("in ").unwrap_or(&words);
@@ -227,7 +227,7 @@ fn push_word(words: &mut String, word: &str) {
     words.push_str(&word.trim().replace('~', " "));
 }
 
-/// A value before the sign of degrees or of hundredths that stands behind its fraction: 22½°.
+/// A mixed number. A sign of degrees or percent after its fraction applies to the whole: 22½°.
 pub(super) fn mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
     match (whole, fraction) {
         (Expr::Money(sign, whole), _) => {
@@ -244,7 +244,7 @@ pub(super) fn mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
     }
 }
 
-/// `above/below`, where the sign of degrees or of hundredths behind it is that of the whole.
+/// `above/below`. A sign of degrees or percent after the denominator applies to the whole.
 pub(super) fn fraction(above: Expr, below: Expr) -> Expr {
     match below {
         Expr::Degrees(below) => Expr::Degrees(Box::new(fraction(above, *below))),

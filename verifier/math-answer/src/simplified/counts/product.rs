@@ -1,4 +1,4 @@
-//! Products, taken apart into numbers, powers of atoms, and sums.
+//! Products, decomposed into numbers, powers of atoms, and sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,54 +17,54 @@ use crate::simplified::notation::{
 };
 use crate::syntax::{Constant, Expr, Full, Function};
 
-/// Radicands are searched for powers of numbers up to here.
+/// The largest number whose powers are looked for in a radicand.
 const MAX_FACTOR: u32 = 1 << 12;
-/// Larger ones, in bits, are not.
+/// Maximum length in bits of a radicand in which they are looked for.
 const MAX_RADICAND: usize = 512;
 
-/// What `exp` is a power of.
+/// The base of `exp`.
 static EULER: Expr = Expr::Constant(Constant::E);
 
-/// What a factor is a power of.
+/// The base of a power in a product.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Atom {
     Name(String),
     Constant(Constant),
-    /// The root of this index of this number.
+    /// The root with this index of this number.
     Surd(u32, UBig),
-    /// Anything else, as it is written.
+    /// Any other expression, by its Debug text.
     Text(String),
 }
 
 /// A factor that is a sum.
 pub(super) struct Sum {
     pub power: RBig,
-    /// A number with i in it.
+    /// Whether it is a number that contains i.
     pub complex: bool,
-    /// Whether it has a variable.
+    /// Whether it contains a variable.
     pub variable: bool,
-    /// What each of its terms is a product of, powers of which are above 0.
+    /// For each term, the atoms with a positive power.
     pub terms: Vec<BTreeSet<Atom>>,
 }
 
-/// A product, taken apart.
+/// A decomposed product.
 #[derive(Default)]
 pub(super) struct Monomial<'a> {
-    /// The number before the rest, where it is known.
+    /// The numeric coefficient, if it can be computed.
     pub number: Option<RBig>,
-    /// Numbers that multiply, and that divide.
+    /// How many numbers multiply, and how many divide.
     pub numbers_above: usize,
     pub numbers_below: usize,
-    /// Powers of atoms, and how often each was written.
+    /// The power of each atom, and how often the atom is written.
     pub atoms: BTreeMap<Atom, (RBig, usize)>,
     pub sums: Vec<Sum>,
-    /// Roots of numbers, by their index.
+    /// How many roots of numbers there are of each index.
     pub surds: BTreeMap<u32, usize>,
-    /// What numbers under roots are divided by.
+    /// The denominators of radicands.
     pub radicand_divisors: Vec<UBig>,
-    /// Whole numbers that a variable is the exponent of.
+    /// Whole numbers with an exponent that is not a number.
     pub exponential_bases: Vec<IBig>,
-    /// Logarithms that multiply, and that divide.
+    /// How many logarithms multiply, and how many divide.
     pub logarithms: (usize, usize),
     pub parts_to_visit: Vec<&'a Expr>,
 }
@@ -94,14 +94,14 @@ impl Counter<'_> {
         monomial
     }
 
-    /// Adds `expr` to the power `power` to a product.
+    /// Multiplies `product` by `expr` to the power `power`.
     fn add_factor<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
         if self.meter.spend(NODE_COST).is_none() {
             return;
         }
         let single = power.clone().abs().is_one();
         let whole = power.is_int();
-        // A power of what is put together of others; below a fraction that stands below another, too.
+        // A power of a product, a root, a quotient or another power, or a quotient in a denominator.
         if whole
             && (!single && matches!(expr, Expr::Negative(_) | Expr::Product(_) | Expr::Root(..))
                 || *power != RBig::ONE && matches!(expr, Expr::Quotient(..))
@@ -128,7 +128,7 @@ impl Counter<'_> {
                     self.add(Simplification::Numbers);
                 }
                 for factor in factors {
-                    // 1·x is x.
+                    // 1·x should be x.
                     if is_plus_minus_one(factor) {
                         self.add(Simplification::Numbers);
                     }
@@ -142,11 +142,11 @@ impl Counter<'_> {
                 if is_plus_minus_one(below) && !is_literal(above) {
                     self.add(Simplification::Numbers);
                 }
-                // 1/x⁻¹ is x.
+                // 1/x⁻¹ should be x.
                 if has_inverse(below) {
                     self.add(Simplification::Factors);
                 }
-                // 1/x has no number before it.
+                // The numerator of 1/x is not a coefficient.
                 if !is_one(above) {
                     self.add_factor(above, power, product);
                 }
@@ -154,7 +154,7 @@ impl Counter<'_> {
             }
             Expr::Power(base, exponent) => match rational(exponent, self.meter) {
                 Some(exponent_value) if is_number(exponent) => {
-                    // x^{6/3} is x².
+                    // x^{6/3} should be x².
                     if is_whole_quotient(exponent, self.meter) {
                         self.add(Simplification::Numbers);
                     }
@@ -166,7 +166,7 @@ impl Counter<'_> {
                 Some(index) if index.is_int() && index > RBig::ONE => {
                     self.add_root(inner, &index, power, product);
                 }
-                // The first root, and that of index ½, are powers.
+                // Roots of index 1 or ½ are powers.
                 Some(_) => {
                     self.add(Simplification::Roots);
                     self.add_opaque(expr, power, product);
@@ -205,7 +205,7 @@ impl Counter<'_> {
                     Function::Ln | Function::Log => product.logarithms.1 += 1,
                     _ => self.add(Simplification::Functions),
                 }
-                // cos(−x) is cos x, and sin(π − x) sin x.
+                // cos(−x) is cos x, and sin(π − x) is sin x.
                 if arguments.iter().any(is_signed)
                     || is_shifted_by_right_angles(*function, arguments, self.meter)
                 {
@@ -227,7 +227,7 @@ impl Counter<'_> {
         }
     }
 
-    /// The atoms of each term of a sum, none of whose steps count.
+    /// The atoms of each term of a sum. Their simplifications are not counted.
     fn atoms_of(&self, sum: &Expr) -> Vec<BTreeSet<Atom>> {
         let mut counter = Counter {
             counts: SimplificationCounts::default(),
@@ -244,7 +244,7 @@ impl Counter<'_> {
         terms.iter().map(atoms).collect()
     }
 
-    /// Something of which only the parts are looked into.
+    /// Multiplies by an expression that is not decomposed. Its parts are visited separately.
     fn add_opaque<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
         product.add_atom(self.text(expr), power.clone());
         product.parts_to_visit.extend(expr.parts());
@@ -254,7 +254,7 @@ impl Counter<'_> {
         let Some(value) = rational(expr, self.meter) else {
             return;
         };
-        // 12/4 is 3.
+        // 12/4 should be 3.
         if value.is_int() && matches!(expr, Expr::Quotient(..)) {
             self.add(Simplification::Numbers);
         }
@@ -275,7 +275,7 @@ impl Counter<'_> {
         }
     }
 
-    /// `base^exponent` to the power `power`.
+    /// Multiplies by `base^exponent` to the power `power`.
     fn add_power<'b>(
         &mut self,
         base: &'b Expr,
@@ -285,7 +285,7 @@ impl Counter<'_> {
     ) {
         let total_power = exponent * power;
         if is_number(base) {
-            // (12/4)ˣ is 3ˣ, and 5¹ below a root 5.
+            // (12/4)ˣ should be 3ˣ, and 5¹ under a root should be 5.
             let under_root = exponent.is_int() && !total_power.is_int();
             if under_root || is_whole_quotient(base, self.meter) {
                 self.add(Simplification::Numbers);
@@ -308,7 +308,7 @@ impl Counter<'_> {
                 }
             };
         }
-        // x⁰ and x¹ are written by nobody who has finished.
+        // A simplified answer has no x⁰ or x¹.
         if exponent.is_zero() || exponent.is_one() {
             self.add(Simplification::Numbers);
         }
@@ -316,7 +316,7 @@ impl Counter<'_> {
         {
             self.add(Simplification::Complex);
         }
-        // (x³)^{1/3} is x, and (x⁻¹)⁻¹.
+        // (x³)^{1/3} and (x⁻¹)⁻¹ should be x.
         let inverse = *exponent == RBig::NEG_ONE;
         if (inverse || !exponent.is_int()) && matches!(base, Expr::Power(..)) {
             self.add(Simplification::Factors);
@@ -324,7 +324,7 @@ impl Counter<'_> {
         self.add_factor(base, &total_power, product);
     }
 
-    /// A power whose exponent is no number.
+    /// Multiplies by a power whose exponent is not a number.
     fn add_exponential<'b>(
         &mut self,
         expr: &'b Expr,
@@ -348,14 +348,14 @@ impl Counter<'_> {
             }
             product.exponential_bases.push(number.trunc());
         }
-        // (√2)^{2n} is 2ⁿ, and 4^{n/2} as well.
+        // (√2)^{2n} and 4^{n/2} should be 2ⁿ.
         let halved = matches!(exponent, Expr::Quotient(_, index)
             if rational(index, self.meter)
                 .is_some_and(|index| is_perfect(base, &index.trunc())));
         if halved || matches!(base, Expr::Root(..)) && is_multiple(exponent, &IBig::from(2)) {
             self.add(Simplification::Roots);
         }
-        // eˣ·eʸ: the base is there twice.
+        // eˣ·eʸ has the same base twice.
         let key = Atom::Text(format!("{:?}^", self.text(base)));
         if product.atoms.contains_key(&key) {
             self.add(Simplification::Factors);
@@ -390,14 +390,14 @@ impl Counter<'_> {
             self.add(Simplification::Factors);
         }
         if let Some(value) = rational(inner, self.meter) {
-            // What stands under a root is to be worked out, too.
+            // A radicand has to be evaluated too.
             if !is_number(inner) || is_whole_quotient(inner, self.meter) {
                 self.add(Simplification::Numbers);
                 self.visit(inner);
             }
             return self.add_surd(&value, &total_power, product);
         }
-        // √(2i) is 1 + i.
+        // √(2i) should be 1 + i.
         if is_complex(inner) {
             self.add(Simplification::Complex);
         }
@@ -428,7 +428,7 @@ impl Counter<'_> {
                 if matches!(inner, Expr::Root(..)) || !inner.has_variable() && holds_root(inner) {
                     self.add(Simplification::Nested);
                 }
-                // √(x⁴ + 2x² + 1) is x² + 1, and √(3 + 4i) is 2 + i.
+                // √(x⁴ + 2x² + 1) should be x² + 1, and √(3 + 4i) should be 2 + i.
                 if has_sum_factor(inner) {
                     self.add(Simplification::Roots);
                 }
@@ -438,7 +438,7 @@ impl Counter<'_> {
         }
     }
 
-    /// `value^power`, the power being no integer.
+    /// Multiplies by `value^power`, where `power` is not an integer.
     fn add_surd(&mut self, value: &RBig, power: &RBig, product: &mut Monomial<'_>) {
         let Some(index) = u32::try_from(power.denominator())
             .ok()
@@ -462,11 +462,11 @@ impl Counter<'_> {
             return;
         };
         if above.is_one() && below.is_one() {
-            // √16, and 1 to any power.
+            // √16, or 1 to any power.
             self.add(Simplification::Numbers);
             return;
         }
-        // The fourth root of 25 is √5.
+        // The fourth root of 25 should be √5.
         let lower = |divisor: u32| {
             index.is_multiple_of(divisor) && is_power(&above, divisor) && is_power(&below, divisor)
         };
@@ -490,12 +490,12 @@ impl Counter<'_> {
 
     fn text(&self, expr: &Expr) -> Atom {
         let text = format!("{expr:?}");
-        // Once spent, everything ends; what is being written has a bound of its own.
+        // A failed charge ends the comparison soon, and the text is already built, with a bounded length.
         let _ = self.meter.spend(text.len() as u64);
         Atom::Text(text)
     }
 
-    /// A number without the powers of this index that divide it, and whether there were any.
+    /// The number without the powers of this index that divide it, and whether there were any.
     fn without_powers(&self, number: &UBig, index: u32) -> Option<(UBig, bool)> {
         let (mut remaining, mut removed) = (number.clone(), false);
         if remaining.is_zero() {
@@ -521,12 +521,12 @@ impl Counter<'_> {
     }
 }
 
-/// Whether the root of this index of a power can be taken: of e^{2x}, of 9^n.
+/// Whether a power has a root of this index: e^{2x} and 9ⁿ have a square root.
 fn has_whole_root(expr: &Expr, index: &IBig) -> bool {
     matches!(expr, Expr::Power(base, exponent) if is_multiple(exponent, index) || is_perfect(base, index))
 }
 
-/// 2x of 2.
+/// Whether it is a product with a numeric factor that `of` divides: 2x for 2.
 fn is_multiple(expr: &Expr, of: &IBig) -> bool {
     let divided = |factor: &Expr| matches!(factor, Expr::Number(Full(number)) if number.is_int() && (number.numerator() % of).is_zero());
     matches!(expr, Expr::Product(factors) if factors.iter().any(divided))
@@ -542,12 +542,12 @@ fn is_perfect(expr: &Expr, index: &IBig) -> bool {
         && is_power(&number.numerator().unsigned_abs(), index)
 }
 
-/// Whether it is a power of a whole number.
+/// Whether it is a whole number to the power `index`.
 fn is_power(number: &UBig, index: u32) -> bool {
     whole_root(number, index).pow(index as usize) == *number
 }
 
-/// A number as it is written: digits, perhaps with a sign, or a fraction of them.
+/// A number in digits, with or without a sign, or a fraction of such numbers.
 fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::Mixed(..) => true,
@@ -573,7 +573,7 @@ fn holds_i(expr: &Expr) -> bool {
     contains(expr, &|part| matches!(part, Expr::Constant(Constant::I)))
 }
 
-/// A number with i in it.
+/// Whether it is a number that contains i.
 fn is_complex(expr: &Expr) -> bool {
     !expr.has_variable() && holds_i(expr)
 }

@@ -1,4 +1,4 @@
-//! Sums, as terms; and what a term leaves to be done.
+//! Splits a sum into its terms, and counts the simplifications of each term.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::simplified::notation::{
 };
 use crate::syntax::{Constant, Expr};
 
-/// Steps of the meter that a look at a node costs.
+/// Meter steps for visiting a node.
 pub(super) const NODE_COST: u64 = 20;
 
 pub(super) struct Counter<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Counter<'a> {
     pub meter: &'a Meter,
 }
 
-/// A term of a sum, and the constants before the brackets that it stands in.
+/// A term of a sum, and the constants before the brackets around it.
 pub(super) struct Term<'a> {
     pub term: &'a Expr,
     pub constants: Vec<&'a Expr>,
@@ -40,7 +40,7 @@ impl Counter<'_> {
             return;
         }
         if is_plain_number(expr) {
-            // 12/4 is 3.
+            // 12/4 should be 3.
             let quotient = !matches!(without_unit(expr), Expr::Ratio(_));
             if quotient && is_whole_quotient(without_unit(expr), self.meter) {
                 self.add(Simplification::Numbers);
@@ -63,7 +63,7 @@ impl Counter<'_> {
         }
     }
 
-    /// The terms of a sum, once the numbers before brackets are brought to what stands in them.
+    /// Counts the simplifications of a sum and of its terms, after the numbers before brackets are distributed.
     fn count_sum(&mut self, expr: &Expr) {
         let terms = self.expand_terms(expr);
         let several = terms.len() > 1;
@@ -92,7 +92,7 @@ impl Counter<'_> {
         }
     }
 
-    /// The steps that a product leaves.
+    /// Counts the simplifications of a product.
     fn count_product(&mut self, monomial: &Monomial<'_>, in_sum: bool) {
         let more = |count: usize| count.saturating_sub(1);
         let divides = monomial.numbers_above > 0
@@ -113,7 +113,7 @@ impl Counter<'_> {
         for occurrences in monomial.surds.values() {
             self.counts.add(Simplification::Factors, more(*occurrences));
         }
-        // 2·2ⁿ is 2ⁿ⁺¹, 2ⁿ·3ⁿ is 6ⁿ.
+        // 2·2ⁿ should be 2ⁿ⁺¹, and 2ⁿ·3ⁿ should be 6ⁿ.
         let shares = |base: &IBig| {
             monomial.number.as_ref().is_some_and(|number| {
                 !gcd(number.numerator(), base).is_one() || !number.denominator().gcd(base).is_one()
@@ -128,7 +128,7 @@ impl Counter<'_> {
             Simplification::Factors,
             shared + more(monomial.exponential_bases.len()),
         );
-        // 33/√33 and 12√(1/2), where the number above has what is below.
+        // In 33/√33 and 12√(1/2) the number in the numerator shares a factor with the radicand in the denominator.
         if let Some(number) = &monomial.number {
             let shares = |other: &UBig| !number.numerator().gcd(other).is_one();
             let cancels = monomial.atoms.iter().any(|(atom, (power, _))| match atom {
@@ -193,7 +193,7 @@ impl Counter<'_> {
             .add(Simplification::Denominators, usize::from(denominators));
     }
 
-    /// What a sum shares with the factors beside it: √2(√2 + √3) is 2 + √6, (π² + π)/π is π + 1.
+    /// Counts what a sum shares with the factors beside it: √2(√2 + √3) is 2 + √6, and (π² + π)/π is π + 1.
     fn count_shared(&mut self, monomial: &Monomial<'_>, sum: &Sum) {
         if sum.power != RBig::ONE {
             return;
@@ -220,7 +220,7 @@ impl Counter<'_> {
         }
     }
 
-    /// What a number before or below brackets leaves to be done.
+    /// Counts the simplifications of a number that multiplies or divides brackets.
     fn count_outer_number(&mut self, number: &Expr) {
         if is_plus_minus_one(number) || is_percent_or_degrees(number) {
             self.add(Simplification::Numbers);
@@ -229,7 +229,7 @@ impl Counter<'_> {
         }
     }
 
-    /// The terms of a sum, each with the constants that multiply all of it.
+    /// The terms of a sum, each with the constants that multiply the whole sum.
     pub(super) fn expand_terms<'b>(&mut self, expr: &'b Expr) -> Vec<Term<'b>> {
         let mut terms = Vec::new();
         self.expand_into(expr, (0, 0), &[], &mut terms);
