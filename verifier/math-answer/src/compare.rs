@@ -354,7 +354,7 @@ mod tests {
         ] {
             assert!(same_both_ways(named, letter), "{named} and {letter}");
         }
-        for (one, other) in [
+        for (first, second) in [
             // It may be ten times m.
             ("10", "10 m"),
             (r"10\text{ apples}", "10 m"),
@@ -365,7 +365,7 @@ mod tests {
             (r"10\text{ cm}", "10 m"),
             ("5 m", "5 s"),
         ] {
-            assert!(!same_both_ways(one, other), "{one} and {other}");
+            assert!(!same_both_ways(first, second), "{first} and {second}");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::read::unit::{Measure, measure};
 use crate::read::word_answers::{WordAnswer, letters, number_expr, same_words, word_answer};
 use crate::rule::Rule;
 use crate::same::named::{
-    assigned_value, is_ambiguous, last_of_chain, names_several, solutions_as_points,
+    assigned_value, has_several_names, is_ambiguous, last_of_chain, solutions_as_points,
 };
 use crate::same::plus_minus::variants;
 use crate::same::quantity::{compare_quantities, split_measure};
@@ -86,7 +86,7 @@ pub(crate) fn matching_rule(
     if let Some(rule) = compare_sets(comparer, expected, answer) {
         return Some(rule);
     }
-    if let (Some((how, a)), Some((other, b))) =
+    if let (Some((operator, a)), Some((other, b))) =
         (joined_relations(expected), joined_relations(answer))
     {
         // The comparison as sets is final.
@@ -96,14 +96,15 @@ pub(crate) fn matching_rule(
             return None;
         }
         // A comma means "and". If all inequalities begin with the same expression, it may mean "or" too.
-        let alike = match (how, other) {
+        let alike = match (operator, other) {
             (None, Some(SetOperator::Union)) | (Some(SetOperator::Union), None) => {
                 have_same_first_side(&a) && have_same_first_side(&b)
             }
-            (how, other) => how == other || how.is_none() || other.is_none(),
+            (operator, other) => operator == other || operator.is_none() || other.is_none(),
         };
-        let same = alike && a.len() <= MAX_UNORDERED && equal_in_any_order(comparer, &a, &b, false);
-        return same.then_some(Rule::Elements);
+        let equal =
+            alike && a.len() <= MAX_UNORDERED && equal_in_any_order(comparer, &a, &b, false);
+        return equal.then_some(Rule::Elements);
     }
     match (expected, answer) {
         (Expr::Ratio(_), _) | (_, Expr::Ratio(_)) => compare_ratios(comparer, expected, answer),
@@ -142,7 +143,10 @@ fn is_based(expr: &Expr) -> bool {
 }
 
 /// Compares two answers of which at least one is in words. Returns `None` if both are mathematics.
-#[expect(clippy::option_option, reason = "unequal words are no mathematics")]
+#[expect(
+    clippy::option_option,
+    reason = "the outer `None` means that neither is in words"
+)]
 fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Option<Rule>> {
     let is_words = |expr: &Expr| {
         matches!(expr, Expr::Words(_))
@@ -178,13 +182,16 @@ fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Op
                 .is_some_and(|number| comparer.agreement(&number, other).is_some()),
         }
     };
-    let same = equals_number(word_answer(expected), answer)
+    let equal = equals_number(word_answer(expected), answer)
         || equals_number(word_answer(answer), expected);
-    Some(same.then_some(Rule::Words))
+    Some(equal.then_some(Rule::Words))
 }
 
 /// Compares the elements of two answers. Returns `None` if one has no elements, or if they may still be equal as sets of numbers.
-#[expect(clippy::option_option, reason = "unequal elements are decided")]
+#[expect(
+    clippy::option_option,
+    reason = "the outer `None` means that the comparison is left to others"
+)]
 fn compare_elements(
     comparer: &ValueComparer,
     expected: &Expr,
@@ -215,7 +222,7 @@ fn compare_elements(
         }
         (Expr::Set(a) | Expr::List(a), Expr::Set(b) | Expr::List(b)) => {
             // If only one answer names its values, they are matched by order.
-            if names_several(a) != names_several(b) {
+            if has_several_names(a) != has_several_names(b) {
                 let lists = matches!((expected, answer), (Expr::List(_), Expr::List(_)));
                 return Some((lists && each(a, b)).then_some(Rule::Elements));
             }
@@ -226,17 +233,17 @@ fn compare_elements(
             let ordered = |items: &[Expr]| {
                 items.iter().any(|item| matches!(item, Expr::Words(words) if words.chars().filter(|c| c.is_alphabetic()).count() > 1))
             };
-            let free = a.len() <= MAX_UNORDERED && !ordered(a) && !ordered(b);
+            let any_order = a.len() <= MAX_UNORDERED && !ordered(a) && !ordered(b);
             let braces = matches!((expected, answer), (Expr::Set(_), Expr::Set(_)));
             let (a_items, b_items): (Vec<&Expr>, Vec<&Expr>) =
                 (a.iter().collect(), b.iter().collect());
-            if free && equal_in_any_order(comparer, &a_items, &b_items, braces) {
+            if any_order && equal_in_any_order(comparer, &a_items, &b_items, braces) {
                 return Some(Some(Rule::Elements));
             }
             // Inequalities in a list may form one set.
-            let related =
+            let has_relation =
                 |items: &[Expr]| items.iter().any(|item| matches!(item, Expr::Relation(..)));
-            if related(a) || related(b) {
+            if has_relation(a) || has_relation(b) {
                 None
             } else {
                 Some(None)
@@ -250,7 +257,7 @@ fn compare_elements(
 /// A list of relations, and the operator that joins them, if there is one.
 fn joined_relations(expr: &Expr) -> Option<(Option<SetOperator>, Vec<&Expr>)> {
     let is_relation = |item: &&Expr| matches!(item, Expr::Relation(..));
-    let (how, items) = match expr {
+    let (operator, items) = match expr {
         Expr::List(items) => (None, items.iter().collect()),
         Expr::Combine(_, operator, _) => {
             let (mut items, mut left) = (Vec::new(), expr);
@@ -265,7 +272,7 @@ fn joined_relations(expr: &Expr) -> Option<(Option<SetOperator>, Vec<&Expr>)> {
         }
         _ => return None,
     };
-    items.iter().all(is_relation).then_some((how, items))
+    items.iter().all(is_relation).then_some((operator, items))
 }
 
 fn have_same_first_side(items: &[&Expr]) -> bool {
@@ -333,7 +340,7 @@ fn compare_sets(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Opt
         RealSet::from_expr(comparer, expected)?,
         RealSet::from_expr(comparer, answer)?,
     );
-    a.same(comparer, &b).then_some(Rule::Set)
+    a.is_same_set(comparer, &b).then_some(Rule::Set)
 }
 
 /// Compares equations and inequalities.
@@ -355,7 +362,7 @@ fn compare_relations(
         let turned: Vec<Relation> = other_relations
             .iter()
             .rev()
-            .map(|one| mirrored(*one))
+            .map(|relation| mirrored(*relation))
             .collect();
         if relations == turned && each(&mut others.iter().rev()) {
             return Some(Rule::Relation);

@@ -48,7 +48,7 @@ pub(crate) fn remaining_simplification(
         return Some(TOO_MUCH);
     };
     let (expected, answer): (&Expr, &Expr) = (&expected, &answer);
-    let counts = |expr: &Expr| SimplificationCounts::of(expr, meter);
+    let counts = |expr: &Expr| SimplificationCounts::from_expr(expr, meter);
     // −2y ≥ 6 is a step on the way to y ≤ −3.
     if is_unsolved(answer) && !is_unsolved(expected) {
         return Some(UNSOLVED);
@@ -59,7 +59,7 @@ pub(crate) fn remaining_simplification(
         Rule::Words if word_answers::word(answer).is_some() => return None,
         Rule::Set if is_uncombined(expected, answer, comparer) => return Some(UNCOMBINED),
         Rule::Relation if has_value_of_other_form(expected, answer, comparer) => return Some(FORM),
-        Rule::Relation if has_side_reduced_less(expected, answer) => return Some(REDUCED_LESS),
+        Rule::Relation if has_less_reduced_side(expected, answer) => return Some(REDUCED_LESS),
         // x = 27 + 45 is no more simplified than 27 + 45.
         Rule::Words | Rule::Relation | Rule::Set => {
             return first_missing(counts(expected), counts(answer));
@@ -123,8 +123,8 @@ fn remaining_in_value(
 ) -> Option<&'static str> {
     let meter = &comparer.meter;
     let (expected_counts, answer_counts) = (
-        SimplificationCounts::of(expected, meter),
-        SimplificationCounts::of(answer, meter),
+        SimplificationCounts::from_expr(expected, meter),
+        SimplificationCounts::from_expr(answer, meter),
     );
     // An angle may be in radians instead of degrees.
     let radians = rule == Rule::Unit && answer_counts.is_empty();
@@ -204,13 +204,13 @@ fn has_value_of_other_form(expected: &Expr, answer: &Expr, comparer: &ValueCompa
     let (Some((name, expected)), Some((other, answer))) = (value(expected), value(answer)) else {
         return false;
     };
-    let functions =
-        SimplificationCounts::of(&expected, &comparer.meter).count(Simplification::Functions);
+    let functions = SimplificationCounts::from_expr(&expected, &comparer.meter)
+        .count(Simplification::Functions);
     name == other && !is_of_form(&expected, &answer, comparer, functions)
 }
 
 /// Whether a side of the equation `answer` has a fraction that is less reduced than in `expected`.
-fn has_side_reduced_less(expected: &Expr, answer: &Expr) -> bool {
+fn has_less_reduced_side(expected: &Expr, answer: &Expr) -> bool {
     let (Expr::Relation(sides, _), Expr::Relation(others, _)) = (expected, answer) else {
         return false;
     };
@@ -249,21 +249,23 @@ fn has_common_factor(expr: &Expr) -> bool {
 fn is_uncombined(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     let set =
         RealSet::from_expr(comparer, expected).or_else(|| RealSet::from_expr(comparer, answer));
-    let max = set.map_or(0, |set| set.ends()).max(ends(expected));
-    ends(answer) > max || (has_intersection(answer) && !has_intersection(expected))
+    let max = set
+        .map_or(0, |set| set.end_count())
+        .max(end_count(expected));
+    end_count(answer) > max || (has_intersection(answer) && !has_intersection(expected))
 }
 
 /// The number of finite end points that a set is written with.
-fn ends(expr: &Expr) -> usize {
+fn end_count(expr: &Expr) -> usize {
     let finite = |part: &&Expr| !is_infinite(part);
     match expr {
         Expr::Tuple(_, items, _) | Expr::Set(items) => items.iter().filter(finite).count(),
         Expr::Relation(parts, relations) if *relations == [Relation::In] => {
-            parts.last().map_or(0, ends)
+            parts.last().map_or(0, end_count)
         }
         Expr::Relation(parts, _) => parts.iter().filter(finite).count().saturating_sub(1),
-        Expr::Combine(a, _, b) => ends(a) + ends(b),
-        Expr::List(items) => items.iter().map(ends).sum(),
+        Expr::Combine(a, _, b) => end_count(a) + end_count(b),
+        Expr::List(items) => items.iter().map(end_count).sum(),
         Expr::Symbol(name) if name == "Reals" => 0,
         _ => 1,
     }

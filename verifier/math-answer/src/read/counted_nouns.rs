@@ -88,16 +88,16 @@ fn words_used(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Whether two phrases may count the same things: one contains the main noun of the other.
-pub(crate) fn count_alike(one: &str, other: &str) -> bool {
+pub(crate) fn count_alike(first: &str, second: &str) -> bool {
     let words =
         |phrase: &str| -> Vec<String> { phrase.split_whitespace().map(normalise_word).collect() };
-    let (one, other) = (words(one), words(other));
-    let names = |head: &String, all: &[String]| {
+    let (first, second) = (words(first), words(second));
+    let contains = |head: &String, all: &[String]| {
         all.iter()
             .any(|word| forms(word).any(|form| forms(head).any(|own| own == form)))
     };
-    match (head_noun(&one), head_noun(&other)) {
-        (Some(a), Some(b)) => names(a, &other) || names(b, &one),
+    match (head_noun(&first), head_noun(&second)) {
+        (Some(a), Some(b)) => contains(a, &second) || contains(b, &first),
         _ => true,
     }
 }
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn phrases_count_alike_if_one_contains_the_main_noun_of_the_other() {
-        for (one, other, alike) in [
+        for (first, second, alike) in [
             ("right triangles", "triangles", true),
             ("ways.", "different way", true),
             ("children tickets", "tickets for children", true),
             ("daps", "baps", false),
             ("right triangles", "right angles", false),
         ] {
-            assert_eq!(count_alike(one, other), alike, "{one} and {other}");
+            assert_eq!(count_alike(first, second), alike, "{first} and {second}");
         }
     }
 }

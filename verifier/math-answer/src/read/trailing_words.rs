@@ -296,23 +296,23 @@ fn unit_or_noun_phrase(words: &[&str]) -> Option<(String, String)> {
     }
     // 5 liters of water, 20 percent of them and 10 dollars profit begin with units. 10 dollar bills are bills.
     for length in (1..words.len()).rev() {
-        let (unit, of) = words.split_at(length);
+        let (unit, rest) = words.split_at(length);
         let named = unit.join(" ");
         let has_size = matches!(
             measure(&named),
             Measure::Unit(..) | Measure::Percent | Measure::Degrees | Measure::Generic(_)
         );
         let unit_ends = matches!(
-            of.first(),
+            rest.first(),
             Some(&("of" | "for" | "from" | "in" | "away" | "apart"))
         ) || unit.last().is_some_and(|word| word.ends_with('s'))
             || matches!(measure(&named), Measure::Percent);
         // Percentage points are a difference of percentages.
-        if measure(&named) == Measure::Percent && of[0].starts_with("point") {
+        if measure(&named) == Measure::Percent && rest[0].starts_with("point") {
             return None;
         }
         if has_size && unit_ends {
-            return is_noun_phrase(of).then(|| (named, of.join(" ")));
+            return is_noun_phrase(rest).then(|| (named, rest.join(" ")));
         }
     }
     is_noun_phrase(words).then(|| (joined.clone(), joined))

@@ -113,7 +113,7 @@ pub(crate) fn word_answer(expr: &Expr) -> Option<WordAnswer> {
     }
 }
 
-/// The letters of a name or of a product of names, if there is at least one: 2·2 is not a word.
+/// The letters of a name or of a product of names, if there is at least one letter: 2·2 is not a word.
 pub(crate) fn word(expr: &Expr) -> Option<String> {
     letters(expr).filter(|letters| letters.contains(char::is_alphabetic))
 }
@@ -176,26 +176,26 @@ fn cardinal(parts: &[&str]) -> Option<u32> {
     let position = |names: &[&str], word: &str| names.iter().position(|name| *name == word);
     let below = |word: &str| u32::try_from(position(&NUMBERS, word)?).ok();
     let tens = |word: &str| Some(20 + 10 * u32::try_from(position(&TENS, word)?).ok()?);
-    let split = |one: &str, other: &str| {
-        Some(tens(one)? + below(other).filter(|ones| (1..10).contains(ones))?)
+    let two_words = |first: &str, second: &str| {
+        Some(tens(first)? + below(second).filter(|ones| (1..10).contains(ones))?)
     };
     match parts {
-        [one] => below(one).or_else(|| tens(one)).or_else(|| {
-            let (one, other) = one.split_once('-')?;
-            split(one, other)
+        [word] => below(word).or_else(|| tens(word)).or_else(|| {
+            let (first, second) = word.split_once('-')?;
+            two_words(first, second)
         }),
-        [one, other] => split(one, other),
+        [first, second] => two_words(first, second),
         _ => None,
     }
 }
 
 /// Whether a word is a number, a scale, part of a number, or a month: two, thousands, tenth.
 pub(crate) fn is_numeral(word: &str) -> bool {
-    let one = word.strip_suffix('s').unwrap_or(word);
+    let singular = word.strip_suffix('s').unwrap_or(word);
     let parts: [&[&str]; 4] = [&NUMBERS, &TENS, &SCALES, &ORDINALS];
     parts
         .iter()
-        .any(|names| names.contains(&one) || names.contains(&word))
+        .any(|names| names.contains(&singular) || names.contains(&word))
         || MONTHS.contains(&word)
 }
 
@@ -273,10 +273,10 @@ fn date(parts: &[&str]) -> Option<WordAnswer> {
 pub(crate) fn same_words(expected: &WordAnswer, answer: &WordAnswer) -> bool {
     match (expected, answer) {
         (WordAnswer::Time(a, noon), WordAnswer::Time(b, other)) => {
-            let agree = noon.is_none() || other.is_none() || noon == other;
+            let noon_agrees = noon.is_none() || other.is_none() || noon == other;
             let length = a.len().max(b.len());
             let at = |parts: &[u32], index: usize| parts.get(index).copied().unwrap_or(0);
-            agree && (0..length).all(|index| at(a, index) == at(b, index))
+            noon_agrees && (0..length).all(|index| at(a, index) == at(b, index))
         }
         (
             WordAnswer::Date(month, day, year),

@@ -255,7 +255,7 @@ fn letter(expr: &Expr) -> Option<char> {
 }
 
 /// Whether the elements are values of different names: x = 1, y = 2.
-pub(crate) fn names_several(items: &[Expr]) -> bool {
+pub(crate) fn has_several_names(items: &[Expr]) -> bool {
     let mut names = items.iter().filter_map(|item| match item {
         Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
             ([name, _], [Relation::Equal]) if is_assignable(name) => Some(name),

@@ -69,16 +69,16 @@ fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
             let mut values = Vec::new();
             for choice in 0..1_u32 << choices {
                 let mut index = 0;
-                let one = with_signs(expr, &mut |side| {
+                let value = with_signs(expr, &mut |side| {
                     let upper = choice >> (if linked { 0 } else { index }) & 1 == 0;
                     index += 1;
                     upper == (side == Side::PlusMinus)
                 });
                 // A sign in a union or a matrix does not stand for a list of values.
-                if count_signs(&one, meter)? != 0 {
+                if count_signs(&value, meter)? != 0 {
                     return None;
                 }
-                values.push(one);
+                values.push(value);
             }
             Some(Expr::List(values))
         }
@@ -102,7 +102,7 @@ fn has_minus_plus(expr: &Expr) -> bool {
 
 /// The expression with each ± or ∓ replaced. `choose` returns true for plus.
 fn with_signs(expr: &Expr, choose: &mut impl FnMut(Side) -> bool) -> Expr {
-    let mut one = |expr: &Expr| Box::new(with_signs(expr, choose));
+    let mut inside = |expr: &Expr| Box::new(with_signs(expr, choose));
     match expr {
         Expr::PlusMinus(side, inner) => {
             let plus = choose(*side);
@@ -126,14 +126,14 @@ fn with_signs(expr: &Expr, choose: &mut impl FnMut(Side) -> bool) -> Expr {
             items.iter().map(|x| with_signs(x, choose)).collect(),
             *close,
         ),
-        Expr::Quotient(a, b) => Expr::Quotient(one(a), one(b)),
-        Expr::Power(a, b) => Expr::Power(one(a), one(b)),
-        Expr::Root(a, b) => Expr::Root(one(a), one(b)),
-        Expr::Negative(inner) => Expr::Negative(one(inner)),
-        Expr::Quantity(inner, words) => Expr::Quantity(one(inner), words.clone()),
-        Expr::Degrees(inner) => Expr::Degrees(one(inner)),
-        Expr::Percent(inner) => Expr::Percent(one(inner)),
-        Expr::Money(sign, inner) => Expr::Money(*sign, one(inner)),
+        Expr::Quotient(a, b) => Expr::Quotient(inside(a), inside(b)),
+        Expr::Power(a, b) => Expr::Power(inside(a), inside(b)),
+        Expr::Root(a, b) => Expr::Root(inside(a), inside(b)),
+        Expr::Negative(inner) => Expr::Negative(inside(inner)),
+        Expr::Quantity(inner, words) => Expr::Quantity(inside(inner), words.clone()),
+        Expr::Degrees(inner) => Expr::Degrees(inside(inner)),
+        Expr::Percent(inner) => Expr::Percent(inside(inner)),
+        Expr::Money(sign, inner) => Expr::Money(*sign, inside(inner)),
         other => other.clone(),
     }
 }

@@ -169,7 +169,7 @@ fn words_after_degrees(words: &str) -> Option<&str> {
 }
 
 /// Whether two measures are of different kinds, so that no value of one is a value of the other.
-fn are_incompatible(one: &Measure, other: &Measure) -> bool {
+fn are_incompatible(first: &Measure, second: &Measure) -> bool {
     let kind = |measure: &Measure| match measure {
         Measure::Unit(..) => 0,
         Measure::Degrees => 1,
@@ -178,7 +178,7 @@ fn are_incompatible(one: &Measure, other: &Measure) -> bool {
         Measure::Generic(_) | Measure::Scale(_) | Measure::Noon(_) => 4,
         Measure::Radians => 5,
     };
-    match (one, other) {
+    match (first, second) {
         (Measure::Generic(a), Measure::Generic(b)) => return a != b,
         (Measure::Generic(power), Measure::Unit(_, dimension))
         | (Measure::Unit(_, dimension), Measure::Generic(power)) => {
@@ -189,15 +189,15 @@ fn are_incompatible(one: &Measure, other: &Measure) -> bool {
         }
         _ => {}
     }
-    let (a, b) = (kind(one), kind(other));
+    let (a, b) = (kind(first), kind(second));
     // 50 °F may be written as 50°.
     let is_temperature = |one: &Measure, other: &Measure| matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature());
     let is_generic = |one, other| one == 4 && matches!(other, 0 | 3);
     a != b
         && !is_generic(a, b)
         && !is_generic(b, a)
-        && !is_temperature(one, other)
-        && !is_temperature(other, one)
+        && !is_temperature(first, second)
+        && !is_temperature(second, first)
 }
 
 /// A value, and the measure beside it.

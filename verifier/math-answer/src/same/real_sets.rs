@@ -40,7 +40,7 @@ pub(crate) struct RealSet<'a> {
 
 impl<'a> RealSet<'a> {
     /// The number of finite ends of its intervals, after overlapping intervals are merged.
-    pub(crate) fn ends(&self) -> usize {
+    pub(crate) fn end_count(&self) -> usize {
         let finite = |end: &&End| !matches!(end.at, RealNumber::Infinite(_));
         let ends = self
             .intervals
@@ -52,7 +52,7 @@ impl<'a> RealSet<'a> {
 
     /// The set of real numbers that `expr` denotes, or that satisfy it.
     pub(crate) fn from_expr(comparer: &ValueComparer, expr: &'a Expr) -> Option<Self> {
-        let bare = |intervals| Self {
+        let without_variable = |intervals| Self {
             intervals,
             variable: None,
         };
@@ -69,16 +69,16 @@ impl<'a> RealSet<'a> {
                 let high = end(comparer, high, *close == Bracket::Square)?;
                 // (3, 1) is a point, not an empty interval.
                 let interval = Intervals::interval(comparer, low, high)?;
-                (!interval.0.is_empty()).then(|| bare(interval))
+                (!interval.0.is_empty()).then(|| without_variable(interval))
             }
             Expr::Set(items) => {
-                let mut all = Intervals(Vec::new());
+                let mut points = Intervals(Vec::new());
                 for item in items {
-                    all = all.union(comparer, Intervals::point(comparer, item)?)?;
+                    points = points.union(comparer, Intervals::point(comparer, item)?)?;
                 }
-                Some(bare(all))
+                Some(without_variable(points))
             }
-            Expr::Symbol(name) if name == "Reals" => Some(bare(Intervals::line())),
+            Expr::Symbol(name) if name == "Reals" => Some(without_variable(Intervals::line())),
             Expr::Combine(left, operator, right) => {
                 let (left, right) = (
                     Self::from_item(comparer, left)?,
@@ -120,9 +120,9 @@ impl<'a> RealSet<'a> {
             return None;
         }
         let mut variable = None;
-        let (mut all, mut any) = (Some(Intervals::line()), Some(Intervals(Vec::new())));
+        let (mut intersection, mut union) = (Some(Intervals::line()), Some(Intervals(Vec::new())));
         for item in items {
-            let one = match (item, &items[0]) {
+            let set = match (item, &items[0]) {
                 // x ≠ 2, 3
                 (item, Expr::Relation(parts, relations))
                     if *relations == [Relation::Unequal] && !matches!(item, Expr::Relation(..)) =>
@@ -135,12 +135,16 @@ impl<'a> RealSet<'a> {
                 (Expr::Relation(..), _) => Self::from_item(comparer, item)?,
                 _ => return None,
             };
-            variable = common_variable(variable, one.variable)?;
-            all = all.and_then(|all| all.intersection(comparer, &one.intervals));
-            any = any.and_then(|any| any.union(comparer, one.intervals));
+            variable = common_variable(variable, set.variable)?;
+            intersection = intersection.and_then(|all| all.intersection(comparer, &set.intervals));
+            union = union.and_then(|any| any.union(comparer, set.intervals));
         }
-        let all = all?;
-        let intervals = if all.0.is_empty() { any? } else { all };
+        let intersection = intersection?;
+        let intervals = if intersection.0.is_empty() {
+            union?
+        } else {
+            intersection
+        };
         Some(Self {
             intervals,
             variable,
@@ -165,7 +169,7 @@ impl<'a> RealSet<'a> {
         if relations.len() + 1 != parts.len() {
             return None;
         }
-        let mut all = Self {
+        let mut solutions = Self {
             intervals: Intervals::line(),
             variable: None,
         };
@@ -183,12 +187,12 @@ impl<'a> RealSet<'a> {
                 *relation
             };
             let intervals = Intervals::satisfying(comparer, relation, &bound)?;
-            all = Self {
-                intervals: all.intervals.intersection(comparer, &intervals)?,
-                variable: common_variable(all.variable, Some(variable))?,
+            solutions = Self {
+                intervals: solutions.intervals.intersection(comparer, &intervals)?,
+                variable: common_variable(solutions.variable, Some(variable))?,
             };
         }
-        Some(all)
+        Some(solutions)
     }
 
     /// The solutions of relations between a name and numbers.
@@ -201,12 +205,12 @@ impl<'a> RealSet<'a> {
         if parts.iter().skip(index + 1).any(is_name) || relations.len() + 1 != parts.len() {
             return None;
         }
-        let mut all = Intervals::line();
-        for (number, relation) in relations.iter().enumerate() {
-            let (bound, relation) = if number + 1 == index {
-                (&parts[number], reversed(*relation)?)
-            } else if number == index {
-                (&parts[number + 1], *relation)
+        let mut solutions = Intervals::line();
+        for (position, relation) in relations.iter().enumerate() {
+            let (bound, relation) = if position + 1 == index {
+                (&parts[position], reversed(*relation)?)
+            } else if position == index {
+                (&parts[position + 1], *relation)
             } else {
                 return None;
             };
@@ -218,25 +222,25 @@ impl<'a> RealSet<'a> {
                 }
                 relation => Intervals::satisfying(comparer, relation, bound)?,
             };
-            all = all.intersection(comparer, &set)?;
+            solutions = solutions.intersection(comparer, &set)?;
         }
         Some(Self {
-            intervals: all,
+            intervals: solutions,
             variable: parts.get(index),
         })
     }
 
     /// Whether both are the same set, and not of different variables.
-    pub(crate) fn same(&self, comparer: &ValueComparer, other: &Self) -> bool {
+    pub(crate) fn is_same_set(&self, comparer: &ValueComparer, other: &Self) -> bool {
         let same_end = |a: &End, b: &End| {
             a.closed == b.closed && comparer.agreement(&a.expr, &b.expr).is_some()
         };
-        let (one, other_one) = (&self.intervals.0, &other.intervals.0);
+        let (intervals, other_intervals) = (&self.intervals.0, &other.intervals.0);
         common_variable(self.variable, other.variable).is_some()
-            && one.len() == other_one.len()
-            && one
+            && intervals.len() == other_intervals.len()
+            && intervals
                 .iter()
-                .zip(other_one)
+                .zip(other_intervals)
                 .all(|(a, b)| same_end(&a.low, &b.low) && same_end(&a.high, &b.high))
     }
 }
@@ -244,7 +248,7 @@ impl<'a> RealSet<'a> {
 /// The variable of both: the one that they share, or the only one. The outer `None` means that they differ.
 #[expect(
     clippy::option_option,
-    reason = "two that differ are of nothing in common"
+    reason = "the outer `None` means that the variables differ"
 )]
 fn common_variable<'a>(a: Option<&'a Expr>, b: Option<&'a Expr>) -> Option<Option<&'a Expr>> {
     match (a, b) {

@@ -24,15 +24,15 @@ pub(crate) enum Simplification {
     Factors,
     /// Roots whose radicand contains a power: √180, √(x³).
     Roots,
-    /// Arithmetic with i.
+    /// Arithmetic with i that could be done.
     Complex,
     /// Sums in a product that is a term of a sum: x(x + 1) + 2.
     Brackets,
     /// Sums in a denominator.
     Denominators,
-    /// Functions.
+    /// Functions that could be evaluated.
     Functions,
-    /// Logarithms.
+    /// Logarithms that could be put together.
     Logarithms,
     /// Roots under roots.
     Nested,
@@ -77,7 +77,7 @@ pub(crate) struct SimplificationCounts([usize; KINDS]);
 
 impl SimplificationCounts {
     /// Counts the simplifications of an expression.
-    pub(crate) fn of(expr: &Expr, meter: &Meter) -> Self {
+    pub(crate) fn from_expr(expr: &Expr, meter: &Meter) -> Self {
         let mut counter = Counter {
             counts: Self::default(),
             meter,
