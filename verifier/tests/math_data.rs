@@ -32,14 +32,19 @@ fn every_answer_except_two_empty_ones_is_parsed_and_equals_itself() {
     assert_eq!(answers.len(), if whole { 12_500 } else { 24 });
     let mut wrong: Vec<&str> = Vec::new();
     for (_, answer) in &answers {
-        let read = Answer::parse(answer);
+        let parsed = Answer::parse(answer);
         // Other spacing makes the texts differ, so that the trees are compared.
         let spaced = format!(" {{{}}} ", answer.trim_end_matches(['.', ',', ' ']));
         let other = Answer::parse(&spaced);
         let itself = [Policy::Standard, Policy::Lenient]
             .into_iter()
-            .all(|policy| matches!(compare_answers(&read, &other, policy), Comparison::Same(_)));
-        if !read.is_parsed() || !itself {
+            .all(|policy| {
+                matches!(
+                    compare_answers(&parsed, &other, policy),
+                    Comparison::Same(_)
+                )
+            });
+        if !parsed.is_parsed() || !itself {
             wrong.push(answer);
         }
     }
@@ -81,11 +86,11 @@ fn a_formula_of_the_problem_is_almost_never_accepted_as_its_answer() {
         if answer.is_empty() || bare(problem).contains(&bare(answer)) {
             continue;
         }
-        let right = Answer::parse(answer);
+        let expected = Answer::parse(answer);
         for formula in formulas(problem) {
             formulas_seen += 1;
-            let given = Answer::parse(formula);
-            if let Comparison::Same(rule) = compare_answers(&right, &given, Policy::Standard)
+            let copied = Answer::parse(formula);
+            if let Comparison::Same(rule) = compare_answers(&expected, &copied, Policy::Standard)
                 && rule != Rule::Text
             {
                 accepted += 1;
