@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dollar_sign_is_money_before_a_number_that_it_does_not_set() {
+    fn a_dollar_sign_before_a_number_is_money_unless_it_sets_mathematics() {
         assert_eq!(kinds("$36")[0], Kind::Currency('$'));
         assert_eq!(kinds("$36$")[0], Kind::Number("36"));
         assert_eq!(kinds(r"\$36")[0], Kind::Currency('$'));
