@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use math_answer::{Answer, Comparison, Policy, Rule, compare_read};
+use math_answer::{Answer, Comparison, Policy, Rule, compare_answers};
 use serde_json::Value;
 
 /// Subject and answer of every record, and whether these are all records of MATH.
@@ -32,14 +32,19 @@ fn every_answer_except_two_empty_ones_is_parsed_and_equals_itself() {
     assert_eq!(answers.len(), if whole { 12_500 } else { 24 });
     let mut wrong: Vec<&str> = Vec::new();
     for (_, answer) in &answers {
-        let read = Answer::read(answer);
+        let parsed = Answer::parse(answer);
         // Other spacing makes the texts differ, so that the trees are compared.
         let spaced = format!(" {{{}}} ", answer.trim_end_matches(['.', ',', ' ']));
-        let other = Answer::read(&spaced);
+        let other = Answer::parse(&spaced);
         let itself = [Policy::Standard, Policy::Lenient]
             .into_iter()
-            .all(|policy| matches!(compare_read(&read, &other, policy), Comparison::Same(_)));
-        if !read.is_parsed() || !itself {
+            .all(|policy| {
+                matches!(
+                    compare_answers(&parsed, &other, policy),
+                    Comparison::Same(_)
+                )
+            });
+        if !parsed.is_parsed() || !itself {
             wrong.push(answer);
         }
     }
@@ -81,11 +86,11 @@ fn a_formula_of_the_problem_is_almost_never_accepted_as_its_answer() {
         if answer.is_empty() || bare(problem).contains(&bare(answer)) {
             continue;
         }
-        let right = Answer::read(answer);
+        let expected = Answer::parse(answer);
         for formula in formulas(problem) {
             formulas_seen += 1;
-            let given = Answer::read(formula);
-            if let Comparison::Same(rule) = compare_read(&right, &given, Policy::Standard)
+            let copied = Answer::parse(formula);
+            if let Comparison::Same(rule) = compare_answers(&expected, &copied, Policy::Standard)
                 && rule != Rule::Text
             {
                 accepted += 1;
@@ -126,12 +131,12 @@ fn different_answers_compare_equal_only_if_they_mean_the_same() {
     for (subject, answers) in subjects {
         let read: Vec<(&str, Answer<'_>)> = answers
             .into_iter()
-            .map(|text| (text, Answer::read(text)))
+            .map(|text| (text, Answer::parse(text)))
             .collect();
         for (index, (text, answer)) in read.iter().enumerate() {
             for (other_text, other) in &read[..index] {
                 pairs += 1;
-                if let Comparison::Same(rule) = compare_read(answer, other, Policy::Lenient) {
+                if let Comparison::Same(rule) = compare_answers(answer, other, Policy::Lenient) {
                     *rules.entry(Rule::name(rule)).or_default() += 1;
                     writeln!(list, "{subject}\t{}\t{text}\t{other_text}", rule.name()).unwrap();
                 }

@@ -1,4 +1,4 @@
-//! What an expression is worth: exactly, modulo large primes, or to many digits.
+//! The value of an expression: exactly, modulo large primes, or to many digits.
 
 pub(crate) mod complex;
 pub(crate) mod exact;

@@ -2,30 +2,30 @@
 
 use crate::settings::Extraction;
 
-/// An answer as it stands in the completion.
+/// An answer as it is written in the completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extracted<'a> {
     /// The answer, trimmed; never empty.
     pub text: &'a str,
-    /// What marked it as the answer.
+    /// How it was found.
     pub source: Source,
 }
 
-/// What marked a text as the answer.
+/// How an answer was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// `\boxed{…}` or `\fbox{…}`.
     Boxed,
-    /// The words "answer is", or others that say so.
+    /// After the words "answer is" or a similar phrase.
     Phrase,
-    /// It is the last formula of the completion: `$…$`.
+    /// The last formula of the completion: `$…$`.
     LastFormula,
-    /// It is the last number of the completion.
+    /// The last number of the completion.
     LastNumber,
 }
 
 impl Source {
-    /// As `detail` writes it.
+    /// The name in a verdict's `detail`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,13 +37,13 @@ impl Source {
     }
 }
 
-/// The final answer of `completion`, where `extraction` finds one.
+/// The final answer of `completion`, if `extraction` finds one.
 #[must_use]
 pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>> {
-    let parts = spoken(completion);
+    let parts = outside_think_tags(completion);
     let boxed = parts.iter().rev().find_map(|part| last_boxed(part));
     if let Some(text) = boxed {
-        return answer(text, Source::Boxed);
+        return extracted(text, Source::Boxed);
     }
     if extraction == Extraction::Boxed {
         return None;
@@ -51,18 +51,18 @@ pub fn extract(completion: &str, extraction: Extraction) -> Option<Extracted<'_>
     parts
         .iter()
         .rev()
-        .find_map(|part| last_phrase(part).and_then(|text| answer(text, Source::Phrase)))
+        .find_map(|part| last_phrase(part).and_then(|text| extracted(text, Source::Phrase)))
         .or_else(|| parts.iter().rev().find_map(|part| last_value(part)))
 }
 
-/// What is not thought, in order: what stands before, between and behind the pairs of `<think>` and `</think>`. What follows a `<think>` that is still open is thought, and so is
-/// what stands before a `</think>` that was never opened: the prompt may have opened it.
-fn spoken(completion: &str) -> Vec<&str> {
+/// The parts of the text outside `<think>` and `</think>`, in order. Text after a `<think>` that is still open counts as thinking. So does the text before a
+/// `</think>` that was never opened, since the prompt may have opened it.
+fn outside_think_tags(completion: &str) -> Vec<&str> {
     const OPEN: &str = "<think>";
     const CLOSE: &str = "</think>";
     let mut parts = Vec::new();
     let mut rest = completion;
-    // Thought that the prompt has opened.
+    // The prompt has opened the thinking.
     let first = rest.find(CLOSE);
     if let Some(close) = first
         && !rest[..close].contains(OPEN)
@@ -86,8 +86,8 @@ fn spoken(completion: &str) -> Vec<&str> {
 /// The last formula or the last number, whichever ends later.
 fn last_value(text: &str) -> Option<Extracted<'_>> {
     let end = |part: &str| part.as_ptr() as usize + part.len();
-    let formula = last_formula(text).and_then(|text| answer(text, Source::LastFormula));
-    let number = last_number(text).and_then(|text| answer(text, Source::LastNumber));
+    let formula = last_formula(text).and_then(|text| extracted(text, Source::LastFormula));
+    let number = last_number(text).and_then(|text| extracted(text, Source::LastNumber));
     match (formula, number) {
         (Some(formula), Some(number)) if end(number.text) > end(formula.text) => Some(number),
         (Some(formula), _) => Some(formula),
@@ -95,7 +95,7 @@ fn last_value(text: &str) -> Option<Extracted<'_>> {
     }
 }
 
-/// What the last pair of `$…$`, `\(…\)` or `\[…\]` sets as mathematics.
+/// The content of the last pair of `$…$`, `\(…\)` or `\[…\]`.
 fn last_formula(text: &str) -> Option<&str> {
     let paired = |open: &str, close: &str| {
         let end = text.rfind(close)?;
@@ -117,12 +117,12 @@ fn last_formula(text: &str) -> Option<&str> {
         .max_by_key(|formula| formula.as_ptr() as usize)
 }
 
-fn answer(text: &str, source: Source) -> Option<Extracted<'_>> {
+fn extracted(text: &str, source: Source) -> Option<Extracted<'_>> {
     let text = text.trim();
     (!text.is_empty()).then_some(Extracted { text, source })
 }
 
-/// The content of the balanced box that begins last. A box that is never closed does not count, nor do escaped braces.
+/// The content of the balanced box that begins last. Boxes that are never closed and escaped braces do not count.
 fn last_boxed(text: &str) -> Option<&str> {
     const BOXES: [&str; 2] = ["\\boxed", "\\fbox"];
     let bytes = text.as_bytes();
@@ -158,7 +158,7 @@ fn last_boxed(text: &str) -> Option<&str> {
             }
             b'}' => {
                 if let Some(Some(start)) = open.pop()
-                    && last.is_none_or(|(begun, _)| start > begun)
+                    && last.is_none_or(|(last_start, _)| start > last_start)
                 {
                     last = Some((start, at));
                 }
@@ -170,7 +170,8 @@ fn last_boxed(text: &str) -> Option<&str> {
     last.map(|(start, end)| &text[start..end])
 }
 
-/// What follows the last "answer is" or the like: the formulas that begin there, or the words to where the sentence, the line or the reason begins that is given for it.
+/// The text after the last "answer is" or a similar phrase: the formulas there, or the words up to the end of the sentence or the line, or up to the beginning
+/// of a reason.
 fn last_phrase(text: &str) -> Option<&str> {
     const PHRASES: [&str; 6] = [
         "answer is",
@@ -180,11 +181,11 @@ fn last_phrase(text: &str) -> Option<&str> {
         "therefore ",
         "####",
     ];
-    // ASCII lower-casing keeps every byte's place.
+    // Lower-casing ASCII letters keeps the byte offsets.
     let lower = text.to_ascii_lowercase();
     let after = |phrase: &&str| {
         let at = lower.rfind(*phrase)? + phrase.len();
-        // "Therefore" begins many a sentence that is no answer.
+        // Many sentences that begin with "Therefore" have no answer.
         let value = |c: char| c.is_ascii_digit() || matches!(c, '-' | '−' | '$' | '\\' | '.');
         let counts = !phrase.starts_with("therefore") || text[at..].trim_start().starts_with(value);
         counts.then_some(at)
@@ -202,8 +203,8 @@ fn last_phrase(text: &str) -> Option<&str> {
     if let Some(formula) = line.strip_prefix('$')
         && let Some(end) = formula.find('$').filter(|end| *end > 0)
     {
-        // $3$ and $4$ are an answer together.
-        return Some(match formulas(line) {
+        // $3$ and $4$ form one answer.
+        return Some(match end_of_formulas(line) {
             Some(end) => &line[..end],
             None => &formula[..end],
         });
@@ -229,8 +230,8 @@ fn last_phrase(text: &str) -> Option<&str> {
     Some(line[..end].trim_end_matches(['.', '*', ' ', '!', ',']))
 }
 
-/// Where several formulas end that have but commas and "and" or "or" between them.
-fn formulas(line: &str) -> Option<usize> {
+/// The end of several formulas that have only commas and "and" or "or" between them.
+fn end_of_formulas(line: &str) -> Option<usize> {
     let (mut end, mut count) = (0, 0);
     loop {
         let between = &line[end..];
@@ -267,7 +268,7 @@ fn last_number(text: &str) -> Option<&str> {
     if start > 0 && bytes[start - 1] == b'.' {
         start -= 1;
     }
-    // A sign is part of the number unless it stands between two operands.
+    // A sign belongs to the number unless it is between two operands.
     let minus = ["-", "−"]
         .into_iter()
         .find(|minus| text[..start].ends_with(minus));
@@ -290,11 +291,11 @@ mod tests {
     use super::*;
 
     fn boxed(text: &str) -> Option<&str> {
-        extract(text, Extraction::Boxed).map(|found| found.text)
+        extract(text, Extraction::Boxed).map(|extracted| extracted.text)
     }
 
     fn any(text: &str) -> Option<&str> {
-        extract(text, Extraction::Any).map(|found| found.text)
+        extract(text, Extraction::Any).map(|extracted| extracted.text)
     }
 
     #[test]
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phrase_ends_with_its_sentence() {
+    fn an_answer_after_a_phrase_ends_with_its_sentence() {
         assert_eq!(any("The answer is 12. Check: 13."), Some("12"));
         assert_eq!(any("**The answer is: 3.5**"), Some("3.5"));
         assert_eq!(any("The answer is 3. The Answer Is 4.\nbye"), Some("4"));
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phrase_may_be_followed_by_formulas_or_by_a_reason() {
+    fn formulas_or_a_reason_may_follow_a_phrase() {
         assert_eq!(any("The answers are $3$ and $4$."), Some("$3$ and $4$"));
         assert_eq!(any("The answer is:\n\\[\n5\n\\]"), Some("5"));
         assert_eq!(any("The answer is $$7$$ cm"), Some("7"));
@@ -392,8 +393,8 @@ mod tests {
         #[test]
         fn no_text_makes_extraction_panic(text in r"(?s)(\\boxed|\\fbox|\{|\}|\\|answer is|[-.,0-9é ]|.){0,60}") {
             for extraction in [Extraction::Boxed, Extraction::Any] {
-                if let Some(found) = extract(&text, extraction) {
-                    prop_assert!(!found.text.is_empty() && text.contains(found.text));
+                if let Some(extracted) = extract(&text, extraction) {
+                    prop_assert!(!extracted.text.is_empty() && text.contains(extracted.text));
                 }
             }
         }

@@ -1,28 +1,28 @@
-//! Reads the answers of mathematics problems, and compares them with the right ones.
+//! Parses the answers of mathematics problems, and compares them with the expected answers.
 //!
 //! ```text
 //! completion ── extract ──▶ answer ── read ──▶ tree ──┐
-//!                     right answer ── read ──▶ tree ── same ──▶ rule by which they are, or none ── finished ──▶ what is left to do
-//!                         question ── question ──▶ unit, percent, … ┘
+//!                  expected answer ── read ──▶ tree ──┼─ same ──▶ the rule by which they agree ── simplified ──▶ missing simplification
+//!                        question ── hints ──▶ hints ─┘
 //! ```
 //!
 //! ```text
-//! extract     the final answer in a completion
-//! compare     two answers: the entry point, with the text, the choices and the several readings of an answer
-//! strict      the comparison that MATH was published with: text alone
-//! question    what a question says of its answer
-//! finished    whether a right value is an answer: written.rs, fractions.rs, distributed.rs, and steps/, which counts what is left to do
-//! same        two trees by their kind: value.rs for numbers and formulas; quantity.rs, named.rs, reals.rs, linear.rs, signs.rs
-//! read        from text to a tree: lex/ ▸ parse/; words, units, phrases and nouns behind a number; labels before it
-//! arithmetic  exact (rationals) ▸ modular (identities) ▸ numeric (digits)
-//! syntax      the tree; rule: why two are the same; meter: the steps that one comparison may take; seed: random numbers that are a function of the answers
+//! extract     finds the final answer in a completion
+//! compare     compares two answers. It is the entry point, and handles texts, choices and the possible readings of an answer
+//! strict      the comparison that MATH was published with, which compares text alone
+//! hints       what a question implies about its answer: a percentage, a unit, several answers with commas
+//! simplified  finds the simplification that is missing in an answer with the right value: notation.rs, fractions.rs, distributed.rs, counts/
+//! same        compares two trees by kind: value.rs for numbers and formulas; quantity.rs, named.rs, real_sets.rs, linear.rs, plus_minus.rs
+//! read        parses text into a tree: lex/ ▸ parse/; units, nouns and other words after a number; labels before it
+//! arithmetic  exact (rational numbers) ▸ modular (identities) ▸ numeric (many digits)
+//! syntax      the tree; rule: why two answers are the same; meter: the steps that one comparison may take; seed: random numbers computed from the answers
 //! pairs       files of pairs with a careful reader's verdict, and how fast they are compared
 //! ```
 //!
-//! Each imports only those below it. What counts as the same answer, and why, is written down in `docs/math-policy.md`.
+//! Each module imports only those below it. `docs/math-policy.md` lists which answers count as the same, and why.
 //!
-//! Reading is linear in a text of bounded length, no number is computed beyond a fixed size, and whatever a comparison does is taken from one meter: an answer cannot
-//! cost more than a fixed number of operations, and a verdict depends on the two answers and the question alone.
+//! Parsing takes time linear in the length of a text, which is limited. No number grows beyond a fixed size. All the work of a comparison is charged to one
+//! meter. So an answer cannot cost more than a fixed number of operations, and a verdict depends only on the two answers and the question.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -30,43 +30,44 @@
 mod arithmetic;
 mod compare;
 mod extract;
-mod finished;
+mod hints;
 mod meter;
 pub mod pairs;
-mod question;
 mod read;
 mod rule;
 mod same;
 mod seed;
 mod settings;
+mod simplified;
 mod strict;
 mod syntax;
 
-pub use compare::{Answer, Comparison, compare, compare_read};
+pub use compare::{Answer, Comparison, compare, compare_answers};
 pub use extract::{Extracted, Source, extract};
 pub use rule::Rule;
 pub use settings::{Extraction, Policy, Settings};
 
-/// What was found in a completion.
+/// The final answer of a completion, and the result of comparing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Graded<'a> {
-    /// Its final answer.
+    /// The final answer.
     pub extracted: Extracted<'a>,
-    /// What that is beside the right one.
+    /// The comparison with the expected answer.
     pub comparison: Comparison,
 }
 
-/// Compares the final answer of `completion` with the `right` one; `None` where it has none. The `question`, which may be empty, says what is counted and in which unit.
+/// Compares the final answer of `completion` with the `expected` one. Returns `None` if the completion has no answer. The `question` states what is counted and
+/// in which unit. It may be empty.
 #[must_use]
 pub fn grade<'a>(
     question: &str,
-    right: &str,
+    expected: &str,
     completion: &'a str,
     settings: Settings,
 ) -> Option<Graded<'a>> {
     let extracted = extract(completion, settings.extraction)?;
-    let right = Answer::read(right).asked_by(question);
-    let comparison = compare_read(&right, &Answer::read(extracted.text), settings.policy);
+    let expected = Answer::parse(expected).with_question(question);
+    let comparison = compare_answers(&expected, &Answer::parse(extracted.text), settings.policy);
     Some(Graded {
         extracted,
         comparison,

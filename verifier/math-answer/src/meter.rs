@@ -1,57 +1,57 @@
-//! What one comparison may cost.
+//! The budget of work of one comparison.
 
 use std::cell::Cell;
 
 use dashu_int::ops::BitTest;
 use dashu_ratio::RBig;
 
-/// Steps of one comparison, at most: one takes some ten nanoseconds, all of them some ten milliseconds.
+/// Maximum number of steps of one comparison. A step takes about ten nanoseconds, all of them about ten milliseconds.
 const MAX_STEPS: u64 = 1_000_000;
 
-/// The steps that one comparison has left. Everything whose cost grows with the answers takes from them; once they are spent there is nothing more to take, so that whatever is
-/// left to do ends, and the answers are held to be different.
+/// The steps that one comparison has left. Everything whose cost grows with the answers is charged here. Once a charge exceeds the remaining steps, all later
+/// charges fail too. So the remaining work ends, and the answers count as different.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    left: Cell<u64>,
+    remaining: Cell<u64>,
     spent: Cell<bool>,
 }
 
 impl Meter {
     pub(crate) fn new() -> Self {
         Self {
-            left: Cell::new(MAX_STEPS),
+            remaining: Cell::new(MAX_STEPS),
             spent: Cell::new(false),
         }
     }
 
-    /// Takes steps from what is left; `None` where there are not as many.
+    /// Charges `steps`. Returns `None` if fewer remain.
     pub(crate) fn spend(&self, steps: u64) -> Option<()> {
-        if let Some(left) = self.left.get().checked_sub(steps)
+        if let Some(remaining) = self.remaining.get().checked_sub(steps)
             && !self.spent.get()
         {
-            self.left.set(left);
+            self.remaining.set(remaining);
             return Some(());
         }
         self.spent.set(true);
         None
     }
 
-    /// Whether steps were asked for that there were not.
+    /// Whether a charge has failed.
     pub(crate) fn is_spent(&self) -> bool {
         self.spent.get()
     }
 }
 
-/// What arithmetic with two fractions costs: products of their parts, and a common divisor.
-pub(crate) fn arithmetic(a: &RBig, b: &RBig) -> u64 {
-    let limbs = words(a.numerator())
-        + words(a.denominator())
-        + words(b.numerator())
-        + words(b.denominator());
+/// The cost of arithmetic with two fractions, which takes products of their parts and a greatest common divisor.
+pub(crate) fn arithmetic_cost(a: &RBig, b: &RBig) -> u64 {
+    let limbs = limb_count(a.numerator())
+        + limb_count(a.denominator())
+        + limb_count(b.numerator())
+        + limb_count(b.denominator());
     8 + limbs * limbs / 8
 }
 
-/// Words of 64 bits.
-pub(crate) fn words(value: &impl BitTest) -> u64 {
+/// The number of 64-bit limbs.
+pub(crate) fn limb_count(value: &impl BitTest) -> u64 {
     value.bit_len() as u64 / 64 + 1
 }

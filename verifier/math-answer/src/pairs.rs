@@ -1,17 +1,17 @@
-//! Files of pairs of answers with the verdict of a careful reader, such as `tests/math_pairs.tsv`; and how fast they are compared.
+//! Files of pairs of answers with the verdict of a careful reader, such as `tests/math_pairs.tsv`, and how fast they are compared.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use crate::{Comparison, Policy, compare};
 
-/// What a careful reader says of a pair.
+/// A careful reader's verdict on a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum PairVerdict {
     /// `=`: the same answer.
     Same,
-    /// `~`: the same value, but left undone.
-    Unfinished,
+    /// `~`: the same value, but a simplification is missing.
+    Unsimplified,
     /// `!`: a different answer.
     Different,
 }
@@ -20,79 +20,79 @@ pub enum Reading {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair<'a> {
     /// The verdict.
-    pub reading: Reading,
-    /// The right answer.
-    pub right: &'a str,
-    /// The one that is compared with it.
-    pub given: &'a str,
+    pub verdict: PairVerdict,
+    /// The expected answer.
+    pub expected: &'a str,
+    /// The answer that is compared with it.
+    pub answer: &'a str,
 }
 
 impl Pair<'_> {
-    /// Whether `policy` is to accept it; the strict one compares texts, of which nothing is said here.
+    /// Whether `policy` should accept the pair. The verdicts do not apply to the strict policy, which compares text.
     #[must_use]
     pub fn is_same(&self, policy: Policy) -> bool {
-        match self.reading {
-            Reading::Same => true,
-            Reading::Unfinished => policy == Policy::Lenient,
-            Reading::Different => false,
+        match self.verdict {
+            PairVerdict::Same => true,
+            PairVerdict::Unsimplified => policy == Policy::Lenient,
+            PairVerdict::Different => false,
         }
     }
 }
 
-/// A line that is no pair.
+/// A line that is not a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {0} is no pair: it takes =, ~ or !, the right answer and the given one, separated by tabs"
+    "line {0} is not a pair: a pair is =, ~ or !, the expected answer and the answer to compare, separated by tabs"
 )]
-pub struct NoPair(usize);
+pub struct InvalidPair(usize);
 
-/// The pairs of a file. Empty lines, and those that begin with `#`, are none.
+/// Parses the pairs of a file. Empty lines and lines that begin with `#` are skipped.
 ///
 /// # Errors
-/// With the number of the first line that is no pair.
-pub fn read(text: &str) -> Result<Vec<Pair<'_>>, NoPair> {
+/// Returns the number of the first line that is not a pair.
+pub fn parse(text: &str) -> Result<Vec<Pair<'_>>, InvalidPair> {
     text.lines()
         .enumerate()
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(number, line)| pair(line).ok_or(NoPair(number + 1)))
+        .map(|(number, line)| parse_pair(line).ok_or(InvalidPair(number + 1)))
         .collect()
 }
 
-fn pair(line: &str) -> Option<Pair<'_>> {
+fn parse_pair(line: &str) -> Option<Pair<'_>> {
     let mut fields = line.split('\t');
-    let reading = match fields.next()? {
-        "=" => Reading::Same,
-        "~" => Reading::Unfinished,
-        "!" => Reading::Different,
+    let verdict = match fields.next()? {
+        "=" => PairVerdict::Same,
+        "~" => PairVerdict::Unsimplified,
+        "!" => PairVerdict::Different,
         _ => return None,
     };
     let pair = Pair {
-        reading,
-        right: fields.next()?,
-        given: fields.next()?,
+        verdict,
+        expected: fields.next()?,
+        answer: fields.next()?,
     };
     fields.next().is_none().then_some(pair)
 }
 
-/// What comparing takes.
+/// How fast pairs are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed {
-    /// Pairs compared in a second, by one thread.
+    /// Pairs that one thread compares per second.
     pub pairs_per_second: f64,
     /// The longest comparison.
     pub slowest: Duration,
 }
 
-/// Compares all pairs in turn, by the lenient policy and on this thread, until so much time has passed.
+/// Compares all pairs in turn, by the lenient policy and on this thread, for at least `min_time`.
 #[must_use]
-pub fn measure(pairs: &[Pair<'_>], least: Duration) -> Speed {
+pub fn measure(pairs: &[Pair<'_>], min_time: Duration) -> Speed {
     let (mut compared, mut slowest) = (0_u64, Duration::ZERO);
     let started = Instant::now();
-    while started.elapsed() < least {
+    while started.elapsed() < min_time {
         for pair in pairs {
-            let one = Instant::now();
+            let start = Instant::now();
             black_box(is_accepted(pair));
-            slowest = slowest.max(one.elapsed());
+            slowest = slowest.max(start.elapsed());
             compared += 1;
         }
     }
@@ -102,9 +102,9 @@ pub fn measure(pairs: &[Pair<'_>], least: Duration) -> Speed {
     }
 }
 
-/// The pairs that the lenient policy judges otherwise than a careful reader.
+/// The pairs that the lenient policy judges differently from a careful reader.
 #[must_use]
-pub fn wrong<'a>(pairs: &[Pair<'a>]) -> Vec<Pair<'a>> {
+pub fn misjudged<'a>(pairs: &[Pair<'a>]) -> Vec<Pair<'a>> {
     pairs
         .iter()
         .filter(|pair| is_accepted(pair) != pair.is_same(Policy::Lenient))
@@ -113,12 +113,12 @@ pub fn wrong<'a>(pairs: &[Pair<'a>]) -> Vec<Pair<'a>> {
 }
 
 fn is_accepted(pair: &Pair<'_>) -> bool {
-    let found = compare(
-        black_box(pair.right),
-        black_box(pair.given),
+    let comparison = compare(
+        black_box(pair.expected),
+        black_box(pair.answer),
         Policy::Lenient,
     );
-    matches!(found, Comparison::Same(_))
+    matches!(comparison, Comparison::Same(_))
 }
 
 #[cfg(test)]
@@ -126,10 +126,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_no_pair_is_named_by_its_number() {
-        assert_eq!(read("# pairs\n\n=\t1\t1.0\n").map(|all| all.len()), Ok(1));
+    fn the_error_names_the_first_line_that_is_not_a_pair() {
+        assert_eq!(
+            parse("# pairs\n\n=\t1\t1.0\n").map(|pairs| pairs.len()),
+            Ok(1)
+        );
         for line in ["?\t1\t1", "=\t1", "=\t1\t1\t1", "= 1 1"] {
-            assert_eq!(read(&format!("=\t1\t1\n{line}")), Err(NoPair(2)), "{line}");
+            assert_eq!(
+                parse(&format!("=\t1\t1\n{line}")),
+                Err(InvalidPair(2)),
+                "{line}"
+            );
         }
     }
 }

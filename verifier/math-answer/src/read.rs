@@ -1,10 +1,10 @@
-//! From the text of an answer to its tree.
+//! Parses the text of an answer into a tree.
 
-pub(crate) mod label;
+pub(crate) mod assignable;
+pub(crate) mod choice_label;
+pub(crate) mod counted_nouns;
 pub(crate) mod lex;
-pub(crate) mod name;
-pub(crate) mod nouns;
 pub(crate) mod parse;
-pub(crate) mod phrase;
+pub(crate) mod trailing_words;
 pub(crate) mod unit;
-pub(crate) mod words;
+pub(crate) mod word_answers;

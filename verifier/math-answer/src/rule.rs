@@ -1,23 +1,23 @@
 //! The rules by which two answers are the same.
 
-/// Why two answers were held equal.
+/// The rule by which two answers are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Their normal forms are the same text.
+    /// They have the same tokens, or the same text after normalisation.
     Text,
     /// Both are rational numbers of the same exact value.
     Number,
     /// Their trees are the same.
     Form,
-    /// They agree exactly, modulo large primes, at random points.
+    /// They agree modulo large primes at random points.
     Identity,
-    /// They agree to many digits, at random points.
-    Digits,
+    /// They agree to many digits at random points.
+    Numeric,
     /// Tuples, matrices, lists or sets of equal elements.
     Elements,
     /// The same set of real numbers.
     Set,
-    /// Equations or inequalities that say the same.
+    /// Equations or inequalities with the same meaning.
     Relation,
     /// The same quantity in other units.
     Unit,
@@ -30,7 +30,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// As `detail` writes it.
+    /// The name in a verdict's `detail`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Rule {
             Rule::Number => "number",
             Rule::Form => "form",
             Rule::Identity => "identity",
-            Rule::Digits => "digits",
+            Rule::Numeric => "digits",
             Rule::Elements => "elements",
             Rule::Set => "set",
             Rule::Relation => "relation",

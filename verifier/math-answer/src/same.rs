@@ -1,29 +1,31 @@
-//! Whether two parsed answers are the same: by the kind of thing that they are.
+//! Whether two parsed answers are the same, compared by kind: words, lists, sets, relations, ratios, quantities.
 
 mod linear;
 pub(crate) mod named;
+pub(crate) mod plus_minus;
 pub(crate) mod quantity;
-pub(crate) mod reals;
-pub(crate) mod signs;
+pub(crate) mod real_sets;
 pub(crate) mod value;
 
 use dashu_ratio::RBig;
 
 use crate::arithmetic::modular::Element;
 use crate::read::unit::{Measure, measure};
-use crate::read::words;
+use crate::read::word_answers::{WordAnswer, letters, number_expr, same_words, word_answer};
 use crate::rule::Rule;
-use crate::same::named::{assigned, chained, is_ambiguous, names_several, points};
-use crate::same::quantity::{measured, quantities};
-use crate::same::reals::Reals;
-use crate::same::signs::variants;
-use crate::same::value::{Agreement, Judge};
+use crate::same::named::{
+    assigned_value, has_several_names, is_ambiguous, last_of_chain, solutions_as_points,
+};
+use crate::same::plus_minus::variants;
+use crate::same::quantity::{compare_quantities, split_measure};
+use crate::same::real_sets::RealSet;
+use crate::same::value::{Agreement, ValueComparer};
 use crate::syntax::{Bracket, Expr, Full, Relation, SetOperator};
 
-/// Elements of longer lists are compared in order only.
+/// Maximum number of elements that are compared in any order. Longer lists are compared in order only.
 const MAX_UNORDERED: usize = 48;
-/// Steps that a comparison costs at least.
-const PAIR: u64 = 20;
+/// Meter steps that every comparison costs.
+const PAIR_COST: u64 = 20;
 
 impl From<Agreement> for Rule {
     fn from(same: Agreement) -> Self {
@@ -31,64 +33,84 @@ impl From<Agreement> for Rule {
             Agreement::Number => Rule::Number,
             Agreement::Form => Rule::Form,
             Agreement::Identity => Rule::Identity,
-            Agreement::Digits => Rule::Digits,
+            Agreement::Numeric => Rule::Numeric,
         }
     }
 }
 
-/// The rule by which `given` is `right`.
-pub(crate) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
-    judge.meter.spend(PAIR)?;
-    let (right, given) = (
-        variants(right, &judge.meter)?,
-        variants(given, &judge.meter)?,
+/// The rule by which `answer` is the same as `expected`; `None` if it is not.
+pub(crate) fn matching_rule(
+    comparer: &ValueComparer,
+    expected: &Expr,
+    answer: &Expr,
+) -> Option<Rule> {
+    comparer.meter.spend(PAIR_COST)?;
+    let (expected, answer) = (
+        variants(expected, &comparer.meter)?,
+        variants(answer, &comparer.meter)?,
     );
-    let (right, given) = (chained(judge, &right), chained(judge, &given));
-    let (right, given): (&Expr, &Expr) = (&right, &given);
+    let (expected, answer) = (
+        last_of_chain(comparer, &expected),
+        last_of_chain(comparer, &answer),
+    );
+    let (expected, answer): (&Expr, &Expr) = (&expected, &answer);
     if let (Expr::Relation(parts, relations), Expr::Relation(others, other_relations)) =
-        (right, given)
+        (expected, answer)
     {
-        // What is computed as a set is decided.
-        if Reals::of(judge, right).is_some() && Reals::of(judge, given).is_some() {
-            return sets(judge, right, given);
+        // The comparison as sets is final.
+        if RealSet::from_expr(comparer, expected).is_some()
+            && RealSet::from_expr(comparer, answer).is_some()
+        {
+            return compare_sets(comparer, expected, answer);
         }
-        return relation(judge, (parts, relations), (others, other_relations));
+        return compare_relations(comparer, (parts, relations), (others, other_relations));
     }
-    if is_ambiguous(right, given) || is_ambiguous(given, right) {
+    if is_ambiguous(expected, answer) || is_ambiguous(answer, expected) {
         return None;
     }
-    let (right, given) = (points(right, given), points(given, right));
-    let (right, given): (&Expr, &Expr) = (&right, &given);
-    let (right, given) = (assigned(right, given), assigned(given, right));
-    if let Some(rule) = spoken(judge, right, given) {
+    let (expected, answer) = (
+        solutions_as_points(expected, answer),
+        solutions_as_points(answer, expected),
+    );
+    let (expected, answer): (&Expr, &Expr) = (&expected, &answer);
+    let (expected, answer) = (
+        assigned_value(expected, answer),
+        assigned_value(answer, expected),
+    );
+    if let Some(rule) = compare_words(comparer, expected, answer) {
         return rule;
     }
-    if let Some(rule) = elements(judge, right, given) {
+    if let Some(rule) = compare_elements(comparer, expected, answer) {
         return rule;
     }
-    if let Some(rule) = sets(judge, right, given) {
+    if let Some(rule) = compare_sets(comparer, expected, answer) {
         return Some(rule);
     }
-    if let (Some((how, a)), Some((other, b))) = (joined(right), joined(given)) {
-        // What is computed as a set is decided.
-        if Reals::of(judge, right).is_some() && Reals::of(judge, given).is_some() {
+    if let (Some((operator, a)), Some((other, b))) =
+        (joined_relations(expected), joined_relations(answer))
+    {
+        // The comparison as sets is final.
+        if RealSet::from_expr(comparer, expected).is_some()
+            && RealSet::from_expr(comparer, answer).is_some()
+        {
             return None;
         }
-        // A comma says "and"; "or" where all begin with one name.
-        let alike = match (how, other) {
+        // A comma means "and". If all inequalities begin with the same expression, it may mean "or" too.
+        let alike = match (operator, other) {
             (None, Some(SetOperator::Union)) | (Some(SetOperator::Union), None) => {
-                begin_alike(&a) && begin_alike(&b)
+                have_same_first_side(&a) && have_same_first_side(&b)
             }
-            (how, other) => how == other || how.is_none() || other.is_none(),
+            (operator, other) => operator == other || operator.is_none() || other.is_none(),
         };
-        let same = alike && a.len() <= MAX_UNORDERED && unordered(judge, &a, &b, false);
-        return same.then_some(Rule::Elements);
+        let equal =
+            alike && a.len() <= MAX_UNORDERED && equal_in_any_order(comparer, &a, &b, false);
+        return equal.then_some(Rule::Elements);
     }
-    match (right, given) {
-        (Expr::Ratio(_), _) | (_, Expr::Ratio(_)) => ratio(judge, right, given),
-        (Expr::Based(..), _) | (_, Expr::Based(..)) => (right == given).then_some(Rule::Base),
+    match (expected, answer) {
+        (Expr::Ratio(_), _) | (_, Expr::Ratio(_)) => compare_ratios(comparer, expected, answer),
+        (Expr::Based(..), _) | (_, Expr::Based(..)) => (expected == answer).then_some(Rule::Base),
         (Expr::Negative(a), Expr::Negative(b)) if is_based(a) || is_based(b) => {
-            same(judge, a, b).filter(|rule| *rule == Rule::Base)
+            matching_rule(comparer, a, b).filter(|rule| *rule == Rule::Base)
         }
         (Expr::Apply(name, arguments), Expr::Apply(other, others)) => {
             let alike = name == other && arguments.len() == others.len();
@@ -96,74 +118,92 @@ pub(crate) fn same(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
                 && arguments
                     .iter()
                     .zip(others)
-                    .all(|(a, b)| same(judge, a, b).is_some()))
+                    .all(|(a, b)| matching_rule(comparer, a, b).is_some()))
             .then_some(Rule::Form)
         }
-        _ => quantities(judge, right, given).or_else(|| {
-            (is_spelled(right, given) || is_spelled(given, right)).then_some(Rule::Words)
+        _ => compare_quantities(comparer, expected, answer).or_else(|| {
+            (is_spelled_out(expected, answer) || is_spelled_out(answer, expected))
+                .then_some(Rule::Words)
         }),
     }
 }
 
-/// Whether `bare` is the letters of a number with words for what is counted: 14 apples, without `\text`.
-fn is_spelled(counted: &Expr, bare: &Expr) -> bool {
+/// Whether `bare` spells the letters of a number and the words for what it counts: 14 apples, without `\text`.
+fn is_spelled_out(counted: &Expr, bare: &Expr) -> bool {
     let (Expr::Quantity(number, text), Expr::Product(_)) = (counted, bare) else {
         return false;
     };
     let joined: String = text.split_whitespace().collect();
-    let spelled = words::letters(number).map(|number| number + &joined);
-    measure(text) == Measure::Words && spelled.is_some() && spelled == words::letters(bare)
+    let spelled = letters(number).map(|number| number + &joined);
+    measure(text) == Measure::Words && spelled.is_some() && spelled == letters(bare)
 }
 
 fn is_based(expr: &Expr) -> bool {
     matches!(expr, Expr::Based(..))
 }
 
-/// In words, one of them at least. `None` where both are mathematics.
-#[expect(clippy::option_option, reason = "unequal words are no mathematics")]
-fn spoken(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
-    let wordy = |expr: &Expr| {
+/// Compares two answers of which at least one is in words. Returns `None` if both are mathematics.
+#[expect(
+    clippy::option_option,
+    reason = "the outer `None` means that neither is in words"
+)]
+fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Option<Rule>> {
+    let is_words = |expr: &Expr| {
         matches!(expr, Expr::Words(_))
             || matches!(expr, Expr::Quantity(_, words) if matches!(measure(words), Measure::Noon(_)))
     };
-    if !wordy(right) && !wordy(given) {
+    if !is_words(expected) && !is_words(answer) {
         return None;
     }
-    if let (Some(a), Some(b)) = (words::said(right), words::said(given))
-        && words::same(&a, &b)
+    if let (Some(a), Some(b)) = (word_answer(expected), word_answer(answer))
+        && same_words(&a, &b)
     {
         return Some(Some(Rule::Words));
     }
-    // Four is 4; 9 is 9 a.m., as far as it goes.
-    let numbers = |said: Option<words::Said>, other: &Expr| -> bool {
-        let Some(said) = said else { return false };
-        match (&said, other) {
-            (words::Said::Time(parts, _), Expr::Ratio(others)) => {
-                let others: Vec<Option<RBig>> =
-                    others.iter().map(|other| judge.rational(other)).collect();
+    // Four is 4. 9 is 9 a.m., since a.m. may be left out.
+    let equals_number = |answer: Option<WordAnswer>, other: &Expr| -> bool {
+        let Some(answer) = answer else { return false };
+        match (&answer, other) {
+            (WordAnswer::Time(parts, _), Expr::Ratio(others)) => {
+                let others: Vec<Option<RBig>> = others
+                    .iter()
+                    .map(|other| comparer.rational(other))
+                    .collect();
                 parts.len() == others.len()
                     && parts
                         .iter()
                         .zip(others)
                         .all(|(part, other)| other == Some(RBig::from(*part)))
             }
-            (words::Said::Time(parts, _), Expr::Number(Full(hour))) => {
+            (WordAnswer::Time(parts, _), Expr::Number(Full(hour))) => {
                 *hour == RBig::from(parts[0]) && parts[1..].iter().all(|part| *part == 0)
             }
-            _ => words::number(&said).is_some_and(|number| judge.same(&number, other).is_some()),
+            _ => number_expr(&answer)
+                .is_some_and(|number| comparer.agreement(&number, other).is_some()),
         }
     };
-    let same = numbers(words::said(right), given) || numbers(words::said(given), right);
-    Some(same.then_some(Rule::Words))
+    let equal = equals_number(word_answer(expected), answer)
+        || equals_number(word_answer(answer), expected);
+    Some(equal.then_some(Rule::Words))
 }
 
-/// Elements against elements. `None` where neither has elements, or where they may be sets of numbers besides.
-#[expect(clippy::option_option, reason = "unequal elements are decided")]
-fn elements(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
+/// Compares the elements of two answers. Returns `None` if one has no elements, or if they may still be equal as sets of numbers.
+#[expect(
+    clippy::option_option,
+    reason = "the outer `None` means that the comparison is left to others"
+)]
+fn compare_elements(
+    comparer: &ValueComparer,
+    expected: &Expr,
+    answer: &Expr,
+) -> Option<Option<Rule>> {
     let each = |a: &[Expr], b: &[Expr]| {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(judge, a, b).is_some())
+        a.len() == b.len()
+            && a.iter()
+                .zip(b)
+                .all(|(a, b)| matching_rule(comparer, a, b).is_some())
     };
-    match (right, given) {
+    match (expected, answer) {
         (Expr::Tuple(open, a, close), Expr::Tuple(other_open, b, other_close)) => {
             let round = |bracket: Bracket| {
                 if bracket == Bracket::Angle {
@@ -181,29 +221,29 @@ fn elements(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
             Some(alike.then_some(Rule::Elements))
         }
         (Expr::Set(a) | Expr::List(a), Expr::Set(b) | Expr::List(b)) => {
-            // Values of which only one answer says what they are of are told apart by their order.
-            if names_several(a) != names_several(b) {
-                let lists = matches!((right, given), (Expr::List(_), Expr::List(_)));
+            // If only one answer names its values, they are matched by order.
+            if has_several_names(a) != has_several_names(b) {
+                let lists = matches!((expected, answer), (Expr::List(_), Expr::List(_)));
                 return Some((lists && each(a, b)).then_some(Rule::Elements));
             }
             if each(a, b) {
                 return Some(Some(Rule::Elements));
             }
-            // The order of words may be what was asked for; that of letters, numbers and pairs is not.
+            // The question may ask for words in a certain order, but not for letters, numbers or pairs.
             let ordered = |items: &[Expr]| {
                 items.iter().any(|item| matches!(item, Expr::Words(words) if words.chars().filter(|c| c.is_alphabetic()).count() > 1))
             };
-            let free = a.len() <= MAX_UNORDERED && !ordered(a) && !ordered(b);
-            let braces = matches!((right, given), (Expr::Set(_), Expr::Set(_)));
+            let any_order = a.len() <= MAX_UNORDERED && !ordered(a) && !ordered(b);
+            let braces = matches!((expected, answer), (Expr::Set(_), Expr::Set(_)));
             let (a_items, b_items): (Vec<&Expr>, Vec<&Expr>) =
                 (a.iter().collect(), b.iter().collect());
-            if free && unordered(judge, &a_items, &b_items, braces) {
+            if any_order && equal_in_any_order(comparer, &a_items, &b_items, braces) {
                 return Some(Some(Rule::Elements));
             }
-            // Inequalities in a list may make one set.
-            let related =
+            // Inequalities in a list may form one set.
+            let has_relation =
                 |items: &[Expr]| items.iter().any(|item| matches!(item, Expr::Relation(..)));
-            if related(a) || related(b) {
+            if has_relation(a) || has_relation(b) {
                 None
             } else {
                 Some(None)
@@ -214,10 +254,10 @@ fn elements(judge: &Judge, right: &Expr, given: &Expr) -> Option<Option<Rule>> {
     }
 }
 
-/// Inequalities that stand beside each other, and by which word where there is one.
-fn joined(expr: &Expr) -> Option<(Option<SetOperator>, Vec<&Expr>)> {
+/// A list of relations, and the operator that joins them, if there is one.
+fn joined_relations(expr: &Expr) -> Option<(Option<SetOperator>, Vec<&Expr>)> {
     let is_relation = |item: &&Expr| matches!(item, Expr::Relation(..));
-    let (how, items) = match expr {
+    let (operator, items) = match expr {
         Expr::List(items) => (None, items.iter().collect()),
         Expr::Combine(_, operator, _) => {
             let (mut items, mut left) = (Vec::new(), expr);
@@ -232,10 +272,10 @@ fn joined(expr: &Expr) -> Option<(Option<SetOperator>, Vec<&Expr>)> {
         }
         _ => return None,
     };
-    items.iter().all(is_relation).then_some((how, items))
+    items.iter().all(is_relation).then_some((operator, items))
 }
 
-fn begin_alike(items: &[&Expr]) -> bool {
+fn have_same_first_side(items: &[&Expr]) -> bool {
     let first = |item: &Expr| match item {
         Expr::Relation(parts, _) => parts.first().cloned(),
         _ => None,
@@ -243,54 +283,69 @@ fn begin_alike(items: &[&Expr]) -> bool {
     items.windows(2).all(|two| first(two[0]) == first(two[1]))
 }
 
-/// The same elements in any order; in braces, however often each is written.
-pub(crate) fn unordered(judge: &Judge, right: &[&Expr], given: &[&Expr], braces: bool) -> bool {
-    if right.len().max(given.len()) > MAX_UNORDERED || (!braces && right.len() != given.len()) {
+/// Whether the elements are the same in any order. In braces, repetitions do not count.
+pub(crate) fn equal_in_any_order(
+    comparer: &ValueComparer,
+    expected: &[&Expr],
+    answer: &[&Expr],
+    braces: bool,
+) -> bool {
+    if expected.len().max(answer.len()) > MAX_UNORDERED
+        || (!braces && expected.len() != answer.len())
+    {
         return false;
     }
-    // Most that differ are told apart by their prints.
-    let printed = |items: &[&Expr]| -> Vec<Option<Element>> {
-        items.iter().map(|item| fingerprint(judge, item)).collect()
+    // Fingerprints distinguish most elements that differ.
+    let fingerprints = |items: &[&Expr]| -> Vec<Option<Element>> {
+        items
+            .iter()
+            .map(|item| fingerprint(comparer, item))
+            .collect()
     };
-    let (prints, others) = (printed(right), printed(given));
+    let (expected_prints, answer_prints) = (fingerprints(expected), fingerprints(answer));
     let alike = |a: usize, b: usize| {
-        let apart = matches!((prints[a], others[b]), (Some(one), Some(other)) if one != other);
-        judge.meter.spend(1).is_some() && !apart && same(judge, right[a], given[b]).is_some()
+        let apart = matches!((expected_prints[a], answer_prints[b]), (Some(one), Some(other)) if one != other);
+        comparer.meter.spend(1).is_some()
+            && !apart
+            && matching_rule(comparer, expected[a], answer[b]).is_some()
     };
     if braces {
-        return (0..right.len()).all(|a| (0..given.len()).any(|b| alike(a, b)))
-            && (0..given.len()).all(|b| (0..right.len()).any(|a| alike(a, b)));
+        return (0..expected.len()).all(|a| (0..answer.len()).any(|b| alike(a, b)))
+            && (0..answer.len()).all(|b| (0..expected.len()).any(|a| alike(a, b)));
     }
-    let mut left: Vec<usize> = (0..given.len()).collect();
-    (0..right.len()).all(|a| {
-        let at = left.iter().position(|b| alike(a, *b));
-        at.map(|at| left.swap_remove(at)).is_some()
+    let mut unmatched: Vec<usize> = (0..answer.len()).collect();
+    (0..expected.len()).all(|a| {
+        let at = unmatched.iter().position(|b| alike(a, *b));
+        at.map(|at| unmatched.swap_remove(at)).is_some()
     })
 }
 
-/// What differs between two plain expressions of different values.
-fn fingerprint(judge: &Judge, item: &Expr) -> Option<Element> {
+/// A fingerprint of a plain expression, which almost always differs for different values.
+fn fingerprint(comparer: &ValueComparer, item: &Expr) -> Option<Element> {
     let plain = !matches!(item, Expr::Symbol(name) if name == "Reals");
-    let bare = measured(item).1.is_none();
-    (plain && bare).then(|| judge.fingerprint(item))?
+    let bare = split_measure(item).1.is_none();
+    (plain && bare).then(|| comparer.fingerprint(item))?
 }
 
-/// Both as sets of real numbers, where one is put together of several, or an inequality.
-fn sets(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
+/// Compares both as sets of real numbers, if one is a combined set, a relation, a list or ℝ.
+fn compare_sets(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Rule> {
     let set = |expr: &Expr| {
         matches!(expr, Expr::Combine(..) | Expr::Relation(..) | Expr::List(_))
             || matches!(expr, Expr::Symbol(name) if name == "Reals")
     };
-    if !set(right) && !set(given) {
+    if !set(expected) && !set(answer) {
         return None;
     }
-    let (a, b) = (Reals::of(judge, right)?, Reals::of(judge, given)?);
-    a.same(judge, &b).then_some(Rule::Set)
+    let (a, b) = (
+        RealSet::from_expr(comparer, expected)?,
+        RealSet::from_expr(comparer, answer)?,
+    );
+    a.is_same_set(comparer, &b).then_some(Rule::Set)
 }
 
-/// Equations and inequalities.
-fn relation(
-    judge: &Judge,
+/// Compares equations and inequalities.
+fn compare_relations(
+    comparer: &ValueComparer,
     (parts, relations): (&[Expr], &[Relation]),
     (others, other_relations): (&[Expr], &[Relation]),
 ) -> Option<Rule> {
@@ -298,7 +353,7 @@ fn relation(
         parts
             .iter()
             .zip(others)
-            .all(|(a, b)| same(judge, a, b).is_some())
+            .all(|(a, b)| matching_rule(comparer, a, b).is_some())
     };
     if parts.len() == others.len() {
         if relations == other_relations && each(&mut others.iter()) {
@@ -307,13 +362,13 @@ fn relation(
         let turned: Vec<Relation> = other_relations
             .iter()
             .rev()
-            .map(|one| turned(*one))
+            .map(|relation| mirrored(*relation))
             .collect();
         if relations == turned && each(&mut others.iter().rev()) {
             return Some(Rule::Relation);
         }
     }
-    let ([left, right], [other_left, other_right]) = (parts, others) else {
+    let ([left_side, right_side], [other_left, other_right]) = (parts, others) else {
         return None;
     };
     let ([relation], [other]) = (relations, other_relations) else {
@@ -321,35 +376,35 @@ fn relation(
     };
     let equations = (relation, other) == (&Relation::Equal, &Relation::Equal);
     // BC:AB = 4:3 is AB:BC = 3:4.
-    if let (true, Expr::Ratio(a), Expr::Ratio(b)) = (equations, left, other_left)
+    if let (true, Expr::Ratio(a), Expr::Ratio(b)) = (equations, left_side, other_left)
         && let ([_, _], [first, second]) = (a.as_slice(), b.as_slice())
     {
         let swapped = Expr::Ratio(vec![second.clone(), first.clone()]);
-        let inverse = same(judge, left, &swapped).is_some()
-            && same(judge, right, &inverted(other_right)).is_some();
+        let inverse = matching_rule(comparer, left_side, &swapped).is_some()
+            && matching_rule(comparer, right_side, &inverted(other_right)).is_some();
         return inverse.then_some(Rule::Relation);
     }
-    // x = 5 is an answer, 2x = 10 a step on the way to it; and two answers have been compared.
-    if equations && (solved(left, right) || solved(other_left, other_right)) {
+    // x = 5 is an answer, and 2x = 10 is a step on the way to it. Two answers have been compared above.
+    if equations && (is_solved(left_side, right_side) || is_solved(other_left, other_right)) {
         return None;
     }
     let difference =
         |a: &Expr, b: &Expr| Expr::Sum(vec![a.clone(), Expr::Negative(Box::new(b.clone()))]);
-    let sign = judge.proportional(
-        &difference(left, right),
+    let factor = comparer.proportional(
+        &difference(left_side, right_side),
         &difference(other_left, other_right),
     )?;
     let agree = match (relation, other) {
         (Relation::Equal, Relation::Equal) | (Relation::Unequal, Relation::Unequal) => true,
         (Relation::Equal | Relation::Near | Relation::Unequal | Relation::In, _)
         | (_, Relation::Near | Relation::In) => false,
-        (a, b) if sign > 0.0 => a == b,
-        (a, b) => *a == turned(*b),
+        (a, b) if factor > 0.0 => a == b,
+        (a, b) => *a == mirrored(*b),
     };
     agree.then_some(Rule::Relation)
 }
 
-/// One divided by it.
+/// The inverse of a value.
 fn inverted(value: &Expr) -> Expr {
     match value {
         Expr::Ratio(parts) => Expr::Ratio(parts.iter().rev().cloned().collect()),
@@ -357,12 +412,12 @@ fn inverted(value: &Expr) -> Expr {
     }
 }
 
-/// Whether it says what number one name is.
-fn solved(left: &Expr, right: &Expr) -> bool {
-    matches!(left, Expr::Symbol(_)) && !right.has_variable()
+/// Whether it gives a name its value.
+fn is_solved(left: &Expr, value: &Expr) -> bool {
+    matches!(left, Expr::Symbol(_)) && !value.has_variable()
 }
 
-fn turned(relation: Relation) -> Relation {
+fn mirrored(relation: Relation) -> Relation {
     match relation {
         Relation::Less => Relation::Greater,
         Relation::LessOrEqual => Relation::GreaterOrEqual,
@@ -372,25 +427,25 @@ fn turned(relation: Relation) -> Relation {
     }
 }
 
-/// a : b as a : b, or as a fraction.
-fn ratio(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
-    // 2:15 is half of 4:30, and no other way to write that time.
-    if judge.question.time {
-        return (right == given).then_some(Rule::Ratio);
+/// Compares ratios, or a ratio of two with a fraction.
+fn compare_ratios(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Rule> {
+    // 2:15 has half the value of 4:30, and is not the same time.
+    if comparer.hints.time {
+        return (expected == answer).then_some(Rule::Ratio);
     }
     let quotient = |a: &Expr, b: &Expr| Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()));
-    let equal = match (right, given) {
+    let equal = match (expected, answer) {
         (Expr::Ratio(a), Expr::Ratio(b)) => {
             a.len() == b.len()
                 && a.windows(2).zip(b.windows(2)).all(|(a, b)| {
                     a == b
-                        || judge
-                            .same(&quotient(&a[0], &a[1]), &quotient(&b[0], &b[1]))
+                        || comparer
+                            .agreement(&quotient(&a[0], &a[1]), &quotient(&b[0], &b[1]))
                             .is_some()
                 })
         }
         (Expr::Ratio(parts), value) | (value, Expr::Ratio(parts)) => {
-            matches!(parts.as_slice(), [a, b] if judge.same(&quotient(a, b), value).is_some())
+            matches!(parts.as_slice(), [a, b] if comparer.agreement(&quotient(a, b), value).is_some())
         }
         _ => false,
     };

@@ -1,8 +1,8 @@
-//! Random numbers that are a function of what is compared, so that a verdict is too.
+//! Random numbers that depend only on the two answers, so that a verdict does too.
 
-/// A seed from two answers.
-pub(crate) fn seed(right: &str, given: &str) -> u64 {
-    let bytes = right.bytes().chain([0]).chain(given.bytes());
+/// The seed of two answers.
+pub(crate) fn seed(expected: &str, answer: &str) -> u64 {
+    let bytes = expected.bytes().chain([0]).chain(answer.bytes());
     bytes.fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
 }
 

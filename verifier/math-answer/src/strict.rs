@@ -1,11 +1,11 @@
-//! The comparison that the MATH data set was published with (Hendrycks et al. 2021): as text, after some spelling out.
+//! The comparison that the MATH data set was published with (Hendrycks et al. 2021): text after a normalisation of spellings.
 //!
-//! Kept for comparison with published numbers. It knows no values: 0.25 is not ¼, and (1, 2) not (1,2.0).
+//! It serves to compare with published numbers. It does not compare values: 0.25 is not ¼, and (1, 2) is not (1,2.0).
 
 /// Whether both are the same text after normalisation.
-pub(crate) fn same(right: &str, given: &str) -> bool {
-    let (right, given) = (normalise(right), normalise(given));
-    !right.is_empty() && right == given
+pub(crate) fn is_same(expected: &str, answer: &str) -> bool {
+    let (expected, answer) = (normalise(expected), normalise(answer));
+    !expected.is_empty() && expected == answer
 }
 
 fn normalise(answer: &str) -> String {
@@ -23,7 +23,7 @@ fn normalise(answer: &str) -> String {
     ] {
         text = text.replace(from, to);
     }
-    // Units stand at the end, as text.
+    // Units are text at the end.
     if let Some(at) = text.find("\\text{ ") {
         text.truncate(at);
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_that_the_data_set_has_are_one() {
+    fn spellings_of_the_data_set_are_normalised() {
         for (a, b) in [
             (r"\frac12", r"\dfrac{1}{2}"),
             ("0.5", r"\frac{1}{2}"),
@@ -98,14 +98,14 @@ mod tests {
             (".5", "0.5"),
             (r"\left(1, 2\right)", "(1,2)"),
         ] {
-            assert!(same(a, b), "{a} and {b}");
+            assert!(is_same(a, b), "{a} and {b}");
         }
     }
 
     #[test]
     fn the_strict_policy_compares_text_only() {
         for (a, b) in [("0.25", r"\frac14"), ("1,2", "2,1"), ("2^2", "4"), ("", "")] {
-            assert!(!same(a, b), "{a} and {b}");
+            assert!(!is_same(a, b), "{a} and {b}");
         }
     }
 }

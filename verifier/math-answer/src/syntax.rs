@@ -1,4 +1,4 @@
-//! What an answer says, as a tree.
+//! The tree of a parsed answer.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use dashu_ratio::RBig;
 /// An answer, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
-    /// A number written out: an integer, a decimal, a repeating decimal. Never below 0.
+    /// A number in digits: an integer, a decimal or a repeating decimal. It is not negative; [`Expr::Negative`] has the sign.
     Number(Full<RBig>),
-    /// A whole number and a proper fraction: 1⅘.
+    /// A mixed number, a whole number and a proper fraction: 1⅘.
     Mixed(Full<UBig>, Box<Expr>),
     /// A variable, or a name of several letters.
     Symbol(String),
@@ -18,19 +18,19 @@ pub(crate) enum Expr {
     Constant(Constant),
     /// A sum of at least two terms.
     Sum(Vec<Expr>),
-    /// Minus a term.
+    /// The negation of a term.
     Negative(Box<Expr>),
     /// A product of at least two factors.
     Product(Vec<Expr>),
-    /// A fraction, or a division.
+    /// A fraction or a division.
     Quotient(Box<Expr>, Box<Expr>),
     /// A power.
     Power(Box<Expr>, Box<Expr>),
-    /// A root: its index, and what stands under it.
+    /// A root: index and radicand.
     Root(Box<Expr>, Box<Expr>),
-    /// A function of its arguments.
+    /// A call of a known function.
     Call(Function, Vec<Expr>),
-    /// A function without a meaning of its own: f(2).
+    /// A call of an unknown function: f(2).
     Apply(String, Vec<Expr>),
     /// An angle in degrees.
     Degrees(Box<Expr>),
@@ -38,23 +38,23 @@ pub(crate) enum Expr {
     Percent(Box<Expr>),
     /// ± or ∓ before a term.
     PlusMinus(Side, Box<Expr>),
-    /// A number with a unit, or with a word for what is counted.
+    /// A number with a unit, or with words for what is counted.
     Quantity(Box<Expr>, String),
-    /// An amount of money, and in what.
+    /// An amount of money: currency and number.
     Money(char, Box<Expr>),
-    /// Digits in a base.
+    /// Digits and their base.
     Based(String, u32),
     /// Elements in brackets: a point, a vector, an interval.
     Tuple(Bracket, Vec<Expr>, Bracket),
     /// Elements in braces.
     Set(Vec<Expr>),
-    /// Elements without brackets, of which the order says nothing.
+    /// Elements without brackets, whose order does not matter.
     List(Vec<Expr>),
-    /// Rows of a matrix, or of a determinant.
+    /// Rows of a matrix, or of a determinant (`true`).
     Matrix(bool, Vec<Vec<Expr>>),
-    /// Sets put together.
+    /// A union, intersection or difference of sets.
     Combine(Box<Expr>, SetOperator, Box<Expr>),
-    /// A chain of equations or inequalities: one more expression than relations.
+    /// A chain of equations or inequalities. It has one more expression than relations.
     Relation(Vec<Expr>, Vec<Relation>),
     /// `a : b : c`.
     Ratio(Vec<Expr>),
@@ -62,8 +62,8 @@ pub(crate) enum Expr {
     Words(String),
 }
 
-/// A number whose debug form has all its digits. The library's own leaves out the middle of a long number, so that two numbers may share it; and what is written here are
-/// keys, by which terms are told apart, and which cost as many steps as they are long.
+/// A number whose Debug form has all its digits. The library's own Debug form omits the middle of a long number, so that two numbers may share it. The Debug
+/// forms serve as keys that distinguish terms, and the meter is charged their length.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Full<T>(pub(crate) T);
 
@@ -88,7 +88,7 @@ pub(crate) enum Constant {
     Infinity,
 }
 
-/// The upper or the lower sign of ±.
+/// Which sign is on top: ± or ∓.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     PlusMinus,
@@ -137,9 +137,9 @@ pub(crate) enum Function {
     Sinh,
     Cosh,
     Tanh,
-    /// Natural.
+    /// The natural logarithm.
     Ln,
-    /// Base, argument.
+    /// The logarithm. Its arguments are the base and the number.
     Log,
     Exp,
     Abs,
@@ -154,7 +154,7 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    /// The function of a name, as LaTeX or plain text writes it.
+    /// The function with this name in LaTeX or plain text.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "sin" => Self::Sin,
@@ -180,7 +180,7 @@ impl Function {
         })
     }
 
-    /// Its inverse, where `f^{-1}` writes that.
+    /// The inverse function, if `f^{-1}` denotes it.
     pub(crate) fn inverse(self) -> Option<Self> {
         Some(match self {
             Self::Sin => Self::Arcsin,
@@ -192,23 +192,23 @@ impl Function {
 }
 
 impl Expr {
-    /// A number, not below 0.
+    /// A number. `value` is not negative.
     pub(crate) fn number(value: impl Into<RBig>) -> Self {
         Self::Number(Full(value.into()))
     }
 
-    /// What it is made of.
+    /// The direct parts of the expression.
     pub(crate) fn parts(&self) -> Vec<&Expr> {
         match self {
-            Expr::Sum(all)
-            | Expr::Product(all)
-            | Expr::List(all)
-            | Expr::Set(all)
-            | Expr::Tuple(_, all, _)
-            | Expr::Call(_, all)
-            | Expr::Apply(_, all)
-            | Expr::Relation(all, _)
-            | Expr::Ratio(all) => all.iter().collect(),
+            Expr::Sum(items)
+            | Expr::Product(items)
+            | Expr::List(items)
+            | Expr::Set(items)
+            | Expr::Tuple(_, items, _)
+            | Expr::Call(_, items)
+            | Expr::Apply(_, items)
+            | Expr::Relation(items, _)
+            | Expr::Ratio(items) => items.iter().collect(),
             Expr::Quotient(a, b)
             | Expr::Power(a, b)
             | Expr::Root(a, b)
@@ -231,12 +231,12 @@ impl Expr {
         }
     }
 
-    /// Whether a variable is among its parts.
+    /// Whether it contains a variable.
     pub(crate) fn has_variable(&self) -> bool {
         matches!(self, Expr::Symbol(_)) || self.parts().into_iter().any(Expr::has_variable)
     }
 
-    /// Levels of parts within parts.
+    /// The number of nested levels.
     pub(crate) fn depth(&self) -> usize {
         1 + self.parts().into_iter().map(Expr::depth).max().unwrap_or(0)
     }
@@ -247,17 +247,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_differ_in_one_digit_are_written_differently() {
+    fn numbers_that_differ_in_one_digit_have_different_debug_texts() {
         let long = |middle: &str| -> UBig {
             let digits = "7".repeat(500);
             format!("{digits}{middle}{digits}").parse().unwrap()
         };
-        let [one, other] = ["1", "2"].map(long);
-        let written = |number: &UBig| {
+        let [first, second] = ["1", "2"].map(long);
+        let debug_text = |number: &UBig| {
             let tree = Box::new(Expr::number(number.clone()));
             format!("{:?}", Expr::Mixed(Full(number.clone()), tree))
         };
-        assert_ne!(written(&one), written(&other));
-        assert!(written(&one).matches(&one.to_string()).count() == 2);
+        assert_ne!(debug_text(&first), debug_text(&second));
+        assert!(debug_text(&first).matches(&first.to_string()).count() == 2);
     }
 }

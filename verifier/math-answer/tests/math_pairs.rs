@@ -1,20 +1,20 @@
-//! Hundreds of pairs of answers, with what a careful reader says of them.
+//! Checks comparisons against a careful reader's verdicts on the pairs of `math_pairs.tsv` and `math_asked.tsv`.
 
-use math_answer::pairs::{Pair, Reading, read};
-use math_answer::{Answer, Comparison, Policy, compare, compare_read};
+use math_answer::pairs::{Pair, PairVerdict, parse};
+use math_answer::{Answer, Comparison, Policy, compare, compare_answers};
 
 fn pairs() -> Vec<Pair<'static>> {
-    read(include_str!("math_pairs.tsv")).expect("pairs")
+    parse(include_str!("math_pairs.tsv")).expect("pairs")
 }
 
-fn same(right: &str, given: &str, policy: Policy) -> bool {
-    matches!(compare(right, given, policy), Comparison::Same(_))
+fn same(expected: &str, answer: &str, policy: Policy) -> bool {
+    matches!(compare(expected, answer, policy), Comparison::Same(_))
 }
 
-fn asked(question: &str, right: &str, given: &str, policy: Policy) -> bool {
-    let right = Answer::read(right).asked_by(question);
-    let found = compare_read(&right, &Answer::read(given), policy);
-    matches!(found, Comparison::Same(_))
+fn same_with_question(question: &str, expected: &str, answer: &str, policy: Policy) -> bool {
+    let expected = Answer::parse(expected).with_question(question);
+    let comparison = compare_answers(&expected, &Answer::parse(answer), policy);
+    matches!(comparison, Comparison::Same(_))
 }
 
 #[test]
@@ -23,18 +23,18 @@ fn every_pair_has_the_verdict_of_a_careful_reader() {
     assert!(pairs.len() >= 600, "{}", pairs.len());
     let mut wrong = Vec::new();
     for pair in pairs {
-        let (right, given) = (pair.right, pair.given);
-        let (standard, lenient) = match pair.reading {
-            Reading::Same => (true, true),
-            Reading::Unfinished => (false, true),
-            Reading::Different => (false, false),
+        let (expected, answer) = (pair.expected, pair.answer);
+        let (standard, lenient) = match pair.verdict {
+            PairVerdict::Same => (true, true),
+            PairVerdict::Unsimplified => (false, true),
+            PairVerdict::Different => (false, false),
         };
-        if same(right, given, Policy::Standard) != standard
-            || same(right, given, Policy::Lenient) != lenient
+        if same(expected, answer, Policy::Standard) != standard
+            || same(expected, answer, Policy::Lenient) != lenient
         {
             wrong.push(format!(
                 "{pair:?}: {:?}",
-                compare(right, given, Policy::Standard)
+                compare(expected, answer, Policy::Standard)
             ));
         }
     }
@@ -46,43 +46,47 @@ fn every_pair_has_the_verdict_of_a_careful_reader() {
     );
 }
 
-/// A line of `math_asked.tsv`: verdict, question, right answer, given answer.
+/// A line of `math_asked.tsv` has the verdict, the question, the expected answer and the answer.
 #[test]
-fn what_a_task_asks_decides_what_is_counted_and_in_which_unit() {
+fn the_question_decides_what_is_counted_and_in_which_unit() {
     let mut wrong = Vec::new();
     for line in include_str!("math_asked.tsv").lines() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let fields: Vec<&str> = line.split('\t').collect();
-        let [verdict, question, right, given] = fields[..] else {
+        let [verdict, question, expected, answer] = fields[..] else {
             panic!("four fields: {line}");
         };
-        if asked(question, right, given, Policy::Standard) != (verdict == "=") {
+        if same_with_question(question, expected, answer, Policy::Standard) != (verdict == "=") {
             wrong.push(line);
         }
     }
     assert!(wrong.is_empty(), "wrong:\n{}", wrong.join("\n"));
 }
 
-/// The right answer decides in which unit a bare number is, and what a comma between digits says, so that only what has neither is looked at.
+/// The expected answer decides the unit of a bare number and the meaning of a comma between digits. So pairs with units of that kind or with such commas are
+/// skipped.
 #[test]
-fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
+fn every_answer_equals_itself_and_lenient_verdicts_are_symmetric() {
     let mut wrong = Vec::new();
-    for Pair { right, given, .. } in pairs() {
-        if !right.contains('\u{0}') && !same(right, right, Policy::Standard) {
-            wrong.push(format!("{right} is not itself"));
+    for Pair {
+        expected, answer, ..
+    } in pairs()
+    {
+        if !expected.contains('\u{0}') && !same(expected, expected, Policy::Standard) {
+            wrong.push(format!("{expected} does not equal itself"));
         }
-        let both = format!("{right} {given}").to_lowercase();
+        let both = format!("{expected} {answer}").to_lowercase();
         if ["%", "per", "pct", "circ", "°", "degree", "1,234", "20,100"]
             .iter()
             .any(|unit| both.contains(unit))
         {
             continue;
         }
-        let same = |one, other| asked(&both, one, other, Policy::Lenient);
-        if same(right, given) != same(given, right) {
-            wrong.push(format!("{right} | {given} is not the same both ways"));
+        let same = |first, second| same_with_question(&both, first, second, Policy::Lenient);
+        if same(expected, answer) != same(answer, expected) {
+            wrong.push(format!("{expected} | {answer} is not the same both ways"));
         }
     }
     assert!(
@@ -93,7 +97,7 @@ fn every_answer_is_itself_and_a_lenient_verdict_is_the_same_both_ways() {
     );
 }
 
-/// Each of these would never end if what it writes were computed.
+/// If these expressions were computed as written, a comparison would never end.
 #[test]
 fn hostile_answers_end_and_equal_nothing_else() {
     for hostile in [
@@ -153,7 +157,7 @@ fn hostile_answers_end_and_equal_nothing_else() {
         "(1,4),".repeat(300),
         "40 per cent ".repeat(150),
     ] {
-        for right in [
+        for expected in [
             "1",
             r"\sqrt{2}",
             "x",
@@ -165,9 +169,9 @@ fn hostile_answers_end_and_equal_nothing_else() {
             "(1,5),(2,3)",
         ] {
             assert_eq!(
-                compare(right, &hostile, Policy::Lenient),
+                compare(expected, &hostile, Policy::Lenient),
                 Comparison::Different,
-                "{right}"
+                "{expected}"
             );
         }
         let _ = compare(&hostile, &hostile, Policy::Lenient);
@@ -175,18 +179,19 @@ fn hostile_answers_end_and_equal_nothing_else() {
     }
 }
 
-/// What was judged before, on which thread, and in which order, changes neither a verdict nor the rule.
+/// Earlier comparisons, the thread and the order change neither a verdict nor the rule.
 #[test]
 fn a_verdict_depends_on_the_two_answers_alone() {
     let pairs = pairs();
     let judge = |pair: &Pair<'_>| {
-        [Policy::Standard, Policy::Lenient].map(|policy| compare(pair.right, pair.given, policy))
+        [Policy::Standard, Policy::Lenient]
+            .map(|policy| compare(pair.expected, pair.answer, policy))
     };
     let forwards: Vec<[Comparison; 2]> = pairs.iter().map(judge).collect();
     let mut backwards: Vec<[Comparison; 2]> = pairs.iter().rev().map(judge).collect();
     backwards.reverse();
     assert_eq!(forwards, backwards);
-    // Behind one that spends all that a comparison may.
+    // Each comparison follows one that spends all of its steps.
     let hostile = format!(r"\{{{}\}}", r"\sin 1, \cos 2, ".repeat(60) + "1");
     let threads = 4;
     std::thread::scope(|scope| {

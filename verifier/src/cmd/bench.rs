@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Programs to judge, in the form that `score` takes [default: each task's canonical solution]
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
-    /// File of pairs of answers to measure with, for math: lines of =, ~ or !, the correct answer and the given one, separated by tabs
+    /// Pairs of answers with a verdict to measure with, for math: lines of =, ~ or !, the expected answer and the answer to compare, separated by tabs
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
     /// Tasks to leave out

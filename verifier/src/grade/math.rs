@@ -1,4 +1,4 @@
-//! The grader of mathematics: the crate `math-answer` finds and compares the final answer, and this module turns its result into a verdict.
+//! The grader of mathematics: the crate `math-answer` extracts and compares the final answer, and this module turns its result into a verdict.
 
 use clap::ValueEnum;
 use datasets::settings::{choice, settings};
@@ -12,16 +12,16 @@ use super::{Grading, excerpt};
 pub const VERSION: &str = "math-10";
 
 settings! {
-    /// Where answers are looked for, and when two answers are equal.
+    /// Where in a completion the answer is looked for, and when two answers are the same.
     #[derive(Copy, Eq)]
     pub struct MathSettings {
-        /// Where the answer is looked for in a completion. Also --math-extraction.
+        /// Where in a completion the answer may be. Also --math-extraction.
         ///   boxed  only in the last \boxed{} or \fbox{}
         ///   any    there, else after the last "answer is", else the last formula or number
         pub extraction: Extraction,
-        /// When two answers are equal; verifier/math-answer/docs/math-policy.md has the reasons. Also --math-policy.
+        /// When two answers are the same; verifier/math-answer/docs/math-policy.md has the reasons. Also --math-policy.
         ///   strict    the same text, after the normalisation that MATH was published with
-        ///   standard  the same value, simplified as far as the correct answer
+        ///   standard  the same value, simplified as far as the expected answer
         ///   lenient   the same value
         pub policy: Policy,
     }
@@ -48,12 +48,12 @@ choice! {
 }
 
 choice! {
-    /// When two answers are equal; `verifier/math-answer/docs/math-policy.md` has the reasons. The command line's help shows the comments of the variants.
+    /// When two answers are the same; `verifier/math-answer/docs/math-policy.md` has the reasons. The command line's help shows the comments of the variants.
     #[derive(ValueEnum)]
     pub enum Policy {
         /// The same text after the normalisation that MATH was published with
         Strict = "strict",
-        /// The same value, simplified as far as the correct answer
+        /// The same value, simplified as far as the expected answer
         #[default]
         Standard = "standard",
         /// The same value
@@ -98,10 +98,10 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSetti
             detail["rule"] = json!(rule.name());
             Verdict::Correct
         }
-        Comparison::Unfinished(rule, left) => {
+        Comparison::Unsimplified(rule, missing) => {
             detail["rule"] = json!(rule.name());
             detail["reason"] = json!(format!(
-                "the value is right, but {left} (the lenient policy accepts it)"
+                "the value is right, but {missing} (the lenient policy accepts it)"
             ));
             Verdict::Incorrect
         }

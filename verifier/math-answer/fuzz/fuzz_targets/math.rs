@@ -1,4 +1,4 @@
-//! Two answers made of what answers are made of, compared both ways; no comparison may take longer than [`LIMIT`].
+//! Compares two answers that are built from pieces of answers. No comparison may take longer than [`LIMIT`].
 //!
 //! ```sh
 //! cargo install cargo-fuzz
@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use math_answer::{Comparison, Policy, Settings, compare, grade};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where one answer ends and the other begins.
+/// The byte that ends one answer and begins the other.
 const NEXT: u8 = 255;
 
 const PIECES: &[&str] = &[
@@ -26,14 +26,14 @@ const PIECES: &[&str] = &[
     "(0,1)\\cup", "\\binom{4096}{2048}", "512!", "x_1", "443075998594971901525755795893562721", "0.\\overline{142857}", "\\land", "(x,y)=",
     "AB:BC=", "the ratio ", "\\text{the area of }", "m\\angle A:", "pct", " per cent", "-2y\\ge 6", "2x<4", "x=1,y=2;", "(1,2),", "2(x+", ")/3", "(a-5)/3",
 ];
-/// Times that a part of an answer is repeated, at most: that makes answers of the length that is compared, which single pieces seldom do.
+/// Maximum number of repetitions of a part of an answer. Repetition builds answers of the maximum length, which single pieces seldom reach.
 const REPEATED: usize = 64;
-/// What repeats the pieces before it: 254, how many, how often.
+/// Repeats the pieces before it: 254, the number of pieces, the number of repetitions.
 const REPEAT: u8 = 254;
 
-/// Processor time of one comparison: instrumented code takes several times as long as what is released, whose limit is 20 ms.
+/// Maximum processor time of one comparison. Instrumented code takes several times as long as the released code, whose limit is 20 ms.
 const LIMIT: Duration = Duration::from_millis(100);
-/// Runs of a comparison that is over the limit.
+/// Number of runs of a comparison that exceeds the limit.
 const RUNS: usize = 5;
 
 fn processor_time() -> Duration {
@@ -42,17 +42,17 @@ fn processor_time() -> Duration {
 }
 
 fn in_time<T>(work: impl Fn() -> T) -> T {
-    let mut least = Duration::MAX;
-    // What else the machine does may slow one run down, but hardly all of them.
+    let mut shortest = Duration::MAX;
+    // Other work of the machine may slow down one run, but hardly all of them.
     for _ in 0..RUNS {
         let began = processor_time();
         let result = work();
-        least = least.min(processor_time() - began);
-        if least <= LIMIT {
+        shortest = shortest.min(processor_time() - began);
+        if shortest <= LIMIT {
             return result;
         }
     }
-    panic!("a comparison took {least:?}");
+    panic!("a comparison took {shortest:?}");
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -75,14 +75,14 @@ fn text(bytes: &[u8]) -> String {
 
 fuzz_target!(|bytes: &[u8]| {
     let middle = bytes.iter().position(|byte| *byte == NEXT).unwrap_or(bytes.len() / 2);
-    let (right, given) = (text(&bytes[..middle]), text(&bytes[middle..]));
-    let one = in_time(|| compare(&right, &given, Policy::Lenient));
-    assert_eq!(one, compare(&right, &given, Policy::Lenient), "a verdict is a function of the answers");
-    let other = in_time(|| compare(&right, &given, Policy::Standard));
+    let (expected, answer) = (text(&bytes[..middle]), text(&bytes[middle..]));
+    let lenient = in_time(|| compare(&expected, &answer, Policy::Lenient));
+    assert_eq!(lenient, compare(&expected, &answer, Policy::Lenient), "a verdict is a function of the answers");
+    let standard = in_time(|| compare(&expected, &answer, Policy::Standard));
     assert!(
-        !matches!(other, Comparison::Same(_)) || matches!(one, Comparison::Same(_)),
+        !matches!(standard, Comparison::Same(_)) || matches!(lenient, Comparison::Same(_)),
         "the standard policy accepts nothing that the lenient one refuses"
     );
-    in_time(|| compare(&right, &given, Policy::Strict));
-    in_time(|| grade("", &right, &given, Settings::default()));
+    in_time(|| compare(&expected, &answer, Policy::Strict));
+    in_time(|| grade("", &expected, &answer, Settings::default()));
 });

@@ -1,4 +1,5 @@
-//! Complex numbers of many digits, made of real ones: only real functions are asked of the library, and only where they have an answer.
+//! Complex numbers of many digits, computed from real ones. The library provides only real functions, and is called only for arguments for which they are
+//! defined.
 
 use std::cell::RefCell;
 
@@ -9,18 +10,19 @@ use dashu_ratio::RBig;
 
 pub(crate) type Real = FBig<HalfEven, 2>;
 
-/// Largest argument of a function of angles, and of an exponential.
+/// Largest argument of a trigonometric function, and of the exponential.
 const MAX_ANGLE: f64 = 1e9;
 const MAX_POWER: f64 = 1e5;
-/// Numbers beyond 2 to plus or minus this are not computed with: the exponential of a tiny number, which is nearly 1, is computed to as many bits. The largest exponential has room.
+/// Largest absolute value of a binary exponent. The exponential of a tiny number is close to 1, and computing it would take as many bits as the exponent. The
+/// largest exponential is within the limit.
 const MAX_EXPONENT: isize = 1 << 18;
 
 thread_local! {
-    /// Digits of π and of logarithms that one call leaves to the next. What is computed does not depend on them.
+    /// Digits of π and of logarithms that later calls reuse. Results do not depend on them.
     static CONSTANTS: RefCell<ConstCache> = RefCell::default();
 }
 
-/// Drops the digits at hand. Where one answer has asked for very many, all that follow would be cut from those, which takes longer than computing few.
+/// Drops the cached digits. After one answer has needed very many, all later values would be cut from those, which is slower than computing few.
 pub(crate) fn forget_constants() {
     CONSTANTS.with_borrow_mut(|constants| *constants = ConstCache::new());
 }
@@ -31,15 +33,15 @@ pub(crate) struct Complex {
     pub(crate) im: Real,
 }
 
-/// Arithmetic at a precision. Everything is `None` that has no value, or one that is too large.
+/// Arithmetic at a fixed precision. Every operation returns `None` if it has no value or one that is too large.
 #[derive(Clone, Copy)]
-pub(crate) struct Digits {
+pub(crate) struct Precision {
     context: Context<HalfEven>,
     precision: usize,
 }
 
-impl Digits {
-    /// `precision` in bits.
+impl Precision {
+    /// `precision` is in bits.
     pub(crate) fn new(precision: usize) -> Self {
         Self {
             context: Context::new(precision),
@@ -69,40 +71,40 @@ impl Digits {
     pub(crate) fn rational(self, value: &RBig) -> Option<Complex> {
         let above = Real::from(value.numerator().clone());
         let below = Real::from(value.denominator().clone());
-        let quotient = self.context.div(above.repr(), below.repr());
-        self.kept(quotient).map(|re| self.real(re))
+        let result = self.context.div(above.repr(), below.repr());
+        self.checked(result).map(|re| self.real(re))
     }
 
-    fn kept(self, result: Result<Rounded<Real>, FpError>) -> Option<Real> {
+    fn checked(self, result: Result<Rounded<Real>, FpError>) -> Option<Real> {
         let value = result.ok()?.value();
         let exponent = value.repr().exponent();
         (!value.repr().is_infinite() && exponent.abs() < MAX_EXPONENT).then_some(value)
     }
 
-    fn computed(
+    fn compute(
         self,
         function: impl FnOnce(&mut ConstCache) -> Result<Rounded<Real>, FpError>,
     ) -> Option<Real> {
-        self.kept(CONSTANTS.with_borrow_mut(function))
+        self.checked(CONSTANTS.with_borrow_mut(function))
     }
 
     fn plus(self, a: &Real, b: &Real) -> Option<Real> {
-        self.kept(self.context.add(a.repr(), b.repr()))
+        self.checked(self.context.add(a.repr(), b.repr()))
     }
 
-    fn less(self, a: &Real, b: &Real) -> Option<Real> {
-        self.kept(self.context.sub(a.repr(), b.repr()))
+    fn minus(self, a: &Real, b: &Real) -> Option<Real> {
+        self.checked(self.context.sub(a.repr(), b.repr()))
     }
 
     fn times(self, a: &Real, b: &Real) -> Option<Real> {
-        self.kept(self.context.mul(a.repr(), b.repr()))
+        self.checked(self.context.mul(a.repr(), b.repr()))
     }
 
-    fn over(self, a: &Real, b: &Real) -> Option<Real> {
+    fn quotient(self, a: &Real, b: &Real) -> Option<Real> {
         if is_zero(b) {
             return None;
         }
-        self.kept(self.context.div(a.repr(), b.repr()))
+        self.checked(self.context.div(a.repr(), b.repr()))
     }
 
     pub(crate) fn add(self, a: &Complex, b: &Complex) -> Option<Complex> {
@@ -114,8 +116,8 @@ impl Digits {
 
     pub(crate) fn sub(self, a: &Complex, b: &Complex) -> Option<Complex> {
         Some(Complex {
-            re: self.less(&a.re, &b.re)?,
-            im: self.less(&a.im, &b.im)?,
+            re: self.minus(&a.re, &b.re)?,
+            im: self.minus(&a.im, &b.im)?,
         })
     }
 
@@ -124,7 +126,7 @@ impl Digits {
             return Some(self.real(self.times(&a.re, &b.re)?));
         }
         Some(Complex {
-            re: self.less(&self.times(&a.re, &b.re)?, &self.times(&a.im, &b.im)?)?,
+            re: self.minus(&self.times(&a.re, &b.re)?, &self.times(&a.im, &b.im)?)?,
             im: self.plus(&self.times(&a.re, &b.im)?, &self.times(&a.im, &b.re)?)?,
         })
     }
@@ -132,19 +134,19 @@ impl Digits {
     pub(crate) fn div(self, a: &Complex, b: &Complex) -> Option<Complex> {
         if is_zero(&b.im) {
             return Some(Complex {
-                re: self.over(&a.re, &b.re)?,
-                im: self.over(&a.im, &b.re)?,
+                re: self.quotient(&a.re, &b.re)?,
+                im: self.quotient(&a.im, &b.re)?,
             });
         }
         let size = self.plus(&self.times(&b.re, &b.re)?, &self.times(&b.im, &b.im)?)?;
-        let turned = Complex {
+        let conjugate = Complex {
             re: b.re.clone(),
             im: -b.im.clone(),
         };
-        let above = self.mul(a, &turned)?;
+        let above = self.mul(a, &conjugate)?;
         Some(Complex {
-            re: self.over(&above.re, &size)?,
-            im: self.over(&above.im, &size)?,
+            re: self.quotient(&above.re, &size)?,
+            im: self.quotient(&above.im, &size)?,
         })
     }
 
@@ -164,10 +166,10 @@ impl Digits {
         if is_zero(x) {
             return Some(Real::ZERO);
         }
-        self.kept(self.context.sqrt(x.repr()))
+        self.checked(self.context.sqrt(x.repr()))
     }
 
-    /// A whole power, by squaring.
+    /// An integer power, by squaring.
     pub(crate) fn power(self, base: &Complex, exponent: i64) -> Option<Complex> {
         let mut result = self.integer(1);
         let mut square = base.clone();
@@ -213,7 +215,7 @@ impl Digits {
         let size = if is_zero(&z.re) {
             Real::ONE
         } else {
-            self.computed(|cache| self.context.exp(z.re.repr(), Some(cache)))?
+            self.compute(|cache| self.context.exp(z.re.repr(), Some(cache)))?
         };
         if is_zero(&z.im) {
             return Some(self.real(size));
@@ -233,13 +235,13 @@ impl Digits {
         let re = if size == Real::ONE {
             Real::ZERO
         } else {
-            self.computed(|cache| self.context.ln(size.repr(), Some(cache)))?
+            self.compute(|cache| self.context.ln(size.repr(), Some(cache)))?
         };
         let im = match (is_zero(&z.im), z.re < Real::ZERO) {
             (true, false) => Real::ZERO,
             (true, true) => Real::pi(self.precision),
             (false, _) => {
-                self.computed(|cache| self.context.atan2(z.im.repr(), z.re.repr(), Some(cache)))?
+                self.compute(|cache| self.context.atan2(z.im.repr(), z.re.repr(), Some(cache)))?
             }
         };
         Some(Complex { re, im })
@@ -250,7 +252,7 @@ impl Digits {
             return Some(Real::ZERO);
         }
         within(x, MAX_ANGLE)
-            .then(|| self.computed(|cache| self.context.sin(x.repr(), Some(cache))))?
+            .then(|| self.compute(|cache| self.context.sin(x.repr(), Some(cache))))?
     }
 
     fn cosine(self, x: &Real) -> Option<Real> {
@@ -258,56 +260,56 @@ impl Digits {
             return Some(Real::ONE);
         }
         within(x, MAX_ANGLE)
-            .then(|| self.computed(|cache| self.context.cos(x.repr(), Some(cache))))?
+            .then(|| self.compute(|cache| self.context.cos(x.repr(), Some(cache))))?
     }
 
-    /// Of real angles.
+    /// For real angles only.
     pub(crate) fn sin(self, z: &Complex) -> Option<Complex> {
         is_zero(&z.im).then(|| self.sine(&z.re).map(|re| self.real(re)))?
     }
 
-    /// Of real angles.
+    /// For real angles only.
     pub(crate) fn cos(self, z: &Complex) -> Option<Complex> {
         is_zero(&z.im).then(|| self.cosine(&z.re).map(|re| self.real(re)))?
     }
 
-    /// Of real numbers.
+    /// For real numbers only.
     pub(crate) fn atan(self, z: &Complex) -> Option<Complex> {
         if !is_zero(&z.im) || is_zero(&z.re) {
             return is_zero(&z.im).then(|| self.integer(0));
         }
-        self.computed(|cache| self.context.atan(z.re.repr(), Some(cache)))
+        self.compute(|cache| self.context.atan(z.re.repr(), Some(cache)))
             .map(|re| self.real(re))
     }
 
-    /// Of real numbers from −1 to 1: atan2(x, √(1 − x²)).
+    /// For real numbers from −1 to 1: atan2(x, √(1 − x²)).
     pub(crate) fn asin(self, z: &Complex) -> Option<Complex> {
-        let (x, rest) = self.on_circle(z)?;
-        self.angle(&x, &rest)
+        let (x, other) = self.on_unit_circle(z)?;
+        self.angle(&x, &other)
     }
 
-    /// Of real numbers from −1 to 1: atan2(√(1 − x²), x).
+    /// For real numbers from −1 to 1: atan2(√(1 − x²), x).
     pub(crate) fn acos(self, z: &Complex) -> Option<Complex> {
-        let (x, rest) = self.on_circle(z)?;
-        self.angle(&rest, &x)
+        let (x, other) = self.on_unit_circle(z)?;
+        self.angle(&other, &x)
     }
 
-    fn on_circle(self, z: &Complex) -> Option<(Real, Real)> {
-        let rest = self.less(&Real::ONE, &self.times(&z.re, &z.re)?)?;
-        let inside = is_zero(&z.im) && rest >= Real::ZERO;
-        inside.then(|| Some((z.re.clone(), self.root(&rest)?)))?
+    fn on_unit_circle(self, z: &Complex) -> Option<(Real, Real)> {
+        let other = self.minus(&Real::ONE, &self.times(&z.re, &z.re)?)?;
+        let inside = is_zero(&z.im) && other >= Real::ZERO;
+        inside.then(|| Some((z.re.clone(), self.root(&other)?)))?
     }
 
-    /// atan2 of what is not both 0.
+    /// atan2 of numbers that are not both 0.
     fn angle(self, y: &Real, x: &Real) -> Option<Complex> {
         let angle = match (is_zero(y), is_zero(x)) {
             (true, _) if *x > Real::ZERO => Real::ZERO,
             (true, _) => Real::pi(self.precision),
             (_, true) => {
-                let half = self.over(&Real::pi(self.precision), &Real::from(IBig::from(2)))?;
+                let half = self.quotient(&Real::pi(self.precision), &Real::from(IBig::from(2)))?;
                 if *y < Real::ZERO { -half } else { half }
             }
-            _ => self.computed(|cache| self.context.atan2(y.repr(), x.repr(), Some(cache)))?,
+            _ => self.compute(|cache| self.context.atan2(y.repr(), x.repr(), Some(cache)))?,
         };
         Some(self.real(angle))
     }

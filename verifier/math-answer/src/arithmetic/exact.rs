@@ -1,29 +1,29 @@
-//! Exact rational values: of numbers, and of the arithmetic that answers leave undone.
+//! Exact rational values of numbers and of arithmetic.
 
 use dashu_int::ops::{Abs as _, BitTest as _, Gcd as _, SquareRoot as _, UnsignedAbs as _};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use crate::meter::{Meter, arithmetic, words};
+use crate::meter::{Meter, arithmetic_cost, limb_count};
 use crate::syntax::{Expr, Full, Function};
 
-/// No number of more bits is computed.
+/// Maximum length of a number in bits.
 const MAX_BITS: usize = 8192;
-/// No factorial of a larger number is.
+/// Largest number whose factorial is computed.
 const MAX_FACTORIAL: u32 = 512;
 
-/// The rational number that `expr` is, where that can be computed within bounds.
+/// The rational value of `expr`, if it has one that can be computed within the limits.
 pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
     meter.spend(4)?;
     let rational = |expr: &Expr| rational(expr, meter);
     let value = match expr {
         Expr::Number(Full(number)) => {
-            meter.spend(words(number.numerator()) / 8)?;
+            meter.spend(limb_count(number.numerator()) / 8)?;
             number.clone()
         }
         Expr::Mixed(Full(whole), fraction) => {
             let fraction = rational(fraction)?;
-            meter.spend(arithmetic(&fraction, &fraction) + words(whole) - 1)?;
+            meter.spend(arithmetic_cost(&fraction, &fraction) + limb_count(whole) - 1)?;
             fraction + whole
         }
         Expr::Negative(inner) => -rational(inner)?,
@@ -31,7 +31,7 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
             let mut sum = RBig::ZERO;
             for term in terms {
                 let term = rational(term)?;
-                meter.spend(arithmetic(&sum, &term))?;
+                meter.spend(arithmetic_cost(&sum, &term))?;
                 sum = bounded(sum + term)?;
             }
             sum
@@ -40,7 +40,7 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
             let mut product = RBig::ONE;
             for factor in factors {
                 let factor = rational(factor)?;
-                meter.spend(arithmetic(&product, &factor))?;
+                meter.spend(arithmetic_cost(&product, &factor))?;
                 product = bounded(product * factor)?;
             }
             product
@@ -51,7 +51,7 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
                 return None;
             }
             let above = rational(above)?;
-            meter.spend(arithmetic(&above, &below))?;
+            meter.spend(arithmetic_cost(&above, &below))?;
             above / below
         }
         Expr::Power(base, power) => {
@@ -66,7 +66,7 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
         }
         Expr::Percent(inner) => {
             let inner = rational(inner)?;
-            meter.spend(arithmetic(&inner, &inner))?;
+            meter.spend(arithmetic_cost(&inner, &inner))?;
             inner / UBig::from(100_u8)
         }
         Expr::Call(function, arguments) => return call(*function, arguments, meter),
@@ -75,16 +75,16 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
     bounded(value)
 }
 
-/// The greatest common divisor, not negative; 0 where both numbers are 0.
+/// The greatest common divisor, not negative. It is 0 if both numbers are 0.
 pub(crate) fn gcd(a: &IBig, b: &IBig) -> IBig {
-    // The library's is undefined there.
+    // The library's function is undefined there.
     if a.is_zero() && b.is_zero() {
         return IBig::ZERO;
     }
     a.gcd(b).into()
 }
 
-/// The least common multiple, not negative; 0 where a number is 0.
+/// The least common multiple, not negative. It is 0 if one of the numbers is 0.
 fn lcm(a: &IBig, b: &IBig) -> IBig {
     if a.is_zero() || b.is_zero() {
         return IBig::ZERO;
@@ -104,14 +104,14 @@ fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<RBig> {
     let whole = |value: &RBig| value.is_int().then(|| value.numerator().clone());
     let limbs: u64 = values
         .iter()
-        .map(|value| words(value.numerator()) + words(value.denominator()))
+        .map(|value| limb_count(value.numerator()) + limb_count(value.denominator()))
         .sum();
     meter.spend(4 + limbs * limbs / 8)?;
     let of_integers = |join: fn(&IBig, &IBig) -> IBig| {
         let mut joined = whole(&values[0])?;
         for value in &values[1..] {
             let value = whole(value)?;
-            let limbs = words(&joined) + words(&value);
+            let limbs = limb_count(&joined) + limb_count(&value);
             meter.spend(8 + limbs * limbs)?;
             joined = join(&joined, &value);
             if joined.bit_len() > MAX_BITS {
@@ -129,14 +129,14 @@ fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<RBig> {
         Function::Gcd => of_integers(gcd),
         Function::Lcm => of_integers(lcm),
         Function::Factorial => {
-            let n = small(whole(&values[0])?).filter(|n| *n <= MAX_FACTORIAL)?;
+            let n = to_u32(whole(&values[0])?).filter(|n| *n <= MAX_FACTORIAL)?;
             meter.spend(u64::from(n) * 8)?;
             let product = (1..=n).fold(UBig::ONE, |product, k| product * k);
             bounded(product.into())
         }
         Function::Binomial => {
-            let n = small(whole(&values[0])?).filter(|n| *n <= 4096)?;
-            let k = small(whole(&values[1])?)?;
+            let n = to_u32(whole(&values[0])?).filter(|n| *n <= 4096)?;
+            let k = to_u32(whole(&values[1])?)?;
             if k > n {
                 return Some(RBig::ZERO);
             }
@@ -151,7 +151,7 @@ fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<RBig> {
     }
 }
 
-/// `base^exponent`, where it is rational and not too large.
+/// `base^exponent`, if it is rational and not too large.
 fn power(base: &RBig, exponent: &RBig, meter: &Meter) -> Option<RBig> {
     let index = u32::try_from(exponent.denominator())
         .ok()
@@ -163,14 +163,14 @@ fn power(base: &RBig, exponent: &RBig, meter: &Meter) -> Option<RBig> {
     let base = if index == 1 {
         base.clone()
     } else {
-        let limbs = words(base.numerator()) + words(base.denominator());
+        let limbs = limb_count(base.numerator()) + limb_count(base.denominator());
         meter.spend(40 + limbs * limbs * u64::from(index.ilog2() + 1))?;
         root(base, index)?
     };
-    let times = small(exponent.clone().abs())?;
+    let times = to_u32(exponent.clone().abs())?;
     let bits = bits(&base);
     let size = bits.saturating_mul(times as usize);
-    // 1 and −1 stay small whatever the exponent.
+    // Powers of 1 and −1 stay small for any exponent.
     if bits > 1 && size > MAX_BITS {
         return None;
     }
@@ -184,7 +184,7 @@ fn power(base: &RBig, exponent: &RBig, meter: &Meter) -> Option<RBig> {
     }))
 }
 
-/// The exact root, where there is one. A negative number has real roots of odd index.
+/// The exact root, if there is one. A negative number has real roots of odd index.
 fn root(value: &RBig, index: u32) -> Option<RBig> {
     if *value < RBig::ZERO {
         return (index % 2 == 1).then(|| root(&-value, index).map(|root| -root))?;
@@ -197,7 +197,7 @@ fn root(value: &RBig, index: u32) -> Option<RBig> {
     Some(RBig::from_parts(above.into(), exact(value.denominator())?))
 }
 
-/// The root, rounded down; the index is not 0. The library's own takes hundreds of times as long where the index is a large prime.
+/// The root, rounded down. `index` is not 0. The library's own function takes hundreds of times as long if the index is a large prime.
 pub(crate) fn whole_root(n: &UBig, index: u32) -> UBig {
     let index = index as usize;
     match (n.bit_len(), index) {
@@ -216,7 +216,7 @@ pub(crate) fn whole_root(n: &UBig, index: u32) -> UBig {
     }
 }
 
-/// The bits of the longer part of a fraction.
+/// The length in bits of the longer part of a fraction.
 pub(crate) fn bits(value: &RBig) -> usize {
     value
         .numerator()
@@ -224,8 +224,8 @@ pub(crate) fn bits(value: &RBig) -> usize {
         .max(value.denominator().bit_len())
 }
 
-/// A number that fits.
-fn small(number: IBig) -> Option<u32> {
+/// The number, if it fits.
+fn to_u32(number: IBig) -> Option<u32> {
     number.try_into().ok()
 }
 
@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_root_is_the_largest_whole_number_whose_power_is_not_beyond(n: u128, more: u128, index in 1u32..70) {
+        fn a_root_is_the_largest_whole_number_whose_power_is_not_larger(n: u128, more: u128, index in 1u32..70) {
             let n = UBig::from(n) * UBig::from(more) / UBig::from(index);
             for n in [n.clone(), whole_root(&n, index).pow(index as usize)] {
                 let root = whole_root(&n, index);
@@ -247,14 +247,14 @@ mod tests {
         }
 
         #[test]
-        fn gcd_and_lcm_divide_as_they_are_to(a in -200i64..200, b in -200i64..200) {
+        fn gcd_and_lcm_agree_with_a_search_over_all_numbers(a in -200i64..200, b in -200i64..200) {
             let divides = |d: i64, n: i64| if d == 0 { n == 0 } else { n % d == 0 };
-            let [one, other] = [a, b].map(IBig::from);
+            let [first, second] = [a, b].map(IBig::from);
             let greatest = (1..=200).rev().find(|d| divides(*d, a) && divides(*d, b));
             let greatest = if (a, b) == (0, 0) { 0 } else { greatest.unwrap_or(1) };
-            prop_assert_eq!(gcd(&one, &other), IBig::from(greatest));
+            prop_assert_eq!(gcd(&first, &second), IBig::from(greatest));
             let least = (1..=40_000).find(|n| divides(a, *n) && divides(b, *n));
-            prop_assert_eq!(lcm(&one, &other), IBig::from(least.unwrap_or(0)));
+            prop_assert_eq!(lcm(&first, &second), IBig::from(least.unwrap_or(0)));
         }
     }
 }

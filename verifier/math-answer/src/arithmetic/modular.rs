@@ -1,8 +1,9 @@
-//! Exact identity by chance: both sides are computed modulo primes of 61 bits at random points.
+//! Identities checked by chance: both sides are computed modulo primes of 61 bits at random points.
 //!
-//! Numbers, sums, products, quotients, integer powers however large, and square roots of numbers are computed without rounding; π and e are points like variables,
-//! since no answer's identity rests on a relation between them. Two different expressions agree at a point with a chance of about their degree over 2⁶⁰ (Schwartz 1980,
-//! Zippel 1979). The prime p leaves 3 modulo 4, and what is computed with are a + bi: in that field of p² elements every number has a root.
+//! Numbers, sums, products, quotients, integer powers of any size, and square roots of numbers are computed without rounding. π and e are random points like
+//! variables, since no answer's identity depends on a relation between them. Two different expressions agree at a point with a probability of about their
+//! degree over 2⁶⁰ (Schwartz 1980, Zippel 1979). The prime p is 3 modulo 4, and the values are a + bi. In that field of p² elements every integer has a square
+//! root.
 
 use std::collections::HashMap;
 
@@ -12,37 +13,37 @@ use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::prime::Prime;
-use crate::meter::{Meter, words};
+use crate::meter::{Meter, limb_count};
 use crate::seed::mix;
 use crate::syntax::{Constant, Expr, Full, Function};
 
-/// Factorials of larger numbers are not computed.
+/// Largest number whose factorial is computed.
 const MAX_FACTORIAL: u64 = 4096;
-/// Radicands are factored by primes up to here.
+/// Upper limit of the primes by which radicands are factored.
 const MAX_FACTOR: u64 = 1 << 12;
 
-/// a + bi.
+/// The number a + bi.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Element {
     re: u64,
     im: u64,
 }
 
-/// A field, and the values that names have in it.
+/// A field, and the values of names in it.
 pub(crate) struct Field {
     prime: Prime,
     seed: u64,
     names: HashMap<String, Element>,
-    /// The chosen roots of whole numbers that were asked for, where they were found.
+    /// The chosen square roots of whole numbers computed so far. `None` if the number could not be factored.
     roots: HashMap<UBig, Option<Element>>,
 }
 
-/// Why there is no value.
+/// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// It holds something that is not computed here, or what may be computed is.
+    /// It contains something that cannot be computed here, or the steps are spent.
     Unknown,
-    /// A division by zero at this point: another one may have a value.
+    /// It divides by zero at this point. It may have a value at another.
     Point,
 }
 
@@ -51,7 +52,7 @@ impl Field {
     pub(crate) fn new(seed: u64, number: u64) -> Self {
         let seed = mix(seed ^ mix(number));
         Self {
-            prime: Prime::of(seed),
+            prime: Prime::from_seed(seed),
             seed,
             names: HashMap::new(),
             roots: HashMap::new(),
@@ -63,10 +64,10 @@ impl Field {
         meter.spend(4).ok_or(Missing::Unknown)?;
         match expr {
             Expr::Number(Full(number)) => self.of_rational(number, meter),
-            Expr::Mixed(..) | Expr::Percent(_) => self.computed(expr, meter),
-            Expr::Symbol(name) => Ok(self.named(name)),
-            Expr::Constant(Constant::Pi) => Ok(self.named("\\pi")),
-            Expr::Constant(Constant::E) => Ok(self.named("\\e")),
+            Expr::Mixed(..) | Expr::Percent(_) => self.rational_value(expr, meter),
+            Expr::Symbol(name) => Ok(self.value_of_name(name)),
+            Expr::Constant(Constant::Pi) => Ok(self.value_of_name("\\pi")),
+            Expr::Constant(Constant::E) => Ok(self.value_of_name("\\e")),
             Expr::Constant(Constant::I) => Ok(Element {
                 re: 0,
                 im: self.prime.one,
@@ -123,17 +124,17 @@ impl Field {
                 | Function::Min
                 | Function::Max,
                 _,
-            ) => self.computed(expr, meter),
+            ) => self.rational_value(expr, meter),
             _ => Err(Missing::Unknown),
         }
     }
 
-    fn computed(&self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
+    fn rational_value(&self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
         let value = rational(expr, meter).ok_or(Missing::Unknown)?;
         self.of_rational(&value, meter)
     }
 
-    fn named(&mut self, name: &str) -> Element {
+    fn value_of_name(&mut self, name: &str) -> Element {
         if let Some(value) = self.names.get(name) {
             return *value;
         }
@@ -146,7 +147,7 @@ impl Field {
     }
 
     fn of_rational(&self, value: &RBig, meter: &Meter) -> Result<Element, Missing> {
-        let limbs = words(value.numerator()) + words(value.denominator());
+        let limbs = limb_count(value.numerator()) + limb_count(value.denominator());
         meter.spend(4 * limbs).ok_or(Missing::Unknown)?;
         let above = self.prime.of_integer(value.numerator());
         if value.denominator().is_one() {
@@ -158,7 +159,7 @@ impl Field {
 
     fn power(&mut self, base: &Expr, power: &Expr, meter: &Meter) -> Result<Element, Missing> {
         let power = rational(power, meter).ok_or(Missing::Unknown)?;
-        // e^x of rational x: powers of one point only where x is an integer.
+        // e is one random point, so e^x of a rational x can be computed only if x is an integer.
         let base = if power.is_int() {
             self.value(base, meter)?
         } else if *power.denominator() == UBig::from(2_u8) {
@@ -174,7 +175,7 @@ impl Field {
             };
         }
         meter
-            .spend(300 + 20 * words(power.numerator()))
+            .spend(300 + 20 * limb_count(power.numerator()))
             .ok_or(Missing::Unknown)?;
         let p = u128::from(self.prime.p);
         let order = if base.im == 0 { p - 1 } else { p * p - 1 };
@@ -183,7 +184,7 @@ impl Field {
         Ok(self.raise(base, exponent))
     }
 
-    /// The root of a rational number, as the product of the chosen roots of its primes.
+    /// The square root of a rational number, as the product of the chosen roots of its primes.
     fn square_root(&mut self, radicand: &Expr, meter: &Meter) -> Result<Element, Missing> {
         let value = rational(radicand, meter).ok_or(Missing::Unknown)?;
         let mut root = self.real(self.prime.one);
@@ -201,8 +202,8 @@ impl Field {
 
     fn root_of_integer(&mut self, value: &UBig, meter: &Meter) -> Result<Element, Missing> {
         meter.spend(8).ok_or(Missing::Unknown)?;
-        let known = self.roots.get(value).copied();
-        let root = known.unwrap_or_else(|| {
+        let cached = self.roots.get(value).copied();
+        let root = cached.unwrap_or_else(|| {
             let root = self.new_root(value, meter);
             self.roots.insert(value.clone(), root);
             root
@@ -211,7 +212,7 @@ impl Field {
     }
 
     fn new_root(&mut self, value: &UBig, meter: &Meter) -> Option<Element> {
-        let limbs = words(value);
+        let limbs = limb_count(value);
         meter.spend(400 + 64 * limbs * limbs)?;
         let whole = |value: &UBig| {
             let root = value.sqrt();
@@ -220,44 +221,45 @@ impl Field {
         if let Some(exact) = whole(value) {
             return Some(self.real(self.prime.of_natural(&exact)));
         }
-        let (mut left, mut root) = (value.clone(), self.real(self.prime.one));
+        let (mut remaining, mut root) = (value.clone(), self.real(self.prime.one));
         let mut factor = 2;
-        // What fits a word is divided as one.
-        while factor <= MAX_FACTOR && left.bit_len() > 64 {
-            if &left % factor == 0 {
-                left /= factor;
+        // The rest fits a machine word and is divided as one.
+        while factor <= MAX_FACTOR && remaining.bit_len() > 64 {
+            if &remaining % factor == 0 {
+                remaining /= factor;
                 meter.spend(100 + 4 * limbs)?;
                 root = self.times(root, self.root_of_prime(factor));
             } else {
                 factor += 1 + (factor & 1);
             }
         }
-        if let Some(exact) = whole(&left) {
+        if let Some(exact) = whole(&remaining) {
             return Some(self.times(root, self.real(self.prime.of_natural(&exact))));
         }
-        let mut left = u64::try_from(left).ok()?;
-        while factor <= MAX_FACTOR && factor * factor <= left {
-            if left.is_multiple_of(factor) {
-                left /= factor;
+        let mut remaining = u64::try_from(remaining).ok()?;
+        while factor <= MAX_FACTOR && factor * factor <= remaining {
+            if remaining.is_multiple_of(factor) {
+                remaining /= factor;
                 meter.spend(100)?;
                 root = self.times(root, self.root_of_prime(factor));
             } else {
                 factor += 1 + (factor & 1);
             }
         }
-        if left == 1 {
+        if remaining == 1 {
             return Some(root);
         }
-        let exact = left.isqrt();
-        if exact * exact == left {
+        let exact = remaining.isqrt();
+        if exact * exact == remaining {
             return Some(self.times(root, self.real(self.prime.of_u64(exact))));
         }
-        // What is left has no factor below the bound, so that it is a prime where it is less than the bound's square.
+        // The rest has no factor up to the limit, so it is a prime if it is less than the limit's square.
         meter.spend(100)?;
-        (left < MAX_FACTOR * MAX_FACTOR).then(|| self.times(root, self.root_of_prime(left)))
+        (remaining < MAX_FACTOR * MAX_FACTOR)
+            .then(|| self.times(root, self.root_of_prime(remaining)))
     }
 
-    /// √q, or i√−q where q has none: any choice is one of all the roots of primes.
+    /// √q, or i√−q if q has no square root. Any choice is consistent, since every root is a product of these.
     fn root_of_prime(&self, q: u64) -> Element {
         match self.prime.root(self.prime.of_u64(q)) {
             Ok(re) => self.real(re),
@@ -265,7 +267,7 @@ impl Field {
         }
     }
 
-    #[expect(clippy::unused_self, reason = "it is a number of this field")]
+    #[expect(clippy::unused_self, reason = "the element belongs to this field")]
     fn real(&self, re: u64) -> Element {
         Element { re, im: 0 }
     }
@@ -289,9 +291,9 @@ impl Field {
         if a.im == 0 && b.im == 0 {
             return self.real(times(a.re, b.re));
         }
-        let turned = self.prime.minus(times(a.im, b.im));
+        let minus_im_product = self.prime.minus(times(a.im, b.im));
         Element {
-            re: self.prime.plus(times(a.re, b.re), turned),
+            re: self.prime.plus(times(a.re, b.re), minus_im_product),
             im: self.prime.plus(times(a.re, b.im), times(a.im, b.re)),
         }
     }
@@ -313,12 +315,12 @@ impl Field {
             return Err(Missing::Point);
         }
         meter.spend(100).ok_or(Missing::Unknown)?;
-        let turned = Element {
+        let conjugate = Element {
             re: value.re,
             im: self.prime.minus(value.im),
         };
-        // −1 has no root, so that no size but that of 0 is 0.
-        let size = self.times(value, turned).re;
-        Ok(self.times(turned, self.real(self.prime.inverse(size))))
+        // −1 has no square root, so the norm is 0 only for 0.
+        let size = self.times(value, conjugate).re;
+        Ok(self.times(conjugate, self.real(self.prime.inverse(size))))
     }
 }

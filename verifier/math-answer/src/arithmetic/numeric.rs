@@ -1,7 +1,7 @@
-//! Values to many digits, for what has no exact form here: functions, nested roots, powers with a variable above.
+//! Values to many digits, for expressions without an exact form here: functions, nested roots, powers with a variable as the exponent.
 //!
-//! Every expression is computed at two precisions. What they differ by bounds the error of the lower one, so that the higher one's is some 2⁻¹²⁸ of it; two values that
-//! differ by no more than a small share of that are the same.
+//! Every expression is computed at two precisions. Their difference bounds the error of the lower one, and the error of the higher one is about 2⁻¹²⁸ of that.
+//! Two values are the same if they differ by no more than a small share of the bound.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,19 @@ use dashu_int::ops::BitTest as _;
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use crate::arithmetic::complex::{Complex, Digits, Real, forget_constants, is_zero};
+use crate::arithmetic::complex::{Complex, Precision, Real, forget_constants, is_zero};
 use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
 use crate::seed::mix;
 use crate::syntax::{Constant, Expr, Function};
 
-/// The lower precision, in bits, and how many more the higher one has.
-const PRECISION: usize = 128;
-const MORE: usize = 128;
+/// The lower precision in bits, and the number of additional bits of the higher one.
+const LOW_PRECISION: usize = 128;
+const PRECISION_STEP: usize = 128;
 
-/// How many bits may be lost of what is computed with, before more are taken.
-const SPARE: usize = 100;
-/// What takes more bits than these besides is not computed.
+/// Maximum number of bits that may be lost before a value is computed again with more bits.
+const GUARD_BITS: usize = 100;
+/// Maximum number of additional bits.
 const MAX_EXTRA: usize = 1 << 13;
 
 /// A value with a bound of its error.
@@ -29,18 +29,18 @@ const MAX_EXTRA: usize = 1 << 13;
 pub(crate) struct Value {
     low: Complex,
     high: Complex,
-    /// Bits that both have besides.
+    /// The number of additional bits of both.
     extra: usize,
 }
 
-/// What came of computing a value.
+/// The result of a computation.
 pub(crate) enum Computed {
     Value(Value),
-    /// It takes so many bits besides.
+    /// The computation needs this many additional bits.
     Needs(usize),
 }
 
-/// Values of variables: a place on the line for each, by a seed.
+/// Values of variables: each variable has a real value, determined by a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
     seed: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The `number`-th point of a seed.
+    /// The point with this number, for a seed.
     pub(crate) fn new(seed: u64, number: u64) -> Self {
         Self {
             seed: mix(seed),
@@ -58,12 +58,12 @@ impl Point {
         }
     }
 
-    /// Whether no variable was asked for: then all points are one.
-    pub(crate) fn is_anywhere(&self) -> bool {
+    /// Whether no variable has been evaluated. Then all points give the same value.
+    pub(crate) fn has_no_variables(&self) -> bool {
         self.names.is_empty()
     }
 
-    fn of(&mut self, name: &str) -> RBig {
+    fn value_of(&mut self, name: &str) -> RBig {
         let (seed, number) = (self.seed, self.number);
         self.names
             .entry(name.to_owned())
@@ -72,7 +72,7 @@ impl Point {
                     .bytes()
                     .fold(seed, |hash, byte| mix(hash ^ u64::from(byte)));
                 let size = (mix(hash ^ mix(number)) >> 44) as i64 + (1 << 18);
-                // Four points in a row have every pattern of signs that two names can have.
+                // Any four consecutive points have all patterns of signs of two names.
                 let mask = hash % 3 + 1;
                 let signed = if (mask & number).count_ones() % 2 == 0 {
                     size
@@ -85,7 +85,7 @@ impl Point {
     }
 }
 
-/// The value of `expr` at a point, computed with so many bits besides.
+/// The value of `expr` at a point, computed with `extra` additional bits.
 pub(crate) fn value(
     expr: &Expr,
     point: &mut Point,
@@ -93,28 +93,33 @@ pub(crate) fn value(
     extra: usize,
 ) -> Option<Computed> {
     forget_constants();
-    let mut evaluator = Evaluator::new(PRECISION + extra, point, meter);
-    let low = evaluator.of(expr)?;
-    let needed = evaluator.lost;
-    if needed > extra + SPARE {
-        let extra = needed.next_multiple_of(MORE);
+    let mut evaluator = Evaluator::new(LOW_PRECISION + extra, point, meter);
+    let low = evaluator.evaluate(expr)?;
+    let needed = evaluator.lost_bits;
+    if needed > extra + GUARD_BITS {
+        let extra = needed.next_multiple_of(PRECISION_STEP);
         return (extra <= MAX_EXTRA).then_some(Computed::Needs(extra));
     }
-    let high = Evaluator::new(PRECISION + MORE + extra, point, meter).of(expr)?;
+    let high =
+        Evaluator::new(LOW_PRECISION + PRECISION_STEP + extra, point, meter).evaluate(expr)?;
     Some(Computed::Value(Value { low, high, extra }))
 }
 
-/// The value of a number.
+/// The value of a rational number.
 pub(crate) fn of_rational(value: &RBig) -> Option<Value> {
-    let extra = if bits(value) > SPARE { bits(value) } else { 0 };
+    let extra = if bits(value) > GUARD_BITS {
+        bits(value)
+    } else {
+        0
+    };
     Some(Value {
-        low: Digits::new(PRECISION + extra).rational(value)?,
-        high: Digits::new(PRECISION + MORE + extra).rational(value)?,
+        low: Precision::new(LOW_PRECISION + extra).rational(value)?,
+        high: Precision::new(LOW_PRECISION + PRECISION_STEP + extra).rational(value)?,
         extra,
     })
 }
 
-/// Bits that it takes to write the longer part of a fraction, which tell it from its neighbours.
+/// The number of bits of the longer part of a fraction, without trailing zeros. As many are needed to distinguish it from its neighbours.
 fn bits(value: &RBig) -> usize {
     let (above, below) = (value.numerator(), value.denominator());
     let of = |length: usize, zeros: Option<usize>| length - zeros.unwrap_or(0);
@@ -122,41 +127,41 @@ fn bits(value: &RBig) -> usize {
 }
 
 impl Value {
-    /// Whether both are the same number, as far as their digits tell.
+    /// Whether both are the same number, as far as they are computed.
     pub(crate) fn equals(&self, other: &Value) -> bool {
-        let same = || {
+        let equal = || {
             let error = self.error()? + other.error()?;
-            Some(distance(&self.high, &other.high)? <= error * fine())
+            Some(distance(&self.high, &other.high)? <= error * tolerance())
         };
-        same().unwrap_or(false)
+        equal().unwrap_or(false)
     }
 
-    /// By what the lower precision may be wrong.
+    /// A bound of the error at the lower precision.
     fn error(&self) -> Option<Real> {
-        let slack = Real::from_parts(IBig::ONE, -((PRECISION + self.extra) as isize));
+        let slack = Real::from_parts(IBig::ONE, -((LOW_PRECISION + self.extra) as isize));
         Some(distance(&self.high, &self.low)? + size(&self.high)? * slack)
     }
 
-    /// Whether it has no imaginary part, as far as its digits tell.
+    /// Whether it has no imaginary part, as far as it is computed.
     pub(crate) fn is_real(&self) -> bool {
         self.real().is_some()
     }
 
-    /// The real number that it is.
+    /// Its real part, if it is a real number.
     pub(crate) fn real(&self) -> Option<f64> {
-        let beside = size(&Complex {
+        let imaginary = size(&Complex {
             re: Real::ZERO,
             im: self.high.im.clone(),
         })?;
-        (beside <= self.error()? * fine()).then(|| self.high.re.to_f64().value())
+        (imaginary <= self.error()? * tolerance()).then(|| self.high.re.to_f64().value())
     }
 
-    /// Whether as many digits of both are known, so that where they are the same they are equal.
+    /// Whether both are computed to the same precision, so that values that agree are equal.
     pub(crate) fn is_as_exact_as(&self, other: &Value) -> bool {
         self.extra == other.extra
     }
 
-    /// Which of two is less, where they are real and not the same.
+    /// The order of two real numbers.
     pub(crate) fn order(&self, other: &Value) -> std::cmp::Ordering {
         if self.equals(other) {
             return std::cmp::Ordering::Equal;
@@ -164,147 +169,150 @@ impl Value {
         self.high.re.cmp(&other.high.re)
     }
 
-    /// This over another, where that is not 0.
+    /// The quotient, if `other` is not 0.
     pub(crate) fn over(&self, other: &Value) -> Option<Value> {
         let extra = self.extra.min(other.extra);
         Some(Value {
-            low: Digits::new(PRECISION + extra).div(&self.low, &other.low)?,
-            high: Digits::new(PRECISION + MORE + extra).div(&self.high, &other.high)?,
+            low: Precision::new(LOW_PRECISION + extra).div(&self.low, &other.low)?,
+            high: Precision::new(LOW_PRECISION + PRECISION_STEP + extra)
+                .div(&self.high, &other.high)?,
             extra,
         })
     }
 
-    /// Whether it is 0, as far as its digits tell.
+    /// Whether it is 0, as far as it is computed.
     pub(crate) fn is_zero(&self) -> bool {
-        let nothing = || Some(size(&self.high)? <= distance(&self.high, &self.low)? * fine());
-        nothing().unwrap_or(false)
+        let is_zero = || Some(size(&self.high)? <= distance(&self.high, &self.low)? * tolerance());
+        is_zero().unwrap_or(false)
     }
 }
 
-/// The share of the lower precision's error that may be left of the higher one's.
-fn fine() -> Real {
+/// The share of the lower precision's error by which two equal values may differ.
+fn tolerance() -> Real {
     Real::from_parts(IBig::ONE, -108)
 }
 
 fn size(z: &Complex) -> Option<Real> {
-    Digits::new(PRECISION + MORE).abs(z)
+    Precision::new(LOW_PRECISION + PRECISION_STEP).abs(z)
 }
 
 fn distance(a: &Complex, b: &Complex) -> Option<Real> {
-    size(&Digits::new(PRECISION + MORE + MAX_EXTRA).sub(a, b)?)
+    size(&Precision::new(LOW_PRECISION + PRECISION_STEP + MAX_EXTRA).sub(a, b)?)
 }
 
-/// The power of two that a number is near; none of 0.
+/// The exponent of the nearest power of two. `None` for 0.
 fn magnitude(z: &Complex) -> Option<isize> {
     let of = |part: &Real| {
-        let digits = isize::try_from(part.repr().digits()).unwrap_or(isize::MAX);
-        (!is_zero(part)).then(|| part.repr().exponent().saturating_add(digits))
+        let length = isize::try_from(part.repr().digits()).unwrap_or(isize::MAX);
+        (!is_zero(part)).then(|| part.repr().exponent().saturating_add(length))
     };
     of(&z.re).max(of(&z.im))
 }
 
 struct Evaluator<'a> {
-    digits: Digits,
+    precision: Precision,
     point: &'a mut Point,
     meter: &'a Meter,
-    /// Bits that are lost where terms of different sizes are added, or a function of a very small or large number is taken.
-    lost: usize,
+    /// Bits that are lost when terms of different sizes are added, or when a function of a very small or very large number is computed.
+    lost_bits: usize,
 }
 
 impl<'a> Evaluator<'a> {
     fn new(precision: usize, point: &'a mut Point, meter: &'a Meter) -> Self {
         Self {
-            digits: Digits::new(precision),
+            precision: Precision::new(precision),
             point,
             meter,
-            lost: 0,
+            lost_bits: 0,
         }
     }
 
-    fn of(&mut self, expr: &Expr) -> Option<Complex> {
-        let digits = self.digits;
+    fn evaluate(&mut self, expr: &Expr) -> Option<Complex> {
+        let precision = self.precision;
         if let Some(value) = rational(expr, self.meter) {
-            self.lost = self.lost.max(bits(&value));
-            return digits.rational(&value);
+            self.lost_bits = self.lost_bits.max(bits(&value));
+            return precision.rational(&value);
         }
         match expr {
-            Expr::Symbol(name) => digits.rational(&self.point.of(name)),
-            Expr::Constant(Constant::Pi) => Some(digits.pi()),
-            Expr::Constant(Constant::E) => digits.exp(&digits.integer(1)),
-            Expr::Constant(Constant::I) => Some(digits.i()),
-            Expr::Negative(inner) => digits.sub(&digits.integer(0), &self.of(inner)?),
+            Expr::Symbol(name) => precision.rational(&self.point.value_of(name)),
+            Expr::Constant(Constant::Pi) => Some(precision.pi()),
+            Expr::Constant(Constant::E) => precision.exp(&precision.integer(1)),
+            Expr::Constant(Constant::I) => Some(precision.i()),
+            Expr::Negative(inner) => precision.sub(&precision.integer(0), &self.evaluate(inner)?),
             Expr::Sum(terms) => {
-                let mut sum = digits.integer(0);
+                let mut sum = precision.integer(0);
                 let mut sizes = Vec::new();
                 for term in terms {
-                    let term = self.of(term)?;
+                    let term = self.evaluate(term)?;
                     sizes.extend(magnitude(&term));
-                    sum = digits.add(&sum, &term)?;
+                    sum = precision.add(&sum, &term)?;
                 }
-                self.added(&sizes);
+                self.note_term_sizes(&sizes);
                 Some(sum)
             }
             Expr::Product(factors) => {
-                let mut product = digits.integer(1);
+                let mut product = precision.integer(1);
                 for factor in factors {
-                    product = digits.mul(&product, &self.of(factor)?)?;
+                    product = precision.mul(&product, &self.evaluate(factor)?)?;
                 }
                 Some(product)
             }
-            Expr::Quotient(above, below) => digits.div(&self.of(above)?, &self.of(below)?),
+            Expr::Quotient(above, below) => {
+                precision.div(&self.evaluate(above)?, &self.evaluate(below)?)
+            }
             Expr::Power(base, power) => self.power(base, power),
             Expr::Root(index, radicand) => {
                 let index = rational(index, self.meter).filter(|index| *index > RBig::ZERO)?;
-                let radicand = self.of(radicand)?;
+                let radicand = self.evaluate(radicand)?;
                 self.raise(&radicand, &index.pow(-1))
             }
             Expr::Degrees(inner) => {
-                let turned = digits.mul(&self.of(inner)?, &digits.pi())?;
-                digits.div(&turned, &digits.integer(180))
+                let scaled = precision.mul(&self.evaluate(inner)?, &precision.pi())?;
+                precision.div(&scaled, &precision.integer(180))
             }
-            Expr::Percent(inner) => digits.div(&self.of(inner)?, &digits.integer(100)),
+            Expr::Percent(inner) => precision.div(&self.evaluate(inner)?, &precision.integer(100)),
             Expr::Call(function, arguments) => self.call(*function, arguments),
             _ => None,
         }
     }
 
     fn power(&mut self, base: &Expr, power: &Expr) -> Option<Complex> {
-        let digits = self.digits;
+        let precision = self.precision;
         let exponent = rational(power, self.meter);
         if let (Expr::Constant(Constant::E), None) = (base, &exponent) {
-            let power = self.of(power)?;
-            self.taken(&power);
-            return digits.exp(&power);
+            let power = self.evaluate(power)?;
+            self.note_argument_size(&power);
+            return precision.exp(&power);
         }
-        let base = self.of(base)?;
+        let base = self.evaluate(base)?;
         if let Some(exponent) = exponent {
-            self.lost = self.lost.max(bits(&exponent));
+            self.lost_bits = self.lost_bits.max(bits(&exponent));
             return self.raise(&base, &exponent);
         }
-        let power = self.of(power)?;
-        let power = digits.mul(&digits.ln(&base)?, &power)?;
-        self.taken(&power);
-        digits.exp(&power)
+        let power = self.evaluate(power)?;
+        let power = precision.mul(&precision.ln(&base)?, &power)?;
+        self.note_argument_size(&power);
+        precision.exp(&power)
     }
 
-    /// Takes note of the sizes of what is added.
-    fn added(&mut self, sizes: &[isize]) {
-        if let (Some(most), Some(least)) = (sizes.iter().max(), sizes.iter().min()) {
-            self.lost = self.lost.max(most.abs_diff(*least));
+    /// Records the bits lost by adding terms of these sizes.
+    fn note_term_sizes(&mut self, sizes: &[isize]) {
+        if let (Some(max), Some(min)) = (sizes.iter().max(), sizes.iter().min()) {
+            self.lost_bits = self.lost_bits.max(max.abs_diff(*min));
         }
     }
 
-    /// Takes note of what a function is taken of: cos x is 1 − x²/2 where x is small.
-    fn taken(&mut self, argument: &Complex) {
+    /// Records the bits lost by applying a function to this argument: cos x is 1 − x²/2 for a small x.
+    fn note_argument_size(&mut self, argument: &Complex) {
         let size = magnitude(argument).unwrap_or_default().unsigned_abs();
-        self.lost = self.lost.max(2 * size);
+        self.lost_bits = self.lost_bits.max(2 * size);
     }
 
     fn raise(&self, base: &Complex, exponent: &RBig) -> Option<Complex> {
-        let digits = self.digits;
-        let nothing = is_zero(&base.re) && is_zero(&base.im);
-        if nothing {
-            return (*exponent > RBig::ZERO).then(|| digits.integer(0));
+        let precision = self.precision;
+        let base_is_zero = is_zero(&base.re) && is_zero(&base.im);
+        if base_is_zero {
+            return (*exponent > RBig::ZERO).then(|| precision.integer(0));
         }
         let whole = |n: &IBig| {
             i64::try_from(n)
@@ -312,63 +320,63 @@ impl<'a> Evaluator<'a> {
                 .filter(|n| n.unsigned_abs() <= 1 << 32)
         };
         if exponent.is_int() {
-            return digits.power(base, whole(exponent.numerator())?);
+            return precision.power(base, whole(exponent.numerator())?);
         }
-        // The real root of a negative number, where there is one.
+        // The real root of a negative number, if there is one.
         if is_zero(&base.im) && base.re < Real::ZERO && exponent.denominator().bit(0) {
-            let size = self.raise(&digits.real(-base.re.clone()), exponent)?;
+            let size = self.raise(&precision.real(-base.re.clone()), exponent)?;
             let negative = exponent.numerator().bit(0);
             return if negative {
-                digits.sub(&digits.integer(0), &size)
+                precision.sub(&precision.integer(0), &size)
             } else {
                 Some(size)
             };
         }
         if *exponent.denominator() == UBig::from(2_u8) {
-            return digits.power(&digits.sqrt(base)?, whole(exponent.numerator())?);
+            return precision.power(&precision.sqrt(base)?, whole(exponent.numerator())?);
         }
-        digits.exp(&digits.mul(&digits.ln(base)?, &digits.rational(exponent)?)?)
+        precision.exp(&precision.mul(&precision.ln(base)?, &precision.rational(exponent)?)?)
     }
 
     fn call(&mut self, function: Function, arguments: &[Expr]) -> Option<Complex> {
-        let digits = self.digits;
-        let argument = self.of(&arguments[0])?;
+        let precision = self.precision;
+        let argument = self.evaluate(&arguments[0])?;
         let z = &argument;
         if !matches!(function, Function::Ln | Function::Log | Function::Abs) {
-            self.taken(z);
+            self.note_argument_size(z);
         }
-        let one = digits.integer(1);
+        let one = precision.integer(1);
         match function {
-            Function::Sin => digits.sin(z),
-            Function::Cos => digits.cos(z),
-            Function::Tan => digits.div(&digits.sin(z)?, &digits.cos(z)?),
-            Function::Cot => digits.div(&digits.cos(z)?, &digits.sin(z)?),
-            Function::Sec => digits.div(&one, &digits.cos(z)?),
-            Function::Csc => digits.div(&one, &digits.sin(z)?),
-            Function::Arcsin => digits.asin(z),
-            Function::Arccos => digits.acos(z),
-            Function::Arctan => digits.atan(z),
+            Function::Sin => precision.sin(z),
+            Function::Cos => precision.cos(z),
+            Function::Tan => precision.div(&precision.sin(z)?, &precision.cos(z)?),
+            Function::Cot => precision.div(&precision.cos(z)?, &precision.sin(z)?),
+            Function::Sec => precision.div(&one, &precision.cos(z)?),
+            Function::Csc => precision.div(&one, &precision.sin(z)?),
+            Function::Arcsin => precision.asin(z),
+            Function::Arccos => precision.acos(z),
+            Function::Arctan => precision.atan(z),
             Function::Sinh | Function::Cosh | Function::Tanh => {
                 let (up, down) = (
-                    digits.exp(z)?,
-                    digits.exp(&digits.sub(&digits.integer(0), z)?)?,
+                    precision.exp(z)?,
+                    precision.exp(&precision.sub(&precision.integer(0), z)?)?,
                 );
                 let sizes: Vec<isize> = [&up, &down].into_iter().filter_map(magnitude).collect();
-                self.added(&sizes);
-                let (sum, difference) = (digits.add(&up, &down)?, digits.sub(&up, &down)?);
+                self.note_term_sizes(&sizes);
+                let (sum, difference) = (precision.add(&up, &down)?, precision.sub(&up, &down)?);
                 match function {
-                    Function::Sinh => digits.div(&difference, &digits.integer(2)),
-                    Function::Cosh => digits.div(&sum, &digits.integer(2)),
-                    _ => digits.div(&difference, &sum),
+                    Function::Sinh => precision.div(&difference, &precision.integer(2)),
+                    Function::Cosh => precision.div(&sum, &precision.integer(2)),
+                    _ => precision.div(&difference, &sum),
                 }
             }
-            Function::Exp => digits.exp(z),
-            Function::Ln => digits.ln(z),
+            Function::Exp => precision.exp(z),
+            Function::Ln => precision.ln(z),
             Function::Log => {
-                let of = self.of(&arguments[1])?;
-                digits.div(&digits.ln(&of)?, &digits.ln(z)?)
+                let argument = self.evaluate(&arguments[1])?;
+                precision.div(&precision.ln(&argument)?, &precision.ln(z)?)
             }
-            Function::Abs => digits.abs(z).map(|size| digits.real(size)),
+            Function::Abs => precision.abs(z).map(|size| precision.real(size)),
             _ => None,
         }
     }

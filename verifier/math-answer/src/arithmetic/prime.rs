@@ -1,34 +1,34 @@
-//! Arithmetic modulo a prime below 2⁶² that a seed chooses, in Montgomery's form (Montgomery 1985).
+//! Arithmetic modulo a prime below 2⁶² that a seed determines, in Montgomery's form (Montgomery 1985).
 //!
-//! No prime is known before both answers are, so that no answer can be made to fit one: an exponent that is a multiple of p − 1, say.
+//! No prime is known before both answers are. So no answer can be constructed to fit one, for instance with an exponent that is a multiple of p − 1.
 
 use dashu_int::ops::UnsignedAbs as _;
 use dashu_int::{IBig, UBig};
 
 use crate::seed::mix;
 
-/// A prime that leaves 3 modulo 4, for when no other is found: 2⁶¹ − 1.
+/// The prime 2⁶¹ − 1, which is 3 modulo 4. It is used if no other is found.
 const MERSENNE: u64 = (1 << 61) - 1;
-/// Numbers that are tried before that; one in twenty is a prime.
+/// Maximum number of candidates. One in twenty is a prime.
 const MAX_TRIES: u64 = 4096;
-/// Bases for which a number of 64 bits that is none fails the test of Miller and Rabin (Sorenson & Webster 2015).
+/// The bases of the Miller-Rabin test. Every composite number of 64 bits fails it for one of these (Sorenson & Webster 2015).
 const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
 
-/// A modulus, odd and below 2⁶². Numbers are kept as multiples of 2⁶⁴.
+/// A modulus, odd and below 2⁶². Numbers are stored as multiples of 2⁶⁴.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prime {
     pub(crate) p: u64,
     /// −1/p modulo 2⁶⁴.
     inverse: u64,
-    /// 2⁶⁴, which is 1.
+    /// 2⁶⁴ modulo p, which represents 1.
     pub(crate) one: u64,
-    /// 2¹²⁸.
+    /// 2¹²⁸ modulo p.
     square: u64,
 }
 
 impl Prime {
-    /// The prime of a seed. It leaves 3 modulo 4, so that −1 has no root modulo it.
-    pub(crate) fn of(seed: u64) -> Self {
+    /// The prime of a seed. It is 3 modulo 4, so that −1 has no square root.
+    pub(crate) fn from_seed(seed: u64) -> Self {
         (0..MAX_TRIES)
             .map(|number| (mix(seed ^ mix(number)) >> 3) | (1 << 60) | 3)
             .find(|candidate| is_prime(*candidate))
@@ -36,7 +36,7 @@ impl Prime {
     }
 
     fn modulo(p: u64) -> Self {
-        // Each step doubles the digits that are right, of which p itself has three.
+        // Each step doubles the number of correct bits. p itself has three.
         let inverse = (0..5).fold(p, |inverse, _| {
             inverse.wrapping_mul(2_u64.wrapping_sub(p.wrapping_mul(inverse)))
         });
@@ -98,7 +98,7 @@ impl Prime {
         result
     }
 
-    /// Of what is not 0.
+    /// The inverse of a value that is not 0.
     pub(crate) fn inverse(self, value: u64) -> u64 {
         if value == self.one {
             return value;
@@ -106,7 +106,7 @@ impl Prime {
         self.raise(value, self.p - 2)
     }
 
-    /// A root of the value, or of the value's negative: one of the two has one.
+    /// The square root of the value (`Ok`), or of its negative (`Err`). Exactly one of the two has a root.
     pub(crate) fn root(self, value: u64) -> Result<u64, u64> {
         let root = self.raise(value, self.p / 4 + 1);
         if self.times(root, root) == value {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn primes_are_told_from_other_numbers() {
+    fn primes_are_distinguished_from_composite_numbers() {
         let small: Vec<u64> = (3..100).step_by(2).filter(|n| is_prime(*n)).collect();
         assert_eq!(small.len(), 24, "{small:?}");
         for prime in [MERSENNE, 2_305_843_009_213_693_921, 16_777_213] {
@@ -164,8 +164,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arithmetic_is_that_of_the_integers(seed: u64, a: i128, b: i128) {
-            let field = Prime::of(seed);
+        fn arithmetic_agrees_with_the_integers(seed: u64, a: i128, b: i128) {
+            let field = Prime::from_seed(seed);
             prop_assert_eq!(field.p % 4, 3);
             let [a, b] = [IBig::from(a), IBig::from(b)];
             let of = |value: &IBig| field.of_integer(value);

@@ -1,20 +1,20 @@
-//! The tokens of an answer: LaTeX as people write it, with plain text and Unicode among it.
+//! Splits an answer into tokens: LaTeX as people write it, mixed with plain text and Unicode.
 
 use crate::read::unit;
 use crate::syntax::Function;
 
-mod between;
 mod symbol;
-mod whole;
+mod text_answers;
+mod text_separators;
 
-use between::fragments;
 use symbol::{command_of, fraction_of, plain, superscript_of, synonym};
-pub(crate) use whole::{counted_text, leading_text, whole_text};
+pub(crate) use text_answers::{counted_text, leading_text, whole_text};
+use text_separators::fragments;
 
 /// Answers with more tokens than this are not parsed.
 pub(crate) const MAX_TOKENS: usize = 2048;
 
-/// One token, and whether space stood before it.
+/// A token, and whether a space precedes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind<'a>,
@@ -23,15 +23,15 @@ pub(crate) struct Token<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind<'a> {
-    /// Digits, without sign, separators or point.
-    Digits(&'a str),
+    /// Digits, without a sign, separators or a decimal point.
+    Number(&'a str),
     /// One letter.
     Letter(char),
-    /// `\name`, without the backslash; Unicode symbols stand for their commands.
+    /// `\name`, without the backslash. Unicode symbols are replaced by their commands.
     Command(&'a str),
-    /// What `\text{…}` and its like hold.
+    /// The content of `\text{…}` and similar commands.
     Text(&'a str),
-    /// `{` and `}` that group and are not seen.
+    /// `{` and `}`, which group and are not printed.
     Open,
     Close,
     /// `\{` and `\}`.
@@ -47,7 +47,7 @@ pub(crate) enum Kind<'a> {
     Char(char),
 }
 
-/// Commands that only say how something looks.
+/// Commands that affect only the appearance.
 const DECORATION: [&str; 38] = [
     "left",
     "right",
@@ -105,10 +105,10 @@ const TEXT: [&str; 12] = [
     "emph",
 ];
 
-/// Commands whose argument is not seen.
-const UNSEEN: [&str; 6] = ["phantom", "hphantom", "vphantom", "hspace", "label", "tag"];
+/// Commands whose argument is not printed.
+const INVISIBLE: [&str; 6] = ["phantom", "hphantom", "vphantom", "hspace", "label", "tag"];
 
-/// The tokens of `text`; `None` where there are too many.
+/// The tokens of `text`. `None` if there are too many.
 pub(crate) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     let mut lexer = Lexer {
         rest: text,
@@ -119,7 +119,7 @@ pub(crate) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
         if lexer.tokens.len() >= MAX_TOKENS {
             return None;
         }
-        lexer.one();
+        lexer.next_token();
     }
     Some(lexer.tokens)
 }
@@ -142,7 +142,7 @@ impl<'a> Lexer<'a> {
         taken
     }
 
-    fn one(&mut self) {
+    fn next_token(&mut self) {
         let Some(first) = self.rest.chars().next() else {
             return;
         };
@@ -152,31 +152,31 @@ impl<'a> Lexer<'a> {
         if first.is_ascii_digit() {
             let length = count(self.rest, |c| c.is_ascii_digit());
             let digits = self.take(length);
-            return self.push(Kind::Digits(digits));
+            return self.push(Kind::Number(digits));
         }
         self.take(first.len_utf8());
         if let Some((above, below)) = fraction_of(first) {
             self.push(Kind::Command("frac"));
-            self.push(Kind::Digits(above));
-            return self.push(Kind::Digits(below));
+            self.push(Kind::Number(above));
+            return self.push(Kind::Number(below));
         }
         if let Some(digit) = superscript_of(first)
             && self.rest.chars().next().and_then(superscript_of).is_none()
         {
             self.push(Kind::Char('^'));
-            return self.push(Kind::Digits(digit));
+            return self.push(Kind::Number(digit));
         }
         if first.is_whitespace() || matches!(first, '~' | '\u{200b}' | '\u{feff}') {
             self.spaced = true;
             return;
         }
         // 4! = 24 and 5!=120 are factorials, n != 5 and n!=5 are not.
-        if first == '!' && self.rest.starts_with('=') && (self.spaced || self.ends_name()) {
+        if first == '!' && self.rest.starts_with('=') && (self.spaced || self.follows_name()) {
             self.take(1);
             return self.push(Kind::Command("ne"));
         }
         let kind = match first {
-            // What is set as mathematics is what all of an answer is.
+            // Dollars around an answer only set it as mathematics.
             '$' => {
                 if self.rest.starts_with(|c: char| c.is_ascii_digit())
                     && !self.rest.contains('$')
@@ -187,7 +187,7 @@ impl<'a> Lexer<'a> {
                     return;
                 }
             }
-            // 2{:}3 and {-}5 say what 2:3 and -5 do.
+            // 2{:}3 and {-}5 mean 2:3 and -5.
             '{' if matches!(self.rest.as_bytes(), [b':' | b'-' | b'+' | b'=', b'}', ..]) => {
                 let operator = self.take(2);
                 Kind::Char(plain(operator.chars().next().unwrap_or(' ')))
@@ -216,7 +216,7 @@ impl<'a> Lexer<'a> {
         if !next.is_ascii_alphabetic() {
             self.take(next.len_utf8());
             match next {
-                // A thin space that is taken back.
+                // `\!` removes a thin space.
                 '!' => {
                     let spaces = count(self.rest, char::is_whitespace);
                     self.take(spaces);
@@ -227,7 +227,7 @@ impl<'a> Lexer<'a> {
                 '{' => self.push(Kind::SetOpen),
                 '}' => self.push(Kind::SetClose),
                 '\\' => {
-                    // `\\[2pt]` gives rows more room.
+                    // `\\[2pt]` adds space between rows.
                     if self.rest.starts_with('[')
                         && let Some(end) = self.rest.find(']')
                     {
@@ -254,14 +254,14 @@ impl<'a> Lexer<'a> {
 
     fn command(&mut self, name: &'a str) {
         // `\operatorname*{…}`, `\hspace*{…}`.
-        if self.rest.starts_with('*') && (TEXT.contains(&name) || UNSEEN.contains(&name)) {
+        if self.rest.starts_with('*') && (TEXT.contains(&name) || INVISIBLE.contains(&name)) {
             self.take(1);
         }
         if name == "mathbf" && self.rest.starts_with("{R}") {
             self.take(3);
             self.push(Kind::Command("Reals"));
         } else if DECORATION.contains(&name) {
-            // `\left.` has no bracket to show.
+            // `\left.` prints no bracket.
             if matches!(name, "left" | "right") {
                 let spaces = count(self.rest, char::is_whitespace);
                 if self.rest[spaces..].starts_with('.') {
@@ -271,8 +271,8 @@ impl<'a> Lexer<'a> {
         } else if TEXT.contains(&name) {
             let text = self.argument();
             self.text(text);
-        } else if UNSEEN.contains(&name) {
-            self.unseen();
+        } else if INVISIBLE.contains(&name) {
+            self.invisible();
         } else {
             match name {
                 "quad" | "qquad" | "enspace" | "thinspace" | "medspace" | "thickspace"
@@ -304,7 +304,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What a command's braces hold, or the one character after it.
+    /// The content of a command's braces, or the one character after it.
     fn argument(&mut self) -> &'a str {
         let spaces = count(self.rest, char::is_whitespace);
         self.take(spaces);
@@ -333,19 +333,20 @@ impl<'a> Lexer<'a> {
         self.take(length)
     }
 
-    fn unseen(&mut self) {
+    fn invisible(&mut self) {
         self.argument();
         self.spaced = true;
     }
 
-    /// Text without a letter says the same outside of `\text`, and so does a single letter of mathematics that is no unit behind a number.
+    /// Adds the tokens of text. Text without letters is the same as outside of `\text`. So is a single letter of mathematics, unless it is a unit after a
+    /// number.
     fn text(&mut self, text: &'a str) {
-        // A tie is a space, and so are these commands.
+        // A tie (`~`) and these commands are spaces.
         let is_space = |c: char| c.is_whitespace() || c == '~';
         let mut bare = text.trim_matches(is_space);
         for space in ["\\,", "\\;", "\\:", "\\ "] {
-            if let Some(behind) = text.trim().strip_prefix(space) {
-                bare = behind.trim_matches(is_space);
+            if let Some(rest) = text.trim().strip_prefix(space) {
+                bare = rest.trim_matches(is_space);
                 self.spaced = true;
             }
         }
@@ -358,20 +359,20 @@ impl<'a> Lexer<'a> {
         if bare.is_empty() {
             self.spaced = true;
         } else if single {
-            self.single(bare);
+            self.single_letter(bare);
         } else if self.is_function(bare) {
             self.push(Kind::Command(bare));
         } else if !bare.contains(char::is_alphabetic) {
-            self.inner(bare);
-        } else if self.ends_value()
+            self.push_math(bare);
+        } else if self.follows_value()
             && let Some(pieces) = fragments(bare)
         {
             for piece in pieces {
                 match piece {
-                    between::Fragment::Separator(one) => self.push(Kind::Text(one)),
-                    between::Fragment::Comma => self.push(Kind::Char(',')),
-                    between::Fragment::Formula(formula) => self.inner(formula),
-                    between::Fragment::Words(words) => self.push(Kind::Text(words)),
+                    text_separators::Fragment::Separator(one) => self.push(Kind::Text(one)),
+                    text_separators::Fragment::Comma => self.push(Kind::Char(',')),
+                    text_separators::Fragment::Formula(formula) => self.push_math(formula),
+                    text_separators::Fragment::Words(words) => self.push(Kind::Text(words)),
                 }
                 self.spaced = true;
             }
@@ -380,46 +381,46 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A letter in text: a unit behind a number, if one is called so; else what it is without text.
-    fn single(&mut self, letter: &'a str) {
+    /// Adds a letter in text: a unit, if it is the name of one and follows a number; otherwise the same as outside of text.
+    fn single_letter(&mut self, letter: &'a str) {
         let capital = letter.starts_with(|c: char| c.is_ascii_uppercase());
-        let behind = self.measures();
+        let follows_number = self.follows_number();
         let degrees = self.tokens.last().map(|token| token.kind) == Some(Kind::Command("circ"))
-            || self.degree_group();
+            || self.follows_degree_group();
         let is_text = if capital {
             let added = matches!(
                 self.tokens.last().map(|token| token.kind),
                 Some(Kind::Char('+' | '-'))
             );
-            !(behind || added)
+            !(follows_number || added)
                 || degrees
-                || (self.spaced && unit::is_capital(letter))
+                || (self.spaced && unit::is_capital_unit(letter))
                 || letter == "L"
         } else {
-            behind && unit::is_letter(letter)
+            follows_number && unit::is_letter_unit(letter)
         };
         if is_text {
             self.push(Kind::Text(letter));
         } else {
-            self.inner(letter);
+            self.push_math(letter);
         }
     }
 
-    /// Whether `^{\circ}` stands before.
-    fn degree_group(&self) -> bool {
+    /// Whether the last tokens are `^{\circ}`.
+    fn follows_degree_group(&self) -> bool {
         let [.., circ, close] = self.tokens.as_slice() else {
             return false;
         };
         circ.kind == Kind::Command("circ") && close.kind == Kind::Close
     }
 
-    /// Behind a number, "min" and "sec" are minutes and seconds.
+    /// Whether the name is a function. After a number, "min" and "sec" are minutes and seconds.
     fn is_function(&self, name: &str) -> bool {
-        Function::named(name).is_some() && !(self.measures() && matches!(name, "min" | "sec"))
+        Function::named(name).is_some() && !(self.follows_number() && matches!(name, "min" | "sec"))
     }
 
-    /// The tokens of text that is mathematics.
-    fn inner(&mut self, text: &'a str) {
+    /// Adds the tokens of text that is mathematics.
+    fn push_math(&mut self, text: &'a str) {
         let Some(mut inner) = tokens(text) else {
             return;
         };
@@ -429,27 +430,27 @@ impl<'a> Lexer<'a> {
         self.tokens.extend(inner);
     }
 
-    /// Whether what comes next stands behind a number.
-    fn measures(&self) -> bool {
+    /// Whether the next token follows a number.
+    fn follows_number(&self) -> bool {
         let last = self.tokens.last().map(|token| token.kind);
         matches!(
             last,
-            Some(Kind::Digits(_) | Kind::Close | Kind::Command("pi" | "circ"))
+            Some(Kind::Number(_) | Kind::Close | Kind::Command("pi" | "circ"))
         )
     }
 
-    fn ends_name(&self) -> bool {
+    fn follows_name(&self) -> bool {
         let last = self.tokens.last().map(|token| token.kind);
         matches!(last, Some(Kind::Letter(_) | Kind::Command(_)))
     }
 
-    /// Whether what comes next stands behind a value of any kind.
-    fn ends_value(&self) -> bool {
+    /// Whether the next token follows a value of any kind.
+    fn follows_value(&self) -> bool {
         let last = self.tokens.last().map(|token| token.kind);
         matches!(
             last,
             Some(
-                Kind::Digits(_)
+                Kind::Number(_)
                     | Kind::Letter(_)
                     | Kind::Close
                     | Kind::SetClose
@@ -495,9 +496,9 @@ mod tests {
     }
 
     #[test]
-    fn a_dollar_sign_is_money_before_a_number_that_it_does_not_set() {
+    fn a_dollar_sign_before_a_number_is_money_unless_it_sets_mathematics() {
         assert_eq!(kinds("$36")[0], Kind::Currency('$'));
-        assert_eq!(kinds("$36$")[0], Kind::Digits("36"));
+        assert_eq!(kinds("$36$")[0], Kind::Number("36"));
         assert_eq!(kinds(r"\$36")[0], Kind::Currency('$'));
     }
 

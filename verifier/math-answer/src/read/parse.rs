@@ -1,4 +1,4 @@
-//! From tokens to a tree: a recursive-descent parser of the answers that people write.
+//! Parses tokens into a tree, by recursive descent, for answers as people write them.
 //!
 //! ```text
 //! answer    := statement ((',' | ';' | 'and' | 'or') statement)*
@@ -10,32 +10,32 @@
 //! factor    := atom ('!' | '^' argument | '_' argument | '%' | '°' | "'")*
 //! ```
 //!
-//! A text that is none of these is not parsed, and is compared as text.
+//! Any other text is not parsed, and is compared as text.
 
 mod atom;
-mod call;
-mod join;
-mod left;
+mod functions;
 mod matrix;
-mod measured;
 mod number;
+mod separators;
+mod special_forms;
+mod suffixes;
 
+use crate::read::assignable::is_assignable;
 use crate::read::lex::{Kind, Token, counted_text, tokens};
-use crate::read::name::is_name;
 use crate::read::unit;
-use crate::read::words;
+use crate::read::word_answers;
 use crate::syntax::{Expr, Full, Relation, SetOperator, Side};
-use measured::{fraction, is_whole_amount, mixed};
+use suffixes::{fraction, is_whole_amount, mixed};
 
-/// Answers nested deeper than this are not parsed.
+/// Maximum nesting while parsing.
 const MAX_DEPTH: usize = 48;
-/// Trees of more levels are no answers: 1/2/3/4/…
+/// Maximum number of levels of a tree: 1/2/3/4/…
 const MAX_LEVELS: usize = 128;
 
-/// What is read after more attempts than this, where one reading after another fails, is no answer.
+/// Maximum number of atoms that are begun, over all attempts at reading an answer.
 const MAX_ATOMS: usize = 4096;
 
-/// Letters of a word that are looked at; no name of a unit or a function has as many.
+/// Maximum number of letters of a word that are read. No name of a unit or a function is longer.
 const MAX_WORD: usize = 32;
 
 /// How commas between digits are read.
@@ -43,51 +43,51 @@ const MAX_WORD: usize = 32;
 pub(crate) enum Commas {
     /// 1,234 is a number.
     Thousands,
-    /// 1,234 is a list of two.
+    /// 1,234 is a list of two numbers.
     Lists,
 }
 
-/// What a letter behind a number and a space is.
+/// How a letter after a number and a space is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Letters {
     /// A variable: 10 m is ten times m.
     Names,
-    /// A unit, if one is called so: 0.1 m.
+    /// A unit, if there is one of that name: 0.1 m.
     Units,
 }
 
 /// The tree of an answer.
 #[cfg(test)]
 pub(crate) fn parse(text: &str, commas: Commas) -> Option<Expr> {
-    read(text, commas, Letters::Names).map(|read| read.tree)
+    parse_answer(text, commas, Letters::Names).map(|parsed| parsed.tree)
 }
 
-/// An answer as it is read.
+/// A parsed answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Read {
+pub(crate) struct ParsedAnswer {
     pub(crate) tree: Expr,
-    /// Words behind its numbers that no list holds.
+    /// Words after its numbers that no list contains.
     pub(crate) unlisted: Vec<String>,
 }
 
-/// The tree of an answer and the words in it, or `None` where it has none.
-pub(crate) fn read(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
+/// The tree of an answer and the words in it. `None` if it cannot be parsed.
+pub(crate) fn parse_answer(text: &str, commas: Commas, letters: Letters) -> Option<ParsedAnswer> {
     let text = trimmed(text);
-    if let Some(tree) = left::spelled(text) {
-        return Some(Read {
+    if let Some(tree) = special_forms::plain_words(text) {
+        return Some(ParsedAnswer {
             tree,
             unlisted: Vec::new(),
         });
     }
     if let Some(counted) = counted_text(text)
-        && let Some(read) = read_tokens(&counted, commas, letters)
+        && let Some(parsed) = parse_tokens(&counted, commas, letters)
     {
-        return Some(read);
+        return Some(parsed);
     }
-    read_tokens(text, commas, letters)
+    parse_tokens(text, commas, letters)
 }
 
-fn read_tokens(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
+fn parse_tokens(text: &str, commas: Commas, letters: Letters) -> Option<ParsedAnswer> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         tokens,
@@ -100,16 +100,16 @@ fn read_tokens(text: &str, commas: Commas, letters: Letters) -> Option<Read> {
         unlisted: Vec::new(),
     };
     let tree = parser.answer()?;
-    let whole = parser.at == parser.tokens.len();
-    (whole && tree.depth() <= MAX_LEVELS).then_some(Read {
+    let complete = parser.at == parser.tokens.len();
+    (complete && tree.depth() <= MAX_LEVELS).then_some(ParsedAnswer {
         tree,
         unlisted: parser.unlisted,
     })
 }
 
-/// Without what ends a sentence.
+/// The text without punctuation at the end.
 fn trimmed(text: &str) -> &str {
-    // 0.333… goes on.
+    // 0.333… is a repeating decimal.
     if text.trim_end().ends_with("..") {
         return text.trim();
     }
@@ -121,13 +121,13 @@ pub(crate) struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
     depth: usize,
-    /// Atoms that were begun, those of readings that failed included.
+    /// The number of atoms begun, including those of attempts that failed.
     atoms: usize,
-    /// Absolute values that are open here.
+    /// The number of absolute values that are open.
     bars: usize,
     commas: Commas,
     letters: Letters,
-    /// Words behind numbers that no list holds, those of readings that failed included.
+    /// Words after numbers that no list contains, including those of attempts that failed.
     unlisted: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.at + ahead).copied()
     }
 
-    /// Whether space stands before the next token.
+    /// Whether a space precedes the next token.
     fn spaced(&self) -> bool {
         self.tokens.get(self.at).is_some_and(|token| token.spaced)
     }
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
         eaten
     }
 
-    /// One level further down.
+    /// Parses one level deeper.
     fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         if self.depth >= MAX_DEPTH {
             return None;
@@ -169,16 +169,16 @@ impl<'a> Parser<'a> {
                 joins.push(join);
                 items.push(parser.statement()?);
             }
-            join::joined(items, &joins)
+            separators::join_items(items, &joins)
         })
     }
 
-    /// The letters from here on that no space parts; no more of them than any name has.
+    /// The letters from here on without a space between them, at most [`MAX_WORD`].
     fn word(&self) -> String {
         self.word_at(0)
     }
 
-    /// The same, so many tokens ahead.
+    /// [`Self::word`], from `ahead` tokens further on.
     fn word_at(&self, ahead: usize) -> String {
         let mut word = String::new();
         let from = (self.at + ahead).min(self.tokens.len());
@@ -191,13 +191,13 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// Whether a word may begin here: no letter stands right before.
+    /// Whether a word may begin here: no letter precedes directly.
     fn begins_word(&self) -> bool {
         let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         self.spaced() || !matches!(before.map(|token| token.kind), Some(Kind::Letter(_)))
     }
 
-    /// The unit that the letters from here on are, and how many they are.
+    /// The unit that begins here, and its number of letters.
     fn unit(&self) -> Option<(String, usize)> {
         if !self.begins_word() {
             return None;
@@ -206,8 +206,8 @@ impl<'a> Parser<'a> {
         if word == "per" && self.word_at(word.len()) == "cent" {
             return Some(("percent".into(), "percent".len()));
         }
-        let is_unit = unit::is_written_bare(&word)
-            || (self.letters == Letters::Units && self.spaced() && unit::is_letter(&word));
+        let is_unit = unit::is_unit_without_markup(&word)
+            || (self.letters == Letters::Units && self.spaced() && unit::is_letter_unit(&word));
         let length = word.chars().count();
         is_unit.then_some((word, length))
     }
@@ -217,7 +217,7 @@ impl<'a> Parser<'a> {
         if let Some(words) = self.words() {
             return Some(words);
         }
-        let first = match self.introduced().or_else(|| self.left_side()) {
+        let first = match self.introduced_name().or_else(|| self.left_side()) {
             Some(left) => left,
             None => self.combined()?,
         };
@@ -226,9 +226,9 @@ impl<'a> Parser<'a> {
         let (mut parts, mut relations) = (vec![first], Vec::new());
         loop {
             if self.eat(Kind::Command("approx")) {
-                // x ≈ 5 says what x is; 22/7 ≈ 3.14 that the answer is near that.
-                let says = relations.is_empty() && is_name(&parts[0]);
-                relations.push(if says {
+                // x ≈ 5 gives the value of x. 22/7 ≈ 3.14 means that the answer is near 3.14.
+                let assigns = relations.is_empty() && is_assignable(&parts[0]);
+                relations.push(if assigns {
                     Relation::Equal
                 } else {
                     Relation::Near
@@ -257,17 +257,17 @@ impl<'a> Parser<'a> {
         while self.eat(Kind::Char(':')) {
             parts.push(self.sum()?);
         }
-        // What stands behind the last part is said of all.
+        // A unit after the last part applies to all.
         if let Some(Expr::Quantity(..)) = parts.last()
             && let Some(Expr::Quantity(last, words)) = parts.pop()
         {
             parts.push(*last);
             return Some(Expr::Quantity(Box::new(Expr::Ratio(parts)), words));
         }
-        self.measured(Expr::Ratio(parts))
+        self.with_unit(Expr::Ratio(parts))
     }
 
-    /// Text that is all of a statement: `\text{east}`, `\text{June 20}`, `\text{(C)}`.
+    /// Text that is a whole statement: `\text{east}`, `\text{June 20}`, `\text{(C)}`.
     fn words(&mut self) -> Option<Expr> {
         let Some(Kind::Text(text)) = self.peek() else {
             return None;
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
                     words.push(' ');
                     words.push_str(more);
                 }
-                Kind::Digits(digits) => {
+                Kind::Number(digits) => {
                     words.push(' ');
                     words.push_str(digits);
                 }
@@ -302,7 +302,7 @@ impl<'a> Parser<'a> {
             ) => true,
             Some(_) => false,
         };
-        if !ends || words::is_choice(text) {
+        if !ends || word_answers::is_choice(text) {
             return self.choice(text);
         }
         self.at += ahead;
@@ -343,7 +343,7 @@ impl<'a> Parser<'a> {
     }
 
     fn combined(&mut self) -> Option<Expr> {
-        let mut left = left::difference(self.sum()?);
+        let mut left = special_forms::set_difference(self.sum()?);
         loop {
             let operator = match self.peek() {
                 Some(Kind::Command("cup")) => SetOperator::Union,
@@ -369,7 +369,7 @@ impl<'a> Parser<'a> {
             if terms.len() == 1 {
                 return terms.pop();
             }
-            // The unit behind the last term is that of the sum.
+            // A unit after the last term applies to the sum.
             let bare = |term: &Expr| !matches!(term, Expr::Quantity(..) | Expr::Money(..));
             if terms[..terms.len() - 1].iter().all(bare)
                 && let Some(Expr::Quantity(..)) = terms.last()
@@ -385,7 +385,7 @@ impl<'a> Parser<'a> {
     fn sign(&mut self) -> Option<Sign> {
         let sign = match self.peek()? {
             Kind::Char('+') => {
-                // A plus and a minus with nothing between: +-.
+                // A plus and a minus with a slash between them: +/-.
                 if self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('/'))
                     && self.peek_at(2).map(|t| t.kind) == Some(Kind::Char('-'))
                 {
@@ -405,7 +405,7 @@ impl<'a> Parser<'a> {
     }
 
     fn term(&mut self) -> Option<Expr> {
-        // A sign that stands before a sign: 3 - -2.
+        // A sign follows another sign: 3 - -2.
         if let Some(sign) = self.sign() {
             return Some(signed(sign, self.deeper(Self::term)?));
         }
@@ -425,7 +425,7 @@ impl<'a> Parser<'a> {
                 }
                 Some(next) if self.begins_factor(next) => {
                     let spaced = self.spaced();
-                    let bare = matches!(next, Kind::Digits(_));
+                    let bare = matches!(next, Kind::Number(_));
                     let factor = self.factor()?;
                     if let Some(whole) = factors.last()
                         && let Some(mixed) = mixed(whole, &factor)
@@ -453,10 +453,10 @@ impl<'a> Parser<'a> {
             }
         }
         let term = product(factors);
-        self.measured(term)
+        self.with_unit(term)
     }
 
-    /// What follows an operator: a factor, with a sign of its own if it has one.
+    /// The factor after an operator, with its own sign if it has one.
     fn operand(&mut self) -> Option<Expr> {
         match self.sign() {
             Some(sign) => Some(signed(sign, self.factor()?)),
@@ -465,7 +465,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// "and", "or" and commas, as text between elements.
+/// Whether the text is "and", "or" or commas between elements.
 fn is_separator(text: &str) -> bool {
     let bare = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ';'));
     matches!(bare.to_ascii_lowercase().as_str(), "" | "and" | "or")

@@ -1,8 +1,8 @@
-//! What stands behind a number: units, which have a size, and words for what is counted, which have none.
+//! Units and other measures after a number. Units have a size; words for what is counted have none.
 
 use dashu_ratio::RBig;
 
-/// What a number measures.
+/// The measure of a number.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Measure {
     /// A unit: its size in base units, and its dimension.
@@ -13,17 +13,17 @@ pub(crate) enum Measure {
     Radians,
     /// Hundredths.
     Percent,
-    /// A number in words: million, dozen.
+    /// A scale in words: million, dozen.
     Scale(RBig),
-    /// Before or after noon; noon itself counts as after, midnight as before.
+    /// a.m. (`false`) or p.m. (`true`). Noon counts as p.m., midnight as a.m.
     Noon(bool),
-    /// "units", "square units", "cubic units": any unit, of lengths in this power where it is 2 or 3.
+    /// "units", "square units", "cubic units": any unit. In power 2 or 3, any unit of length in that power.
     Generic(i32),
     /// Words for what is counted.
     Words,
 }
 
-/// Units of more words are not read: what they come to would grow with each.
+/// Maximum number of words of a unit. Its size grows with each word.
 const MAX_UNITS: usize = 12;
 
 /// Powers of length, time, mass, money and temperature.
@@ -34,12 +34,12 @@ pub(crate) struct Dimension {
     mass: i32,
     money: Option<char>,
     temperature: i32,
-    /// Degrees Fahrenheit or Celsius, which are no multiples of each other, and units of their own.
+    /// Units of their own, such as months or amperes, and degrees Fahrenheit and Celsius, which are not multiples of each other.
     named: Option<char>,
 }
 
 impl Dimension {
-    /// Whether "units" in that power may be units of it: square units are of areas, and units of anything but areas and volumes.
+    /// Whether "units" in this power may be this dimension. "Square units" are areas and "cubic units" volumes. "Units" may be anything else.
     pub(crate) fn may_be_units(self, power: i32) -> bool {
         let of = |length| {
             self == Dimension {
@@ -59,10 +59,10 @@ impl Dimension {
     }
 }
 
-/// Whether a word is a unit that people write behind a number without `\text`.
-pub(crate) fn is_written_bare(word: &str) -> bool {
+/// Whether a word is a unit that may follow a number without `\text`.
+pub(crate) fn is_unit_without_markup(word: &str) -> bool {
     word.len() > 1
-        && (base(&singular(word)).is_some()
+        && (base_unit(&singular(word)).is_some()
             || matches!(
                 word,
                 "degrees"
@@ -93,19 +93,19 @@ pub(crate) fn is_written_bare(word: &str) -> bool {
             ))
 }
 
-/// Whether a letter is a unit, where it is known to be one: 10 m may be ten times m.
-pub(crate) fn is_letter(word: &str) -> bool {
+/// Whether a letter is a unit, if the context requires one. Otherwise 10 m may be ten times m.
+pub(crate) fn is_letter_unit(word: &str) -> bool {
     matches!(word, "m" | "s" | "g" | "h" | "l" | "L")
 }
 
-/// Whether a capital letter in `\text`, behind a space, is a unit: amperes, volts, watts, newtons, joules. 3 K may be thousands.
-pub(crate) fn is_capital(word: &str) -> bool {
+/// Whether a capital letter in `\text`, after a space, is a unit: amperes, volts, watts, newtons, joules. K is not: 3 K may be thousands.
+pub(crate) fn is_capital_unit(word: &str) -> bool {
     matches!(word, "A" | "V" | "W" | "N" | "J")
 }
 
-/// What the words behind a number say.
+/// The measure that the words after a number name.
 pub(crate) fn measure(words: &str) -> Measure {
-    if is_capital(words.trim()) {
+    if is_capital_unit(words.trim()) {
         return named(words.trim().chars().next());
     }
     let lower = words.to_lowercase();
@@ -118,7 +118,7 @@ pub(crate) fn measure(words: &str) -> Measure {
         "pm" | "noon" => return Measure::Noon(true),
         "degrees" | "degree" | "deg" | "°" => return Measure::Degrees,
         "rad" | "radian" | "radians" => return Measure::Radians,
-        "in" => return known("inch").unwrap_or(Measure::Words),
+        "in" => return unit_product("inch").unwrap_or(Measure::Words),
         "percent" | "percents" | "percentage" | "pct" | "%" => return Measure::Percent,
         "hundred" => return scale(100),
         "dozen" => return scale(12),
@@ -130,7 +130,7 @@ pub(crate) fn measure(words: &str) -> Measure {
         "degreescelsius" | "celsius" | "degreesc" | "°c" => return named(Some('C')),
         _ => {}
     }
-    known(&lower).unwrap_or(Measure::Words)
+    unit_product(&lower).unwrap_or(Measure::Words)
 }
 
 fn scale(size: i64) -> Measure {
@@ -145,26 +145,26 @@ fn named(unit: Option<char>) -> Measure {
     Measure::Unit(RBig::ONE, dimension)
 }
 
-/// A product of units and their powers, or `None` where a word is none.
-fn known(words: &str) -> Option<Measure> {
+/// The product of units and their powers. `None` if a word is not a unit.
+fn unit_product(words: &str) -> Option<Measure> {
     let mut size = RBig::ONE;
     let mut dimension = Dimension::default();
     let mut generic = None;
-    let (mut below, mut next_power, mut any) = (false, 1, false);
-    let spread = words
+    let (mut below, mut next_power, mut has_unit) = (false, 1, false);
+    let spaced = words
         .replace('/', " per ")
         .replace('²', "^2")
         .replace('³', "^3");
-    let all: Vec<&str> = spread.split_whitespace().collect();
-    if all.len() > MAX_UNITS {
+    let parts: Vec<&str> = spaced.split_whitespace().collect();
+    if parts.len() > MAX_UNITS {
         return None;
     }
-    let behind = |place: usize| match all.get(place + 1) {
+    let power_after = |index: usize| match parts.get(index + 1) {
         Some(&"squared") => 2,
         Some(&"cubed") => 3,
         _ => 1,
     };
-    for (place, word) in all.iter().enumerate() {
+    for (index, word) in parts.iter().enumerate() {
         let word = word.trim_matches(|c: char| matches!(c, '.' | ',' | '(' | ')'));
         let (word, power) = match word.split_once('^') {
             Some((word, power)) => (
@@ -182,9 +182,9 @@ fn known(words: &str) -> Option<Measure> {
             | "about" | "approximately" | "total" | "each" => {
                 continue;
             }
-            "in" if power == 1 && place + 1 < all.len() => continue,
-            // They are of the unit before them.
-            "squared" | "cubed" if any => continue,
+            "in" if power == 1 && index + 1 < parts.len() => continue,
+            // They belong to the unit before them.
+            "squared" | "cubed" if has_unit => continue,
             "per" => {
                 below = true;
                 continue;
@@ -198,26 +198,26 @@ fn known(words: &str) -> Option<Measure> {
                 continue;
             }
             "unit" | "units" => {
-                let power = power * next_power * behind(place);
+                let power = power * next_power * power_after(index);
                 generic = generic.or(Some(power));
-                any = true;
+                has_unit = true;
                 next_power = 1;
                 continue;
             }
             "mph" => {
-                let (mile, hour) = (base("mile")?, base("hour")?);
+                let (mile, hour) = (base_unit("mile")?, base_unit("hour")?);
                 size = size * mile.0 / hour.0;
                 dimension.length += 1;
                 dimension.time -= 1;
-                any = true;
+                has_unit = true;
                 continue;
             }
             _ => {}
         }
-        let (unit, of) = base(&singular(word))?;
-        let power = power * next_power * behind(place) * if below { -1 } else { 1 };
+        let (unit, of) = base_unit(&singular(word))?;
+        let power = power * next_power * power_after(index) * if below { -1 } else { 1 };
         next_power = 1;
-        any = true;
+        has_unit = true;
         for _ in 0..power.abs() {
             size = if power > 0 {
                 size * &unit
@@ -235,7 +235,7 @@ fn known(words: &str) -> Option<Measure> {
         }
         dimension.named = dimension.named.or(of.named);
     }
-    match (any, generic) {
+    match (has_unit, generic) {
         (false, _) => None,
         (true, Some(power)) => Some(Measure::Generic(power)),
         (true, None) => Some(Measure::Unit(size, dimension)),
@@ -243,7 +243,7 @@ fn known(words: &str) -> Option<Measure> {
 }
 
 /// A unit's size in metres, seconds, kilograms or main units of a currency.
-fn base(word: &str) -> Option<(RBig, Dimension)> {
+fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
     let of = |above: u64, below: u64| RBig::from_parts(above.into(), below.into());
     let length = Dimension {
         length: 1,
@@ -297,7 +297,7 @@ fn base(word: &str) -> Option<(RBig, Dimension)> {
         "h" | "hr" | "hour" => (of(3600, 1), time),
         "day" => (of(86_400, 1), time),
         "week" => (of(604_800, 1), time),
-        // Months and years have no one length, but years are of twelve months.
+        // Months and years have no fixed length, but a year has twelve months.
         "month" => (of(1, 1), own('M')),
         "year" => (of(12, 1), own('M')),
         "decade" => (of(120, 1), own('M')),
@@ -380,13 +380,21 @@ mod tests {
         assert_eq!(measure("p.m."), Measure::Noon(true));
         assert_eq!(measure(" noon"), Measure::Noon(true));
         for letter in ["m", "s", "g", "h", "l", "L"] {
-            assert!(is_letter(letter) && matches!(measure(letter), Measure::Unit(..)));
+            assert!(is_letter_unit(letter) && matches!(measure(letter), Measure::Unit(..)));
         }
     }
 
     #[test]
     fn a_unit_of_several_letters_needs_no_text() {
-        assert!(is_written_bare("cm") && is_written_bare("inches") && is_written_bare("dollars"));
-        assert!(!is_written_bare("m") && !is_written_bare("ab") && !is_written_bare("xyz"));
+        assert!(
+            is_unit_without_markup("cm")
+                && is_unit_without_markup("inches")
+                && is_unit_without_markup("dollars")
+        );
+        assert!(
+            !is_unit_without_markup("m")
+                && !is_unit_without_markup("ab")
+                && !is_unit_without_markup("xyz")
+        );
     }
 }

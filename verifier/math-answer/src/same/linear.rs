@@ -1,42 +1,44 @@
-//! Linear forms in one variable: what -2y + 1 is made of.
+//! Linear forms in one variable, such as −2y + 1.
 
 use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::{bounded, rational};
-use crate::meter::{Meter, arithmetic};
+use crate::meter::{Meter, arithmetic_cost};
 use crate::syntax::Expr;
 
-/// Steps that a look at a node costs.
-const NODE: u64 = 4;
+/// Meter steps for visiting a node.
+const NODE_COST: u64 = 4;
 
 /// `slope` times a variable and `constant`, both rational.
 #[derive(Debug, Clone)]
 pub(crate) struct Linear<'a> {
-    /// The variable; `None` where there is none, and the slope is 0.
-    pub(crate) of: Option<&'a Expr>,
+    /// The variable. `None` if there is none; the slope is 0 then.
+    pub(crate) variable: Option<&'a Expr>,
     pub(crate) slope: RBig,
     pub(crate) constant: RBig,
 }
 
 impl<'a> Linear<'a> {
-    /// What `expr` is as a linear form; `None` where it is none, has two variables, or coefficients that are not rational or too large.
-    pub(crate) fn read(expr: &'a Expr, meter: &Meter) -> Option<Self> {
-        meter.spend(NODE)?;
+    /// The linear form of `expr`. `None` if it is not linear, has two variables, or has coefficients that are not rational or too large.
+    pub(crate) fn from_expr(expr: &'a Expr, meter: &Meter) -> Option<Self> {
+        meter.spend(NODE_COST)?;
         match expr {
             Expr::Symbol(name) if name != "Reals" => Some(Self {
-                of: Some(expr),
+                variable: Some(expr),
                 slope: RBig::ONE,
                 constant: RBig::ZERO,
             }),
-            Expr::Sum(terms) => terms.iter().try_fold(Self::plain(RBig::ZERO), |sum, term| {
-                sum.plus(&Self::read(term, meter)?, meter)
-            }),
-            Expr::Negative(inner) => Self::read(inner, meter)?.times(&RBig::NEG_ONE, meter),
+            Expr::Sum(terms) => terms
+                .iter()
+                .try_fold(Self::constant(RBig::ZERO), |sum, term| {
+                    sum.plus(&Self::from_expr(term, meter)?, meter)
+                }),
+            Expr::Negative(inner) => Self::from_expr(inner, meter)?.times(&RBig::NEG_ONE, meter),
             Expr::Product(factors) => {
-                let mut product = Self::plain(RBig::ONE);
+                let mut product = Self::constant(RBig::ONE);
                 for factor in factors {
-                    let factor = Self::read(factor, meter)?;
-                    product = match (&product.of, &factor.of) {
+                    let factor = Self::from_expr(factor, meter)?;
+                    product = match (&product.variable, &factor.variable) {
                         (_, None) => product.times(&factor.constant, meter)?,
                         (None, Some(_)) => factor.times(&product.constant, meter)?,
                         (Some(_), Some(_)) => return None,
@@ -45,38 +47,39 @@ impl<'a> Linear<'a> {
                 Some(product)
             }
             Expr::Quotient(above, below) => {
-                let below = Self::read(below, meter).filter(|below| below.of.is_none())?;
+                let below =
+                    Self::from_expr(below, meter).filter(|below| below.variable.is_none())?;
                 if below.constant.is_zero() {
                     return None;
                 }
-                Self::read(above, meter)?.times(&below.constant.pow(-1), meter)
+                Self::from_expr(above, meter)?.times(&below.constant.pow(-1), meter)
             }
-            // Powers and functions of numbers, and nothing that holds a variable.
-            other => rational(other, meter).map(Self::plain),
+            // Powers and functions of numbers. With a variable these are not linear.
+            other => rational(other, meter).map(Self::constant),
         }
     }
 
-    /// `left` - `right`.
+    /// `left` − `right`.
     pub(crate) fn difference(left: &'a Expr, right: &'a Expr, meter: &Meter) -> Option<Self> {
-        let right = Self::read(right, meter)?.times(&RBig::NEG_ONE, meter)?;
-        Self::read(left, meter)?.plus(&right, meter)
+        let right = Self::from_expr(right, meter)?.times(&RBig::NEG_ONE, meter)?;
+        Self::from_expr(left, meter)?.plus(&right, meter)
     }
 
-    fn plain(constant: RBig) -> Self {
+    fn constant(constant: RBig) -> Self {
         Self {
-            of: None,
+            variable: None,
             slope: RBig::ZERO,
             constant,
         }
     }
 
     fn plus(self, other: &Self, meter: &Meter) -> Option<Self> {
-        let of = match (self.of, other.of) {
+        let variable = match (self.variable, other.variable) {
             (Some(one), Some(another)) if one != another => return None,
             (one, another) => one.or(another),
         };
         Some(Self {
-            of,
+            variable,
             slope: sum(&self.slope, &other.slope, meter)?,
             constant: sum(&self.constant, &other.constant, meter)?,
         })
@@ -86,18 +89,18 @@ impl<'a> Linear<'a> {
         Some(Self {
             slope: product(&self.slope, number, meter)?,
             constant: product(&self.constant, number, meter)?,
-            of: self.of,
+            variable: self.variable,
         })
     }
 }
 
 fn sum(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
-    meter.spend(arithmetic(a, b))?;
+    meter.spend(arithmetic_cost(a, b))?;
     bounded(a + b)
 }
 
 fn product(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
-    meter.spend(arithmetic(a, b))?;
+    meter.spend(arithmetic_cost(a, b))?;
     bounded(a * b)
 }
 
@@ -108,12 +111,12 @@ mod tests {
 
     fn read(text: &str) -> Option<(String, String)> {
         let tree = parse(text, Commas::Thousands).unwrap();
-        Linear::read(&tree, &Meter::new())
+        Linear::from_expr(&tree, &Meter::new())
             .map(|linear| (linear.slope.to_string(), linear.constant.to_string()))
     }
 
     #[test]
-    fn numbers_are_multiplied_through_and_like_terms_are_put_together() {
+    fn numbers_are_distributed_and_like_terms_are_added() {
         for (text, slope, constant) in [
             ("-2y", "-2", "0"),
             (r"3 - \frac{x-1}{2}", "-1/2", "7/2"),
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_linear_in_one_variable_has_no_linear_form() {
+    fn expressions_that_are_not_linear_in_one_variable_have_no_linear_form() {
         for text in [
             "x^2", "x+y", "xy", "1/x", r"\sqrt2x", r"|x|", "x/0", r"\pi x",
         ] {

@@ -1,16 +1,16 @@
-//! What an equation says of a name: x = 5 is 5, where the other answer names nothing.
+//! Values that have names: x = 5 is 5, if the other answer has no name.
 
 use std::borrow::Cow;
 
-use crate::read::name::is_name;
-use crate::same::value::{Judge, RealNumber};
+use crate::read::assignable::is_assignable;
+use crate::same::value::{RealNumber, ValueComparer};
 use crate::syntax::{Bracket, Expr, Relation};
 
-/// By how much of it a number differs from one that is near.
-const NEAR: f64 = 0.1;
+/// Maximum relative difference of a number and its rounded value.
+const MAX_RELATIVE_DIFFERENCE: f64 = 0.1;
 
-/// What `x = 5` says of x, where the other answer does not name it; and the set of `x ∈ [0, 1]`.
-pub(crate) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
+/// The value of x in `x = 5`, if the other answer does not name it, and the set in `x ∈ [0, 1]`.
+pub(crate) fn assigned_value<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     // A(2, −3) is the point (2, −3).
     if let Expr::Product(factors) = expr
         && let [Expr::Symbol(name), point @ Expr::Tuple(..)] = factors.as_slice()
@@ -25,8 +25,8 @@ pub(crate) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
     let ([left, value], [relation]) = (parts.as_slice(), relations.as_slice()) else {
         return expr;
     };
-    let strips = match relation {
-        Relation::Equal => is_name(left) && !matches!(other, Expr::Relation(..)),
+    let is_assignment = match relation {
+        Relation::Equal => is_assignable(left) && !matches!(other, Expr::Relation(..)),
         Relation::In => {
             let letter = |part: &Expr| matches!(part, Expr::Symbol(_));
             let name = match left {
@@ -40,10 +40,10 @@ pub(crate) fn assigned<'a>(expr: &'a Expr, other: &Expr) -> &'a Expr {
         }
         _ => false,
     };
-    if strips { value } else { expr }
+    if is_assignment { value } else { expr }
 }
 
-/// Whether something may be an element of it.
+/// Whether it is a collection that can have elements.
 fn holds_elements(expr: &Expr) -> bool {
     match expr {
         Expr::Tuple(..) | Expr::Set(_) | Expr::Combine(..) | Expr::List(_) => true,
@@ -52,11 +52,11 @@ fn holds_elements(expr: &Expr) -> bool {
     }
 }
 
-/// Whether its letters are out of the alphabet's order, and `other` names nothing: (y, x) = (1, 2) says what (2, 1) does, or (1, 2) where the problem asks for (y, x).
+/// Whether its letters are not in alphabetical order and `other` has no names. (y, x) = (1, 2) would be (2, 1), or (1, 2) if the problem asks for (y, x).
 pub(crate) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
     let named = match other {
         Expr::Relation(..) => true,
-        Expr::List(all) => all.iter().any(|one| matches!(one, Expr::Relation(..))),
+        Expr::List(items) => items.iter().any(|item| matches!(item, Expr::Relation(..))),
         _ => false,
     };
     let Expr::Relation(sides, _) = expr else {
@@ -73,11 +73,11 @@ pub(crate) fn is_ambiguous(expr: &Expr, other: &Expr) -> bool {
     !named && letters.is_some_and(|letters| !letters.is_sorted())
 }
 
-/// The last of several equal values: ½ = 0.5 says ½, and x = ½ = 0.5 says x = ½.
-pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
-    let kept = Cow::Borrowed(expr);
+/// The last of several equal values: ½ = 0.5 is 0.5, and x = ½ = 0.5 is x = 0.5.
+pub(crate) fn last_of_chain<'a>(comparer: &ValueComparer, expr: &'a Expr) -> Cow<'a, Expr> {
+    let unchanged = Cow::Borrowed(expr);
     let Expr::Relation(parts, relations) = expr else {
-        return kept;
+        return unchanged;
     };
     let is = |relation: Relation| move |one: &&Relation| **one == relation;
     let exact = relations.iter().take_while(is(Relation::Equal)).count();
@@ -86,64 +86,70 @@ pub(crate) fn chained<'a>(judge: &Judge, expr: &'a Expr) -> Cow<'a, Expr> {
         .take_while(is(Relation::Near))
         .count();
     if exact + near < relations.len() {
-        return kept;
+        return unchanged;
     }
     let (parts, others) = parts.split_at(exact + 1);
     let (Some(last), true) = (parts.last(), exact + near > 0) else {
-        return kept;
+        return unchanged;
     };
-    if !others.iter().all(|other| is_near(judge, last, other)) {
-        return kept;
+    if !others.iter().all(|other| is_near(comparer, last, other)) {
+        return unchanged;
     }
     let [first, .., last] = parts else {
         return Cow::Borrowed(last);
     };
-    let says_last = |part: &Expr| judge.same(&value(part), &value(last)).is_some();
-    let is_number = |part: &Expr| judge.real_number(&value(part)).is_some();
+    let equals_last = |part: &Expr| comparer.agreement(&value(part), &value(last)).is_some();
+    let is_number = |part: &Expr| comparer.real_number(&value(part)).is_some();
     if is_number(first) {
-        let all = parts[..parts.len() - 1]
+        let all_equal = parts[..parts.len() - 1]
             .iter()
-            .all(|part| is_number(part) && says_last(part));
-        // 50% = 0.5 says 50%.
+            .all(|part| is_number(part) && equals_last(part));
+        // 50% = 0.5 is 50%.
         let percent = parts.iter().find(|part| matches!(part, Expr::Percent(_)));
-        let said = percent.unwrap_or(last);
-        return if all { Cow::Borrowed(said) } else { kept };
+        let stated = percent.unwrap_or(last);
+        return if all_equal {
+            Cow::Borrowed(stated)
+        } else {
+            unchanged
+        };
     }
     let between = &parts[1..parts.len() - 1];
-    // y = x + y = x + 3 says nothing of y; y = mx + b = 2x + 3 puts in what m and b are.
-    let follows = |part: &Expr| {
+    // y = x + y = x + 3 does not give the value of y. y = mx + b = 2x + 3 replaces m and b by their values.
+    let is_consistent = |part: &Expr| {
         if is_number(part) {
-            return says_last(part);
+            return equals_last(part);
         }
         let names = names(part);
-        let of_last = self::names(last);
+        let names_of_last = self::names(last);
         !names.contains(&first)
-            && (!names.iter().all(|name| of_last.contains(name)) || says_last(part))
+            && (!names.iter().all(|name| names_of_last.contains(name)) || equals_last(part))
     };
     let named = (!between.is_empty() || !others.is_empty())
-        && is_name(first)
-        && between.iter().all(follows);
+        && is_assignable(first)
+        && between.iter().all(is_consistent);
     if named {
-        let said = vec![first.clone(), last.clone()];
-        return Cow::Owned(Expr::Relation(said, vec![Relation::Equal]));
+        let equation = vec![first.clone(), last.clone()];
+        return Cow::Owned(Expr::Relation(equation, vec![Relation::Equal]));
     }
-    kept
+    unchanged
 }
 
-/// Whether a number is near another, as rounded ones are.
-fn is_near(judge: &Judge, exact: &Expr, rounded: &Expr) -> bool {
-    let size = |expr: &Expr| match judge.real_number(&value(expr))? {
+/// Whether `rounded` is near `exact`.
+fn is_near(comparer: &ValueComparer, exact: &Expr, rounded: &Expr) -> bool {
+    let size = |expr: &Expr| match comparer.real_number(&value(expr))? {
         RealNumber::Exact(number) => Some(number.to_f64().value()),
-        RealNumber::Digits(number) => number.real(),
+        RealNumber::Numeric(number) => number.real(),
         RealNumber::Infinite(_) => None,
     };
     match (size(exact), size(rounded)) {
-        (Some(exact), Some(rounded)) => (exact - rounded).abs() <= NEAR * exact.abs(),
+        (Some(exact), Some(rounded)) => {
+            (exact - rounded).abs() <= MAX_RELATIVE_DIFFERENCE * exact.abs()
+        }
         _ => false,
     }
 }
 
-/// The names in an expression.
+/// The names that occur in an expression.
 fn names(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Symbol(_) | Expr::Apply(..) => vec![expr],
@@ -151,7 +157,7 @@ fn names(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Without what it measures, and a ratio of two as a fraction.
+/// The value without its unit, and a ratio of two as a fraction.
 fn value(expr: &Expr) -> Cow<'_, Expr> {
     match expr {
         Expr::Money(_, inner) | Expr::Quantity(inner, _) => value(inner),
@@ -163,12 +169,13 @@ fn value(expr: &Expr) -> Cow<'_, Expr> {
     }
 }
 
-/// Solutions that are named, as the points that they are, where the other answer is points: m = 1, n = 4; m = 3, n = 4 as (1, 4), (3, 4).
+/// Named solutions as points, if the other answer is one or more points: m = 1, n = 4; m = 3, n = 4 becomes (1, 4), (3, 4).
 ///
-/// Each solution names the same letters in alphabetical order, the order that a point's coordinates have unless a problem says another.
-pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
-    let kept = Cow::Borrowed(expr);
-    // P(2, −3) reads as a value of P.
+/// Each solution names the same letters, in alphabetical order or in the order that the other answer names. Coordinates are in alphabetical order unless a
+/// problem states another.
+pub(crate) fn solutions_as_points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
+    let unchanged = Cow::Borrowed(expr);
+    // P(2, −3) is parsed as a call of P.
     if let (Expr::Apply(name, arguments), Expr::Tuple(..)) = (expr, other)
         && arguments.len() > 1
         && is_point(name)
@@ -181,10 +188,10 @@ pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
         other => coordinates(other),
     };
     let (Some((size, order)), Expr::List(items)) = (point, expr) else {
-        return kept;
+        return unchanged;
     };
     let Some(assigned) = items.iter().map(assignment).collect::<Option<Vec<_>>>() else {
-        return kept;
+        return unchanged;
     };
     let names = |solution: &[(char, &Expr)]| -> Vec<char> {
         solution.iter().map(|(name, _)| *name).collect()
@@ -192,7 +199,7 @@ pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
     let mut solutions = assigned.chunks_exact(size);
     let first = names(solutions.clone().next().unwrap_or_default());
     let alike = solutions.clone().all(|solution| names(solution) == first);
-    // A = (1, 2), B = (3, 4) are points themselves.
+    // The values of A = (1, 2), B = (3, 4) are already points.
     let plain = assigned
         .iter()
         .all(|(_, value)| coordinates(value).is_none());
@@ -201,7 +208,7 @@ pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
         None => first.is_sorted_by(|a, b| a < b),
     };
     if !alike || !plain || !in_order || !solutions.remainder().is_empty() {
-        return kept;
+        return unchanged;
     }
     let mut solutions: Vec<Expr> = solutions
         .by_ref()
@@ -216,12 +223,12 @@ pub(crate) fn points<'a>(expr: &'a Expr, other: &Expr) -> Cow<'a, Expr> {
     })
 }
 
-/// Whether it may name a point: one capital letter.
+/// Whether it may be the name of a point, one capital letter.
 fn is_point(name: &str) -> bool {
     matches!(name.as_bytes(), [b'A'..=b'Z'])
 }
 
-/// How many coordinates a point has, and their names where they are given: (x, y) = (1, 2).
+/// The number of coordinates of a point, and their names if it has names: (x, y) = (1, 2).
 fn coordinates(expr: &Expr) -> Option<(usize, Option<Vec<char>>)> {
     match expr {
         Expr::Tuple(Bracket::Round, parts, Bracket::Round) if parts.len() > 1 => {
@@ -248,10 +255,10 @@ fn letter(expr: &Expr) -> Option<char> {
 }
 
 /// Whether the elements are values of different names: x = 1, y = 2.
-pub(crate) fn names_several(items: &[Expr]) -> bool {
+pub(crate) fn has_several_names(items: &[Expr]) -> bool {
     let mut names = items.iter().filter_map(|item| match item {
         Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
-            ([name, _], [Relation::Equal]) if is_name(name) => Some(name),
+            ([name, _], [Relation::Equal]) if is_assignable(name) => Some(name),
             _ => None,
         },
         _ => None,
@@ -260,7 +267,7 @@ pub(crate) fn names_several(items: &[Expr]) -> bool {
     names.any(|name| Some(name) != first)
 }
 
-/// The letter that an equation names, and its value.
+/// The letter to which an equation assigns a value, and the value.
 fn assignment(expr: &Expr) -> Option<(char, &Expr)> {
     let Expr::Relation(parts, relations) = expr else {
         return None;

@@ -1,4 +1,4 @@
-//! Numbers with what they measure: units, degrees, percent, money, words.
+//! Numbers with a measure: units, degrees, percent, money, words.
 
 use std::borrow::Cow;
 
@@ -6,34 +6,38 @@ use dashu_ratio::RBig;
 use dashu_ratio::ops::Abs as _;
 
 use crate::arithmetic::exact::rational;
+use crate::hints::Likelihood;
 use crate::meter::Meter;
-use crate::question::Asked;
-use crate::read::nouns::count_alike;
+use crate::read::counted_nouns::count_alike;
 use crate::read::unit::{self, Measure, measure};
 use crate::rule::Rule;
-use crate::same::value::{Judge, RealNumber};
+use crate::same::value::{RealNumber, ValueComparer};
 use crate::syntax::{Constant, Expr, Function};
 
-/// Numbers with what they measure.
-pub(crate) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Rule> {
-    if let (Some(a), Some(b)) = (told(right), told(given))
+/// Compares numbers with their measures.
+pub(crate) fn compare_quantities(
+    comparer: &ValueComparer,
+    expected: &Expr,
+    answer: &Expr,
+) -> Option<Rule> {
+    if let (Some(a), Some(b)) = (qualifier(expected), qualifier(answer))
         && a != b
     {
         return None;
     }
-    if let (Some(a), Some(b)) = (counted(right), counted(given))
+    if let (Some(a), Some(b)) = (counted_words(expected), counted_words(answer))
         && !count_alike(a, b)
     {
         return None;
     }
-    let (right, of) = measured(right);
-    let (given, other) = measured(given);
-    let same = |a: &Expr, b: &Expr| judge.same(a, b).map(Rule::from);
+    let (expected, expected_measure) = split_measure(expected);
+    let (answer, answer_measure) = split_measure(answer);
+    let same = |a: &Expr, b: &Expr| comparer.agreement(a, b).map(Rule::from);
     let scaled =
         |expr: &Expr, size: &RBig| Expr::Product(vec![expr.clone(), Expr::number(size.clone())]);
     let hundredth = RBig::from(100).pow(-1);
     let degrees = |expr: &Expr| Expr::Degrees(Box::new(expr.clone()));
-    match (of, other) {
+    match (expected_measure, answer_measure) {
         (
             Some(Measure::Unit(size, dimension)),
             Some(Measure::Unit(other_size, other_dimension)),
@@ -42,67 +46,74 @@ pub(crate) fn quantities(judge: &Judge, right: &Expr, given: &Expr) -> Option<Ru
                 return None;
             }
             if size == other_size {
-                return same(&right, &given);
+                return same(&expected, &answer);
             }
-            same(&scaled(&right, &size), &scaled(&given, &other_size)).map(|_| Rule::Unit)
+            same(&scaled(&expected, &size), &scaled(&answer, &other_size)).map(|_| Rule::Unit)
         }
-        // The right answer decides what a bare number counts: of percent and degrees the same. Half a percent is neither a half, nor is a half of 50%.
-        (Some(Measure::Percent), None) => same(&right, &given),
+        // The sign of the expected answer decides: 50% and 50 are the same, but 50% is not answered by 0.5, which would be half a percent.
+        (Some(Measure::Percent), None) => same(&expected, &answer),
         (None, Some(Measure::Percent)) => {
-            if counts(judge.question.percent, judge, &right) {
-                return same(&right, &given);
+            if counts_percent_or_degrees(comparer.hints.percent, comparer, &expected) {
+                return same(&expected, &answer);
             }
-            same(&right, &scaled(&given, &hundredth)).map(|_| Rule::Unit)
+            same(&expected, &scaled(&answer, &hundredth)).map(|_| Rule::Unit)
         }
         (Some(Measure::Degrees), Some(Measure::Radians)) => {
-            same(&degrees(&right), &given).map(|_| Rule::Unit)
+            same(&degrees(&expected), &answer).map(|_| Rule::Unit)
         }
         (Some(Measure::Radians), Some(Measure::Degrees)) => {
-            same(&right, &degrees(&given)).map(|_| Rule::Unit)
+            same(&expected, &degrees(&answer)).map(|_| Rule::Unit)
         }
-        (Some(a), Some(b)) if apart(&a, &b) => None,
+        (Some(a), Some(b)) if are_incompatible(&a, &b) => None,
         (None, Some(Measure::Radians))
-            if judge.question.degrees == Asked::Yes && !in_radians(&right) =>
+            if comparer.hints.degrees == Likelihood::Yes && !in_radians(&expected) =>
         {
-            same(&degrees(&right), &given).map(|_| Rule::Unit)
+            same(&degrees(&expected), &answer).map(|_| Rule::Unit)
         }
         (None, Some(Measure::Unit(size, dimension))) => {
-            match judge.question.other_unit(&size, dimension) {
+            match comparer.hints.differing_counted_unit(&size, dimension) {
                 Some(asked) => {
-                    same(&scaled(&right, asked), &scaled(&given, &size)).map(|_| Rule::Unit)
+                    same(&scaled(&expected, asked), &scaled(&answer, &size)).map(|_| Rule::Unit)
                 }
-                None => same(&right, &given),
+                None => same(&expected, &answer),
             }
         }
         (Some(Measure::Degrees), None) => {
-            if in_radians(&given) {
-                return same(&degrees(&right), &given).map(|_| Rule::Unit);
+            if in_radians(&answer) {
+                return same(&degrees(&expected), &answer).map(|_| Rule::Unit);
             }
-            same(&right, &given)
+            same(&expected, &answer)
         }
         (None, Some(Measure::Degrees)) => {
-            if !in_radians(&right) && counts(judge.question.degrees, judge, &right) {
-                return same(&right, &given);
+            if !in_radians(&expected)
+                && counts_percent_or_degrees(comparer.hints.degrees, comparer, &expected)
+            {
+                return same(&expected, &answer);
             }
-            same(&right, &degrees(&given)).map(|_| Rule::Unit)
+            same(&expected, &degrees(&answer)).map(|_| Rule::Unit)
         }
-        _ => same(&right, &given),
+        _ => same(&expected, &answer),
     }
 }
 
-/// Whether it is a number of percent or degrees, where a question may ask for those: what is at most 1 is more likely a share, a ratio or a sine.
-fn counts(asked: Asked, judge: &Judge, expr: &Expr) -> bool {
-    if asked != Asked::Perhaps {
-        return asked == Asked::Yes;
+/// Whether a bare number counts percent or degrees. If the question leaves it open, a number above 1 does. Other numbers are more likely shares, ratios or
+/// sines.
+fn counts_percent_or_degrees(
+    likelihood: Likelihood,
+    comparer: &ValueComparer,
+    expr: &Expr,
+) -> bool {
+    if likelihood != Likelihood::Maybe {
+        return likelihood == Likelihood::Yes;
     }
-    match judge.real_number(expr) {
+    match comparer.real_number(expr) {
         Some(RealNumber::Exact(value)) => value.abs() > RBig::ONE,
-        Some(RealNumber::Digits(value)) => value.real().is_some_and(|value| value.abs() > 1.0),
+        Some(RealNumber::Numeric(value)) => value.real().is_some_and(|value| value.abs() > 1.0),
         Some(RealNumber::Infinite(_)) | None => false,
     }
 }
 
-/// Whether it is an angle in radians: a number with π in it, or an inverse of a function of angles.
+/// Whether it is an angle in radians: a number with π in it, or an inverse trigonometric function.
 fn in_radians(expr: &Expr) -> bool {
     matches!(
         expr,
@@ -111,54 +122,54 @@ fn in_radians(expr: &Expr) -> bool {
     ) || expr.parts().into_iter().any(in_radians)
 }
 
-/// The words for what it counts.
-fn counted(expr: &Expr) -> Option<&str> {
+/// The words for what a number counts.
+fn counted_words(expr: &Expr) -> Option<&str> {
     match expr {
-        Expr::Negative(inner) => counted(inner),
+        Expr::Negative(inner) => counted_words(inner),
         Expr::Quantity(_, words) => (measure(words) == Measure::Words).then_some(words),
         _ => None,
     }
 }
 
-/// Whether it is a number with a unit that has a size.
-pub(crate) fn names_unit(expr: &Expr, meter: &Meter) -> bool {
+/// Whether it is a number with a unit of known size.
+pub(crate) fn has_sized_unit(expr: &Expr, meter: &Meter) -> bool {
     matches!(expr, Expr::Quantity(number, words)
         if matches!(measure(words), Measure::Unit(..)) && rational(number, meter).is_some())
 }
 
-/// What is said of a measure besides, and makes it another where it differs: of which scale degrees are, or in which direction; per what money is.
-fn told(expr: &Expr) -> Option<String> {
+/// A word that qualifies a measure and changes it: the scale of degrees, their direction, or the unit per which an amount of money is.
+fn qualifier(expr: &Expr) -> Option<String> {
     let (measure_of, words) = match expr {
-        Expr::Negative(inner) => return told(inner),
-        Expr::Quantity(inner, words) => match measured(inner).1 {
+        Expr::Negative(inner) => return qualifier(inner),
+        Expr::Quantity(inner, words) => match split_measure(inner).1 {
             Some(of) => (of, words.as_str()),
-            // 50 degrees Celsius
-            None => (Measure::Degrees, of_degrees(words)?),
+            // 50 degrees Celsius.
+            None => (Measure::Degrees, words_after_degrees(words)?),
         },
         _ => return None,
     };
-    let tells = match (&measure_of, measure(words)) {
+    let qualifies = match (&measure_of, measure(words)) {
         (_, Measure::Scale(_)) => false,
         (Measure::Degrees, of) => of != Measure::Degrees,
         (Measure::Unit(..), of @ Measure::Unit(..)) => of != measure_of,
         _ => false,
     };
     let lower = words.trim().trim_matches('.').to_lowercase();
-    tells.then(|| match lower.as_str() {
+    qualifies.then(|| match lower.as_str() {
         "fahrenheit" => "f".into(),
         "celsius" | "centigrade" => "c".into(),
         _ => lower,
     })
 }
 
-/// What stands behind the word "degrees", where something does.
-fn of_degrees(words: &str) -> Option<&str> {
+/// The words after "degrees", if there are any.
+fn words_after_degrees(words: &str) -> Option<&str> {
     let (first, rest) = words.trim().split_once(char::is_whitespace)?;
     matches!(first.to_ascii_lowercase().as_str(), "degree" | "degrees").then_some(rest)
 }
 
-/// Whether two measures are of different kinds: no value of one is one of the other.
-fn apart(one: &Measure, other: &Measure) -> bool {
+/// Whether two measures are of different kinds, so that no value of one is a value of the other.
+fn are_incompatible(first: &Measure, second: &Measure) -> bool {
     let kind = |measure: &Measure| match measure {
         Measure::Unit(..) => 0,
         Measure::Degrees => 1,
@@ -167,7 +178,7 @@ fn apart(one: &Measure, other: &Measure) -> bool {
         Measure::Generic(_) | Measure::Scale(_) | Measure::Noon(_) => 4,
         Measure::Radians => 5,
     };
-    match (one, other) {
+    match (first, second) {
         (Measure::Generic(a), Measure::Generic(b)) => return a != b,
         (Measure::Generic(power), Measure::Unit(_, dimension))
         | (Measure::Unit(_, dimension), Measure::Generic(power)) => {
@@ -178,22 +189,26 @@ fn apart(one: &Measure, other: &Measure) -> bool {
         }
         _ => {}
     }
-    let (a, b) = (kind(one), kind(other));
-    // 50 °F may be written 50°.
-    let warm = |one: &Measure, other: &Measure| matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature());
-    let any = |one, other| one == 4 && matches!(other, 0 | 3);
-    a != b && !any(a, b) && !any(b, a) && !warm(one, other) && !warm(other, one)
+    let (a, b) = (kind(first), kind(second));
+    // 50 °F may be written as 50°.
+    let is_temperature = |one: &Measure, other: &Measure| matches!((one, other), (Measure::Degrees, Measure::Unit(_, dimension)) if dimension.is_temperature());
+    let is_generic = |one, other| one == 4 && matches!(other, 0 | 3);
+    a != b
+        && !is_generic(a, b)
+        && !is_generic(b, a)
+        && !is_temperature(first, second)
+        && !is_temperature(second, first)
 }
 
-/// A value, and the unit that stands beside it.
-pub(crate) fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
+/// A value, and the measure beside it.
+pub(crate) fn split_measure(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
     match expr {
-        Expr::Negative(inner) => match measured(inner) {
+        Expr::Negative(inner) => match split_measure(inner) {
             (_, None) => (Cow::Borrowed(expr), None),
             (inner, of) => (Cow::Owned(Expr::Negative(Box::new(inner.into_owned()))), of),
         },
-        // $3 million, $5 dollars; but $5% and $5 cm are nothing.
-        Expr::Money(sign, inner) => match (measured(inner), unit::money(*sign)) {
+        // $3 million and $5 dollars are amounts. $5% and $5 cm have no meaning.
+        Expr::Money(sign, inner) => match (split_measure(inner), unit::money(*sign)) {
             ((amount, None | Some(Measure::Words | Measure::Generic(_))), money) => {
                 (amount, Some(money))
             }
@@ -202,16 +217,16 @@ pub(crate) fn measured(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
         },
         Expr::Degrees(inner) => (Cow::Borrowed(inner), Some(Measure::Degrees)),
         Expr::Percent(inner) => (Cow::Borrowed(inner), Some(Measure::Percent)),
-        Expr::Quantity(inner, words) if of_degrees(words).is_some() => {
-            (measured(inner).0, Some(Measure::Degrees))
+        Expr::Quantity(inner, words) if words_after_degrees(words).is_some() => {
+            (split_measure(inner).0, Some(Measure::Degrees))
         }
-        Expr::Quantity(inner, words) => match (measure(words), measured(inner)) {
+        Expr::Quantity(inner, words) => match (measure(words), split_measure(inner)) {
             (Measure::Scale(size), (amount, of)) => {
                 let product = vec![amount.into_owned(), Expr::number(size)];
                 (Cow::Owned(Expr::Product(product)), of)
             }
             (of, (amount, None)) => (amount, Some(of)),
-            // 90° degrees, $5 dollars; $5 cm is nothing.
+            // 90° degrees and $5 dollars repeat the measure. $5 cm has two different ones.
             (Measure::Words | Measure::Generic(_), (amount, of)) => (amount, of),
             (outer, (amount, Some(inner))) if outer == inner => (amount, Some(inner)),
             _ => (Cow::Borrowed(expr), None),

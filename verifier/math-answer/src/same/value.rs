@@ -1,4 +1,4 @@
-//! Whether two expressions have the same value.
+//! The constant factor by which two expressions differ, if there is one that is real and not 0.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -8,90 +8,92 @@ use dashu_ratio::RBig;
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::modular::{Element, Field, Missing};
 use crate::arithmetic::numeric::{self, Computed, Point};
-use crate::meter::{Meter, arithmetic};
-use crate::question::Question;
+use crate::hints::AnswerHints;
+use crate::meter::{Meter, arithmetic_cost};
 use crate::syntax::{Constant, Expr, Full, Function};
 
-/// Steps of what is computed to many digits, for each step of `cost`.
+/// Meter steps for each unit of `cost` when a value is computed to many digits.
 const STEPS_PER_COST: u64 = 6_000;
-/// How often more digits may turn out to be needed.
+/// Maximum number of times that the precision is raised.
 const MAX_RAISES: usize = 4;
-/// Points at which a numeric identity must hold, and how many are tried.
+/// Number of points at which a numeric identity must hold, and maximum number of points that are tried.
 const MIN_POINTS: u64 = 4;
 const MAX_TRIES: u64 = 12;
-/// Fields in which a value is computed until two agree.
+/// Maximum number of fields in which values are computed until two agree.
 const MAX_FIELDS: usize = 4;
 
-/// How two values were found to be the same.
+/// How two values were found to be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreement {
     /// Both are rational numbers.
     Number,
-    /// Both are written the same.
+    /// Their trees are the same.
     Form,
     /// They agree modulo large primes at random points.
     Identity,
     /// They agree to many digits at random points.
-    Digits,
+    Numeric,
 }
 
-/// Compares values; what it computes depends on the two answers alone.
-pub(crate) struct Judge {
+/// Compares values. The computation depends only on the two answers and the question.
+pub(crate) struct ValueComparer {
     seed: u64,
-    /// What the question says of the unit of a right answer that names none.
-    pub(crate) question: Question,
+    /// What the question implies about the unit of an expected answer without one.
+    pub(crate) hints: AnswerHints,
     pub(crate) meter: Meter,
     fields: RefCell<Vec<Field>>,
 }
 
-/// A real number, or an infinity, as far as it takes to put it in order among others.
+/// A real number or an infinity, computed as far as ordering requires. `Infinite(true)` is +∞.
 #[derive(Debug, Clone)]
 pub(crate) enum RealNumber {
     Infinite(bool),
     Exact(RBig),
-    Digits(Box<numeric::Value>),
+    Numeric(Box<numeric::Value>),
 }
 
-impl Judge {
+impl ValueComparer {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed,
-            question: Question::default(),
+            hints: AnswerHints::default(),
             meter: Meter::new(),
             fields: RefCell::default(),
         }
     }
 
-    pub(crate) fn asked(self, question: Question) -> Self {
-        Self { question, ..self }
+    pub(crate) fn with_hints(self, hints: AnswerHints) -> Self {
+        Self { hints, ..self }
     }
 
     pub(crate) fn rational(&self, expr: &Expr) -> Option<RBig> {
         rational(expr, &self.meter)
     }
 
-    pub(crate) fn same(&self, right: &Expr, given: &Expr) -> Option<Agreement> {
-        if let (Some(right), Some(given)) = (self.rational(right), self.rational(given)) {
-            return (right == given).then_some(Agreement::Number);
+    pub(crate) fn agreement(&self, expected: &Expr, answer: &Expr) -> Option<Agreement> {
+        if let (Some(expected), Some(answer)) = (self.rational(expected), self.rational(answer)) {
+            return (expected == answer).then_some(Agreement::Number);
         }
-        if right == given {
+        if expected == answer {
             return Some(Agreement::Form);
         }
-        if is_infinite(right) || is_infinite(given) {
-            return (infinity(right)? == infinity(given)?).then_some(Agreement::Form);
+        if is_infinite(expected) || is_infinite(answer) {
+            return (infinity(expected)? == infinity(answer)?).then_some(Agreement::Form);
         }
-        match self.identity(right, given) {
+        match self.identity(expected, answer) {
             Some(same) => same.then_some(Agreement::Identity),
-            None => self.digits(right, given)?.then_some(Agreement::Digits),
+            None => self
+                .numeric_agreement(expected, answer)?
+                .then_some(Agreement::Numeric),
         }
     }
 
-    /// Whether the values agree in large fields; `None` where they cannot be computed there.
-    fn identity(&self, right: &Expr, given: &Expr) -> Option<bool> {
+    /// Whether the values agree in large fields. `None` if they cannot be computed there.
+    fn identity(&self, expected: &Expr, answer: &Expr) -> Option<bool> {
         let mut agreed = 0;
-        for number in 0..MAX_FIELDS {
-            let value = |expr| self.modular(number, expr);
-            match (value(right), value(given)) {
+        for index in 0..MAX_FIELDS {
+            let value = |expr| self.modular(index, expr);
+            match (value(expected), value(answer)) {
                 (Ok(a), Ok(b)) if a != b => return Some(false),
                 (Ok(_), Ok(_)) => agreed += 1,
                 (Err(Missing::Unknown), _) | (_, Err(Missing::Unknown)) => return None,
@@ -104,28 +106,28 @@ impl Judge {
         (agreed > 0).then_some(true)
     }
 
-    fn modular(&self, number: usize, expr: &Expr) -> Result<Element, Missing> {
+    fn modular(&self, index: usize, expr: &Expr) -> Result<Element, Missing> {
         let mut fields = self.fields.borrow_mut();
-        while fields.len() <= number {
-            // A prime is found.
+        while fields.len() <= index {
+            // The cost of finding a prime.
             self.meter.spend(2_000).ok_or(Missing::Unknown)?;
             let next = Field::new(self.seed, fields.len() as u64);
             fields.push(next);
         }
-        fields[number].value(expr, &self.meter)
+        fields[index].value(expr, &self.meter)
     }
 
-    /// What is the same of equal values, and of others hardly ever; where there is something of that kind.
+    /// A value that is equal for equal expressions and almost never for others. `None` if there is no such value.
     pub(crate) fn fingerprint(&self, expr: &Expr) -> Option<Element> {
         self.modular(0, expr).ok()
     }
 
-    fn digits(&self, right: &Expr, given: &Expr) -> Option<bool> {
+    fn numeric_agreement(&self, expected: &Expr, answer: &Expr) -> Option<bool> {
         let mut agreed = 0;
-        for number in 0..MAX_TRIES {
-            let mut point = Point::new(self.seed, number);
-            let Some((a, b)) = self.both(right, given, &mut point) else {
-                if point.is_anywhere() || self.meter.is_spent() {
+        for index in 0..MAX_TRIES {
+            let mut point = Point::new(self.seed, index);
+            let Some((a, b)) = self.values_at(expected, answer, &mut point) else {
+                if point.has_no_variables() || self.meter.is_spent() {
                     return None;
                 }
                 continue;
@@ -134,41 +136,36 @@ impl Judge {
                 return Some(false);
             }
             agreed += 1;
-            if agreed == MIN_POINTS || point.is_anywhere() {
+            if agreed == MIN_POINTS || point.has_no_variables() {
                 return Some(true);
             }
         }
         None
     }
 
-    /// Both values at a point, to as many digits.
-    fn both(
+    /// Both values at a point, to the same precision.
+    fn values_at(
         &self,
-        right: &Expr,
-        given: &Expr,
+        expected: &Expr,
+        answer: &Expr,
         point: &mut Point,
     ) -> Option<(numeric::Value, numeric::Value)> {
         let mut extra = 0;
-        let mut a = self.computed(right, point, &mut extra)?;
-        let b = self.computed(given, point, &mut extra)?;
+        let mut a = self.compute(expected, point, &mut extra)?;
+        let b = self.compute(answer, point, &mut extra)?;
         if !a.is_as_exact_as(&b) {
-            a = self.computed(right, point, &mut extra)?;
+            a = self.compute(expected, point, &mut extra)?;
         }
         Some((a, b))
     }
 
-    /// The value at a point, with at least so many bits besides as `extra` says, which is raised where it takes more. Takes what that costs from what is left.
-    fn computed(
-        &self,
-        expr: &Expr,
-        point: &mut Point,
-        extra: &mut usize,
-    ) -> Option<numeric::Value> {
+    /// The value at a point, with at least `extra` more bits. Raises `extra` if more are needed, and charges the meter.
+    fn compute(&self, expr: &Expr, point: &mut Point, extra: &mut usize) -> Option<numeric::Value> {
         for _ in 0..MAX_RAISES {
-            let longer = 1 + *extra as u64 / 256;
+            let factor = 1 + *extra as u64 / 256;
             let cost = u64::from(self.cost(expr)) * STEPS_PER_COST;
             self.meter
-                .spend(cost.saturating_mul(longer).saturating_mul(longer))?;
+                .spend(cost.saturating_mul(factor).saturating_mul(factor))?;
             match numeric::value(expr, point, &self.meter, *extra)? {
                 Computed::Value(value) => return Some(value),
                 Computed::Needs(more) => *extra = more,
@@ -177,7 +174,7 @@ impl Judge {
         None
     }
 
-    /// The real number that an expression without variables is.
+    /// The value of an expression without variables.
     pub(crate) fn real_number(&self, expr: &Expr) -> Option<RealNumber> {
         if let Some(positive) = infinity(expr) {
             return Some(RealNumber::Infinite(positive));
@@ -185,17 +182,17 @@ impl Judge {
         if let Some(exact) = self.rational(expr) {
             return Some(RealNumber::Exact(exact));
         }
-        self.digits_of(expr)
-            .map(|value| RealNumber::Digits(Box::new(value)))
+        self.numeric_value(expr)
+            .map(|value| RealNumber::Numeric(Box::new(value)))
     }
 
-    fn digits_of(&self, expr: &Expr) -> Option<numeric::Value> {
+    fn numeric_value(&self, expr: &Expr) -> Option<numeric::Value> {
         let mut point = Point::new(self.seed, 0);
-        let value = self.computed(expr, &mut point, &mut 0)?;
-        (point.is_anywhere() && value.is_real()).then_some(value)
+        let value = self.compute(expr, &mut point, &mut 0)?;
+        (point.has_no_variables() && value.is_real()).then_some(value)
     }
 
-    /// Which of two is less; `None` where that may not be computed any more.
+    /// The order of two numbers. `None` if the steps are spent or the precision does not suffice.
     pub(crate) fn order(&self, a: &RealNumber, b: &RealNumber) -> Option<Ordering> {
         self.meter.spend(10)?;
         Some(match (a, b) {
@@ -203,31 +200,31 @@ impl Judge {
             (RealNumber::Infinite(true), _) | (_, RealNumber::Infinite(false)) => Ordering::Greater,
             (RealNumber::Infinite(false), _) | (_, RealNumber::Infinite(true)) => Ordering::Less,
             (RealNumber::Exact(a), RealNumber::Exact(b)) => {
-                self.meter.spend(arithmetic(a, b))?;
+                self.meter.spend(arithmetic_cost(a, b))?;
                 a.cmp(b)
             }
-            (RealNumber::Digits(a), RealNumber::Digits(b)) => {
+            (RealNumber::Numeric(a), RealNumber::Numeric(b)) => {
                 self.meter.spend(1_000)?;
-                told_apart(a, b)?
+                order_if_distinct(a, b)?
             }
-            (RealNumber::Digits(a), RealNumber::Exact(b)) => {
+            (RealNumber::Numeric(a), RealNumber::Exact(b)) => {
                 self.meter.spend(1_000)?;
-                told_apart(a, &numeric::of_rational(b)?)?
+                order_if_distinct(a, &numeric::of_rational(b)?)?
             }
-            (RealNumber::Exact(a), RealNumber::Digits(b)) => {
+            (RealNumber::Exact(a), RealNumber::Numeric(b)) => {
                 self.meter.spend(1_000)?;
-                told_apart(&numeric::of_rational(a)?, b)?
+                order_if_distinct(&numeric::of_rational(a)?, b)?
             }
         })
     }
 
-    /// Whether two expressions differ by a factor that is the same everywhere and not 0: the sign of it.
-    pub(crate) fn proportional(&self, right: &Expr, given: &Expr) -> Option<f64> {
-        let mut before: Option<(numeric::Value, numeric::Value)> = None;
-        let (mut agreed, mut sign) = (0, 0.0);
-        for number in 0..MAX_TRIES {
-            let mut point = Point::new(self.seed, number);
-            let Some((a, b)) = self.both(right, given, &mut point) else {
+    /// The constant factor by which two expressions differ, if there is one that is real and not 0.
+    pub(crate) fn proportional(&self, expected: &Expr, answer: &Expr) -> Option<f64> {
+        let mut first: Option<(numeric::Value, numeric::Value)> = None;
+        let (mut agreed, mut factor) = (0, 0.0);
+        for index in 0..MAX_TRIES {
+            let mut point = Point::new(self.seed, index);
+            let Some((a, b)) = self.values_at(expected, answer, &mut point) else {
                 if self.meter.is_spent() {
                     return None;
                 }
@@ -239,25 +236,25 @@ impl Judge {
             if a.is_zero() {
                 continue;
             }
-            if let Some((c, d)) = &before {
+            if let Some((c, d)) = &first {
                 if !a.over(&b)?.equals(&c.over(d)?) {
                     return None;
                 }
                 agreed += 1;
             } else {
-                sign = a.over(&b)?.real()?;
-                before = Some((a, b));
+                factor = a.over(&b)?.real()?;
+                first = Some((a, b));
             }
             if agreed == MIN_POINTS {
-                return Some(sign);
+                return Some(factor);
             }
         }
         None
     }
 }
 
-/// Which of two is less; `None` where more digits of one are known, and those of both are the same.
-fn told_apart(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
+/// The order of two numbers. `None` if they agree as far as computed and one is known to more digits.
+fn order_if_distinct(a: &numeric::Value, b: &numeric::Value) -> Option<Ordering> {
     let order = a.order(b);
     (order != Ordering::Equal || a.is_as_exact_as(b)).then_some(order)
 }
@@ -267,7 +264,7 @@ pub(crate) fn is_infinite(expr: &Expr) -> bool {
     infinity(expr).is_some()
 }
 
-/// Whether it is ∞ or −∞.
+/// The sign of ∞ (true) or −∞ (false); `None` for other expressions.
 fn infinity(expr: &Expr) -> Option<bool> {
     match expr {
         Expr::Constant(Constant::Infinity) => Some(true),
@@ -276,8 +273,9 @@ fn infinity(expr: &Expr) -> Option<bool> {
     }
 }
 
-impl Judge {
-    /// What it costs to compute to many digits: 4 for a function, 8 for two or for a root, 1 for everything else.
+impl ValueComparer {
+    /// The cost of computing a value to many digits: 4 for most functions, 8 for those that need two of these, 8 for roots and powers that need a logarithm and
+    /// an exponential, and 1 or 2 for other expressions.
     fn cost(&self, expr: &Expr) -> u32 {
         let parts = |parts: &[Expr]| {
             parts
@@ -287,7 +285,7 @@ impl Judge {
         };
         match expr {
             Expr::Call(function, arguments) => {
-                let twice = matches!(
+                let expensive = matches!(
                     function,
                     Function::Tan
                         | Function::Arcsin
@@ -299,9 +297,9 @@ impl Judge {
                         | Function::Cosh
                         | Function::Tanh
                 );
-                parts(arguments).saturating_add(if twice { 8 } else { 4 })
+                parts(arguments).saturating_add(if expensive { 8 } else { 4 })
             }
-            // A root of what is not a positive number is a logarithm and an exponential, and so are all but square roots.
+            // The square root of a rational number is cheap. Any other root is a logarithm and an exponential.
             Expr::Root(index, inner) if is_two(index) && self.rational(inner).is_some() => 2,
             Expr::Root(_, inner) => self.cost(inner).saturating_add(8),
             Expr::Power(base, power) => {

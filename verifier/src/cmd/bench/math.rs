@@ -35,11 +35,11 @@ fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let pairs =
-        pairs::read(&text).map_err(|error| anyhow::anyhow!("{}, {error}", path.display()))?;
+        pairs::parse(&text).map_err(|error| anyhow::anyhow!("{}, {error}", path.display()))?;
     anyhow::ensure!(!pairs.is_empty(), "{} has no pairs", path.display());
-    let wrong: Vec<[&str; 2]> = pairs::wrong(&pairs)
+    let wrong: Vec<[&str; 2]> = pairs::misjudged(&pairs)
         .iter()
-        .map(|pair| [pair.right, pair.given])
+        .map(|pair| [pair.expected, pair.answer])
         .collect();
     let speed = pairs::measure(&pairs, MIN_TIME);
     Ok(json!({

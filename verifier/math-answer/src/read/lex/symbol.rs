@@ -1,6 +1,6 @@
-//! Commands, and Unicode symbols that stand for some.
+//! Synonyms of commands, and Unicode symbols that stand for commands.
 
-/// One name for commands that say the same.
+/// The common name of commands with the same meaning.
 pub(super) fn synonym(name: &str) -> &str {
     match name {
         "dfrac" | "tfrac" | "cfrac" | "sfrac" | "nicefrac" => "frac",
@@ -82,7 +82,7 @@ pub(super) fn command_of(symbol: char) -> Option<&'static str> {
     })
 }
 
-/// Fractions that are one character.
+/// The fraction that one character stands for.
 pub(super) fn fraction_of(symbol: char) -> Option<(&'static str, &'static str)> {
     Some(match symbol {
         '½' => ("1", "2"),
@@ -104,7 +104,7 @@ pub(super) fn fraction_of(symbol: char) -> Option<(&'static str, &'static str)> 
     })
 }
 
-/// Plain spellings of typographic characters.
+/// The plain form of typographic characters.
 pub(super) fn plain(symbol: char) -> char {
     match symbol {
         '−' | '–' | '—' | '‐' => '-',
@@ -118,7 +118,7 @@ pub(super) fn plain(symbol: char) -> char {
     }
 }
 
-/// Powers that are one character.
+/// The digit of a superscript character.
 pub(super) fn superscript_of(symbol: char) -> Option<&'static str> {
     Some(match symbol {
         '⁰' => "0",

@@ -1,14 +1,14 @@
-//! Factors and what they are made of: names, brackets, fractions, roots, and what the other files here have.
+//! Factors and atoms: names, brackets, fractions, roots, and the constructs of the other files of this folder.
 
-use super::number::{based, literal};
+use super::number::{based_number, literal};
 use super::{MAX_ATOMS, Parser};
 use crate::read::lex::{Kind, Token};
 use crate::syntax::{Bracket, Constant, Expr, Full, Function};
 
-/// Names that are read as functions where a bracket follows.
+/// Names that are read as functions if a bracket follows.
 const APPLIED: [char; 6] = ['f', 'g', 'h', 'F', 'G', 'P'];
 
-/// Commands that stand between factors, or end what they stand in.
+/// Commands that are operators between factors, or that end the enclosing construct.
 const OPERATORS: [&str; 31] = [
     "cup",
     "cap",
@@ -47,7 +47,7 @@ impl<'a> Parser<'a> {
     /// Whether a factor may begin with `next`.
     pub(super) fn begins_factor(&self, next: Kind<'a>) -> bool {
         match next {
-            Kind::Digits(_) | Kind::Open | Kind::Currency(_) => true,
+            Kind::Number(_) | Kind::Open | Kind::Currency(_) => true,
             Kind::Letter(_) => {
                 let word = self.word();
                 self.noon().is_none()
@@ -56,7 +56,7 @@ impl<'a> Parser<'a> {
             }
             Kind::Char('(' | '[') | Kind::SetOpen => true,
             Kind::Char('|') => self.bars == 0,
-            Kind::Char('.') => matches!(self.peek_at(1).map(|t| t.kind), Some(Kind::Digits(_))),
+            Kind::Char('.') => matches!(self.peek_at(1).map(|t| t.kind), Some(Kind::Number(_))),
             Kind::Command("|") => self.bars == 0,
             Kind::Command(name) => !OPERATORS.contains(&name),
             _ => false,
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         braced
     }
 
-    /// A base behind digits, an index behind a name.
+    /// A subscript: the base of digits, or the index of a name.
     fn subscript(&mut self, expr: Expr) -> Option<Expr> {
         let start = self.at;
         let named = matches!(expr, Expr::Symbol(_)) && self.text_argument();
@@ -150,24 +150,26 @@ impl<'a> Parser<'a> {
                 for token in &self.tokens[start..self.at] {
                     match token.kind {
                         Kind::Letter(c) | Kind::Char(c) => index.push(c),
-                        Kind::Digits(digits) => index.push_str(digits),
+                        Kind::Number(digits) => index.push_str(digits),
                         Kind::Command(name) | Kind::Text(name) => index.push_str(name),
                         _ => {}
                     }
                 }
                 Some(Expr::Symbol(format!("{name}_{index}")))
             }
-            Expr::Number(Full(number)) if number.is_int() => based(&number.to_string(), &index?),
+            Expr::Number(Full(number)) if number.is_int() => {
+                based_number(&number.to_string(), &index?)
+            }
             // 0.0011_2
             Expr::Number(_) => {
                 let digits = self.literal_before(start)?;
-                based(&digits, &index?)
+                based_number(&digits, &index?)
             }
             _ => None,
         }
     }
 
-    /// An index of letters in text, or of a function's name: `{\text{max}}`.
+    /// Skips an index that is text or the name of a function: `{\text{max}}`.
     fn text_argument(&mut self) -> bool {
         let braced = usize::from(self.peek() == Some(Kind::Open));
         let named = match self.peek_at(braced).map(|token| token.kind) {
@@ -182,7 +184,7 @@ impl<'a> Parser<'a> {
         named && closed
     }
 
-    /// A command's argument: what braces hold, or one token. Behind ^ and _ digits count together, since 2^10 is written where 2^{10} is meant.
+    /// A command's argument: the content of braces, or one token. After ^ and _ consecutive digits belong together, since 2^10 is often written for 2^{10}.
     pub(super) fn argument(&mut self) -> Option<Expr> {
         self.deeper(|parser| {
             if parser.eat(Kind::Open) {
@@ -195,15 +197,15 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The argument of `\frac` and `\sqrt`, for which a digit is all: `\frac12`.
-    fn single(&mut self) -> Option<Expr> {
-        if let Some(Kind::Digits(digits)) = self.peek()
+    /// The argument of `\frac` and `\sqrt`, which is a single digit if it has no braces: `\frac12`.
+    fn single_digit_argument(&mut self) -> Option<Expr> {
+        if let Some(Kind::Number(digits)) = self.peek()
             && digits.len() > 1
         {
             let (first, rest) = digits.split_at(1);
-            self.tokens[self.at].kind = Kind::Digits(first);
+            self.tokens[self.at].kind = Kind::Number(first);
             let rest = Token {
-                kind: Kind::Digits(rest),
+                kind: Kind::Number(rest),
                 spaced: false,
             };
             self.tokens.insert(self.at + 1, rest);
@@ -213,7 +215,7 @@ impl<'a> Parser<'a> {
         self.argument()
     }
 
-    /// What braces hold, behind the opening one.
+    /// The content of braces, after the opening one.
     fn group(&mut self) -> Option<Expr> {
         let bars = std::mem::take(&mut self.bars);
         let inside = self.deeper(|parser| {
@@ -239,7 +241,7 @@ impl<'a> Parser<'a> {
             return None;
         }
         match self.peek()? {
-            Kind::Digits(_) | Kind::Char('.') => self.number(),
+            Kind::Number(_) | Kind::Char('.') => self.number(),
             Kind::Letter(letter) => self.name(letter),
             Kind::Open => {
                 self.at += 1;
@@ -251,7 +253,7 @@ impl<'a> Parser<'a> {
                     return Some(built);
                 }
                 let items = self.elements(Kind::SetClose)?;
-                // In braces a colon before an equation says "such that": {x : f(x) = 0} has no ratio.
+                // In braces a colon before an equation means "such that": {x : f(x) = 0} has no ratio.
                 let such_that = |item: &Expr| matches!(item, Expr::Relation(parts, _) if matches!(parts[0], Expr::Ratio(_)));
                 let closed = self.eat(Kind::SetClose) && !items.iter().any(such_that);
                 closed.then_some(Expr::Set(items))
@@ -264,7 +266,7 @@ impl<'a> Parser<'a> {
                     Bracket::Square
                 })
             }
-            Kind::Char('|') | Kind::Command("|") => self.absolute(),
+            Kind::Char('|') | Kind::Command("|") => self.absolute_value(),
             Kind::Currency(sign) => {
                 self.at += 1;
                 let negative = self.eat(Kind::Char('-'));
@@ -277,14 +279,14 @@ impl<'a> Parser<'a> {
             }
             Kind::Command(name) => self.command(name),
             Kind::Text(text) => {
-                // A5 in base 11.
+                // The digits A5 in base 11.
                 let digits = text
                     .chars()
                     .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
                 if digits && self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('_')) {
                     self.at += 2;
                     let base = self.argument()?;
-                    return based(text, &base);
+                    return based_number(text, &base);
                 }
                 None
             }
@@ -297,15 +299,15 @@ impl<'a> Parser<'a> {
         let word = self.word();
         if word.len() > 1
             && let Some(function) = Function::named(&word)
-            && (self.begins_word() || self.applies(word.chars().count()))
+            && (self.begins_word() || self.is_applied(word.chars().count()))
         {
             self.at += word.chars().count();
             return self.call(function);
         }
-        // An angle's measure is named by the angle.
+        // The measure of an angle has the name of the angle.
         if letter == 'm' && self.peek_at(1).map(|t| t.kind) == Some(Kind::Command("angle")) {
             self.at += 2;
-            return self.command_behind("angle");
+            return self.command_after_name("angle");
         }
         match word.as_str() {
             "pi" => {
@@ -347,15 +349,15 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Whether a bracket or a power stands so many tokens ahead: xsin(x).
-    fn applies(&self, ahead: usize) -> bool {
+    /// Whether a bracket or a power follows in `ahead` tokens: xsin(x).
+    fn is_applied(&self, ahead: usize) -> bool {
         matches!(
             self.peek_at(ahead).map(|token| token.kind),
             Some(Kind::Char('(' | '^'))
         )
     }
 
-    /// Statements up to a closing bracket, which is left; maybe none.
+    /// The statements, if any, up to a closing bracket, which is not consumed.
     pub(super) fn elements(&mut self, close: Kind<'_>) -> Option<Vec<Expr>> {
         let bars = std::mem::take(&mut self.bars);
         let items = self.deeper(|parser| {
@@ -377,7 +379,7 @@ impl<'a> Parser<'a> {
         items
     }
 
-    /// Behind an opening bracket.
+    /// After an opening bracket.
     fn bracketed(&mut self, open: Bracket) -> Option<Expr> {
         let mut items =
             self.elements(Kind::Char(if open == Bracket::Round { ')' } else { ']' }))?;
@@ -387,7 +389,7 @@ impl<'a> Parser<'a> {
             _ => return None,
         };
         self.at += 1;
-        // (C) is a choice; (x) sets apart what it holds.
+        // (C) is a choice, and brackets around one expression only group.
         if items.len() == 1 && open == close {
             return items.pop();
         }
@@ -397,7 +399,7 @@ impl<'a> Parser<'a> {
         Some(Expr::Tuple(open, items, close))
     }
 
-    fn absolute(&mut self) -> Option<Expr> {
+    fn absolute_value(&mut self) -> Option<Expr> {
         self.at += 1;
         self.bars += 1;
         let inside = self.deeper(Self::sum);
@@ -407,7 +409,7 @@ impl<'a> Parser<'a> {
             .then(|| Expr::Call(Function::Abs, vec![inside]))
     }
 
-    fn between(&mut self, close: &'static str, function: Function) -> Option<Expr> {
+    fn delimited(&mut self, close: &'static str, function: Function) -> Option<Expr> {
         let inside = self.sum()?;
         self.eat(Kind::Command(close))
             .then(|| Expr::Call(function, vec![inside]))
@@ -415,24 +417,24 @@ impl<'a> Parser<'a> {
 
     fn command(&mut self, name: &'a str) -> Option<Expr> {
         self.at += 1;
-        self.command_behind(name)
+        self.command_after_name(name)
     }
 
-    /// What a command is, behind its name.
-    fn command_behind(&mut self, name: &'a str) -> Option<Expr> {
+    /// The expression of a command, after its name.
+    fn command_after_name(&mut self, name: &'a str) -> Option<Expr> {
         if let Some(function) = Function::named(name) {
             return self.call(function);
         }
         let constant = |constant| Some(Expr::Constant(constant));
         match name {
             "frac" => {
-                let above = self.single()?;
-                let below = self.single()?;
+                let above = self.single_digit_argument()?;
+                let below = self.single_digit_argument()?;
                 Some(Expr::Quotient(Box::new(above), Box::new(below)))
             }
             "binom" => {
-                let above = self.single()?;
-                let below = self.single()?;
+                let above = self.single_digit_argument()?;
+                let below = self.single_digit_argument()?;
                 Some(Expr::Call(Function::Binomial, vec![above, below]))
             }
             "sqrt" => self.root(false),
@@ -444,8 +446,8 @@ impl<'a> Parser<'a> {
                 Some(Expr::Symbol(name.to_owned()))
             }
             "emptyset" => Some(Expr::Set(Vec::new())),
-            "lfloor" => self.between("rfloor", Function::Floor),
-            "lceil" => self.between("rceil", Function::Ceiling),
+            "lfloor" => self.delimited("rfloor", Function::Floor),
+            "lceil" => self.delimited("rceil", Function::Ceiling),
             "langle" => {
                 let items = self.elements(Kind::Command("rangle"))?;
                 self.eat(Kind::Command("rangle")).then_some(Expr::Tuple(
@@ -468,7 +470,7 @@ impl<'a> Parser<'a> {
                 for token in &self.tokens[start..self.at] {
                     match token.kind {
                         Kind::Letter(letter) => inside.push(letter),
-                        Kind::Digits(digits) => inside.push_str(digits),
+                        Kind::Number(digits) => inside.push_str(digits),
                         Kind::Command(name) => inside.push_str(name),
                         _ => {}
                     }
@@ -484,7 +486,7 @@ impl<'a> Parser<'a> {
             }
             "|" => {
                 self.at -= 1;
-                self.absolute()
+                self.absolute_value()
             }
             "cdot" | "le" | "ge" | "ne" | "in" | "cup" | "cap" | "pm" | "mp" | "end" | "to"
             | "dots" | "Vert" | "sum" | "int" | "prod" | "lim" | "iff" | "implies" | "forall"
@@ -493,7 +495,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Behind a root's sign. In plain text a number is under it whole: √13.
+    /// After a root's sign. In plain text a whole number is the radicand: √13.
     fn root(&mut self, plain: bool) -> Option<Expr> {
         let index = if self.peek() == Some(Kind::Char('[')) {
             self.at += 1;
@@ -508,7 +510,7 @@ impl<'a> Parser<'a> {
         let radicand = if plain && !matches!(self.peek(), Some(Kind::Char('-'))) {
             self.argument()?
         } else {
-            self.single()?
+            self.single_digit_argument()?
         };
         Some(Expr::Root(Box::new(index), Box::new(radicand)))
     }

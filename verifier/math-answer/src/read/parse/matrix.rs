@@ -5,7 +5,7 @@ use crate::read::lex::Kind;
 use crate::syntax::{Expr, Relation};
 
 impl Parser<'_> {
-    /// Behind `\begin`.
+    /// After `\begin`.
     pub(super) fn environment(&mut self) -> Option<Expr> {
         let name = self.environment_name()?;
         if name.starts_with("array") && self.peek() == Some(Kind::Open) {
@@ -57,7 +57,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Equations one under another, as a list; what holds under a condition is not read.
+    /// Equations below each other, as a list. Cases with conditions are not parsed.
     fn cases(&mut self) -> Option<Expr> {
         let rows = self.rows()?;
         let equations: Vec<Expr> = rows

@@ -1,20 +1,20 @@
-//! Numbers as they are written: decimals, separators, repeating digits, digits of a base.
+//! Numbers: decimals, separators, repeating digits, digits in a base.
 
 use dashu_int::UBig;
 use dashu_ratio::RBig;
 
 use super::{Commas, Parser};
 use crate::read::lex::Kind;
-use crate::read::words;
+use crate::read::word_answers::{number_expr, word_answer};
 use crate::syntax::{Expr, Full};
 
-/// Numbers with more digits are not parsed.
+/// Maximum number of digits.
 const MAX_DIGITS: usize = 1024;
 
 impl Parser<'_> {
     pub(super) fn number(&mut self) -> Option<Expr> {
         let mut whole = String::new();
-        if let Some(Kind::Digits(digits)) = self.peek() {
+        if let Some(Kind::Number(digits)) = self.peek() {
             self.at += 1;
             whole.push_str(digits);
             // Digits of a base above ten: 152A_{11}.
@@ -22,26 +22,26 @@ impl Parser<'_> {
                 return Some(based);
             }
             let short = digits.len() <= 3 && !digits.starts_with('0');
-            while short && self.thousands(&mut whole) {}
+            while short && self.eat_thousands_group(&mut whole) {}
         }
         let mut decimals = String::new();
         let mut repeating = String::new();
         let point = self.peek() == Some(Kind::Char('.'));
-        let digits_follow = matches!(self.peek_at(1), Some(token) if !token.spaced && matches!(token.kind, Kind::Digits(_)));
+        let digits_follow = matches!(self.peek_at(1), Some(token) if !token.spaced && matches!(token.kind, Kind::Number(_)));
         let bar_follows = matches!(self.peek_at(1), Some(token) if matches!(token.kind, Kind::Command("overline" | "bar" | "dot")));
         if point && (digits_follow || bar_follows) {
             self.at += 1;
-            if let Some(Kind::Digits(digits)) = self.peek() {
+            if let Some(Kind::Number(digits)) = self.peek() {
                 self.at += 1;
                 decimals.push_str(digits);
             }
             if let Some(Kind::Command(bar @ ("overline" | "bar" | "dot"))) = self.peek() {
                 self.at += 1;
                 repeating = self.digits_argument()?;
-                // Two dots are the ends of a period.
+                // Two dots mark the first and the last digit of a period.
                 if bar == "dot"
                     && (repeating.len() > 1
-                        || matches!(self.peek(), Some(Kind::Digits(_) | Kind::Command("dot"))))
+                        || matches!(self.peek(), Some(Kind::Number(_) | Kind::Command("dot"))))
                 {
                     return None;
                 }
@@ -59,10 +59,10 @@ impl Parser<'_> {
         })
     }
 
-    /// `e8` right behind digits is a power of ten.
+    /// `e8` directly after digits is a power of ten.
     fn exponent(&mut self) -> Option<Expr> {
         let (letter, digits) = (self.peek_at(0)?, self.peek_at(1)?);
-        let Kind::Digits(power) = digits.kind else {
+        let Kind::Number(power) = digits.kind else {
             return None;
         };
         let joined = letter.kind == Kind::Letter('e') && !letter.spaced && !digits.spaced;
@@ -79,8 +79,8 @@ impl Parser<'_> {
         Some(Expr::Power(Box::new(ten), Box::new(Expr::number(power))))
     }
 
-    /// Another three digits of a number, behind a comma or a space.
-    fn thousands(&mut self, whole: &mut String) -> bool {
+    /// Consumes three more digits of a number, after a comma or a space.
+    fn eat_thousands_group(&mut self, whole: &mut String) -> bool {
         let (kind, ahead) = match (
             self.peek(),
             self.peek_at(1).map(|t| t.kind),
@@ -88,13 +88,13 @@ impl Parser<'_> {
         ) {
             (Some(Kind::Char(',')), _, _) => (Kind::Char(','), 1),
             (Some(Kind::Open), Some(Kind::Char(',')), Some(Kind::Close)) => (Kind::Open, 3),
-            (Some(Kind::Digits(_)), _, _) if self.spaced() => (Kind::Digits(""), 0),
+            (Some(Kind::Number(_)), _, _) if self.spaced() => (Kind::Number(""), 0),
             _ => return false,
         };
         let Some(token) = self.peek_at(ahead) else {
             return false;
         };
-        let Kind::Digits(digits) = token.kind else {
+        let Kind::Number(digits) = token.kind else {
             return false;
         };
         if digits.len() != 3 {
@@ -111,7 +111,7 @@ impl Parser<'_> {
         true
     }
 
-    /// `152A_{11}`: digits, letters without space, and a subscript.
+    /// `152A_{11}`: digits and letters without spaces, and a subscript.
     pub(super) fn letter_digits(&mut self, digits: &str) -> Option<Expr> {
         let mut text = digits.to_owned();
         let mut ahead = 0;
@@ -120,7 +120,7 @@ impl Parser<'_> {
                 Kind::Letter(letter) if !token.spaced && letter.is_ascii_uppercase() => {
                     text.push(letter);
                 }
-                Kind::Digits(more) if !token.spaced => text.push_str(more),
+                Kind::Number(more) if !token.spaced => text.push_str(more),
                 _ => break,
             }
             ahead += 1;
@@ -131,29 +131,29 @@ impl Parser<'_> {
         }
         let start = self.at;
         self.at += ahead + 1;
-        let made = self.argument().and_then(|base| based(&text, &base));
-        if made.is_none() {
+        let parsed = self.argument().and_then(|base| based_number(&text, &base));
+        if parsed.is_none() {
             self.at = start;
         }
-        made
+        parsed
     }
 
     fn digits_argument(&mut self) -> Option<String> {
         let braced = self.eat(Kind::Open);
-        let Some(Kind::Digits(digits)) = self.peek() else {
+        let Some(Kind::Number(digits)) = self.peek() else {
             return None;
         };
         self.at += 1;
         (!braced || self.eat(Kind::Close)).then(|| digits.to_owned())
     }
 
-    /// The number that ends before the subscript at `end`, as it was written.
+    /// The number before the subscript that begins at token `end`, as written.
     pub(super) fn literal_before(&self, end: usize) -> Option<String> {
         let mut start = end - 1;
         while start > 0
             && matches!(
                 self.tokens[start - 1].kind,
-                Kind::Digits(_) | Kind::Char('.')
+                Kind::Number(_) | Kind::Char('.')
             )
         {
             start -= 1;
@@ -161,7 +161,7 @@ impl Parser<'_> {
         let mut text = String::new();
         for token in &self.tokens[start..end - 1] {
             match token.kind {
-                Kind::Digits(digits) => text.push_str(digits),
+                Kind::Number(digits) => text.push_str(digits),
                 Kind::Char(c) => text.push(c),
                 _ => return None,
             }
@@ -170,7 +170,7 @@ impl Parser<'_> {
     }
 }
 
-/// A number from its digits.
+/// The number with these digits.
 pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<RBig> {
     if whole.len() + decimals.len() + repeating.len() > MAX_DIGITS {
         return None;
@@ -186,18 +186,18 @@ pub(super) fn literal(whole: &str, decimals: &str, repeating: &str) -> Option<RB
     if repeating.is_empty() {
         return Some(RBig::from_parts(finite.into(), below));
     }
-    // A period of n digits is so many (10ⁿ − 1)-ths of the last decimal's place.
+    // A period of n digits is that many (10ⁿ − 1)-ths of the last decimal place.
     let parts = ten(repeating.len()) - UBig::ONE;
     let above = finite * &parts + integer(repeating)?;
     Some(RBig::from_parts(above.into(), below * parts))
 }
 
-pub(super) fn based(digits: &str, base: &Expr) -> Option<Expr> {
-    let spelled = match base {
-        Expr::Words(_) => words::said(base).as_ref().and_then(words::number),
+pub(super) fn based_number(digits: &str, base: &Expr) -> Option<Expr> {
+    let number_in_words = match base {
+        Expr::Words(_) => word_answer(base).as_ref().and_then(number_expr),
         _ => None,
     };
-    let Expr::Number(Full(base)) = spelled.as_ref().unwrap_or(base) else {
+    let Expr::Number(Full(base)) = number_in_words.as_ref().unwrap_or(base) else {
         return None;
     };
     let base: u32 = base.clone().try_into().ok()?;

@@ -16,14 +16,14 @@ fn tree(text: &str) -> Expr {
 }
 
 #[test]
-fn juxtaposed_factors_are_multiplied_before_sums_are_made() {
+fn juxtaposed_factors_bind_more_tightly_than_sums() {
     let quotient = Expr::Quotient(Box::new(number(1)), Box::new(number(2)));
     let half_x = Expr::Product(vec![quotient, symbol("x")]);
     assert_eq!(tree(r"\frac12x+3"), Expr::Sum(vec![half_x, number(3)]));
 }
 
 #[test]
-fn a_digit_is_all_of_an_argument_without_braces() {
+fn an_argument_without_braces_is_one_digit() {
     let root = |radicand| Expr::Root(Box::new(number(2)), Box::new(number(radicand)));
     assert_eq!(tree(r"\sqrt23"), Expr::Product(vec![root(2), number(3)]));
     assert_eq!(tree("√23"), root(23));
@@ -51,7 +51,7 @@ fn commas_separate_thousands_or_elements() {
 }
 
 #[test]
-fn functions_take_what_stands_behind_them_up_to_the_next_sign() {
+fn the_argument_of_a_function_ends_at_the_next_sign() {
     let call = |inside| Expr::Call(Function::Sin, vec![inside]);
     let triple = Expr::Product(vec![number(3), symbol("x")]);
     assert_eq!(tree(r"\sin 3x"), call(triple.clone()));
@@ -68,7 +68,7 @@ fn functions_take_what_stands_behind_them_up_to_the_next_sign() {
 }
 
 #[test]
-fn constants_are_told_from_names() {
+fn constants_are_distinguished_from_names() {
     assert_eq!(tree("i"), Expr::Constant(Constant::I));
     assert_eq!(
         tree(r"-\infty"),
@@ -79,7 +79,7 @@ fn constants_are_told_from_names() {
 }
 
 #[test]
-fn what_is_no_answer_has_no_tree() {
+fn text_that_is_not_an_answer_has_no_tree() {
     for text in [
         "",
         "7^",
@@ -111,7 +111,7 @@ fn depth_and_length_are_bounded() {
 }
 
 #[test]
-fn nested_readings_that_fail_end() {
+fn nested_attempts_that_fail_end() {
     for opened in [
         "11A_{",
         r"½½1_{",

@@ -1,4 +1,4 @@
-//! Answers in words: choices, names, days, times, numbers written out.
+//! Answers in words: choices, names, days, times, and numbers in words.
 
 use crate::read::unit::{Measure, measure};
 use crate::syntax::{Constant, Expr, Full};
@@ -42,7 +42,7 @@ const NUMBERS: [&str; 20] = [
     "eighteen",
     "nineteen",
 ];
-/// What numbers and their parts are called besides.
+/// Ordinals and parts of numbers.
 const ORDINALS: [&str; 30] = [
     "first",
     "second",
@@ -79,52 +79,54 @@ const SCALES: [&str; 6] = [
     "ten", "hundred", "thousand", "million", "billion", "trillion",
 ];
 
-/// What words say.
+/// An answer in words.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Said {
-    /// One of several choices, or any other single letter: case matters.
+pub(crate) enum WordAnswer {
+    /// A choice, or any other single letter. Its case matters.
     Letter(char),
-    /// Hours, minutes, seconds, and whether it is after noon.
+    /// Hours, minutes, seconds, and whether it is p.m., if stated.
     Time(Vec<u32>, Option<bool>),
-    /// Month and day, and a year.
+    /// Month, day and, if stated, year.
     Date(usize, u32, Option<u32>),
-    /// A number written out.
+    /// A number in words.
     Number(u32),
     /// Anything else, in lower case.
     Words(String),
 }
 
-/// What an expression says in words: words, or letters that make some.
-pub(crate) fn said(expr: &Expr) -> Option<Said> {
+/// The answer in words that an expression is: words, or letters that form a word.
+pub(crate) fn word_answer(expr: &Expr) -> Option<WordAnswer> {
     match expr {
-        Expr::Words(words) => Some(read(words)),
+        Expr::Words(words) => Some(parse_words(words)),
         Expr::Quantity(inner, words) => match (measure(words), &**inner) {
             (Measure::Noon(after), Expr::Ratio(parts)) => {
-                let parts: Option<Vec<u32>> = parts.iter().map(whole).collect();
-                Some(Said::Time(parts?, Some(after)))
+                let parts: Option<Vec<u32>> = parts.iter().map(small_integer).collect();
+                Some(WordAnswer::Time(parts?, Some(after)))
             }
-            (Measure::Noon(after), hour) => Some(Said::Time(vec![whole(hour)?, 0], Some(after))),
+            (Measure::Noon(after), hour) => {
+                Some(WordAnswer::Time(vec![small_integer(hour)?, 0], Some(after)))
+            }
             _ => None,
         },
         Expr::Number(_) => None,
-        _ => word(expr).map(|letters| read(&letters)),
+        _ => word(expr).map(|letters| parse_words(&letters)),
     }
 }
 
-/// The letters of a name or of a product of names, one at least: 2·2 is no word.
+/// The letters of a name or of a product of names, if there is at least one letter: 2·2 is not a word.
 pub(crate) fn word(expr: &Expr) -> Option<String> {
     letters(expr).filter(|letters| letters.contains(char::is_alphabetic))
 }
 
-/// Of a number that is whole and small.
-fn whole(expr: &Expr) -> Option<u32> {
+/// The value of a whole number that fits.
+fn small_integer(expr: &Expr) -> Option<u32> {
     let Expr::Number(Full(number)) = expr else {
         return None;
     };
     number.clone().try_into().ok()
 }
 
-/// The letters of a name or of a product of names: what a word is without `\text`.
+/// The letters of a name or of a product of names. A word without `\text` is parsed as such a product.
 pub(crate) fn letters(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Symbol(name) if name.chars().all(char::is_alphabetic) => Some(name.clone()),
@@ -136,7 +138,7 @@ pub(crate) fn letters(expr: &Expr) -> Option<String> {
     }
 }
 
-fn read(words: &str) -> Said {
+fn parse_words(words: &str) -> WordAnswer {
     let bare = words
         .trim()
         .trim_matches(|c: char| matches!(c, '.' | ',' | '"' | '\'' | ':'));
@@ -147,53 +149,53 @@ fn read(words: &str) -> Said {
         .trim();
     let mut chars = bare.chars();
     if let (Some(letter), None) = (chars.next(), chars.next()) {
-        return Said::Letter(letter);
+        return WordAnswer::Letter(letter);
     }
     let lower = bare.to_lowercase();
-    let apart = apart(&lower);
-    let parts: Vec<&str> = apart
+    let spaced = space_out_digits(&lower);
+    let parts: Vec<&str> = spaced
         .split(|c: char| c.is_whitespace() || c == ',')
         .map(|part| part.trim_matches('.'))
         .filter(|part| !part.is_empty())
         .collect();
-    if let Some(said) = time(&lower).or_else(|| date(&parts)) {
-        return said;
+    if let Some(answer) = time(&lower).or_else(|| date(&parts)) {
+        return answer;
     }
     if let Some(number) = cardinal(&parts) {
-        return Said::Number(number);
+        return WordAnswer::Number(number);
     }
-    let kept: Vec<&str> = parts
+    let content: Vec<&str> = parts
         .into_iter()
         .filter(|part| !matches!(*part, "the" | "a" | "an"))
         .collect();
-    Said::Words(kept.concat())
+    WordAnswer::Words(content.concat())
 }
 
 /// A number below a hundred: twelve, twenty-one.
 fn cardinal(parts: &[&str]) -> Option<u32> {
-    let place = |names: &[&str], word: &str| names.iter().position(|name| *name == word);
-    let below = |word: &str| u32::try_from(place(&NUMBERS, word)?).ok();
-    let tens = |word: &str| Some(20 + 10 * u32::try_from(place(&TENS, word)?).ok()?);
-    let split = |one: &str, other: &str| {
-        Some(tens(one)? + below(other).filter(|ones| (1..10).contains(ones))?)
+    let position = |names: &[&str], word: &str| names.iter().position(|name| *name == word);
+    let below = |word: &str| u32::try_from(position(&NUMBERS, word)?).ok();
+    let tens = |word: &str| Some(20 + 10 * u32::try_from(position(&TENS, word)?).ok()?);
+    let two_words = |first: &str, second: &str| {
+        Some(tens(first)? + below(second).filter(|ones| (1..10).contains(ones))?)
     };
     match parts {
-        [one] => below(one).or_else(|| tens(one)).or_else(|| {
-            let (one, other) = one.split_once('-')?;
-            split(one, other)
+        [word] => below(word).or_else(|| tens(word)).or_else(|| {
+            let (first, second) = word.split_once('-')?;
+            two_words(first, second)
         }),
-        [one, other] => split(one, other),
+        [first, second] => two_words(first, second),
         _ => None,
     }
 }
 
-/// Whether a word is a number, a scale, or a part of a number: two, thousands, tenth.
+/// Whether a word is a number, a scale, part of a number, or a month: two, thousands, tenth.
 pub(crate) fn is_numeral(word: &str) -> bool {
-    let one = word.strip_suffix('s').unwrap_or(word);
+    let singular = word.strip_suffix('s').unwrap_or(word);
     let parts: [&[&str]; 4] = [&NUMBERS, &TENS, &SCALES, &ORDINALS];
     parts
         .iter()
-        .any(|names| names.contains(&one) || names.contains(&word))
+        .any(|names| names.contains(&singular) || names.contains(&word))
         || MONTHS.contains(&word)
 }
 
@@ -202,13 +204,16 @@ pub(crate) fn is_choice(text: &str) -> bool {
     matches!(text.trim().as_bytes(), [b'(', b'A'..=b'E', b')'])
 }
 
-/// The number that plain words are, or the day: what no product of letters is.
-pub(crate) fn is_spelled(words: &str) -> bool {
-    matches!(read(words), Said::Number(_) | Said::Date(..))
+/// Whether plain words are a number or a date. These are not products of letters.
+pub(crate) fn is_number_or_date(words: &str) -> bool {
+    matches!(
+        parse_words(words),
+        WordAnswer::Number(_) | WordAnswer::Date(..)
+    )
 }
 
-/// With a space wherever a word ends in digits, or begins with some: june20.
-fn apart(text: &str) -> String {
+/// The text with spaces between letters and digits: june20.
+fn space_out_digits(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut last = ' ';
     for next in text.chars() {
@@ -224,7 +229,7 @@ fn apart(text: &str) -> String {
 }
 
 /// `4:30 p.m.`
-fn time(text: &str) -> Option<Said> {
+fn time(text: &str) -> Option<WordAnswer> {
     let compact: String = text
         .chars()
         .filter(|c| !c.is_whitespace() && *c != '.')
@@ -242,11 +247,11 @@ fn time(text: &str) -> Option<Said> {
         after?;
         parts.push(0);
     }
-    Some(Said::Time(parts, after))
+    Some(WordAnswer::Time(parts, after))
 }
 
 /// `June 20`, `20 June 2004`.
-fn date(parts: &[&str]) -> Option<Said> {
+fn date(parts: &[&str]) -> Option<WordAnswer> {
     let month = parts
         .iter()
         .find_map(|part| MONTHS.iter().position(|month| month == part))?;
@@ -258,34 +263,37 @@ fn date(parts: &[&str]) -> Option<Said> {
         .map(|part| part.parse().ok())
         .collect::<Option<_>>()?;
     match numbers.as_slice() {
-        [day] => Some(Said::Date(month, *day, None)),
-        [day, year] => Some(Said::Date(month, *day, Some(*year))),
+        [day] => Some(WordAnswer::Date(month, *day, None)),
+        [day, year] => Some(WordAnswer::Date(month, *day, Some(*year))),
         _ => None,
     }
 }
 
 /// Whether two answers in words are the same.
-pub(crate) fn same(right: &Said, given: &Said) -> bool {
-    match (right, given) {
-        (Said::Time(a, noon), Said::Time(b, other)) => {
-            let agree = noon.is_none() || other.is_none() || noon == other;
+pub(crate) fn same_words(expected: &WordAnswer, answer: &WordAnswer) -> bool {
+    match (expected, answer) {
+        (WordAnswer::Time(a, noon), WordAnswer::Time(b, other)) => {
+            let noon_agrees = noon.is_none() || other.is_none() || noon == other;
             let length = a.len().max(b.len());
-            let at = |parts: &[u32], place: usize| parts.get(place).copied().unwrap_or(0);
-            agree && (0..length).all(|place| at(a, place) == at(b, place))
+            let at = |parts: &[u32], index: usize| parts.get(index).copied().unwrap_or(0);
+            noon_agrees && (0..length).all(|index| at(a, index) == at(b, index))
         }
-        (Said::Date(month, day, year), Said::Date(other_month, other_day, other_year)) => {
+        (
+            WordAnswer::Date(month, day, year),
+            WordAnswer::Date(other_month, other_day, other_year),
+        ) => {
             month == other_month
                 && day == other_day
                 && (year.is_none() || other_year.is_none() || year == other_year)
         }
-        (right, given) => right == given,
+        (expected, answer) => expected == answer,
     }
 }
 
-/// The number that words are, as an expression.
-pub(crate) fn number(said: &Said) -> Option<Expr> {
-    match said {
-        Said::Number(number) => Some(Expr::number(*number)),
+/// The number in words, as an expression.
+pub(crate) fn number_expr(answer: &WordAnswer) -> Option<Expr> {
+    match answer {
+        WordAnswer::Number(number) => Some(Expr::number(*number)),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Functions: their powers, bases and arguments.
+//! Functions with their powers, bases and arguments.
 
 use super::Parser;
 use crate::read::lex::Kind;
@@ -61,7 +61,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An argument without brackets: factors up to the next sign, operator or function. `\sin 3x`, `\cos 2\theta`.
+    /// An argument without brackets: the factors up to the next sign, operator or function. `\sin 3x`, `\cos 2\theta`.
     fn function_argument(&mut self) -> Option<Expr> {
         let mut factors = vec![self.factor()?];
         while let Some(next) = self.peek() {

@@ -1,4 +1,4 @@
-//! How an expression is written, whatever it is worth: digits, signs, powers of ten, sums behind numbers.
+//! How an expression is written, regardless of its value: digits, signs, powers of ten, sums after numbers.
 
 use dashu_ratio::RBig;
 
@@ -6,12 +6,14 @@ use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
 use crate::syntax::{Expr, Full, Relation};
 
-/// Without units and names, and the last of several that are equal.
-pub(crate) fn bare(expr: &Expr) -> &Expr {
+/// The expression without units and names. Of a chain of equal values, the last one.
+pub(crate) fn without_unit(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Quantity(inner, _) | Expr::Money(_, inner) => bare(inner),
-        Expr::Degrees(inner) | Expr::Percent(inner) if !is_share(inner) => bare(inner),
-        // 27 + 45 = 72 ≈ 70 says 72 in the end.
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => without_unit(inner),
+        Expr::Degrees(inner) | Expr::Percent(inner) if !is_percent_or_degrees(inner) => {
+            without_unit(inner)
+        }
+        // 27 + 45 = 72 ≈ 70 ends in the exact value 72.
         Expr::Relation(parts, relations)
             if relations
                 .iter()
@@ -21,27 +23,32 @@ pub(crate) fn bare(expr: &Expr) -> &Expr {
                 .iter()
                 .take_while(|relation| **relation == Relation::Equal)
                 .count();
-            parts.get(exact).map_or(expr, bare)
+            parts.get(exact).map_or(expr, without_unit)
         }
         other => other,
     }
 }
 
-/// A number as one writes it down: digits, a fraction, a mixed number, a power of ten.
-pub(crate) fn is_written(expr: &Expr) -> bool {
+/// A plain number: digits, a fraction, a mixed number or a power of ten.
+pub(crate) fn is_plain_number(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) | Expr::Mixed(..) | Expr::Based(..) | Expr::Words(_) => true,
-        // −(−12) has a sign too many.
-        Expr::Negative(inner) => !is_signed(inner) && is_written(inner),
-        // (300%)° is 3°.
-        Expr::Percent(inner) | Expr::Degrees(inner) => !is_share(inner) && is_written(inner),
-        Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_written(inner),
+        // −(−12) has one sign too many.
+        Expr::Negative(inner) => !is_signed(inner) && is_plain_number(inner),
+        // (300%)° should be 3°.
+        Expr::Percent(inner) | Expr::Degrees(inner) => {
+            !is_percent_or_degrees(inner) && is_plain_number(inner)
+        }
+        Expr::Quantity(inner, _) | Expr::Money(_, inner) => is_plain_number(inner),
         Expr::Quotient(above, below) => is_whole(above) && is_whole(below),
-        Expr::Power(base, power) => is_ten(base) && is_exponent(power),
+        Expr::Power(base, power) => is_ten(base) && is_nontrivial_exponent(power),
         Expr::Product(factors) => match factors.as_slice() {
-            // 10·10² is 10³.
+            // 10·10² should be 10³.
             [mantissa, Expr::Power(base, power)] => {
-                is_literal(mantissa) && !is_ten(mantissa) && is_ten(base) && is_exponent(power)
+                is_literal(mantissa)
+                    && !is_ten(mantissa)
+                    && is_ten(base)
+                    && is_nontrivial_exponent(power)
             }
             _ => false,
         },
@@ -50,14 +57,14 @@ pub(crate) fn is_written(expr: &Expr) -> bool {
     }
 }
 
-/// A whole number but 0 and 1, to the powers of which nobody raises who has finished.
-fn is_exponent(expr: &Expr) -> bool {
-    let none = |expr: &Expr| matches!(expr, Expr::Number(Full(number)) if number.is_zero() || number.is_one());
-    is_literal(expr) && !none(expr)
+/// A whole number except 0 and 1. A simplified answer has no such exponents.
+fn is_nontrivial_exponent(expr: &Expr) -> bool {
+    let is_trivial = |expr: &Expr| matches!(expr, Expr::Number(Full(number)) if number.is_zero() || number.is_one());
+    is_literal(expr) && !is_trivial(expr)
 }
 
-/// Percent or degrees, of which no more percent or degrees are taken.
-pub(crate) fn is_share(expr: &Expr) -> bool {
+/// Percent or degrees. A plain number has only one such sign.
+pub(crate) fn is_percent_or_degrees(expr: &Expr) -> bool {
     matches!(expr, Expr::Percent(_) | Expr::Degrees(_))
 }
 
@@ -65,26 +72,26 @@ fn is_one(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(Full(one)) if one.is_one())
 }
 
-/// 1 or −1, by which nobody multiplies or divides who has finished.
-pub(crate) fn is_unit(expr: &Expr) -> bool {
+/// 1 or −1. A simplified answer is not multiplied or divided by these.
+pub(crate) fn is_plus_minus_one(expr: &Expr) -> bool {
     match expr {
         Expr::Negative(inner) => is_one(inner),
         other => is_one(other),
     }
 }
 
-/// A power of a number, or a product of such: 2⁴⁹, 2³·5².
-pub(crate) fn is_power_of_digits(expr: &Expr) -> bool {
+/// A power of a number, or a product of such powers: 2⁴⁹, 2³·5².
+pub(crate) fn is_written_power(expr: &Expr) -> bool {
     match expr {
         Expr::Power(base, exponent) => is_literal(base) && is_literal(exponent),
-        Expr::Negative(inner) => is_power_of_digits(inner),
-        Expr::Quotient(above, below) => is_one(above) && is_power_of_digits(below),
+        Expr::Negative(inner) => is_written_power(inner),
+        Expr::Quotient(above, below) => is_one(above) && is_written_power(below),
         Expr::Product(factors) => {
             let power = |one: &&Expr| matches!(one, Expr::Power(..));
             factors.iter().any(|one| power(&one))
                 && factors
                     .iter()
-                    .all(|one| is_literal(one) || power(&one) && is_power_of_digits(one))
+                    .all(|one| is_literal(one) || power(&one) && is_written_power(one))
         }
         _ => false,
     }
@@ -98,7 +105,7 @@ pub(crate) fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-/// Whether it begins with a sign, or has one above or below its fraction.
+/// Whether it begins with a sign, or has one in a numerator or denominator.
 pub(crate) fn is_signed(expr: &Expr) -> bool {
     match expr {
         Expr::Negative(_) => true,
@@ -109,7 +116,7 @@ pub(crate) fn is_signed(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a factor has a power below 0.
+/// Whether a factor has a negative power.
 pub(crate) fn has_inverse(expr: &Expr) -> bool {
     match expr {
         Expr::Power(_, exponent) => is_signed(exponent),
@@ -130,15 +137,15 @@ pub(crate) fn is_ten(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(Full(ten)) if *ten == RBig::from(10))
 }
 
-/// 12/4, 12:4 and 30·10⁻¹, which are 3.
+/// 12/4, 12:4 and 30·10⁻¹, which equal 3.
 pub(crate) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
-    let comes_out = || rational(expr, meter).is_some_and(|value| value.is_int());
+    let divides_evenly = || rational(expr, meter).is_some_and(|value| value.is_int());
     match expr {
-        Expr::Negative(inner) => is_whole_quotient(bare(inner), meter),
-        Expr::Quotient(..) => comes_out(),
+        Expr::Negative(inner) => is_whole_quotient(without_unit(inner), meter),
+        Expr::Quotient(..) => divides_evenly(),
         Expr::Product(factors) => match factors.as_slice() {
             [mantissa, Expr::Power(base, power)] => {
-                is_literal(mantissa) && is_ten(base) && is_signed(power) && comes_out()
+                is_literal(mantissa) && is_ten(base) && is_signed(power) && divides_evenly()
             }
             _ => false,
         },
@@ -153,24 +160,24 @@ pub(crate) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
     }
 }
 
-/// 2:1, which is as far as a ratio goes.
+/// 2:1, which cannot be simplified further.
 pub(crate) fn is_ratio_to_one(expr: &Expr) -> bool {
     matches!(expr, Expr::Ratio(parts)
         if matches!(parts.as_slice(), [_, Expr::Number(Full(one))] if one.is_one()))
 }
 
-/// Whether there is a sum in it that numbers before it, or a number below it, multiply.
-pub(crate) fn holds_sum(expr: &Expr) -> bool {
+/// Whether it is a sum, or has one as a factor or in a numerator.
+pub(crate) fn has_sum_factor(expr: &Expr) -> bool {
     match expr {
         Expr::Sum(_) => true,
-        Expr::Negative(inner) => holds_sum(inner),
-        Expr::Quotient(above, _) => holds_sum(above),
-        Expr::Product(factors) => factors.iter().any(holds_sum),
+        Expr::Negative(inner) => has_sum_factor(inner),
+        Expr::Quotient(above, _) => has_sum_factor(above),
+        Expr::Product(factors) => factors.iter().any(has_sum_factor),
         _ => false,
     }
 }
 
-/// A number as it is written, or a constant.
+/// A number in digits, or a constant.
 pub(crate) fn is_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) | Expr::Mixed(..) | Expr::Constant(_) => true,

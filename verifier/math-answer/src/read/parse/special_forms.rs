@@ -1,19 +1,19 @@
-//! What is known by how it begins: names before an equals sign, choices before their values, sets by what holds in them, and answers that are plain words.
+//! Forms that are recognised by how they begin: names before an equals sign, choices before their values, set-builder notation, and answers in plain words.
 
 use super::{Parser, product};
+use crate::read::assignable::is_assignable;
 use crate::read::lex::Kind;
-use crate::read::name::is_name;
-use crate::read::words;
+use crate::read::word_answers;
 use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 
-/// Longer answers are no words for a number or a set.
-const MAX_SPELLED: usize = 32;
+/// Maximum length in bytes of plain words for a number or a set.
+const MAX_PLAIN_WORDS_LENGTH: usize = 32;
 
 /// Words before a name that add nothing to it.
-const NEUTRAL: [&str; 4] = ["ratio", "quantity", "value", "measure"];
+const NEUTRAL_WORDS: [&str; 4] = ["ratio", "quantity", "value", "measure"];
 
-/// Words that say what of the thing named behind them is meant: its area is another quantity than its perimeter.
-const KINDS: [&str; 13] = [
+/// Words that name a quantity of the thing named after them. Its area is another quantity than its perimeter.
+const QUANTITY_KINDS: [&str; 13] = [
     "length",
     "distance",
     "area",
@@ -29,8 +29,8 @@ const KINDS: [&str; 13] = [
     "angle",
 ];
 
-/// Words that make a name that of another value: twice the number = 12.
-const NO_NAMES: [&str; 24] = [
+/// Words with which a name denotes another value: twice the number = 12.
+const NAME_CHANGING_WORDS: [&str; 24] = [
     "not",
     "no",
     "half",
@@ -57,9 +57,9 @@ const NO_NAMES: [&str; 24] = [
     "than",
 ];
 
-/// An answer in plain words that is a number, a day, all numbers or none.
-pub(super) fn spelled(text: &str) -> Option<Expr> {
-    if text.len() > MAX_SPELLED {
+/// An answer in plain words that is a number, a day, all real numbers, infinity or no solution.
+pub(super) fn plain_words(text: &str) -> Option<Expr> {
+    if text.len() > MAX_PLAIN_WORDS_LENGTH {
         return None;
     }
     let bare = ["\\text{", "\\mbox{", "\\textrm{"]
@@ -94,11 +94,11 @@ pub(super) fn spelled(text: &str) -> Option<Expr> {
     ) {
         return Some(Expr::Set(Vec::new()));
     }
-    words::is_spelled(bare).then(|| Expr::Words(bare.to_owned()))
+    word_answers::is_number_or_date(bare).then(|| Expr::Words(bare.to_owned()))
 }
 
-/// A set without another: ℝ - {2}.
-pub(super) fn difference(sum: Expr) -> Expr {
+/// A sum that is a difference of sets: ℝ - {2}.
+pub(super) fn set_difference(sum: Expr) -> Expr {
     let Expr::Sum(terms) = sum else { return sum };
     let is_set = |term: &Expr| match term {
         Expr::Set(_) => true,
@@ -122,9 +122,9 @@ pub(super) fn difference(sum: Expr) -> Expr {
 }
 
 impl Parser<'_> {
-    /// `(A)` before the value that the choice has.
+    /// `(A)`, with the value of the choice after it or without.
     pub(super) fn choice(&mut self, text: &str) -> Option<Expr> {
-        if !words::is_choice(text) {
+        if !word_answers::is_choice(text) {
             return None;
         }
         let start = self.at;
@@ -140,7 +140,7 @@ impl Parser<'_> {
                 )
             ) || matches!(parser.peek(), Some(Kind::Text(text)) if super::is_separator(text))
         };
-        // A letter behind it may be another choice.
+        // A letter after it may be another choice.
         let value = self.at;
         if ends(self) || (self.combined().is_some() && ends(self)) {
             let hedged = self.tokens[value..self.at]
@@ -154,12 +154,12 @@ impl Parser<'_> {
         None
     }
 
-    /// A name before an equals sign with words before it that say of what kind it is: `the ratio x:y =`, `\text{The area of } ABC =`.
-    pub(super) fn introduced(&mut self) -> Option<Expr> {
+    /// A name before an equals sign, with words before it that state its kind: `the ratio x:y =`, `\text{The area of } ABC =`.
+    pub(super) fn introduced_name(&mut self) -> Option<Expr> {
         let start = self.at;
         let (mut kind, mut neutral) = (None, false);
         loop {
-            let (said, length) = match self.peek() {
+            let (text, length) = match self.peek() {
                 Some(Kind::Text(text)) => (text.to_lowercase(), 1),
                 Some(Kind::Letter(_)) => {
                     let word = self.word();
@@ -168,15 +168,17 @@ impl Parser<'_> {
                 }
                 _ => break,
             };
-            let words: Vec<&str> = said.split_whitespace().collect();
+            let words: Vec<&str> = text.split_whitespace().collect();
             let known = |word: &&str| {
-                KINDS.contains(word) || NEUTRAL.contains(word) || matches!(*word, "the" | "of")
+                QUANTITY_KINDS.contains(word)
+                    || NEUTRAL_WORDS.contains(word)
+                    || matches!(*word, "the" | "of")
             };
             if words.is_empty() || !words.iter().all(known) {
                 break;
             }
-            neutral |= words.iter().any(|word| NEUTRAL.contains(word));
-            let last = words.iter().rfind(|word| KINDS.contains(word));
+            neutral |= words.iter().any(|word| NEUTRAL_WORDS.contains(word));
+            let last = words.iter().rfind(|word| QUANTITY_KINDS.contains(word));
             kind = last.map(|word| (*word).to_owned()).or(kind);
             self.at += length;
         }
@@ -186,7 +188,7 @@ impl Parser<'_> {
             _ => self
                 .sum()
                 .and_then(|first| self.ratio(first))
-                .filter(is_name)
+                .filter(is_assignable)
                 .map(Some),
         };
         let ends = self.peek() == Some(Kind::Char('='));
@@ -203,7 +205,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What a name or a name applied to simple arguments says before an equals sign: `\text{Area} =`, `p(x) =`, `f^{-1}(x) =`.
+    /// A name, or a name applied to simple arguments, before an equals sign: `\text{Area} =`, `p(x) =`, `f^{-1}(x) =`.
     pub(super) fn left_side(&mut self) -> Option<Expr> {
         let start = self.at;
         let left = match self.peek()? {
@@ -214,22 +216,22 @@ impl Parser<'_> {
                     .all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | '(' | ')'));
                 let other = text
                     .split(|c: char| !c.is_alphabetic())
-                    .any(|word| NO_NAMES.contains(&word.to_lowercase().as_str()));
+                    .any(|word| NAME_CHANGING_WORDS.contains(&word.to_lowercase().as_str()));
                 (name && !other).then(|| Expr::Symbol(text.to_owned()))
             }
             Kind::Letter(letter) => {
                 self.at += 1;
-                self.applied(letter)
+                self.applied_name(letter)
             }
             Kind::Command("Pr") => {
                 self.at += 1;
-                self.applied('P')
+                self.applied_name('P')
             }
             // \mathbb{P}(A)
             Kind::Command("mathbb") => match self.peek_at(2).map(|token| token.kind) {
                 Some(Kind::Letter(letter)) => {
                     self.at += 4;
-                    self.applied(letter)
+                    self.applied_name(letter)
                 }
                 _ => None,
             },
@@ -242,14 +244,14 @@ impl Parser<'_> {
         left
     }
 
-    /// Behind a letter: marks of an inverse or a derivative, and simple arguments in brackets.
-    fn applied(&mut self, letter: char) -> Option<Expr> {
+    /// After a letter: marks of an inverse or a derivative, and simple arguments in brackets.
+    fn applied_name(&mut self, letter: char) -> Option<Expr> {
         let mut name = letter.to_string();
         while self.eat(Kind::Char('\'')) {
             name.push('\'');
         }
         if self.eat(Kind::Char('^')) {
-            let inverse = [Kind::Open, Kind::Char('-'), Kind::Digits("1"), Kind::Close];
+            let inverse = [Kind::Open, Kind::Char('-'), Kind::Number("1"), Kind::Close];
             if !inverse.into_iter().all(|kind| self.eat(kind)) {
                 return None;
             }
@@ -261,10 +263,10 @@ impl Parser<'_> {
         let mut arguments = Vec::new();
         loop {
             arguments.push(match self.peek()? {
-                // x(x+1) = 6 is an equation, and so is n(n) = 4.
+                // x(x+1) = 6 and n(n) = 4 are equations with products.
                 Kind::Letter(argument) if argument != letter => Expr::Symbol(argument.to_string()),
                 Kind::Text(text) => Expr::Words(text.to_owned()),
-                Kind::Digits(_) => {
+                Kind::Number(_) => {
                     let number = self.number()?;
                     arguments.push(number);
                     if self.eat(Kind::Char(',')) {
@@ -283,17 +285,17 @@ impl Parser<'_> {
             .then_some(Expr::Apply(name, arguments))
     }
 
-    /// Behind `\{`: `x \mid 0<x<1`, an inequality of the letter that is named.
+    /// After `\{`: `x \mid 0<x<1`, where the condition is an inequality of the letter.
     pub(super) fn set_builder(&mut self) -> Option<Expr> {
         let start = self.at;
-        let built = self.built();
+        let built = self.set_builder_body();
         if built.is_none() {
             self.at = start;
         }
         built
     }
 
-    fn built(&mut self) -> Option<Expr> {
+    fn set_builder_body(&mut self) -> Option<Expr> {
         let Some(Kind::Letter(letter)) = self.peek() else {
             return None;
         };
@@ -314,9 +316,9 @@ impl Parser<'_> {
             return None;
         }
         let bars = std::mem::replace(&mut self.bars, 0);
-        let holds = self.deeper(Self::statement);
+        let condition = self.deeper(Self::statement);
         self.bars = bars;
-        let Some(Expr::Relation(parts, relations)) = holds else {
+        let Some(Expr::Relation(parts, relations)) = condition else {
             return None;
         };
         let name = Expr::Symbol(letter.to_string());

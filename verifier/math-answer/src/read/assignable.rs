@@ -1,15 +1,16 @@
-//! What may be called by a value.
+//! Expressions that may have a value assigned: x = 5.
 
 use crate::syntax::{Expr, Function};
 
-/// What may be called by a value: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these: MN/AB, x:y. A sum or a product is a step on the way.
-pub(crate) fn is_name(expr: &Expr) -> bool {
+/// Whether it may have a value assigned: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these, MN/AB or x:y. An equation with a sum or a product on
+/// this side is a step on the way to an answer.
+pub(crate) fn is_assignable(expr: &Expr) -> bool {
     let is_symbol = |expr: &Expr| matches!(expr, Expr::Symbol(_));
     match expr {
         Expr::Symbol(_) | Expr::Apply(..) | Expr::Words(_) => true,
         Expr::Tuple(_, parts, _) => parts.iter().all(is_symbol),
-        Expr::Call(function, of) => {
-            let step = matches!(
+        Expr::Call(function, arguments) => {
+            let is_operation = matches!(
                 function,
                 Function::Factorial
                     | Function::Binomial
@@ -17,23 +18,23 @@ pub(crate) fn is_name(expr: &Expr) -> bool {
                     | Function::Ceiling
                     | Function::Exp
             );
-            !step && of.iter().all(is_symbol)
+            !is_operation && arguments.iter().all(is_symbol)
         }
-        Expr::Quotient(above, below) => is_measure(above) && is_measure(below),
-        // "x : f(x) = 0" says "such that".
+        Expr::Quotient(above, below) => is_ratio_part(above) && is_ratio_part(below),
+        // "x : f(x) = 0" means "such that".
         Expr::Ratio(parts) => {
             let values = parts.iter().filter(|part| matches!(part, Expr::Apply(..)));
             let alike = [0, parts.len()].contains(&values.count());
-            alike && parts.iter().all(is_measure)
+            alike && parts.iter().all(is_ratio_part)
         }
         // m∠ABC
-        Expr::Product(_) => is_measure(expr),
+        Expr::Product(_) => is_ratio_part(expr),
         _ => false,
     }
 }
 
-/// A name that a ratio may be made of: x, AB, f(2), m∠ABC.
-fn is_measure(expr: &Expr) -> bool {
+/// Whether it is a name that may be part of a ratio: x, AB, f(2), m∠ABC.
+fn is_ratio_part(expr: &Expr) -> bool {
     match expr {
         Expr::Symbol(_) | Expr::Apply(..) => true,
         Expr::Product(factors) => matches!(factors.as_slice(),

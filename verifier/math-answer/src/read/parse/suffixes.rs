@@ -1,22 +1,22 @@
-//! What stands behind a value: units, words for what is counted, the half of the day, a base.
+//! Text after a value: units, words for what is counted, a.m. and p.m., a base.
 
 use dashu_int::ops::UnsignedAbs as _;
 use dashu_ratio::RBig;
 
-use super::{Parser, is_separator, is_whole, number::based};
+use super::{Parser, is_separator, is_whole, number::based_number};
 use crate::read::lex::Kind;
-use crate::read::phrase;
+use crate::read::trailing_words::parse_trailing_words;
 use crate::read::unit::{self, Measure, measure};
-use crate::read::words as spelled;
+use crate::read::word_answers;
 use crate::syntax::{Expr, Full};
 
 impl Parser<'_> {
-    /// A term with the unit or the words behind it; `None` where they may say more than what is counted.
-    pub(super) fn measured(&mut self, term: Expr) -> Option<Expr> {
-        let mut words = self.words_behind();
+    /// The term with the unit or the words after it. `None` if the words may mean more than what is counted.
+    pub(super) fn with_unit(&mut self, term: Expr) -> Option<Expr> {
+        let mut words = self.trailing_words();
         // 52\text{ base }8
         if words.ends_with("base")
-            && let Some(Kind::Digits(digits)) = self.peek()
+            && let Some(Kind::Number(digits)) = self.peek()
         {
             self.at += 1;
             push_word(&mut words, digits);
@@ -33,24 +33,24 @@ impl Parser<'_> {
             && number.is_int()
         {
             if let Some(base) = base(&words) {
-                return based(&number.to_string(), &base);
+                return based_number(&number.to_string(), &base);
             }
             let day = format!("{number} {words}");
-            if spelled::is_spelled(&day) {
+            if word_answers::is_number_or_date(&day) {
                 return Some(Expr::Words(day));
             }
         }
-        let behind = phrase::behind(&words)?;
-        self.unlisted.extend(behind.unlisted);
+        let trailing = parse_trailing_words(&words)?;
+        self.unlisted.extend(trailing.unlisted);
         Some(
-            behind
+            trailing
                 .layers
                 .into_iter()
                 .fold(term, |inner, layer| Expr::Quantity(Box::new(inner), layer)),
         )
     }
 
-    fn words_behind(&mut self) -> String {
+    fn trailing_words(&mut self) -> String {
         let mut words = String::new();
         loop {
             let start = self.at;
@@ -73,7 +73,7 @@ impl Parser<'_> {
                 Some(Kind::Char('/')) if !words.is_empty() => {
                     self.at += 1;
                     let follows = matches!(self.peek(), Some(Kind::Text(_)))
-                        || unit::is_written_bare(&self.word())
+                        || unit::is_unit_without_markup(&self.word())
                         || matches!(self.word().as_str(), "s" | "h" | "m");
                     if !follows {
                         self.at = start;
@@ -106,7 +106,7 @@ impl Parser<'_> {
         words
     }
 
-    /// `p.m.` and its like: how many tokens it has, and what it says.
+    /// `p.m.` and similar: its number of tokens, and "am" or "pm".
     pub(super) fn noon(&self) -> Option<(usize, &'static str)> {
         let Some(Kind::Letter(first)) = self.peek() else {
             return None;
@@ -134,7 +134,7 @@ impl Parser<'_> {
         (ends && !plain).then_some((length, noon))
     }
 
-    /// `^{\text{th}}` behind a whole number, as the words that it is.
+    /// `^{\text{th}}` after a whole number; returns the suffix.
     pub(super) fn ordinal(&mut self, expr: &Expr) -> Option<&'static str> {
         let Expr::Number(Full(number)) = expr else {
             return None;
@@ -150,15 +150,15 @@ impl Parser<'_> {
         };
         let closed = braced == 0
             || self.peek_at(braced + length).map(|token| token.kind) == Some(Kind::Close);
-        let right = ordinal_suffix(number)?;
-        if !closed || suffix != right {
+        let expected = ordinal_suffix(number)?;
+        if !closed || suffix != expected {
             return None;
         }
         self.at += length + 2 * braced;
-        Some(right)
+        Some(expected)
     }
 
-    /// `1\text{ hour }30\text{ minutes}`: a quantity and the smaller one behind it, in the smaller one's unit.
+    /// `1\text{ hour }30\text{ minutes}`: combines a quantity with the smaller one after it, in the unit of the smaller one.
     pub(super) fn compound(&mut self, first: Expr) -> Option<Expr> {
         let Expr::Quantity(larger, words) = &first else {
             return Some(first);
@@ -168,11 +168,11 @@ impl Parser<'_> {
         else {
             return Some(first);
         };
-        if !matches!(self.peek(), Some(Kind::Digits(_))) {
+        if !matches!(self.peek(), Some(Kind::Number(_))) {
             return Some(first);
         }
         let number = self.number()?;
-        let Expr::Quantity(smaller, unit) = self.measured(number)? else {
+        let Expr::Quantity(smaller, unit) = self.with_unit(number)? else {
             return None;
         };
         let (Expr::Number(Full(smaller)), Measure::Unit(other_size, other)) =
@@ -186,7 +186,7 @@ impl Parser<'_> {
     }
 }
 
-/// "st", "nd", "rd" or "th".
+/// The suffix of an ordinal: "st", "nd", "rd" or "th".
 fn ordinal_suffix(number: &RBig) -> Option<&'static str> {
     if !number.is_int() {
         return None;
@@ -209,7 +209,7 @@ fn temperature(words: &str) -> Option<&'static str> {
     }
 }
 
-/// "(base 8)", "in base eight".
+/// The base in "(base 8)" or "in base eight".
 fn base(words: &str) -> Option<Expr> {
     let words = words.trim_matches(['(', ')']).to_ascii_lowercase();
     let words = words.strip_prefix("in ").unwrap_or(&words);
@@ -227,7 +227,7 @@ fn push_word(words: &mut String, word: &str) {
     words.push_str(&word.trim().replace('~', " "));
 }
 
-/// A value before the sign of degrees or of hundredths that stands behind its fraction: 22½°.
+/// A mixed number. A sign of degrees or percent after its fraction applies to the whole: 22½°.
 pub(super) fn mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
     match (whole, fraction) {
         (Expr::Money(sign, whole), _) => {
@@ -244,7 +244,7 @@ pub(super) fn mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
     }
 }
 
-/// `above/below`, where the sign of degrees or of hundredths behind it is that of the whole.
+/// `above/below`. A sign of degrees or percent after the denominator applies to the whole.
 pub(super) fn fraction(above: Expr, below: Expr) -> Expr {
     match below {
         Expr::Degrees(below) => Expr::Degrees(Box::new(fraction(above, *below))),

@@ -1,4 +1,4 @@
-//! Products, taken apart into numbers, powers of atoms, and sums.
+//! Products, decomposed into numbers, powers of atoms, and sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,80 +6,81 @@ use dashu_int::ops::{Abs as _, BitTest as _, UnsignedAbs as _};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use super::angle::is_turned;
-use super::count::{Counter, NODE, Term};
-use super::{Step, Steps};
+use super::angle::is_shifted_by_right_angles;
+use super::sum::{Counter, NODE_COST, Term};
+use super::{Simplification, SimplificationCounts};
 use crate::arithmetic::exact::{bits, bounded, rational, whole_root};
-use crate::finished::written::{
-    has_inverse, holds_sum, is_literal, is_signed, is_ten, is_unit, is_whole_quotient,
+use crate::meter::{Meter, arithmetic_cost};
+use crate::simplified::notation::{
+    has_inverse, has_sum_factor, is_literal, is_plus_minus_one, is_signed, is_ten,
+    is_whole_quotient,
 };
-use crate::meter::{Meter, arithmetic};
 use crate::syntax::{Constant, Expr, Full, Function};
 
-/// Radicands are searched for powers of numbers up to here.
+/// The largest number whose powers are looked for in a radicand.
 const MAX_FACTOR: u32 = 1 << 12;
-/// Larger ones, in bits, are not.
+/// Maximum length in bits of a radicand in which they are looked for.
 const MAX_RADICAND: usize = 512;
 
-/// What `exp` is a power of.
-static E: Expr = Expr::Constant(Constant::E);
+/// The base of `exp`.
+static EULER: Expr = Expr::Constant(Constant::E);
 
-/// What a factor is a power of.
+/// The base of a power in a product.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Atom {
     Name(String),
     Constant(Constant),
-    /// The root of this index of this number.
+    /// The root with this index of this number.
     Surd(u32, UBig),
-    /// Anything else, as it is written.
+    /// Any other expression, by its Debug text.
     Text(String),
 }
 
 /// A factor that is a sum.
 pub(super) struct Sum {
     pub power: RBig,
-    /// A number with i in it.
+    /// Whether it is a number that contains i.
     pub complex: bool,
-    /// Whether it has a variable.
+    /// Whether it contains a variable.
     pub variable: bool,
-    /// What each of its terms is a product of, powers of which are above 0.
+    /// For each term, the atoms with a positive power.
     pub terms: Vec<BTreeSet<Atom>>,
 }
 
-/// A product, taken apart.
+/// A decomposed product.
 #[derive(Default)]
 pub(super) struct Monomial<'a> {
-    /// The number before the rest, where it is known.
+    /// The numeric coefficient, if it can be computed.
     pub number: Option<RBig>,
-    /// Numbers that multiply, and that divide.
-    pub above: usize,
-    pub below: usize,
-    /// Powers of atoms, and how often each was written.
+    /// How many numbers multiply, and how many divide.
+    pub numbers_above: usize,
+    pub numbers_below: usize,
+    /// The power of each atom, and how often the atom is written.
     pub atoms: BTreeMap<Atom, (RBig, usize)>,
     pub sums: Vec<Sum>,
-    /// Roots of numbers, by their index.
+    /// How many roots of numbers there are of each index.
     pub surds: BTreeMap<u32, usize>,
-    /// What numbers under roots are divided by.
-    pub divisors: Vec<UBig>,
-    /// Whole numbers that a variable is the exponent of.
-    pub bases: Vec<IBig>,
-    /// Logarithms that multiply, and that divide.
+    /// The denominators of radicands.
+    pub radicand_divisors: Vec<UBig>,
+    /// Whole numbers with an exponent that is not a number.
+    pub exponential_bases: Vec<IBig>,
+    /// How many logarithms multiply, and how many divide.
     pub logarithms: (usize, usize),
-    pub inner: Vec<&'a Expr>,
+    pub parts_to_visit: Vec<&'a Expr>,
 }
 
 impl Monomial<'_> {
-    fn times(&mut self, number: &RBig, meter: &Meter) {
+    fn multiply(&mut self, number: &RBig, meter: &Meter) {
         let before = self.number.take().unwrap_or(RBig::ONE);
-        if meter.spend(arithmetic(&before, number)).is_some() {
+        if meter.spend(arithmetic_cost(&before, number)).is_some() {
             self.number = bounded(before * number);
         }
     }
 
-    fn atom(&mut self, atom: Atom, power: RBig) {
-        let (total, times) = self.atoms.entry(atom).or_insert_with(|| (RBig::ZERO, 0));
+    fn add_atom(&mut self, atom: Atom, power: RBig) {
+        let (total, occurrences) = self.atoms.entry(atom).or_insert_with(|| (RBig::ZERO, 0));
         *total += power;
-        *times += 1;
+        *occurrences += 1;
     }
 }
 
@@ -87,20 +88,20 @@ impl Counter<'_> {
     pub(super) fn monomial<'b>(&mut self, term: &Term<'b>) -> Monomial<'b> {
         let mut monomial = Monomial::default();
         for constant in &term.constants {
-            self.factor(constant, &RBig::ONE, &mut monomial);
+            self.add_factor(constant, &RBig::ONE, &mut monomial);
         }
-        self.factor(term.term, &RBig::ONE, &mut monomial);
+        self.add_factor(term.term, &RBig::ONE, &mut monomial);
         monomial
     }
 
-    /// Adds `expr` to the power `power` to a product.
-    fn factor<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
-        if self.meter.spend(NODE).is_none() {
+    /// Multiplies `product` by `expr` to the power `power`.
+    fn add_factor<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
+        if self.meter.spend(NODE_COST).is_none() {
             return;
         }
         let single = power.clone().abs().is_one();
         let whole = power.is_int();
-        // A power of what is put together of others; below a fraction that stands below another, too.
+        // A power of a product, a root, a quotient or another power, or a quotient in a denominator.
         if whole
             && (!single && matches!(expr, Expr::Negative(_) | Expr::Product(_) | Expr::Root(..))
                 || *power != RBig::ONE && matches!(expr, Expr::Quotient(..))
@@ -108,72 +109,72 @@ impl Counter<'_> {
         {
             let ten = matches!(expr, Expr::Power(base, _) if is_ten(base));
             if !ten {
-                self.add(Step::Factors);
+                self.add(Simplification::Factors);
             }
         }
         match expr {
-            Expr::Number(_) | Expr::Mixed(..) => self.number(expr, power, product),
+            Expr::Number(_) | Expr::Mixed(..) => self.add_number(expr, power, product),
             Expr::Quotient(above, below) if is_literal(above) && is_literal(below) => {
-                self.number(expr, power, product);
+                self.add_number(expr, power, product);
             }
             Expr::Negative(inner) => {
                 if is_signed(inner) {
-                    self.add(Step::Numbers);
+                    self.add(Simplification::Numbers);
                 }
-                self.factor(inner, power, product);
+                self.add_factor(inner, power, product);
             }
             Expr::Product(factors) => {
                 if factors.iter().filter(|one| is_signed(one)).count() > 1 {
-                    self.add(Step::Numbers);
+                    self.add(Simplification::Numbers);
                 }
                 for factor in factors {
-                    // 1·x is x.
-                    if is_unit(factor) {
-                        self.add(Step::Numbers);
+                    // 1·x should be x.
+                    if is_plus_minus_one(factor) {
+                        self.add(Simplification::Numbers);
                     }
-                    self.factor(factor, power, product);
+                    self.add_factor(factor, power, product);
                 }
             }
             Expr::Quotient(above, below) => {
                 if is_signed(above) && is_signed(below) {
-                    self.add(Step::Numbers);
+                    self.add(Simplification::Numbers);
                 }
-                if is_unit(below) && !is_literal(above) {
-                    self.add(Step::Numbers);
+                if is_plus_minus_one(below) && !is_literal(above) {
+                    self.add(Simplification::Numbers);
                 }
-                // 1/x⁻¹ is x.
+                // 1/x⁻¹ should be x.
                 if has_inverse(below) {
-                    self.add(Step::Factors);
+                    self.add(Simplification::Factors);
                 }
-                // 1/x has no number before it.
+                // The numerator of 1/x is not a coefficient.
                 if !is_one(above) {
-                    self.factor(above, power, product);
+                    self.add_factor(above, power, product);
                 }
-                self.factor(below, &-power, product);
+                self.add_factor(below, &-power, product);
             }
             Expr::Power(base, exponent) => match rational(exponent, self.meter) {
                 Some(exponent_value) if is_number(exponent) => {
-                    // x^{6/3} is x².
+                    // x^{6/3} should be x².
                     if is_whole_quotient(exponent, self.meter) {
-                        self.add(Step::Numbers);
+                        self.add(Simplification::Numbers);
                     }
-                    self.power(base, &exponent_value, power, product);
+                    self.add_power(base, &exponent_value, power, product);
                 }
-                _ => self.exponential(expr, base, exponent, power, product),
+                _ => self.add_exponential(expr, base, exponent, power, product),
             },
             Expr::Root(index, inner) => match rational(index, self.meter) {
                 Some(index) if index.is_int() && index > RBig::ONE => {
-                    self.root(inner, &index, power, product);
+                    self.add_root(inner, &index, power, product);
                 }
-                // The first root, and that of index ½, are powers.
+                // Roots of index 1 or ½ are powers.
                 Some(_) => {
-                    self.add(Step::Roots);
-                    self.opaque(expr, power, product);
+                    self.add(Simplification::Roots);
+                    self.add_opaque(expr, power, product);
                 }
-                None => self.opaque(expr, power, product),
+                None => self.add_opaque(expr, power, product),
             },
-            Expr::Symbol(name) => product.atom(Atom::Name(name.clone()), power.clone()),
-            Expr::Constant(constant) => product.atom(Atom::Constant(*constant), power.clone()),
+            Expr::Symbol(name) => product.add_atom(Atom::Name(name.clone()), power.clone()),
+            Expr::Constant(constant) => product.add_atom(Atom::Constant(*constant), power.clone()),
             Expr::Sum(_) if whole => {
                 product.sums.push(Sum {
                     power: power.clone(),
@@ -181,18 +182,18 @@ impl Counter<'_> {
                     variable: expr.has_variable(),
                     terms: self.atoms_of(expr),
                 });
-                product.inner.push(expr);
+                product.parts_to_visit.push(expr);
             }
             Expr::Sum(_) => {
-                product.atom(self.text(expr), power.clone());
-                product.inner.push(expr);
+                product.add_atom(self.text(expr), power.clone());
+                product.parts_to_visit.push(expr);
             }
             Expr::Call(Function::Exp, arguments) if arguments.len() == 1 => {
-                self.exponential(expr, &E, &arguments[0], power, product);
+                self.add_exponential(expr, &EULER, &arguments[0], power, product);
                 if rational(&arguments[0], self.meter)
                     .is_some_and(|value| value.is_zero() || value.is_one())
                 {
-                    self.add(Step::Functions);
+                    self.add(Simplification::Functions);
                 }
             }
             Expr::Call(function, arguments) => {
@@ -202,35 +203,37 @@ impl Counter<'_> {
                         product.logarithms.0 += 1;
                     }
                     Function::Ln | Function::Log => product.logarithms.1 += 1,
-                    _ => self.add(Step::Functions),
+                    _ => self.add(Simplification::Functions),
                 }
-                // cos(−x) is cos x, and sin(π − x) sin x.
-                if arguments.iter().any(is_signed) || is_turned(*function, arguments, self.meter) {
-                    self.add(Step::Functions);
+                // cos(−x) is cos x, and sin(π − x) is sin x.
+                if arguments.iter().any(is_signed)
+                    || is_shifted_by_right_angles(*function, arguments, self.meter)
+                {
+                    self.add(Simplification::Functions);
                 }
                 if matches!(function, Function::Ln)
                     && matches!(arguments.as_slice(), [Expr::Power(base, _)] if is_e(base))
                     || matches!(arguments.as_slice(), [one] if is_e(one))
                 {
-                    self.add(Step::Functions);
+                    self.add(Simplification::Functions);
                 }
-                self.opaque(expr, power, product);
+                self.add_opaque(expr, power, product);
             }
             Expr::Percent(_) | Expr::Degrees(_) => {
-                self.add(Step::Numbers);
-                self.opaque(expr, power, product);
+                self.add(Simplification::Numbers);
+                self.add_opaque(expr, power, product);
             }
-            _ => self.opaque(expr, power, product),
+            _ => self.add_opaque(expr, power, product),
         }
     }
 
-    /// The atoms of each term of a sum, none of whose steps count.
+    /// The atoms of each term of a sum. Their simplifications are not counted.
     fn atoms_of(&self, sum: &Expr) -> Vec<BTreeSet<Atom>> {
         let mut counter = Counter {
-            steps: Steps::default(),
+            counts: SimplificationCounts::default(),
             meter: self.meter,
         };
-        let terms = counter.spread(sum);
+        let terms = counter.expand_terms(sum);
         let atoms = |term: &Term<'_>| {
             let atoms = counter.monomial(term).atoms.into_iter();
             atoms
@@ -241,85 +244,88 @@ impl Counter<'_> {
         terms.iter().map(atoms).collect()
     }
 
-    /// Something of which only the parts are looked into.
-    fn opaque<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
-        product.atom(self.text(expr), power.clone());
-        product.inner.extend(expr.parts());
+    /// Multiplies by an expression that is not decomposed. Its parts are visited separately.
+    fn add_opaque<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
+        product.add_atom(self.text(expr), power.clone());
+        product.parts_to_visit.extend(expr.parts());
     }
 
-    fn number<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
+    fn add_number<'b>(&mut self, expr: &'b Expr, power: &RBig, product: &mut Monomial<'b>) {
         let Some(value) = rational(expr, self.meter) else {
             return;
         };
-        // 12/4 is 3.
+        // 12/4 should be 3.
         if value.is_int() && matches!(expr, Expr::Quotient(..)) {
-            self.add(Step::Numbers);
+            self.add(Simplification::Numbers);
         }
         if !power.is_int() {
-            return self.surd(&value, power, product);
+            return self.add_surd(&value, power, product);
         }
         if !power.clone().abs().is_one() {
-            self.add(Step::Numbers);
+            self.add(Simplification::Numbers);
         }
         if *power > RBig::ZERO {
-            product.above += 1;
-            product.times(&value, self.meter);
+            product.numbers_above += 1;
+            product.multiply(&value, self.meter);
         } else {
-            product.below += 1;
+            product.numbers_below += 1;
             if !value.is_zero() {
-                product.times(&value.pow(-1), self.meter);
+                product.multiply(&value.pow(-1), self.meter);
             }
         }
     }
 
-    /// `base^exponent` to the power `power`.
-    fn power<'b>(
+    /// Multiplies by `base^exponent` to the power `power`.
+    fn add_power<'b>(
         &mut self,
         base: &'b Expr,
         exponent: &RBig,
         power: &RBig,
         product: &mut Monomial<'b>,
     ) {
-        let both = exponent * power;
+        let total_power = exponent * power;
         if is_number(base) {
-            // (12/4)ˣ is 3ˣ, and 5¹ below a root 5.
-            let under_root = exponent.is_int() && !both.is_int();
+            // (12/4)ˣ should be 3ˣ, and 5¹ under a root should be 5.
+            let under_root = exponent.is_int() && !total_power.is_int();
             if under_root || is_whole_quotient(base, self.meter) {
-                self.add(Step::Numbers);
+                self.add(Simplification::Numbers);
             }
             let value = rational(base, self.meter);
             return match value {
-                Some(value) if !both.is_int() => self.surd(&value, &both, product),
+                Some(value) if !total_power.is_int() => {
+                    self.add_surd(&value, &total_power, product);
+                }
                 Some(_) if is_ten(base) && !exponent.is_zero() && !exponent.is_one() => {
                     if *power > RBig::ZERO {
-                        product.above += 1;
+                        product.numbers_above += 1;
                     } else {
-                        product.below += 1;
+                        product.numbers_below += 1;
                     }
                 }
                 _ => {
-                    self.add(Step::Numbers);
-                    product.above += 1;
+                    self.add(Simplification::Numbers);
+                    product.numbers_above += 1;
                 }
             };
         }
-        // x⁰ and x¹ are written by nobody who has finished.
+        // A simplified answer has no x⁰ or x¹.
         if exponent.is_zero() || exponent.is_one() {
-            self.add(Step::Numbers);
+            self.add(Simplification::Numbers);
         }
-        if matches!(base, Expr::Constant(Constant::I)) || !both.is_int() && is_complex(base) {
-            self.add(Step::Complex);
+        if matches!(base, Expr::Constant(Constant::I)) || !total_power.is_int() && is_complex(base)
+        {
+            self.add(Simplification::Complex);
         }
-        // (x³)^{1/3} is x, and (x⁻¹)⁻¹.
+        // (x³)^{1/3} and (x⁻¹)⁻¹ should be x.
         let inverse = *exponent == RBig::NEG_ONE;
         if (inverse || !exponent.is_int()) && matches!(base, Expr::Power(..)) {
-            self.add(Step::Factors);
+            self.add(Simplification::Factors);
         }
-        self.factor(base, &both, product);
+        self.add_factor(base, &total_power, product);
     }
 
-    /// A power whose exponent is no number.
-    fn exponential<'b>(
+    /// Multiplies by a power whose exponent is not a number.
+    fn add_exponential<'b>(
         &mut self,
         expr: &'b Expr,
         base: &'b Expr,
@@ -328,33 +334,33 @@ impl Counter<'_> {
         product: &mut Monomial<'b>,
     ) {
         if holds_i(exponent) && !exponent.has_variable() {
-            self.add(Step::Complex);
+            self.add(Simplification::Complex);
         }
         if holds_logarithm(exponent) {
-            self.add(Step::Functions);
+            self.add(Simplification::Functions);
         }
         if matches!(base, Expr::Sum(_)) && !expr.has_variable() {
-            self.add(Step::Brackets);
+            self.add(Simplification::Brackets);
         }
         if let Expr::Number(Full(number)) = base {
             if number.is_one() {
-                self.add(Step::Numbers);
+                self.add(Simplification::Numbers);
             }
-            product.bases.push(number.trunc());
+            product.exponential_bases.push(number.trunc());
         }
-        // (√2)^{2n} is 2ⁿ, and 4^{n/2} as well.
+        // (√2)^{2n} and 4^{n/2} should be 2ⁿ.
         let halved = matches!(exponent, Expr::Quotient(_, index)
             if rational(index, self.meter)
                 .is_some_and(|index| is_perfect(base, &index.trunc())));
         if halved || matches!(base, Expr::Root(..)) && is_multiple(exponent, &IBig::from(2)) {
-            self.add(Step::Roots);
+            self.add(Simplification::Roots);
         }
-        // eˣ·eʸ: the base is there twice.
+        // eˣ·eʸ has the same base twice.
         let key = Atom::Text(format!("{:?}^", self.text(base)));
         if product.atoms.contains_key(&key) {
-            self.add(Step::Factors);
+            self.add(Simplification::Factors);
         }
-        product.atom(key, RBig::ZERO);
+        product.add_atom(key, RBig::ZERO);
         // 2ⁿ⁺¹ is twice 2ⁿ.
         let key = match (base, exponent) {
             (Expr::Number(_), Expr::Sum(terms)) => {
@@ -367,33 +373,33 @@ impl Counter<'_> {
             }
             _ => expr.clone(),
         };
-        product.atom(self.text(&key), power.clone());
-        product.inner.push(base);
-        product.inner.push(exponent);
+        product.add_atom(self.text(&key), power.clone());
+        product.parts_to_visit.push(base);
+        product.parts_to_visit.push(exponent);
     }
 
-    fn root<'b>(
+    fn add_root<'b>(
         &mut self,
         inner: &'b Expr,
         index: &RBig,
         power: &RBig,
         product: &mut Monomial<'b>,
     ) {
-        let both = power / index;
-        if both.is_int() {
-            self.add(Step::Factors);
+        let total_power = power / index;
+        if total_power.is_int() {
+            self.add(Simplification::Factors);
         }
         if let Some(value) = rational(inner, self.meter) {
-            // What stands under a root is to be worked out, too.
+            // A radicand has to be evaluated too.
             if !is_number(inner) || is_whole_quotient(inner, self.meter) {
-                self.add(Step::Numbers);
+                self.add(Simplification::Numbers);
                 self.visit(inner);
             }
-            return self.surd(&value, &both, product);
+            return self.add_surd(&value, &total_power, product);
         }
-        // √(2i) is 1 + i.
+        // √(2i) should be 1 + i.
         if is_complex(inner) {
-            self.add(Step::Complex);
+            self.add(Simplification::Complex);
         }
         match inner {
             Expr::Product(_)
@@ -408,32 +414,32 @@ impl Counter<'_> {
                 let index = index.trunc();
                 let powers = holds_power(inner)
                     || inner.parts().into_iter().any(holds_power)
-                    || comes_out(inner, &index)
+                    || has_whole_root(inner, &index)
                     || inner
                         .parts()
                         .into_iter()
-                        .any(|part| comes_out(part, &index));
-                if powers || holds_sum(inner) {
-                    self.add(Step::Roots);
+                        .any(|part| has_whole_root(part, &index));
+                if powers || has_sum_factor(inner) {
+                    self.add(Simplification::Roots);
                 }
-                self.factor(inner, &both, product);
+                self.add_factor(inner, &total_power, product);
             }
             _ => {
                 if matches!(inner, Expr::Root(..)) || !inner.has_variable() && holds_root(inner) {
-                    self.add(Step::Nested);
+                    self.add(Simplification::Nested);
                 }
-                // √(x⁴ + 2x² + 1) is x² + 1, and √(3 + 4i) is 2 + i.
-                if holds_sum(inner) {
-                    self.add(Step::Roots);
+                // √(x⁴ + 2x² + 1) should be x² + 1, and √(3 + 4i) should be 2 + i.
+                if has_sum_factor(inner) {
+                    self.add(Simplification::Roots);
                 }
-                product.atom(self.text(inner), both);
-                product.inner.push(inner);
+                product.add_atom(self.text(inner), total_power);
+                product.parts_to_visit.push(inner);
             }
         }
     }
 
-    /// `value^power`, the power being no integer.
-    fn surd(&mut self, value: &RBig, power: &RBig, product: &mut Monomial<'_>) {
+    /// Multiplies by `value^power`, where `power` is not an integer.
+    fn add_surd(&mut self, value: &RBig, power: &RBig, product: &mut Monomial<'_>) {
         let Some(index) = u32::try_from(power.denominator())
             .ok()
             .filter(|index| (2..=64).contains(index))
@@ -441,35 +447,35 @@ impl Counter<'_> {
             return;
         };
         if *value < RBig::ZERO && index % 2 == 0 {
-            self.add(Step::Complex);
+            self.add(Simplification::Complex);
         }
         if power.clone().abs() > RBig::ONE {
-            self.add(Step::Roots);
+            self.add(Simplification::Roots);
         }
         if bits(value) > MAX_RADICAND {
-            product.atom(Atom::Text(value.to_string()), power.clone());
+            product.add_atom(Atom::Text(value.to_string()), power.clone());
             return;
         }
         let above = self.without_powers(&value.numerator().unsigned_abs(), index);
         let below = self.without_powers(value.denominator(), index);
-        let (Some((above, extracted)), Some((below, also))) = (above, below) else {
+        let (Some((above, above_reduced)), Some((below, below_reduced))) = (above, below) else {
             return;
         };
         if above.is_one() && below.is_one() {
-            // √16, and 1 to any power.
-            self.add(Step::Numbers);
+            // √16, or 1 to any power.
+            self.add(Simplification::Numbers);
             return;
         }
-        // The fourth root of 25 is √5.
+        // The fourth root of 25 should be √5.
         let lower = |divisor: u32| {
             index.is_multiple_of(divisor) && is_power(&above, divisor) && is_power(&below, divisor)
         };
-        if extracted || also || (2..index).any(lower) {
-            self.add(Step::Roots);
+        if above_reduced || below_reduced || (2..index).any(lower) {
+            self.add(Simplification::Roots);
         }
         *product.surds.entry(index).or_default() += 1;
         if *power > RBig::ZERO {
-            product.divisors.push(below.clone());
+            product.radicand_divisors.push(below.clone());
         }
         // √(a/b) is √(ab)/b.
         let mut radicand = above;
@@ -478,49 +484,49 @@ impl Counter<'_> {
         }
         if let Some((radicand, _)) = self.without_powers(&radicand, index) {
             let power = RBig::from(power.numerator().clone());
-            product.atom(Atom::Surd(index, radicand), power);
+            product.add_atom(Atom::Surd(index, radicand), power);
         }
     }
 
     fn text(&self, expr: &Expr) -> Atom {
         let text = format!("{expr:?}");
-        // Once spent, everything ends; what is being written has a bound of its own.
+        // A failed charge ends the comparison soon, and the text is already built, with a bounded length.
         let _ = self.meter.spend(text.len() as u64);
         Atom::Text(text)
     }
 
-    /// A number without the powers of this index that divide it, and whether there were any.
+    /// The number without the powers of this index that divide it, and whether there were any.
     fn without_powers(&self, number: &UBig, index: u32) -> Option<(UBig, bool)> {
-        let (mut left, mut found) = (number.clone(), false);
-        if left.is_zero() {
+        let (mut remaining, mut removed) = (number.clone(), false);
+        if remaining.is_zero() {
             return Some((UBig::ONE, true));
         }
-        let root = whole_root(&left, index);
-        if !left.is_one() && root.pow(index as usize) == left {
+        let root = whole_root(&remaining, index);
+        if !remaining.is_one() && root.pow(index as usize) == remaining {
             return Some((UBig::ONE, true));
         }
         let limit = MAX_FACTOR.min(root.try_into().unwrap_or(u32::MAX));
         for factor in 2..=limit {
             self.meter.spend(2)?;
             let power = UBig::from(factor).pow(index as usize);
-            if power > left {
+            if power > remaining {
                 break;
             }
-            while (&left % &power).is_zero() {
-                left /= &power;
-                found = true;
+            while (&remaining % &power).is_zero() {
+                remaining /= &power;
+                removed = true;
             }
         }
-        Some((left, found))
+        Some((remaining, removed))
     }
 }
 
-/// Whether the root of this index of a power can be taken: of e^{2x}, of 9^n.
-fn comes_out(expr: &Expr, index: &IBig) -> bool {
+/// Whether a power has a root of this index: e^{2x} and 9ⁿ have a square root.
+fn has_whole_root(expr: &Expr, index: &IBig) -> bool {
     matches!(expr, Expr::Power(base, exponent) if is_multiple(exponent, index) || is_perfect(base, index))
 }
 
-/// 2x of 2.
+/// Whether it is a product with a numeric factor that `of` divides: 2x for 2.
 fn is_multiple(expr: &Expr, of: &IBig) -> bool {
     let divided = |factor: &Expr| matches!(factor, Expr::Number(Full(number)) if number.is_int() && (number.numerator() % of).is_zero());
     matches!(expr, Expr::Product(factors) if factors.iter().any(divided))
@@ -536,12 +542,12 @@ fn is_perfect(expr: &Expr, index: &IBig) -> bool {
         && is_power(&number.numerator().unsigned_abs(), index)
 }
 
-/// Whether it is a power of a whole number.
+/// Whether it is a whole number to the power `index`.
 fn is_power(number: &UBig, index: u32) -> bool {
     whole_root(number, index).pow(index as usize) == *number
 }
 
-/// A number as it is written: digits, perhaps with a sign, or a fraction of them.
+/// A number in digits, with or without a sign, or a fraction of such numbers.
 fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::Mixed(..) => true,
@@ -559,21 +565,21 @@ fn is_e(expr: &Expr) -> bool {
     matches!(expr, Expr::Constant(Constant::E))
 }
 
-fn holds(expr: &Expr, found: &dyn Fn(&Expr) -> bool) -> bool {
-    found(expr) || expr.parts().into_iter().any(|part| holds(part, found))
+fn contains(expr: &Expr, matches: &dyn Fn(&Expr) -> bool) -> bool {
+    matches(expr) || expr.parts().into_iter().any(|part| contains(part, matches))
 }
 
 fn holds_i(expr: &Expr) -> bool {
-    holds(expr, &|part| matches!(part, Expr::Constant(Constant::I)))
+    contains(expr, &|part| matches!(part, Expr::Constant(Constant::I)))
 }
 
-/// A number with i in it.
+/// Whether it is a number that contains i.
 fn is_complex(expr: &Expr) -> bool {
     !expr.has_variable() && holds_i(expr)
 }
 
 fn holds_root(expr: &Expr) -> bool {
-    holds(expr, &|part| match part {
+    contains(expr, &|part| match part {
         Expr::Root(..) => true,
         Expr::Power(_, exponent) => matches!(**exponent, Expr::Quotient(..)),
         _ => false,
@@ -581,7 +587,7 @@ fn holds_root(expr: &Expr) -> bool {
 }
 
 fn holds_logarithm(expr: &Expr) -> bool {
-    holds(expr, &|part| {
+    contains(expr, &|part| {
         matches!(part, Expr::Call(Function::Ln | Function::Log, _))
     })
 }

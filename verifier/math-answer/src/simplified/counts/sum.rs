@@ -1,4 +1,4 @@
-//! Sums, as terms; and what a term leaves to be done.
+//! Splits a sum into its terms, and counts the simplifications of each term.
 
 use std::collections::BTreeSet;
 
@@ -7,42 +7,43 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use super::product::{Atom, Monomial, Sum};
-use super::{Step, Steps};
+use super::{Simplification, SimplificationCounts};
 use crate::arithmetic::exact::{gcd, rational};
-use crate::finished::written::{
-    bare, holds_sum, is_constant, is_literal, is_share, is_unit, is_whole_quotient, is_written,
-};
 use crate::meter::Meter;
+use crate::simplified::notation::{
+    has_sum_factor, is_constant, is_literal, is_percent_or_degrees, is_plain_number,
+    is_plus_minus_one, is_whole_quotient, without_unit,
+};
 use crate::syntax::{Constant, Expr};
 
-/// Steps of the meter that a look at a node costs.
-pub(super) const NODE: u64 = 20;
+/// Meter steps for visiting a node.
+pub(super) const NODE_COST: u64 = 20;
 
 pub(super) struct Counter<'a> {
-    pub steps: Steps,
+    pub counts: SimplificationCounts,
     pub meter: &'a Meter,
 }
 
-/// A term of a sum, and the constants before the brackets that it stands in.
+/// A term of a sum, and the constants before the brackets around it.
 pub(super) struct Term<'a> {
     pub term: &'a Expr,
     pub constants: Vec<&'a Expr>,
 }
 
 impl Counter<'_> {
-    pub(super) fn add(&mut self, step: Step) {
-        self.steps.add(step, 1);
+    pub(super) fn add(&mut self, kind: Simplification) {
+        self.counts.add(kind, 1);
     }
 
     pub(super) fn visit(&mut self, expr: &Expr) {
-        if self.meter.spend(NODE).is_none() {
+        if self.meter.spend(NODE_COST).is_none() {
             return;
         }
-        if is_written(expr) {
-            // 12/4 is 3.
-            let quotient = !matches!(bare(expr), Expr::Ratio(_));
-            if quotient && is_whole_quotient(bare(expr), self.meter) {
-                self.add(Step::Numbers);
+        if is_plain_number(expr) {
+            // 12/4 should be 3.
+            let quotient = !matches!(without_unit(expr), Expr::Ratio(_));
+            if quotient && is_whole_quotient(without_unit(expr), self.meter) {
+                self.add(Simplification::Numbers);
             }
             return;
         }
@@ -53,7 +54,7 @@ impl Counter<'_> {
             | Expr::Quotient(..)
             | Expr::Power(..)
             | Expr::Root(..)
-            | Expr::Call(..) => self.sum(expr),
+            | Expr::Call(..) => self.count_sum(expr),
             other => {
                 for part in other.parts() {
                     self.visit(part);
@@ -62,18 +63,18 @@ impl Counter<'_> {
         }
     }
 
-    /// The terms of a sum, once the numbers before brackets are brought to what stands in them.
-    fn sum(&mut self, expr: &Expr) {
-        let terms = self.spread(expr);
+    /// Counts the simplifications of a sum and of its terms, after the numbers before brackets are distributed.
+    fn count_sum(&mut self, expr: &Expr) {
+        let terms = self.expand_terms(expr);
         let several = terms.len() > 1;
         let mut seen: BTreeSet<Vec<(Atom, RBig)>> = BTreeSet::new();
         for term in &terms {
             let monomial = self.monomial(term);
             if several && rational(term.term, self.meter).is_some_and(|value| value.is_zero()) {
-                self.add(Step::Terms);
+                self.add(Simplification::Terms);
             }
-            self.count(&monomial, several);
-            for inner in &monomial.inner {
+            self.count_product(&monomial, several);
+            for inner in &monomial.parts_to_visit {
                 self.visit(inner);
             }
             let key: Vec<(Atom, RBig)> = monomial
@@ -86,56 +87,63 @@ impl Counter<'_> {
                 continue;
             }
             if !seen.insert(key) {
-                self.add(Step::Terms);
+                self.add(Simplification::Terms);
             }
         }
     }
 
-    /// The steps that a product leaves.
-    fn count(&mut self, monomial: &Monomial<'_>, in_sum: bool) {
+    /// Counts the simplifications of a product.
+    fn count_product(&mut self, monomial: &Monomial<'_>, in_sum: bool) {
         let more = |count: usize| count.saturating_sub(1);
-        let divides = monomial.above > 0
-            && monomial.below > 0
+        let divides = monomial.numbers_above > 0
+            && monomial.numbers_below > 0
             && monomial.number.as_ref().is_some_and(RBig::is_int);
-        self.steps.add(
-            Step::Numbers,
-            more(monomial.above) + more(monomial.below) + usize::from(divides),
+        self.counts.add(
+            Simplification::Numbers,
+            more(monomial.numbers_above) + more(monomial.numbers_below) + usize::from(divides),
         );
-        for (atom, (_, times)) in &monomial.atoms {
-            let again = more(*times);
+        for (atom, (_, occurrences)) in &monomial.atoms {
+            let repeats = more(*occurrences);
             match atom {
                 Atom::Constant(Constant::I) => {}
                 Atom::Surd(..) => {}
-                _ => self.steps.add(Step::Factors, again),
+                _ => self.counts.add(Simplification::Factors, repeats),
             }
         }
-        for times in monomial.surds.values() {
-            self.steps.add(Step::Factors, more(*times));
+        for occurrences in monomial.surds.values() {
+            self.counts.add(Simplification::Factors, more(*occurrences));
         }
-        // 2·2ⁿ is 2ⁿ⁺¹, 2ⁿ·3ⁿ is 6ⁿ.
+        // 2·2ⁿ should be 2ⁿ⁺¹, and 2ⁿ·3ⁿ should be 6ⁿ.
         let shares = |base: &IBig| {
             monomial.number.as_ref().is_some_and(|number| {
                 !gcd(number.numerator(), base).is_one() || !number.denominator().gcd(base).is_one()
             })
         };
-        let shared = monomial.bases.iter().filter(|base| shares(base)).count();
-        self.steps
-            .add(Step::Factors, shared + more(monomial.bases.len()));
-        // 33/√33 and 12√(1/2), where the number above has what is below.
+        let shared = monomial
+            .exponential_bases
+            .iter()
+            .filter(|base| shares(base))
+            .count();
+        self.counts.add(
+            Simplification::Factors,
+            shared + more(monomial.exponential_bases.len()),
+        );
+        // In 33/√33 and 12√(1/2) the number in the numerator shares a factor with the radicand in the denominator.
         if let Some(number) = &monomial.number {
             let shares = |other: &UBig| !number.numerator().gcd(other).is_one();
             let cancels = monomial.atoms.iter().any(|(atom, (power, _))| match atom {
                 Atom::Surd(_, radicand) => *power < RBig::ZERO && shares(radicand),
                 _ => false,
             });
-            if cancels || monomial.divisors.iter().any(shares) {
-                self.add(Step::Roots);
+            if cancels || monomial.radicand_divisors.iter().any(shares) {
+                self.add(Simplification::Roots);
             }
         }
         let (above, below) = monomial.logarithms;
         // 1/log₃ 2 is log₂ 3.
         let alone = usize::from(above == 0 && below > 0);
-        self.steps.add(Step::Logarithms, above.max(below) + alone);
+        self.counts
+            .add(Simplification::Logarithms, above.max(below) + alone);
         let whole = |sum: &&Sum| sum.power.is_int();
         let size = |sum: &Sum| {
             let power = sum.power.trunc().unsigned_abs();
@@ -148,7 +156,7 @@ impl Counter<'_> {
             .filter(|sum| sum.complex)
             .map(size)
             .fold(0, usize::saturating_add);
-        let (power, times) = monomial
+        let (power, occurrences) = monomial
             .atoms
             .get(&Atom::Constant(Constant::I))
             .cloned()
@@ -158,8 +166,8 @@ impl Counter<'_> {
                 .sums
                 .iter()
                 .any(|sum| sum.complex && sum.power < RBig::ZERO);
-        if complex.saturating_add(times) > 1 || below || power > RBig::ONE {
-            self.add(Step::Complex);
+        if complex.saturating_add(occurrences) > 1 || below || power > RBig::ONE {
+            self.add(Simplification::Complex);
         }
         let numbers: usize = monomial
             .sums
@@ -167,9 +175,10 @@ impl Counter<'_> {
             .filter(|sum| !sum.variable && !sum.complex && sum.power.is_int())
             .map(size)
             .fold(0, usize::saturating_add);
-        self.steps.add(Step::Brackets, more(numbers).min(1));
+        self.counts
+            .add(Simplification::Brackets, more(numbers).min(1));
         for sum in &monomial.sums {
-            self.shared(monomial, sum);
+            self.count_shared(monomial, sum);
         }
         if in_sum {
             let brackets = monomial
@@ -177,15 +186,15 @@ impl Counter<'_> {
                 .iter()
                 .filter(|sum| sum.power > RBig::ZERO)
                 .count();
-            self.steps.add(Step::Brackets, brackets);
+            self.counts.add(Simplification::Brackets, brackets);
         }
         let denominators = monomial.sums.iter().any(|sum| sum.power < RBig::ZERO);
-        self.steps
-            .add(Step::Denominators, usize::from(denominators));
+        self.counts
+            .add(Simplification::Denominators, usize::from(denominators));
     }
 
-    /// What a sum shares with the factors beside it: √2(√2 + √3) is 2 + √6, (π² + π)/π is π + 1.
-    fn shared(&mut self, monomial: &Monomial<'_>, sum: &Sum) {
+    /// Counts what a sum shares with the factors beside it: √2(√2 + √3) is 2 + √6, and (π² + π)/π is π + 1.
+    fn count_shared(&mut self, monomial: &Monomial<'_>, sum: &Sum) {
         if sum.power != RBig::ONE {
             return;
         }
@@ -200,87 +209,87 @@ impl Counter<'_> {
                         .is_some_and(|(of, other)| of == index && !(&radicand).gcd(&other).is_one())
                 };
                 if !sum.variable && sum.terms.iter().flatten().any(shares) {
-                    self.add(Step::Brackets);
+                    self.add(Simplification::Brackets);
                 }
             } else if *power < RBig::ZERO
                 && !sum.terms.is_empty()
                 && sum.terms.iter().all(|term| term.contains(atom))
             {
-                self.add(Step::Factors);
+                self.add(Simplification::Factors);
             }
         }
     }
 
-    /// What a number before or below brackets leaves to be done.
-    fn outside(&mut self, number: &Expr) {
-        if is_unit(number) || is_share(number) {
-            self.add(Step::Numbers);
+    /// Counts the simplifications of a number that multiplies or divides brackets.
+    fn count_outer_number(&mut self, number: &Expr) {
+        if is_plus_minus_one(number) || is_percent_or_degrees(number) {
+            self.add(Simplification::Numbers);
         } else if !is_literal(number) {
             self.visit(number);
         }
     }
 
-    /// The terms of a sum, each with the constants that multiply all of it.
-    pub(super) fn spread<'b>(&mut self, expr: &'b Expr) -> Vec<Term<'b>> {
+    /// The terms of a sum, each with the constants that multiply the whole sum.
+    pub(super) fn expand_terms<'b>(&mut self, expr: &'b Expr) -> Vec<Term<'b>> {
         let mut terms = Vec::new();
-        self.spread_into(expr, (0, 0), &[], &mut terms);
+        self.expand_into(expr, (0, 0), &[], &mut terms);
         terms
     }
 
-    fn spread_into<'b>(
+    fn expand_into<'b>(
         &mut self,
         expr: &'b Expr,
-        (mut times, mut over): (usize, usize),
+        (mut multipliers, mut divisors): (usize, usize),
         constants: &[&'b Expr],
         terms: &mut Vec<Term<'b>>,
     ) {
-        if self.meter.spend(NODE).is_none() {
+        if self.meter.spend(NODE_COST).is_none() {
             return;
         }
         match expr {
-            Expr::Sum(all) => {
-                self.steps.add(
-                    Step::Numbers,
-                    times.saturating_sub(1) + over.saturating_sub(1),
+            Expr::Sum(sum_terms) => {
+                self.counts.add(
+                    Simplification::Numbers,
+                    multipliers.saturating_sub(1) + divisors.saturating_sub(1),
                 );
-                for term in all {
-                    self.spread_into(term, (0, 0), constants, terms);
+                for term in sum_terms {
+                    self.expand_into(term, (0, 0), constants, terms);
                 }
                 return;
             }
-            Expr::Negative(inner) if holds_sum(inner) => {
-                return self.spread_into(inner, (times, over), constants, terms);
+            Expr::Negative(inner) if has_sum_factor(inner) => {
+                return self.expand_into(inner, (multipliers, divisors), constants, terms);
             }
             Expr::Quotient(above, below)
-                if holds_sum(above) && rational(below, self.meter).is_some() =>
+                if has_sum_factor(above) && rational(below, self.meter).is_some() =>
             {
-                self.outside(below);
-                over += 1;
-                return self.spread_into(above, (times, over), constants, terms);
+                self.count_outer_number(below);
+                divisors += 1;
+                return self.expand_into(above, (multipliers, divisors), constants, terms);
             }
             Expr::Product(factors) => {
                 let (constant, rest): (Vec<&Expr>, Vec<&Expr>) =
                     factors.iter().partition(|one| is_constant(one));
                 if let [sum] = rest.as_slice()
-                    && holds_sum(sum)
+                    && has_sum_factor(sum)
                 {
                     let mut more = constants.to_vec();
                     for one in constant {
                         if rational(one, self.meter).is_some() {
-                            times += 1;
-                            self.outside(one);
+                            multipliers += 1;
+                            self.count_outer_number(one);
                         } else {
                             more.push(one);
                         }
                     }
-                    return self.spread_into(sum, (times, over), &more, terms);
+                    return self.expand_into(sum, (multipliers, divisors), &more, terms);
                 }
             }
             _ => {}
         }
-        self.steps.add(
-            Step::Numbers,
-            times.saturating_sub(1) + over.saturating_sub(1),
+        self.counts.add(
+            Simplification::Numbers,
+            multipliers.saturating_sub(1) + divisors.saturating_sub(1),
         );
         terms.push(Term {
             term: expr,

@@ -1,20 +1,21 @@
-//! The text behind a value: which of it may be left unread, since it only names what is counted.
+//! Words after a value, which may be ignored if they only name what is counted.
 //!
-//! What cannot be a unit, a scale or a plain noun phrase is not read at all, and the answer is compared as text. Whether a noun is known, `nouns.rs` says.
+//! If they cannot be a unit, a scale such as "million" or a plain noun phrase, the answer is not parsed and is compared as text. `counted_nouns.rs` decides
+//! whether a noun is known.
 
-use crate::read::nouns::{self, SMALL, bare};
+use crate::read::counted_nouns::{FILLER_WORDS, may_end_phrase, normalise_word, unlisted_words};
 use crate::read::unit::{Measure, measure};
-use crate::read::words;
+use crate::read::word_answers::is_numeral;
 use crate::syntax::Function;
 
-/// Longer phrases name nothing that is counted.
+/// Maximum number of words of a phrase for what is counted.
 const MAX_WORDS: usize = 12;
 
-/// Hundred thousand million: no number has more scales.
+/// Maximum number of scales after a number: hundred thousand million.
 const MAX_SCALES: usize = 3;
 
-/// Words that change a value, hedge it, or say more than what is counted.
-const TELLING: [&str; 214] = [
+/// Words that change a value, hedge it, or mean more than what is counted.
+const MEANING_CHANGING_WORDS: [&str; 214] = [
     "or",
     "and",
     "nor",
@@ -231,8 +232,8 @@ const TELLING: [&str; 214] = [
     "hex",
 ];
 
-/// Words that change a value where they end a phrase: 3 negative, but not 3 negative numbers.
-const TELLING_LAST: [&str; 10] = [
+/// Words that change a value at the end of a phrase: "3 negative", but not "3 negative numbers".
+const MEANING_CHANGING_WORDS_AT_END: [&str; 10] = [
     "negative",
     "left",
     "square",
@@ -245,25 +246,25 @@ const TELLING_LAST: [&str; 10] = [
     "west",
 ];
 
-/// Names of constants and variables that mathematics spells out.
-const NAMES: [&str; 12] = [
+/// Names of constants and variables that are spelled out in mathematics.
+const SPELLED_SYMBOLS: [&str; 12] = [
     "pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "omega", "sigma", "phi", "sqrt",
     "infty",
 ];
 
-/// What stands behind a number.
+/// The words after a number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Behind {
-    /// What multiplies it, and what the rest of the words say, from the number outwards: `million`, then `dollars`.
+pub(crate) struct TrailingWords {
+    /// The scales that multiply the number, from the number outwards, and then the unit or the noun phrase: `million`, then `dollars`.
     pub(crate) layers: Vec<String>,
-    /// Words among the rest that no list holds.
+    /// Words of the noun phrase that no list contains.
     pub(crate) unlisted: Vec<String>,
 }
 
-/// What words behind a number say; `None` where they cannot be left unread.
-pub(crate) fn behind(words: &str) -> Option<Behind> {
-    let spread = words.replace('/', " per ");
-    let mut rest: Vec<&str> = spread.split_whitespace().collect();
+/// Parses the words after a number. `None` if they cannot be ignored.
+pub(crate) fn parse_trailing_words(words: &str) -> Option<TrailingWords> {
+    let spaced = words.replace('/', " per ");
+    let mut rest: Vec<&str> = spaced.split_whitespace().collect();
     let mut layers = Vec::new();
     while let [first, more @ ..] = rest.as_slice()
         && matches!(measure(first), Measure::Scale(_))
@@ -276,50 +277,51 @@ pub(crate) fn behind(words: &str) -> Option<Behind> {
     }
     let mut unlisted = Vec::new();
     if !rest.is_empty() {
-        let (last, phrase) = last(&rest)?;
-        layers.push(last);
-        unlisted = nouns::unlisted(&phrase);
+        let (meaning, phrase) = unit_or_noun_phrase(&rest)?;
+        layers.push(meaning);
+        unlisted = unlisted_words(&phrase);
     }
-    Some(Behind { layers, unlisted })
+    Some(TrailingWords { layers, unlisted })
 }
 
-/// What the words say that do not multiply: a unit, or a phrase for what is counted; and that phrase, or the one behind the unit.
-fn last(all: &[&str]) -> Option<(String, String)> {
-    if all.len() > MAX_WORDS {
+/// Splits words without scales. Returns the unit or the noun phrase that they are, and the noun phrase alone, which is empty after a unit unless more words
+/// follow.
+fn unit_or_noun_phrase(words: &[&str]) -> Option<(String, String)> {
+    if words.len() > MAX_WORDS {
         return None;
     }
-    let joined = all.join(" ");
+    let joined = words.join(" ");
     if !matches!(measure(&joined), Measure::Words) {
         return Some((joined, String::new()));
     }
-    // 5 liters of water, 20 percent of them, 10 dollars profit; but 10 dollar bills are bills.
-    for length in (1..all.len()).rev() {
-        let (unit, of) = all.split_at(length);
+    // 5 liters of water, 20 percent of them and 10 dollars profit begin with units. 10 dollar bills are bills.
+    for length in (1..words.len()).rev() {
+        let (unit, rest) = words.split_at(length);
         let named = unit.join(" ");
-        let sized = matches!(
+        let has_size = matches!(
             measure(&named),
             Measure::Unit(..) | Measure::Percent | Measure::Degrees | Measure::Generic(_)
         );
-        let ends = matches!(
-            of.first(),
+        let unit_ends = matches!(
+            rest.first(),
             Some(&("of" | "for" | "from" | "in" | "away" | "apart"))
         ) || unit.last().is_some_and(|word| word.ends_with('s'))
             || matches!(measure(&named), Measure::Percent);
-        // Percentage points say by how much a percentage changes.
-        if measure(&named) == Measure::Percent && of[0].starts_with("point") {
+        // Percentage points are a difference of percentages.
+        if measure(&named) == Measure::Percent && rest[0].starts_with("point") {
             return None;
         }
-        if sized && ends {
-            return is_noun_phrase(of).then(|| (named, of.join(" ")));
+        if has_size && unit_ends {
+            return is_noun_phrase(rest).then(|| (named, rest.join(" ")));
         }
     }
-    is_noun_phrase(all).then(|| (joined.clone(), joined))
+    is_noun_phrase(words).then(|| (joined.clone(), joined))
 }
 
-/// Whether words can only name what is counted.
-fn is_noun_phrase(all: &[&str]) -> bool {
-    // 10 (A): the choice that it is.
-    if let [one] = all
+/// Whether the words can only name what is counted.
+fn is_noun_phrase(words: &[&str]) -> bool {
+    // (A) in 10 (A) is the label of the choice.
+    if let [one] = words
         && let Some(choice) = one
             .strip_prefix('(')
             .and_then(|rest| rest.strip_suffix(')'))
@@ -327,37 +329,40 @@ fn is_noun_phrase(all: &[&str]) -> bool {
     {
         return true;
     }
-    let bare: Vec<String> = all.iter().map(|word| bare(word)).collect();
-    if let [one] = bare.as_slice()
+    let normalised: Vec<String> = words.iter().map(|word| normalise_word(word)).collect();
+    if let [one] = normalised.as_slice()
         && one == "times"
     {
         return true;
     }
-    let last = bare.last().map_or("", String::as_str);
-    let square_root = bare.windows(2).any(|pair| {
+    let last = normalised.last().map_or("", String::as_str);
+    let square_root = normalised.windows(2).any(|pair| {
         matches!(pair[0].as_str(), "square" | "cube" | "cubic") && pair[1].starts_with("root")
     });
-    let ordinal = ["th", "st", "nd", "rd"].contains(&bare.first().map_or("", String::as_str));
-    let names = ordinal || bare.iter().any(|word| !SMALL.contains(&word.as_str()));
-    names
+    let ordinal = ["th", "st", "nd", "rd"].contains(&normalised.first().map_or("", String::as_str));
+    let has_noun = ordinal
+        || normalised
+            .iter()
+            .any(|word| !FILLER_WORDS.contains(&word.as_str()));
+    has_noun
         && !square_root
-        && !TELLING_LAST.contains(&last)
-        && nouns::may_end(last)
-        && bare.iter().all(|word| is_plain(word))
+        && !MEANING_CHANGING_WORDS_AT_END.contains(&last)
+        && may_end_phrase(last)
+        && normalised.iter().all(|word| is_ordinary_word(word))
 }
 
-fn is_plain(word: &str) -> bool {
+fn is_ordinary_word(word: &str) -> bool {
     !word.is_empty()
         && word.split('-').all(|part| {
             let spelled = part.len() > 2
                 && part.chars().all(|c| c.is_alphabetic() && c < '\u{250}')
                 && part.contains(['a', 'e', 'i', 'o', 'u'])
                 && Function::named(part).is_none();
-            SMALL.contains(&part)
+            FILLER_WORDS.contains(&part)
                 || (spelled
-                    && !TELLING.contains(&part)
-                    && !NAMES.contains(&part)
-                    && !words::is_numeral(part))
+                    && !MEANING_CHANGING_WORDS.contains(&part)
+                    && !SPELLED_SYMBOLS.contains(&part)
+                    && !is_numeral(part))
         })
 }
 
@@ -366,11 +371,11 @@ mod tests {
     use super::*;
 
     fn read(words: &str) -> Option<String> {
-        behind(words).map(|behind| behind.layers.join("|"))
+        parse_trailing_words(words).map(|trailing| trailing.layers.join("|"))
     }
 
     #[test]
-    fn only_what_names_the_counted_is_left_unread() {
+    fn only_phrases_that_name_what_is_counted_are_accepted() {
         for words in [
             "right triangles",
             "ways.",
@@ -386,8 +391,8 @@ mod tests {
             "th",
             "th term",
         ] {
-            let unread = words != "one-way streets";
-            assert_eq!(read(words).is_some(), unread, "{words}");
+            let accepted = words != "one-way streets";
+            assert_eq!(read(words).is_some(), accepted, "{words}");
         }
         for words in [
             "to 6",
@@ -425,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_multiply_and_units_are_told_from_the_rest() {
+    fn scales_and_units_are_split_from_the_other_words() {
         assert_eq!(read("million people").as_deref(), Some("million|people"));
         assert_eq!(
             read("hundred thousand dollars").as_deref(),

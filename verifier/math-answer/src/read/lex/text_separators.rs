@@ -1,4 +1,4 @@
-//! Text behind a value that goes on to other values: `4\text{ or 5}`.
+//! Text after a value that contains further values: `4\text{ or 5}`.
 
 use super::count;
 
@@ -8,18 +8,18 @@ pub(super) enum Fragment<'a> {
     /// "and" or "or".
     Separator(&'a str),
     Comma,
-    /// What is mathematics without `\text`.
+    /// Text that is mathematics outside of `\text` too.
     Formula(&'a str),
     Words(&'a str),
 }
 
-/// The parts of a text with "and", "or" or a comma between, or before the rest; `None` where it has none of them, or nothing else.
+/// The parts of a text with "and", "or" or a comma between them or before the first. `None` if it has no separator, or nothing else.
 pub(super) fn fragments(text: &str) -> Option<Vec<Fragment<'_>>> {
     if text.contains(['\\', '{', '}', '$']) {
         return None;
     }
     let (mut fragments, mut from, mut at) = (Vec::new(), 0, 0);
-    let (mut separated, mut held) = (false, false);
+    let (mut separated, mut has_content) = (false, false);
     while at < text.len() {
         let rest = &text[at..];
         let word = count(rest, char::is_alphanumeric);
@@ -32,7 +32,7 @@ pub(super) fn fragments(text: &str) -> Option<Vec<Fragment<'_>>> {
         };
         match separator {
             Some((separator, length)) => {
-                held |= part(&mut fragments, &text[from..at]);
+                has_content |= push_part(&mut fragments, &text[from..at]);
                 fragments.push(separator);
                 separated = true;
                 at += length;
@@ -41,12 +41,12 @@ pub(super) fn fragments(text: &str) -> Option<Vec<Fragment<'_>>> {
             None => at += word.max(rest.chars().next().map_or(1, char::len_utf8)),
         }
     }
-    held |= part(&mut fragments, &text[from..]);
-    (separated && held).then_some(fragments)
+    has_content |= push_part(&mut fragments, &text[from..]);
+    (separated && has_content).then_some(fragments)
 }
 
-/// Adds what stands between two separators: mathematics, words, or a number with words. Whether there is anything.
-fn part<'a>(fragments: &mut Vec<Fragment<'a>>, text: &'a str) -> bool {
+/// Adds the text between two separators: mathematics, words, or a number with words. Returns whether there is any.
+fn push_part<'a>(fragments: &mut Vec<Fragment<'a>>, text: &'a str) -> bool {
     let text = text.trim();
     if text.is_empty() {
         return false;
@@ -55,12 +55,12 @@ fn part<'a>(fragments: &mut Vec<Fragment<'a>>, text: &'a str) -> bool {
         .split(|c: char| !c.is_alphabetic())
         .all(|run| run.chars().count() < 2);
     let number = count(text, |c| c.is_ascii_digit() || matches!(c, '.' | '/' | '-'));
-    let (before, behind) = text.split_at(number);
+    let (before, rest) = text.split_at(number);
     if of_letters {
         fragments.push(Fragment::Formula(text));
-    } else if number > 0 && behind.starts_with(char::is_whitespace) {
+    } else if number > 0 && rest.starts_with(char::is_whitespace) {
         fragments.push(Fragment::Formula(before));
-        fragments.push(Fragment::Words(behind.trim()));
+        fragments.push(Fragment::Words(rest.trim()));
     } else {
         fragments.push(Fragment::Words(text));
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_between_values_is_separated_at_whole_words() {
+    fn text_is_split_at_separators_that_are_whole_words() {
         assert_eq!(fragments("or 5"), Some(vec![Separator("or"), Formula("5")]));
         assert_eq!(
             fragments("or five"),

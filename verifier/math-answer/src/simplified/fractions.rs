@@ -1,41 +1,41 @@
-//! Whether fractions with variables are in lowest terms: by the degree of what stands below them.
+//! Whether fractions with variables are in lowest terms, judged by the degree of their denominators.
 
 use crate::syntax::{Expr, Full};
 
-/// A fraction that a factor is left to be cancelled in, or one below a fraction, of which the right answer has none: (x² + x)/(x + 1)² for x/(x + 1).
-pub(crate) fn is_reduced_less(right: &Expr, given: &Expr) -> bool {
-    let degrees = below(right).zip(below(given));
-    let more = degrees.is_some_and(|((_, most), (least, _))| least > most);
-    more || (is_nested(given) && !is_nested(right))
+/// Whether `answer` has a fraction with a common factor, or a fraction within a denominator, that `expected` has not: (x² + x)/(x + 1)² for x/(x + 1).
+pub(crate) fn is_less_reduced(expected: &Expr, answer: &Expr) -> bool {
+    let degrees = denominator_degree(expected).zip(denominator_degree(answer));
+    let higher = degrees.is_some_and(|((_, max), (min, _))| min > max);
+    higher || (is_nested(answer) && !is_nested(expected))
 }
 
-/// The degree of what stands below fractions, put together: at least, and at most. `None` where that is no polynomial.
-fn below(expr: &Expr) -> Option<(u64, u64)> {
+/// The least and the greatest possible degree of the common denominator. `None` if a denominator is not a polynomial.
+fn denominator_degree(expr: &Expr) -> Option<(u64, u64)> {
     match expr {
         _ if !expr.has_variable() => Some((0, 0)),
         Expr::Symbol(_) => Some((0, 0)),
-        Expr::Negative(inner) => below(inner),
+        Expr::Negative(inner) => denominator_degree(inner),
         Expr::Sum(terms) => terms
             .iter()
-            .try_fold((0, 0), |(least, most): (u64, u64), term| {
-                let (low, high) = below(term)?;
-                Some((least.max(low), most.saturating_add(high)))
+            .try_fold((0, 0), |(min, max): (u64, u64), term| {
+                let (low, high) = denominator_degree(term)?;
+                Some((min.max(low), max.saturating_add(high)))
             }),
-        Expr::Product(factors) => factors
-            .iter()
-            .try_fold((0, 0), |sum, factor| Some(plus(sum, below(factor)?))),
+        Expr::Product(factors) => factors.iter().try_fold((0, 0), |sum, factor| {
+            Some(add_pairs(sum, denominator_degree(factor)?))
+        }),
         Expr::Quotient(above, under) => {
             let degree = degree(under)?;
-            Some(plus(below(above)?, (degree, degree)))
+            Some(add_pairs(denominator_degree(above)?, (degree, degree)))
         }
         Expr::Power(base, power) => match &**power {
             Expr::Number(Full(power)) => {
                 let power = u64::try_from(power.clone()).ok()?;
-                let (least, most) = below(base)?;
-                Some((least.saturating_mul(power), most.saturating_mul(power)))
+                let (min, max) = denominator_degree(base)?;
+                Some((min.saturating_mul(power), max.saturating_mul(power)))
             }
             Expr::Negative(_) => {
-                let degree = degree(&Expr::Power(base.clone(), positive(power)?))?;
+                let degree = degree(&Expr::Power(base.clone(), negated(power)?))?;
                 Some((degree, degree))
             }
             _ => None,
@@ -44,11 +44,11 @@ fn below(expr: &Expr) -> Option<(u64, u64)> {
     }
 }
 
-fn plus((a, b): (u64, u64), (c, d): (u64, u64)) -> (u64, u64) {
+fn add_pairs((a, b): (u64, u64), (c, d): (u64, u64)) -> (u64, u64) {
     (a.saturating_add(c), b.saturating_add(d))
 }
 
-fn positive(power: &Expr) -> Option<Box<Expr>> {
+fn negated(power: &Expr) -> Option<Box<Expr>> {
     match power {
         Expr::Negative(inner) => Some(inner.clone()),
         _ => None,
@@ -63,7 +63,7 @@ fn degree(expr: &Expr) -> Option<u64> {
         Expr::Negative(inner) => degree(inner),
         Expr::Sum(terms) => terms
             .iter()
-            .try_fold(0, |most: u64, term| Some(most.max(degree(term)?))),
+            .try_fold(0, |max: u64, term| Some(max.max(degree(term)?))),
         Expr::Product(factors) => factors.iter().try_fold(0, |sum: u64, factor| {
             Some(sum.saturating_add(degree(factor)?))
         }),
@@ -78,7 +78,7 @@ fn degree(expr: &Expr) -> Option<u64> {
     }
 }
 
-/// Whether a fraction with a variable below it stands below a fraction.
+/// Whether a denominator contains a fraction with a variable in its own denominator.
 fn is_nested(expr: &Expr) -> bool {
     fn has_fraction(expr: &Expr) -> bool {
         matches!(expr, Expr::Quotient(_, under) if under.has_variable())

@@ -1,27 +1,27 @@
-//! Answers that are all text.
+//! Answers that consist of text only.
 
 use super::TEXT;
 
-/// What a command of text holds, where it holds all of an answer: `\text{12 ways}`.
+/// The content of a command such as `\text`, if it is the whole answer: `\text{12 ways}`.
 pub(crate) fn whole_text(text: &str) -> Option<&str> {
-    let (inside, behind) = leading_text(text)?;
-    behind.is_empty().then_some(inside)
+    let (inside, rest) = leading_text(text)?;
+    rest.is_empty().then_some(inside)
 }
 
-/// What a command of text holds with which an answer begins, and what stands behind it.
+/// The content of a command such as `\text` at the beginning of an answer, and the text after it.
 pub(crate) fn leading_text(text: &str) -> Option<(&str, &str)> {
-    let behind = text.trim().strip_prefix('\\')?;
+    let command = text.trim().strip_prefix('\\')?;
     let name = TEXT
         .into_iter()
         .chain(["mathbf"])
-        .filter(|name| behind.starts_with(name))
-        .find(|name| behind[name.len()..].trim_start().starts_with('{'))?;
-    let inside = behind[name.len()..].trim_start().strip_prefix('{')?;
+        .filter(|name| command.starts_with(name))
+        .find(|name| command[name.len()..].trim_start().starts_with('{'))?;
+    let inside = command[name.len()..].trim_start().strip_prefix('{')?;
     let (inside, rest) = inside.split_once('}')?;
     (!inside.contains('{')).then_some((inside.trim(), rest))
 }
 
-/// Text that begins with a number, as the number and the text behind it.
+/// For an answer in text that begins with a number, the number followed by the rest as text.
 pub(crate) fn counted_text(text: &str) -> Option<String> {
     let (number, words) = whole_text(text)?.split_once(char::is_whitespace)?;
     let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '/' | '-');
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_the_whole_of_an_answer_between_its_braces_alone() {
+    fn only_a_single_text_command_is_a_whole_text() {
         assert_eq!(whole_text(r"\textbf{12 ways}"), Some("12 ways"));
         assert_eq!(whole_text(r"\text{A} or \text{B}"), None);
         assert_eq!(whole_text(r"\textcolor{12}"), None);

@@ -1,4 +1,4 @@
-//! What stands between the elements of a list.
+//! Separators of the elements of a list.
 
 use super::{Parser, is_separator};
 use crate::read::lex::Kind;
@@ -13,7 +13,7 @@ pub(super) enum Join {
 }
 
 impl Parser<'_> {
-    /// A comma, a semicolon, "and", "or", or some of them together: then the word counts.
+    /// Consumes commas, semicolons, "and" and "or". Of several, a word takes precedence over a comma.
     pub(super) fn join(&mut self) -> Option<Join> {
         let mut joined = None;
         loop {
@@ -21,7 +21,7 @@ impl Parser<'_> {
                 Some(Kind::Char(',' | ';')) => (Join::Comma, 1),
                 Some(Kind::Command("and" | "wedge")) => (Join::And, 1),
                 Some(Kind::Command("or" | "vee")) => (Join::Or, 1),
-                Some(Kind::Text(text)) if is_separator(text) => (said(text), 1),
+                Some(Kind::Text(text)) if is_separator(text) => (join_of(text), 1),
                 Some(Kind::Letter('a')) if self.begins_word() && self.word() == "and" => {
                     (Join::And, 3)
                 }
@@ -35,13 +35,13 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether something stands between two elements, which is read.
+    /// Consumes a separator. Returns whether there is one.
     pub(super) fn separator(&mut self) -> bool {
         self.join().is_some()
     }
 }
 
-fn said(separator: &str) -> Join {
+fn join_of(separator: &str) -> Join {
     let lower = separator.to_ascii_lowercase();
     if lower.contains("or") {
         Join::Or
@@ -52,8 +52,9 @@ fn said(separator: &str) -> Join {
     }
 }
 
-/// A list; where they are inequalities with words between them, the set that those make. "And" binds more tightly than "or", and a comma says what the word behind it does.
-pub(super) fn joined(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
+/// The list of the items. If all are inequalities or equations with words between them, the set that they form. "And" binds more tightly than "or", and a comma
+/// means the same as the word after it.
+pub(super) fn join_items(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
     if joins.is_empty() {
         return items.pop();
     }
@@ -67,24 +68,24 @@ pub(super) fn joined(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
     match (has(Join::And), has(Join::Or)) {
         (false, false) => return Some(Expr::List(items)),
         _ if !sets => return Some(Expr::List(items)),
-        // What a comma says there is anyone's guess.
+        // The meaning of the comma is ambiguous.
         (true, true) if has(Join::Comma) => return None,
         _ => {}
     }
     let mut ends = joins
         .iter()
         .map(|join| *join == Join::Or || !has(Join::And));
-    let (mut all, mut group): (Option<Expr>, Option<Expr>) = (None, None);
+    let (mut union, mut group): (Option<Expr>, Option<Expr>) = (None, None);
     for item in items {
-        group = put(group, SetOperator::Intersection, item);
+        group = combine(group, SetOperator::Intersection, item);
         if ends.next().unwrap_or(true) {
-            all = put(all, SetOperator::Union, group.take()?);
+            union = combine(union, SetOperator::Union, group.take()?);
         }
     }
-    all
+    union
 }
 
-fn put(left: Option<Expr>, operator: SetOperator, right: Expr) -> Option<Expr> {
+fn combine(left: Option<Expr>, operator: SetOperator, right: Expr) -> Option<Expr> {
     Some(match left {
         None => right,
         Some(left) => Expr::Combine(Box::new(left), operator, Box::new(right)),

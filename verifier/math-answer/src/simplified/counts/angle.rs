@@ -1,4 +1,4 @@
-//! Angles that a function takes: sin(π − x) is sin x.
+//! Arguments of trigonometric functions: sin(π − x) is sin x.
 
 use dashu_ratio::RBig;
 
@@ -6,9 +6,13 @@ use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
 use crate::syntax::{Constant, Expr, Function};
 
-/// Whether a function of angles is taken of a variable and right angles, which leave it without them.
-pub(super) fn is_turned(function: Function, arguments: &[Expr], meter: &Meter) -> bool {
-    let of_angles = matches!(
+/// Whether a trigonometric function has an argument that adds right angles to a variable. The right angles can be removed.
+pub(super) fn is_shifted_by_right_angles(
+    function: Function,
+    arguments: &[Expr],
+    meter: &Meter,
+) -> bool {
+    let is_trigonometric = matches!(
         function,
         Function::Sin
             | Function::Cos
@@ -21,10 +25,10 @@ pub(super) fn is_turned(function: Function, arguments: &[Expr], meter: &Meter) -
         return false;
     };
     let whole = |term| right_angles(term, meter).is_some_and(|angles| angles.is_int());
-    of_angles && terms.iter().any(Expr::has_variable) && terms.iter().any(whole)
+    is_trigonometric && terms.iter().any(Expr::has_variable) && terms.iter().any(whole)
 }
 
-/// How many right angles it is, where it is so many and not none: 3 of 3π/2 and of 270°.
+/// The number of right angles in an angle, if it is rational and not 0: 3 in 3π/2 and in 270°.
 fn right_angles(term: &Expr, meter: &Meter) -> Option<RBig> {
     let number = |expr: &Expr| rational(expr, meter).filter(|value| !value.is_zero());
     match term {
@@ -39,8 +43,8 @@ fn right_angles(term: &Expr, meter: &Meter) -> Option<RBig> {
                 return None;
             };
             let numbers = numbers.into_iter().filter_map(number);
-            let times = numbers.fold(RBig::ONE, |product, number| product * number);
-            Some(right_angles(angle, meter)? * times)
+            let factor = numbers.fold(RBig::ONE, |product, number| product * number);
+            Some(right_angles(angle, meter)? * factor)
         }
         _ => None,
     }
