@@ -40,7 +40,7 @@ const KNOWN: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names of the models in [`known`].
+/// Names of the models in [`published`].
 pub fn published_names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, _)| *name)
 }
