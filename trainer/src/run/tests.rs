@@ -365,57 +365,6 @@ async fn a_stopped_run_can_be_resumed_and_equals_one_that_was_not_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
-    let home = tempfile::tempdir().unwrap();
-    let mask = |every: usize| {
-        move |_: usize, items: Vec<verifier_api::Item>| {
-            let results = items.iter().map(|item| {
-                let hash = item.completion.len()
-                    + item.prompt.len() * 7
-                    + item.completion.bytes().map(usize::from).sum::<usize>();
-                let mut judged = judgement(&item.id, item.completion.starts_with('b'));
-                if hash % every == 0 {
-                    judged["reward"] = serde_json::Value::Null;
-                    judged["verdict"] = "unavailable".into();
-                    judged["detail"] = serde_json::json!({"reason": "out of order"});
-                }
-                judged
-            });
-            Answer::Results(results.collect())
-        }
-    };
-    let (some, many) = (
-        FakeVerifier::serve(mask(29)).await,
-        FakeVerifier::serve(mask(3)).await,
-    );
-    let lenient = &["verifier.max_masked=0.3", "run.updates=4", "eval.samples=0"];
-    run_in(&home.path().join("some"), &config(&some.url, lenient))
-        .await
-        .unwrap();
-    let steps: Vec<StepRecord> = read_log(&home.path().join("some"), Log::Metrics).unwrap();
-    assert!(
-        steps.iter().any(|s| s.algo.masked > 0)
-            && steps.iter().all(|s| s.algo.masked + s.algo.judged == 16)
-    );
-
-    let error = run_in(
-        &home.path().join("many"),
-        &config(&many.url, &["run.updates=4", "eval.samples=0"]),
-    )
-    .await
-    .unwrap_err()
-    .to_string();
-    assert!(
-        error.contains("of the 48 samples of phase 1 have no verdict, more than the 10 %")
-            && error.contains("out of order"),
-        "{error}"
-    );
-    run_in(&home.path().join("many"), &config(&some.url, lenient))
-        .await
-        .unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn two_processes_cannot_train_in_one_folder() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().join("run");

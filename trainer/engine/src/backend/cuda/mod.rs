@@ -1,8 +1,7 @@
 //! The CUDA backend: the kernels of `kernels/*.cu` and cuBLASLt's matrix products, on the device behind a [`Driver`].
 //!
-//! Weights, gradients, moments and all sums are f32. In bf16, the operands of matrix products and attention are stored in bf16, and weights are stored in bf16
-//! in addition to f32. Operations are asynchronous. A failure is remembered, later operations do nothing, and the first operation that returns numbers to the
-//! host reports it.
+//! Weights, gradients, moments and all sums are f32. In bf16, the operands of matrix products and attention are bf16, and weights have a bf16 copy as well.
+//! Operations are asynchronous: after a failure later ones do nothing, and the first that returns numbers to the host reports it.
 
 mod arena;
 mod attention;
