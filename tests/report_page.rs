@@ -101,8 +101,8 @@ fn step(step: usize) -> StepRecord {
         epoch: 0,
         prompts: 16,
         groups: GroupCounts::default(),
-        dropped: 0,
-        drawn_reward: None,
+        discarded: 0,
+        sampled_reward: None,
         terms: BTreeMap::new(),
         algo: Metrics {
             judged: 128,

@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use engine::config::ModelConfig;
 use engine::text::{Date, Text};
 use engine::{
-    AdamW, Completion, Engine, EngineError, GenerateRequest, Group, Objective, Objectives, Sketch,
-    StepReport, TokenStats,
+    AdamW, Completion, CountSketch, Engine, EngineError, GenerateRequest, Group, Objective,
+    Objectives, StepReport, TokenStats,
 };
 
 /// Encodes texts and renders chat prompts: the text side of a model.
@@ -60,7 +60,7 @@ pub trait Policy: PromptEncoder {
         groups: Vec<Group>,
         temperature: f32,
         objectives: Objectives,
-        sketch: Sketch,
+        sketch: CountSketch,
     ) -> Result<Vec<Vec<f32>>, EngineError>;
 
     /// As [`Engine::save_model`].
@@ -146,7 +146,7 @@ impl Policy for Engine {
         groups: Vec<Group>,
         temperature: f32,
         objectives: Objectives,
-        sketch: Sketch,
+        sketch: CountSketch,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
         Engine::sketch(self, groups, temperature, objectives, sketch)
     }

@@ -3,8 +3,8 @@
 //! An infrastructure failure is not a wrong answer: a sample without a verdict gets no reward at all, and the trainer leaves it out.
 
 mod grader_policy;
-mod preflight;
 mod terms;
+mod verifier_preflight;
 mod wire;
 
 use std::collections::HashMap;

@@ -10,21 +10,21 @@
 mod check;
 mod download;
 mod error;
+mod fetcher;
 mod folder;
 mod hub;
 mod hub_cache;
 mod install;
 mod progress;
 mod pypi;
-mod source;
 
 use std::path::PathBuf;
 
 pub use crate::manifest::ArtifactKind;
 pub use error::FetchError;
+pub use fetcher::Fetcher;
 pub use folder::{folder, home, locate};
 pub use progress::{NoProgress, Progress, Terminal};
-pub use source::Fetcher;
 
 /// Fetches a name unless its files exist already, and returns its folder.
 ///

@@ -68,7 +68,10 @@ impl Footprint {
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
         let step = CHUNK.min(demand.sampled_prompts * demand.prompt_tokens)
             + running.min(demand.sampled_prompts * demand.samples);
-        let memory = options.device.memory().or_else(crate::memory::total);
+        let memory = options
+            .device
+            .memory()
+            .or_else(crate::machine_memory::total);
         let width = PerDtype::from(element);
         let work = Workspace::len(widths, step.max(pack), pack);
         let activations = match demand.update_prompts {

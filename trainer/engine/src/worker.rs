@@ -15,7 +15,7 @@ use crate::error::EngineError;
 use crate::load::{self, Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::{Date, Text};
-use crate::train::{self, Sketch, checkpoint};
+use crate::train::{self, CountSketch, checkpoint};
 pub use checkpoint::Precision;
 use thread::{Command, Worker};
 
@@ -131,7 +131,7 @@ impl Engine {
         groups: Vec<Group>,
         temperature: f32,
         objectives: Objectives,
-        sketch: Sketch,
+        sketch: CountSketch,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
         self.run_on_worker(move |model, _| {
             train::sketch(model, &groups, temperature, objectives, sketch)

@@ -5,7 +5,7 @@
 mod support;
 
 use engine::AdamW;
-use engine::Sketch;
+use engine::CountSketch;
 use engine::batch::Group;
 use engine::config::Family;
 use engine::model::{Model, TensorKind};
@@ -13,7 +13,7 @@ use engine::train::{sketch, step};
 use support::{Case, Random, distance, model};
 
 const TEMPERATURE: f32 = 0.9;
-const SKETCH: Sketch = Sketch {
+const SKETCH: CountSketch = CountSketch {
     size: 1000,
     seed: 7,
 };
@@ -141,7 +141,7 @@ fn invalid_requests_for_sketches_are_rejected() {
     let case = case(330, Family::Llama);
     let mut model = model(&case.config, &case.weights, 2);
     let mut rejection = |sets: Result<Vec<Dlogp>, String>, size: usize| {
-        let projection = Sketch { size, seed: 0 };
+        let projection = CountSketch { size, seed: 0 };
         let objectives = Box::new(move |_: &[_]| sets);
         let result = sketch(
             &mut model,

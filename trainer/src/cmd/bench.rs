@@ -1,8 +1,8 @@
 //! `rapid bench`: how fast this machine samples and trains, beside the limits of its arithmetic and its memory.
 
-mod iteration;
-mod limits;
+mod machine_peaks;
 mod rollout;
+mod step;
 mod train;
 
 use std::path::Path;
@@ -219,7 +219,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     {
         What::Rollout(options) => (options, rollout::measure),
         What::Train(options) => (options, train::measure),
-        What::Step(options) => (options, iteration::measure),
+        What::Step(options) => (options, step::measure),
     };
     options.check()?;
     let engine_options = options.engine_options()?;
@@ -229,7 +229,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     figures.peak_bytes = peak_bytes();
     // The limits are measured without the model's threads, and after its peak memory was read.
     drop(engine);
-    let limits = limits::measure(&options.device)?;
+    let limits = machine_peaks::measure(&options.device)?;
     figures.planned_bytes = planned_bytes;
     figures.limit_gflop_per_s = limits.gflop_per_s;
     figures.limit_by = limits.by;

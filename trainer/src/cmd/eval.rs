@@ -19,18 +19,18 @@ use trainer::eval::{
     self, Evaluation, PartialEvaluation, PartialEvaluationError, PassAt, Settings, Summary,
     Verdicts,
 };
+use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
 use trainer::reward::{RewardClient, RewardError};
 use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress};
 use trainer::stderr::say;
-use trainer::stop::StopSignal;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count,
     check_out_is_not_input, model_path, open_dataset, open_model, positive, temperature, up_to,
 };
 use super::bar::bar;
-use super::{Interrupted, Usage, checkpoint_settings, count, prompts};
+use super::{Interrupted, Usage, checkpoint_overrides, count, prompts};
 
 /// Evaluate Pass@k of a model on a data set, judged by a verifier
 ///
@@ -133,7 +133,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     check_completion_count(tasks.len().min(limit), args.samples)?;
     // The model's errors are reported before the wait for the verifier.
     let model = model_path(&args.model)?;
-    let mut checkpoint = checkpoint_settings::Settings::of(&model)?;
+    let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, tasks)?;
     let settings = settings::resolve(args, k, &mut checkpoint, &renderer);
     checkpoint.report();

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
+use trainer::interrupt::StopSignal;
 use trainer::policy::PromptEncoder as _;
 use trainer::seed;
 use trainer::stderr::say;
-use trainer::stop::StopSignal;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_not_input, model_path,
@@ -29,7 +29,7 @@ use super::args::{
 use super::bar::bar;
 use super::eval::{Split, create};
 use super::prompts;
-use super::{Interrupted, Usage, checkpoint_settings, count};
+use super::{Interrupted, Usage, checkpoint_overrides, count};
 
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
@@ -144,9 +144,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         check_out_is_not_input("--dataset", Path::new(dataset), &args.out)?;
     }
     let mut checkpoint = match model_path(&args.model) {
-        Ok(model) => checkpoint_settings::Settings::of(&model)?,
+        Ok(model) => checkpoint_overrides::Settings::of(&model)?,
         // Errors of the input are reported before those of the model.
-        Err(_) => checkpoint_settings::Settings::default(),
+        Err(_) => checkpoint_overrides::Settings::default(),
     };
     let source = Source::read(args, &mut checkpoint)?;
     check_completion_count(source.len(), args.samples)?;
@@ -259,7 +259,7 @@ impl<'a> Source<'a> {
     /// Reads the input. The checkpoint's settings apply to tasks; a prompt from a file is completed as it stands.
     fn read(
         args: &'a Args,
-        checkpoint: &mut checkpoint_settings::Settings,
+        checkpoint: &mut checkpoint_overrides::Settings,
     ) -> anyhow::Result<Self> {
         let limit = args.limit.unwrap_or(usize::MAX);
         if let Some(name) = &args.dataset {

@@ -13,7 +13,7 @@ use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
 pub(crate) mod args;
 pub(crate) mod bar;
 pub(crate) mod bench;
-mod checkpoint_settings;
+mod checkpoint_overrides;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod exit;

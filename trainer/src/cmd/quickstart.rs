@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use datasets::fetch::{self, ArtifactKind, Terminal};
 use trainer::config::{self, Config};
+use trainer::interrupt::StopSignal;
 use trainer::report::{self, Comparison, RunData};
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target};
 use trainer::stderr::say;
-use trainer::stop::StopSignal;
 
 use super::args::{device, positive};
 use super::verifier_process::VerifierProcess;

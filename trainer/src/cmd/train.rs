@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::ArgGroup;
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
+use trainer::interrupt::StopSignal;
 use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan};
 use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
-use trainer::stop::StopSignal;
 
 use super::args::check_data_dir;
 use super::count;

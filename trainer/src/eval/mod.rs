@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::data::Prompt;
+use crate::interrupt::StopSignal;
 use crate::policy::Policy;
 use crate::record::SampleRecord;
 use crate::reward::{JudgeRequest, RewardClient};
@@ -25,7 +26,6 @@ use crate::rollout::{
     self, PartialRollout, Rollout, RolloutError, RolloutProgress, RolloutRequest, SamplingParams,
 };
 use crate::seed;
-use crate::stop::StopSignal;
 
 pub use partial::{Origin, PartialEvaluation, PartialEvaluationError};
 pub use verdicts::Verdicts;
@@ -124,7 +124,7 @@ pub struct PassAt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerMode {
     /// The verifier's reading of the unchanged completion.
-    Strict,
+    AsAnswered,
     /// Any form of the answer.
     AnyForm,
 }
@@ -240,7 +240,7 @@ pub fn counts(records: &[Record], reading: AnswerMode) -> Vec<(String, Counts)> 
                 order.len() - 1
             });
         let reward = match reading {
-            AnswerMode::Strict => record.sample.reward,
+            AnswerMode::AsAnswered => record.sample.reward,
             AnswerMode::AnyForm => record.any_form,
         };
         if let Some(reward) = reward {
@@ -268,10 +268,10 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
         .filter(|record| record.sample.reward.is_none())
         .count();
     Summary {
-        tasks: counts(records, AnswerMode::Strict).len(),
+        tasks: counts(records, AnswerMode::AsAnswered).len(),
         samples: records.len() - masked,
         masked,
-        pass: pass(AnswerMode::Strict),
+        pass: pass(AnswerMode::AsAnswered),
         any_form: pass(AnswerMode::AnyForm),
         mean_tokens: share(records.iter().map(|record| record.sample.tokens).sum()),
         truncated: share(

@@ -69,7 +69,7 @@ fn a_gain_pairs_tasks_by_id_in_any_order() {
         record("b", 0, Some(1.0), Some(1.0)),
         record("a", 0, Some(1.0), Some(1.0)),
     ];
-    let strict = gain(&before, &after, 1, AnswerMode::Strict).expect("two tasks are in both");
+    let strict = gain(&before, &after, 1, AnswerMode::AsAnswered).expect("two tasks are in both");
     assert_eq!((strict.mean, strict.tasks), (0.5, 2));
     let any = gain(&before, &after, 1, AnswerMode::AnyForm).expect("two tasks are in both");
     assert_eq!(any.mean, 0.0);
@@ -82,7 +82,7 @@ fn tasks_are_counted_in_the_order_of_their_first_samples() {
         record("a", 0, Some(0.0), None),
         record("b", 1, Some(0.0), None),
     ];
-    let names: Vec<String> = counts(&records, AnswerMode::Strict)
+    let names: Vec<String> = counts(&records, AnswerMode::AsAnswered)
         .into_iter()
         .map(|(task, _)| task)
         .collect();

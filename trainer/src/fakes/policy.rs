@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use engine::text::Date;
 use engine::{
-    AdamW, Completion, EngineError, Finish, GenerateRequest, Group, Objective, Objectives, Sketch,
-    StepReport, TokenStats,
+    AdamW, Completion, CountSketch, EngineError, Finish, GenerateRequest, Group, Objective,
+    Objectives, StepReport, TokenStats,
 };
 
 use crate::policy::{Policy, PromptEncoder};
@@ -256,7 +256,7 @@ impl Policy for FakePolicy {
         groups: Vec<Group>,
         temperature: f32,
         objectives: Objectives,
-        sketch: Sketch,
+        sketch: CountSketch,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
         let state = self.state.lock().unwrap();
         let sets = objectives(&state.stats(&groups, temperature)).map_err(EngineError::Numeric)?;

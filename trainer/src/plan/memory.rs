@@ -37,7 +37,7 @@ impl MemoryBudget {
     pub fn of(device: Device) -> Option<Self> {
         match device.memory() {
             Some(bytes) => Some(Self::Gpu(bytes)),
-            None => engine::memory::total().map(Self::Machine),
+            None => engine::machine_memory::total().map(Self::Machine),
         }
     }
 

@@ -24,7 +24,7 @@ pub struct StepRecord {
     pub step: usize,
     /// Inference phase, counted from 0.
     pub phase: usize,
-    /// Number of this update in its phase, counted from 0: the staleness of its samples, in updates.
+    /// Number of this update in its phase, counted from 0. This is the staleness of its samples in updates, unless they were sampled again (`algorithm.adaptive_h`).
     pub update: usize,
     /// Updates of this phase; only the last phase may have fewer than H.
     pub phase_updates: usize,
@@ -35,13 +35,18 @@ pub struct StepRecord {
     /// Groups by their verdicts.
     #[serde(flatten)]
     pub groups: GroupCounts,
-    /// Groups that dynamic sampling discarded in this phase, since they were all correct, all wrong, or had no verdict; logged with the phase's first update.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub dropped: usize,
-    /// With dynamic sampling: mean reward of all completions that were sampled in this phase, those of discarded groups included, which `reward` and `pass_at` leave out;
-    /// logged with the phase's first update.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drawn_reward: Option<f64>,
+    /// Groups that dynamic sampling discarded when the update's samples were sampled, since they were all correct, all wrong, or had no verdict; logged with the first
+    /// update on new samples.
+    #[serde(default, rename = "dropped", skip_serializing_if = "is_zero")]
+    pub discarded: usize,
+    /// With dynamic sampling: mean reward of all completions that were sampled, those of discarded groups included, which `reward` and `pass_at` leave out; logged with the
+    /// first update on new samples.
+    #[serde(
+        default,
+        rename = "drawn_reward",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub sampled_reward: Option<f64>,
     /// Rewards, loss, staleness, effective sample size.
     #[serde(flatten)]
     pub algo: Metrics,
@@ -107,7 +112,7 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// A line of `timings.jsonl`: the seconds of one update. The first update of a phase has those of inference and judging.
+/// A line of `timings.jsonl`: the seconds of one update. The first update on new samples has those of inference and judging; the others have 0.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepTimings {
     /// As in [`StepRecord::step`].
@@ -116,7 +121,7 @@ pub struct StepTimings {
     pub inference: f64,
     /// From then until its last verdict.
     pub verify: f64,
-    /// Tokens sampled in the phase.
+    /// Tokens of the sampled completions.
     pub sampled_tokens: usize,
     /// Forward passes.
     pub forward: f64,
@@ -182,7 +187,8 @@ pub struct ExtensionRecord {
     /// Updates of the checkpoint that the longer run continued from: fewer than `step` if a phase that the old end cut short is made again.
     pub from: usize,
     /// Whether instead the weights after `from` updates sample the rest of such a phase, since there is no checkpoint from before it.
-    pub redrawn: bool,
+    #[serde(rename = "redrawn")]
+    pub resampled: bool,
     /// Whether the run equals one that had this length from the start. If an earlier extension was not equal, this one is not either.
     pub equal: bool,
     /// Learning rate of update `step` when it was made; absent before the first update.

@@ -27,7 +27,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "Reward of all samples",
         note: "mean over a phase's completions, including groups that were discarded",
         unit: ValueFormat::Share,
-        value: |step| step.drawn_reward,
+        value: |step| step.sampled_reward,
     },
     Quantity {
         title: "Groups to learn from",

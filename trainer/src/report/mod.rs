@@ -1,10 +1,10 @@
 //! `report.html` and its CSV files, for one run or several side by side.
 //!
 //! ```text
-//! run_data ──▶ table ──▶ outcome ────────────────────┐
-//!        ├───▶ settings ──▶ heading, versus ─────────┤
-//!        ├───▶ curves, time ──▶ chart, stack ────────┼─▶ page
-//!        └───▶ samples, alarms ──────────────────────┘
+//! run_data ──▶ table ──▶ outcome ──────────────────────────────────┐
+//!        ├───▶ settings ──▶ heading, run_comparison ───────────────┤
+//!        ├───▶ curves, time_chart ──▶ chart, stacked_bars ─────────┼─▶ page
+//!        └───▶ samples, alarms ────────────────────────────────────┘
 //! ```
 //!
 //! The page is self-contained. A model's output is in it as escaped text only ([`escape`]).

@@ -13,7 +13,7 @@ use super::settings;
 use crate::record::EvalRecord;
 
 /// The comparison of two runs, each with its index and its last evaluation.
-pub(super) struct Versus<'a> {
+pub(super) struct RunDifference<'a> {
     first: (usize, &'a EvalRecord),
     second: (usize, &'a EvalRecord),
     /// One row for each k for which both were evaluated.
@@ -52,7 +52,7 @@ pub(super) enum Incomparable {
     Contents,
 }
 
-impl<'a> Versus<'a> {
+impl<'a> RunDifference<'a> {
     fn of(runs: &'a [RunData], first: usize, second: usize) -> Result<Self, Incomparable> {
         let last = |index: usize| {
             let eval = runs[index].evals.last();
@@ -165,9 +165,9 @@ impl Row {
 }
 
 /// The comparisons of the first run with each of the others.
-fn pairs(runs: &[RunData]) -> Vec<(usize, Result<Versus<'_>, Incomparable>)> {
+fn pairs(runs: &[RunData]) -> Vec<(usize, Result<RunDifference<'_>, Incomparable>)> {
     (1..runs.len())
-        .map(|other| (other, Versus::of(runs, 0, other)))
+        .map(|other| (other, RunDifference::of(runs, 0, other)))
         .collect()
 }
 
@@ -184,8 +184,8 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     if pairs.iter().any(|(_, pair)| pair.is_ok()) {
         out.push_str("<div class=\"scroll\"><table><thead><tr><th></th><th class=\"num\">first</th><th class=\"num\">second</th><th class=\"num\">difference</th></tr></thead>");
         for (_, pair) in &pairs {
-            if let Ok(versus) = pair {
-                versus.html(out);
+            if let Ok(difference) = pair {
+                difference.html(out);
             }
         }
         out.push_str("</table></div>\n");
@@ -193,17 +193,17 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     out.push_str("<ul class=\"notes\">");
     for (other, pair) in &pairs {
         match pair {
-            Ok(versus) => {
-                if let Some(verdict) = versus.verdict() {
+            Ok(difference) => {
+                if let Some(verdict) = difference.verdict() {
                     let _ = write!(out, "<li>{}</li>", html(&verdict));
                 }
-                if !versus.evaluation_differences.is_empty() {
+                if !difference.evaluation_differences.is_empty() {
                     let _ = write!(
                         out,
                         "<li class=\"warning\">{} and {} were evaluated with different settings ({}), so the difference does not come from training alone.</li>",
                         letter(0),
                         letter(*other),
-                        html(&versus.evaluation_differences.join(", "))
+                        html(&difference.evaluation_differences.join(", "))
                     );
                 }
             }
@@ -224,16 +224,16 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
 pub(super) fn csv_table(runs: &[RunData]) -> String {
     let mut out =
         String::from("first,second,measure,tasks,first_value,second_value,difference,low,high\n");
-    for versus in pairs(runs).into_iter().filter_map(|(_, pair)| pair.ok()) {
+    for difference in pairs(runs).into_iter().filter_map(|(_, pair)| pair.ok()) {
         let name = |index: usize| csv(&runs[index].name).into_owned();
-        for row in &versus.rows {
+        for row in &difference.rows {
             let interval = row.difference.interval;
             let text = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
             let _ = writeln!(
                 out,
                 "{},{},Pass@{},{},{},{},{},{},{}",
-                name(versus.first.0),
-                name(versus.second.0),
+                name(difference.first.0),
+                name(difference.second.0),
                 row.k,
                 row.difference.tasks,
                 row.first.mean,

@@ -78,8 +78,8 @@ impl Comparison {
             several => vec![1, several],
         });
         let strict = (
-            counts(before, AnswerMode::Strict),
-            counts(after, AnswerMode::Strict),
+            counts(before, AnswerMode::AsAnswered),
+            counts(after, AnswerMode::AsAnswered),
         );
         let mut table = rows(&ks, "", &strict.0, &strict.1);
         if after.iter().any(|record| record.any_form.is_some()) {

@@ -74,7 +74,7 @@ fn records_of(tasks: Range<usize>, correct: usize) -> Vec<Record> {
 }
 
 fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
-    let counts: Vec<_> = eval::counts(records, AnswerMode::Strict);
+    let counts: Vec<_> = eval::counts(records, AnswerMode::AsAnswered);
     let all: Vec<_> = counts.iter().map(|(_, counts)| *counts).collect();
     EvalRecord {
         step,
@@ -103,8 +103,8 @@ fn step(step: usize) -> StepRecord {
             wrong: 11,
             ..GroupCounts::default()
         },
-        dropped: 0,
-        drawn_reward: None,
+        discarded: 0,
+        sampled_reward: None,
         terms: BTreeMap::new(),
         algo: Metrics {
             judged: 128,
@@ -248,7 +248,7 @@ fn the_heading_names_extensions_after_which_updates_were_made() {
         updates_before,
         updates,
         from: updates_before,
-        redrawn: false,
+        resampled: false,
         equal,
         lr_before: Some(1e-5),
         lr: 1e-5,

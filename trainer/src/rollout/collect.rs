@@ -7,14 +7,14 @@ use engine::{Completion, EngineError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::sample::{Missing, sample};
+use super::sampling_stream::{Missing, sample};
 use super::{
     PartialRollout, Rollout, RolloutError, RolloutProgress, RolloutRequest, Sample, SampledGroup,
     SamplingParams,
 };
+use crate::interrupt::StopSignal;
 use crate::policy::Policy;
 use crate::reward::{JudgeRequest, Judged, RewardClient, RewardError};
-use crate::stop::StopSignal;
 
 /// How long a finished completion may wait for others that share its request to the verifier.
 const LINGER: Duration = Duration::from_millis(100);

@@ -3,10 +3,10 @@
 //! Training and evaluation both sample through [`collect()`].
 
 mod collect;
-mod padding;
 mod partial;
 mod phase_samples;
-mod sample;
+mod sampling_stream;
+mod summed_padding;
 
 use std::io;
 use std::path::PathBuf;
@@ -21,9 +21,9 @@ use crate::data::Prompt;
 use crate::reward::{Judged, RewardError};
 
 pub use collect::collect;
-pub use padding::{Padding, end_token, pad};
 pub use partial::PartialRollout;
 pub use phase_samples::PhaseSamples;
+pub use summed_padding::{Padding, end_token, pad};
 
 /// A prompt, and the seeds of the completions to sample from it.
 #[derive(Debug, Clone)]

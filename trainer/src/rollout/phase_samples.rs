@@ -14,9 +14,9 @@ pub struct PhaseSamples {
     /// Whole groups, in the order of the updates.
     pub groups: Vec<SampledGroup>,
     /// Groups that were sampled and discarded by dynamic sampling, since they had no signal.
-    pub dropped: usize,
-    /// As in [`StepRecord::drawn_reward`](crate::record::StepRecord::drawn_reward).
-    pub reward: Option<f64>,
+    pub discarded: usize,
+    /// As in [`StepRecord::sampled_reward`](crate::record::StepRecord::sampled_reward).
+    pub sampled_reward: Option<f64>,
     /// Time spent sampling.
     pub inference: Duration,
     /// Time spent judging beyond sampling.

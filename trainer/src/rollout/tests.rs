@@ -2,10 +2,10 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::fakes::{Answer, FakePolicy, FakeVerifier, dataset, prompt, verifier_settings};
+use crate::interrupt::StopSignal;
 use crate::policy::Policy;
 use crate::reward::RewardClient;
 use crate::seed;
-use crate::stop::StopSignal;
 
 fn params() -> SamplingParams {
     SamplingParams {

@@ -82,7 +82,7 @@ fn eval_record(
             .iter()
             .map(|pass| (pass.k, pass.estimate))
             .collect::<BTreeMap<_, _>>(),
-        tasks: eval::counts(&evaluation.records, eval::AnswerMode::Strict)
+        tasks: eval::counts(&evaluation.records, eval::AnswerMode::AsAnswered)
             .into_iter()
             .collect(),
         masked: summary.masked,

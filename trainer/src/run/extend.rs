@@ -75,7 +75,7 @@ impl Extension {
             newest
         };
         let phase = after.phase(after.phase_of(from));
-        let redrawn = from > shared && from > phase.first_update && job.demonstrations.is_none();
+        let resampled = from > shared && from > phase.first_update && job.demonstrations.is_none();
         // From an earlier extension, after which the run was killed before the phase was sampled.
         let pending = from == newest && resamples(&job.folder, &before, newest)?;
         let diverged = read(&job.folder)?.into_iter().any(|earlier| {
@@ -91,7 +91,7 @@ impl Extension {
                 updates_before: before.updates(),
                 updates: after.updates(),
                 from,
-                redrawn: redrawn || pending,
+                resampled: resampled || pending,
                 equal: same_rate && from <= shared && !diverged,
                 lr_before: (newest > 0).then(|| rate(newest, &before)),
                 lr: rate(from + 1, &after),
@@ -178,7 +178,7 @@ impl fmt::Display for Extension {
                 )?;
             }
         }
-        if self.record.redrawn {
+        if self.record.resampled {
             write!(
                 f,
                 ". The old end cut the last inference phase short, and the weights after update {from} sample the rest of it; in a run of this length from the \
@@ -209,14 +209,14 @@ pub(super) fn resamples(
     let Some(last) = records.iter_mut().rfind(effective) else {
         return Ok(false);
     };
-    if !last.redrawn || last.from < step {
+    if !last.resampled || last.from < step {
         return Ok(false);
     }
     if last.from == step {
         return Ok(true);
     }
     last.from = step;
-    last.redrawn = false;
+    last.resampled = false;
     write(folder, &records)?;
     Ok(false)
 }

@@ -8,10 +8,10 @@ use super::observers::Journal;
 use super::sft::Demonstration;
 use crate::config::Config;
 use crate::data::Prompts;
+use crate::interrupt::StopSignal;
 use crate::policy::Policy;
 use crate::record::EvalRecord;
 use crate::reward::RewardClient;
-use crate::stop::StopSignal;
 
 /// The inputs of a run.
 pub struct Job {

@@ -47,8 +47,8 @@ impl Run {
                 .slots()
                 .map(|slot| demonstrations[slot.prompt].group())
                 .collect(),
-            dropped: 0,
-            reward: None,
+            discarded: 0,
+            sampled_reward: None,
             inference: Duration::ZERO,
             verify: Duration::ZERO,
         })
@@ -93,8 +93,8 @@ impl Run {
         let mut samples = PhaseSamples {
             from,
             groups: first.groups,
-            dropped: 0,
-            reward: None,
+            discarded: 0,
+            sampled_reward: None,
             inference: first.inference,
             verify: first.verify,
         };
@@ -111,7 +111,7 @@ impl Run {
             let more = self.collect(phase, &slots, partial, &mut unjudged).await?;
             samples.inference += more.inference;
             samples.verify += more.verify;
-            samples.dropped += more.groups.len();
+            samples.discarded += more.groups.len();
             rewards.extend(self.settings.rewards(&more.groups));
             let with_signal = more
                 .groups
@@ -122,7 +122,7 @@ impl Run {
             }
         }
         if rounds > 0 && !rewards.is_empty() {
-            samples.reward = Some(rewards.iter().sum::<f64>() / rewards.len() as f64);
+            samples.sampled_reward = Some(rewards.iter().sum::<f64>() / rewards.len() as f64);
         }
         Ok(samples)
     }

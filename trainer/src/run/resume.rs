@@ -36,7 +36,7 @@ impl Run {
         }
         let extension = Extension::of(&job, &previous, tasks, newest, logged)?;
         let (step, resample) = match &extension {
-            Some(Extension { record, .. }) => (record.from, record.redrawn),
+            Some(Extension { record, .. }) => (record.from, record.resampled),
             None => (newest, extend::resamples(&job.folder, &schedule, newest)?),
         };
         let truncations = truncate::to_step(&job.folder, step)?;

@@ -16,11 +16,11 @@ use crate::data::{Prompt, Prompts};
 use crate::fakes::{
     Answer, FakePolicy, FakeVerifier, dataset, judgement, prompt, verifier_settings,
 };
+use crate::interrupt::StopSignal;
 use crate::plan::{MemoryBudget, MemoryEstimate, RunPlan};
 use crate::policy::Policy;
 use crate::record::{Alarm, AlarmRecord, EvalRecord, StepRecord, StepTimings, best};
 use crate::reward::RewardClient;
-use crate::stop::StopSignal;
 
 const RECIPE: &str = "
 [model]

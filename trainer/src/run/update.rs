@@ -100,10 +100,10 @@ pub(super) struct UpdatePosition {
     pub(super) epoch: usize,
     /// Whether it is the first update on its samples, so that the current policy is the behaviour policy.
     pub(super) fresh: bool,
-    /// As in [`StepRecord::dropped`].
-    pub(super) dropped: usize,
-    /// As in [`StepRecord::drawn_reward`].
-    pub(super) drawn_reward: Option<f64>,
+    /// As in [`StepRecord::discarded`].
+    pub(super) discarded: usize,
+    /// As in [`StepRecord::sampled_reward`].
+    pub(super) sampled_reward: Option<f64>,
 }
 
 impl UpdatePosition {
@@ -117,8 +117,8 @@ impl UpdatePosition {
             phase_updates: phase.updates.len(),
             epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
             fresh,
-            dropped: if fresh { samples.dropped } else { 0 },
-            drawn_reward: samples.reward.filter(|_| fresh),
+            discarded: if fresh { samples.discarded } else { 0 },
+            sampled_reward: samples.sampled_reward.filter(|_| fresh),
         }
     }
 }
@@ -134,22 +134,22 @@ pub(super) enum Updated {
 /// Updates the policy on the groups of a mini-batch. Blocks.
 pub(super) fn update(
     policy: &dyn Policy,
-    recipe: UpdateSettings,
+    settings: UpdateSettings,
     groups: &[SampledGroup],
     position: UpdatePosition,
 ) -> Result<Updated, TrainError> {
     let (send, metrics) = mpsc::channel();
     let report = policy.step(
         groups.iter().map(SampledGroup::trained_group).collect(),
-        recipe.temperature,
-        objective(recipe, groups, position.fresh, send),
-        recipe.adamw,
+        settings.temperature,
+        objective(settings, groups, position.fresh, send),
+        settings.adamw,
     )?;
     let Some(report) = report else {
         return Ok(Updated::Stale);
     };
     let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Numeric("the engine made an update without calling its objective; this is a fault of the program".into()))?;
-    let record = record(recipe, groups, position, metrics, &report);
+    let record = record(settings, groups, position, metrics, &report);
     Ok(Updated::Done(Box::new(record), report))
 }
 
@@ -162,7 +162,7 @@ struct SampleData {
 
 /// The objective that the engine calls: it returns `dL/dlogp`, or `None` if the samples are too stale, and sends its metrics to `metrics`.
 fn objective(
-    recipe: UpdateSettings,
+    settings: UpdateSettings,
     groups: &[SampledGroup],
     fresh: bool,
     metrics: mpsc::Sender<Metrics>,
@@ -170,7 +170,9 @@ fn objective(
     let data_of = |sample: &Sample| SampleData {
         behaviour: sample.trained_logp(),
         reference: Some(sample.reference.clone()).filter(|logp| !logp.is_empty()),
-        reward: recipe.terms(sample).map(|terms| terms.sum(&recipe.reward)),
+        reward: settings
+            .terms(sample)
+            .map(|terms| terms.sum(&settings.reward)),
     };
     let data: Vec<Vec<SampleData>> = groups
         .iter()
@@ -205,10 +207,10 @@ fn objective(
                     .collect()
             })
             .collect();
-        let gradient = algo::gradient(&recipe.estimator, &groups, recipe.max_tokens)
+        let gradient = algo::gradient(&settings.estimator, &groups, settings.max_tokens)
             .map_err(|error| error.to_string())?;
         let computed = gradient.metrics;
-        if !fresh && computed.ess < recipe.min_ess * computed.judged as f64 {
+        if !fresh && computed.ess < settings.min_ess * computed.judged as f64 {
             return Ok(None);
         }
         // The receiver lives until the step returns.
@@ -218,7 +220,7 @@ fn objective(
 }
 
 fn record(
-    recipe: UpdateSettings,
+    settings: UpdateSettings,
     groups: &[SampledGroup],
     position: UpdatePosition,
     metrics: Metrics,
@@ -241,14 +243,14 @@ fn record(
         epoch: position.epoch,
         prompts: groups.len(),
         groups: GroupCounts::of(groups),
-        dropped: position.dropped,
-        drawn_reward: position.drawn_reward,
+        discarded: position.discarded,
+        sampled_reward: position.sampled_reward,
         algo: metrics,
         terms: reward::means(
             &samples()
-                .filter_map(|sample| recipe.terms(sample))
+                .filter_map(|sample| settings.terms(sample))
                 .collect::<Vec<_>>(),
-            &recipe.reward,
+            &settings.reward,
         ),
         pass_at: pass_at(groups),
         grad_norm: report.grad_norm,
@@ -264,7 +266,7 @@ fn record(
             .count() as f64
             / all,
         repeats: Repeats::of(groups),
-        lr: f64::from(recipe.adamw.lr),
+        lr: f64::from(settings.adamw.lr),
     }
 }
 

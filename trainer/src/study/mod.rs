@@ -1,9 +1,9 @@
 //! The bias, direction, variance and effective sample size of off-policy estimators of ∇J, measured on the code that training uses.
 //!
 //! ```text
-//! grid ──settings──▶ counted: toy, exact ──────────────────────┐
-//!   │                                                          ├──▶ quality ──▶ rows ──▶ JSON, CSV, page
-//!   └──settings──▶ sampled: plan ──▶ a model, parts ──▶ blocks ─┘
+//! grid ──settings──▶ toy_study: toy, enumerate ─────────────────────────┐
+//!   │                                                                    ├──▶ quality ──▶ rows ──▶ JSON, CSV, page
+//!   └──settings──▶ sampled: plan, a model, shared_directions ──▶ blocks ──┘
 //! ```
 //!
 //! Every coefficient comes from [`crate::algo::gradient`], the function that training uses. For the estimate ĝ of ∇J from one group:
@@ -16,15 +16,15 @@
 //! [`counted()`] computes expectations and variances exactly, since its policy's groups can be enumerated; [`sampled()`] estimates them, with standard errors.
 
 mod blocks;
-mod directions;
 mod enumerate;
-mod figures;
 mod grid;
 mod page;
 mod plan;
 mod quality;
+mod questions;
 mod rows;
 mod sampled;
+mod shared_directions;
 mod toy;
 mod toy_study;
 

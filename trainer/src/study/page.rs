@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Study;
-use super::figures::{Curve, FIGURES, Figure};
+use super::questions::{Curve, QUESTIONS, Question};
 use super::rows::{Level, Row};
 use crate::escape::html;
 use crate::report::STYLE;
@@ -124,7 +124,7 @@ fn list(numbers: &[usize]) -> String {
 
 fn part(out: &mut String, view: &View<'_>) {
     levels(out, view);
-    for question in FIGURES {
+    for question in QUESTIONS {
         let _ = writeln!(
             out,
             "<h2>{}</h2><p>{}</p>",
@@ -160,7 +160,7 @@ fn levels(out: &mut String, view: &View<'_>) {
     out.push_str("</tbody></table></div>\n");
 }
 
-fn charts(question: &Figure, view: &View<'_>) -> Vec<Chart> {
+fn charts(question: &Question, view: &View<'_>) -> Vec<Chart> {
     let measures = question.measures.iter();
     measures
         .map(|measure| Chart {
@@ -195,7 +195,7 @@ fn charts(question: &Figure, view: &View<'_>) -> Vec<Chart> {
         .collect()
 }
 
-fn table(out: &mut String, question: &Figure, view: &View<'_>) {
+fn table(out: &mut String, question: &Question, view: &View<'_>) {
     let staleness = view.table_staleness();
     let _ = write!(
         out,

@@ -23,8 +23,8 @@ pub struct StudyPlan {
     #[serde(skip)]
     pub reference: usize,
     /// Temperature, maximum length and stop strings.
-    #[serde(serialize_with = "serialize_params")]
-    pub drawing: SamplingParams,
+    #[serde(rename = "drawing", serialize_with = "serialize_params")]
+    pub sampling: SamplingParams,
     /// Seed of the prompts, samples and sketches.
     pub seed: u64,
     /// Size of a gradient's sketch, in numbers.
@@ -99,11 +99,11 @@ impl StudyPlan {
     }
 
     pub(super) fn temperature(&self) -> f32 {
-        self.drawing.sampling.temperature
+        self.sampling.sampling.temperature
     }
 
     pub(super) fn max_tokens(&self) -> usize {
-        self.drawing.max_tokens
+        self.sampling.max_tokens
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
             groups,
             group_size: 4,
             reference,
-            drawing: SamplingParams {
+            sampling: SamplingParams {
                 sampling: Sampling::default(),
                 max_tokens: 4,
                 stop_strings: Vec::new(),

@@ -2,19 +2,19 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{EngineError, Group, Objectives, Sketch, TokenStats};
+use engine::{CountSketch, EngineError, Group, Objectives, TokenStats};
 use serde::Serialize;
 
 use super::blocks::{Blocks, Reference};
-use super::directions::Parts;
 use super::grid::{Setting, grid, plain};
 use super::plan::StudyPlan;
 use super::rows::{Level, Row};
+use super::shared_directions::SharedDirections;
 use super::{UPDATE_COMPLETIONS, mean_factor, sample};
 use crate::algo::{self, AlgoError, Baseline, Factor, MAX_LOG_WEIGHT, gradient, log_weight};
+use crate::interrupt::StopSignal;
 use crate::policy::Policy;
 use crate::rollout::{RolloutError, SampledGroup};
-use crate::stop::StopSignal;
 
 /// Groups in one backward pass for the reference.
 const CHUNK: usize = 8;
@@ -175,7 +175,7 @@ impl Measurement<'_> {
             completions: group.samples.iter().map(|s| s.tokens.clone()).collect(),
         });
         let temperature = self.plan.temperature();
-        let sketch = Sketch {
+        let sketch = CountSketch {
             size: self.plan.sketch,
             seed: self.plan.seed,
         };
@@ -281,7 +281,7 @@ impl Measurement<'_> {
             let results = results.ok_or_else(|| EngineError::Numeric("the engine made sketches without computing their objective; this is a fault of the program".into()))?;
             for (setting, blocks) in estimates.iter_mut().enumerate() {
                 // The sketches are gradients of L = −J, so the coefficients change sign.
-                let sum = results.parts.sums[setting].iter();
+                let sum = results.directions.sums[setting].iter();
                 let sum: Vec<(usize, f32)> = sum.map(|(index, size)| (*index, -size)).collect();
                 blocks.add(block, &sketches, &sum);
                 for factor in &results.factors[setting] {
@@ -349,7 +349,7 @@ struct EstimatorInputs {
 
 /// The results of all settings for one group.
 struct GroupEstimates {
-    parts: Parts,
+    directions: SharedDirections,
     /// For each setting, the factors of the judged completions.
     factors: Vec<Vec<f64>>,
     /// ℓ of the judged completions.
@@ -362,7 +362,7 @@ impl EstimatorInputs {
         Box::new(move |stats: &[TokenStats]| {
             let estimates = self.estimates(stats).map_err(|error| error.to_string())?;
             let lengths: Vec<usize> = stats.iter().map(|s| s.logp.len()).collect();
-            let objectives = estimates.parts.objectives(&lengths);
+            let objectives = estimates.directions.objectives(&lengths);
             *results.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimates);
             Ok(objectives)
         })
@@ -396,7 +396,7 @@ impl EstimatorInputs {
             factors.push(factors_of_setting.collect::<Result<_, _>>()?);
         }
         Ok(GroupEstimates {
-            parts: Parts::of(&estimates),
+            directions: SharedDirections::of(&estimates),
             factors,
             ells: judged().map(|(sample, _)| log_weight(sample)).collect(),
         })

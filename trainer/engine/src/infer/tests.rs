@@ -11,7 +11,7 @@ use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Finish, GenerateRequest};
 use crate::sample::Sampled;
 use crate::sample::Sampling;
-use crate::text::bytes;
+use crate::text::random_model_tokenizer;
 
 /// Owner of the token in a row: request, sample or prompt, and position from its beginning.
 type Label = (usize, Option<usize>, usize);
@@ -28,7 +28,7 @@ fn run(
     max_sequences: usize,
     chunk: usize,
 ) -> Result<usize, TestCaseError> {
-    let tokenizer = bytes::tokenizer();
+    let tokenizer = random_model_tokenizer::tokenizer();
     let seed = |request: usize, sample: usize| (100 * request + sample) as u64;
     let sequences: Vec<SequenceGroup> = requests
         .iter()

@@ -4,7 +4,7 @@ use super::{Loaded, Tensor, Weights};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::random::SplitMix;
-use crate::text::{Text, bytes};
+use crate::text::{Text, random_model_tokenizer};
 
 /// Standard deviation of matrices and embeddings, `initializer_range` of most families.
 const SPREAD: f32 = 0.02;
@@ -13,8 +13,8 @@ const SPREAD: f32 = 0.02;
 pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineError> {
     let wrong = |reason| EngineError::Request(format!("the configuration: {reason}"));
     config.check().map_err(wrong)?;
-    let text = Text::without_template(bytes::tokenizer());
-    if config.vocab_size < bytes::SIZE {
+    let text = Text::without_template(random_model_tokenizer::tokenizer());
+    if config.vocab_size < random_model_tokenizer::SIZE {
         return Err(wrong(format!(
             "`vocab_size` is {}, which is too small for a model with random weights, whose tokens are the 256 bytes and an end token",
             config.vocab_size

@@ -14,7 +14,7 @@ mod families;
 mod hostile;
 
 use super::*;
-use crate::text::bytes;
+use crate::text::random_model_tokenizer;
 
 const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": false, "eos_token_id": 256}"#;
@@ -74,7 +74,7 @@ fn metadata() -> BTreeMap<&'static str, Value> {
         ("tokenizer.ggml.pre", Value::String("smollm".into())),
         (
             "tokenizer.ggml.tokens",
-            texts([bytes::vocabulary(), vec!["ab".into()]].concat()),
+            texts([random_model_tokenizer::vocabulary(), vec!["ab".into()]].concat()),
         ),
         ("tokenizer.ggml.token_type", Value::Array(types.collect())),
         ("tokenizer.ggml.merges", texts(vec!["a b".into()])),
@@ -353,7 +353,7 @@ fn pre_tokenizers_are_selected_by_name() {
     let files = Files::new();
     let mut metadata = metadata();
     let merged = |token: &str| Value::Array(vec![Value::String(token.into())]);
-    let tokens = [bytes::vocabulary(), vec!["12".into()]].concat();
+    let tokens = [random_model_tokenizer::vocabulary(), vec!["12".into()]].concat();
     let tokens = Value::Array(tokens.into_iter().map(Value::String).collect());
     metadata.insert("tokenizer.ggml.tokens", tokens);
     metadata.insert("tokenizer.ggml.merges", merged("1 2"));
@@ -411,7 +411,7 @@ fn safetensors(weights: &Weights, dtype: DType) -> Vec<u8> {
 
 fn folder(files: &Files) {
     files.write("config.json", CONFIG);
-    files.write("tokenizer.json", bytes::json().to_string());
+    files.write("tokenizer.json", random_model_tokenizer::json().to_string());
     files.write(
         "model.safetensors",
         safetensors(&weights(&config()), DType::F32),

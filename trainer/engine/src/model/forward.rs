@@ -3,7 +3,7 @@
 use crate::backend::Buf;
 use crate::batch::Batch;
 use crate::error::EngineError;
-use crate::model::decoder::Decoder;
+use crate::model::decoder_parts::Decoder;
 use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BlockActivations, Workspace};
 

@@ -4,7 +4,7 @@
 
 pub(crate) mod adapters;
 pub(crate) mod backward;
-pub(crate) mod decoder;
+pub(crate) mod decoder_parts;
 pub(crate) mod forward;
 mod head;
 mod kv_cache;
@@ -16,12 +16,12 @@ pub(crate) mod workspace;
 use self::adapters::Adapters;
 pub use self::adapters::Lora;
 pub(crate) use self::adapters::adapter_elements;
-use self::decoder::{Constants, Decoder};
+use self::decoder_parts::{Constants, Decoder};
 use self::forward::Keys;
 use self::kv_cache::KvCache;
 pub(crate) use self::kv_cache::kv_row_elements;
 use self::layout::{Layout, TensorLayout};
-pub(crate) use self::train_state::Optimiser;
+pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
 use self::workspace::{BackwardWorkspace, BlockActivations, PerDtype, Widths, Workspace};
 use crate::backend::{Backend, Buf, Purpose};
@@ -44,7 +44,7 @@ pub struct Model {
     /// Activations that training saves from the forward to the backward pass.
     saved: Option<PerDtype<Buf>>,
     gradient: Option<Buf>,
-    pub(crate) optimiser: Option<Optimiser>,
+    pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
     pub(crate) pack_tokens: usize,
     pub(crate) saved_bytes: Option<u64>,

@@ -12,7 +12,7 @@ const PIECE: usize = 1 << 20;
 
 /// Buffers that training needs and generation does not.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Optimiser {
+pub(crate) struct TrainingBuffers {
     pub(crate) gradient: Buf,
     pub(crate) m: Buf,
     pub(crate) v: Buf,
@@ -117,7 +117,7 @@ impl Model {
     }
 
     /// Gradients and moments, allocated on the first call.
-    pub(crate) fn optimiser(&mut self) -> Result<Optimiser, EngineError> {
+    pub(crate) fn optimiser(&mut self) -> Result<TrainingBuffers, EngineError> {
         if let Some(optimiser) = self.optimiser {
             return Ok(optimiser);
         }
@@ -126,7 +126,7 @@ impl Model {
         let backend = &mut self.decoder.backend;
         let m = backend.allocate(Purpose::Optimiser, len)?;
         let v = backend.allocate(Purpose::Optimiser, len)?;
-        let optimiser = Optimiser { gradient, m, v };
+        let optimiser = TrainingBuffers { gradient, m, v };
         self.optimiser = Some(optimiser);
         Ok(optimiser)
     }

@@ -3,7 +3,7 @@
 use super::Model;
 use super::adapters;
 use super::layout::{Region, TensorLayout};
-use super::train_state::Optimiser;
+use super::train_state::TrainingBuffers;
 use crate::backend::Buf;
 use crate::error::EngineError;
 
@@ -75,7 +75,7 @@ impl Model {
     }
 
     fn buffer(&self, name: &str, kind: TensorKind) -> Result<Buf, EngineError> {
-        let optimiser_buffer = |part: fn(Optimiser) -> Buf| {
+        let optimiser_buffer = |part: fn(TrainingBuffers) -> Buf| {
             let optimiser = self.optimiser.ok_or_else(|| {
                 EngineError::Request(
                     "the model has no moments yet: it has not been trained since it was loaded"

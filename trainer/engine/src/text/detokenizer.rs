@@ -40,10 +40,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::text::bytes;
+    use crate::text::random_model_tokenizer;
 
     fn pieces(tokens: &[u32]) -> Vec<String> {
-        let tokenizer = bytes::tokenizer();
+        let tokenizer = random_model_tokenizer::tokenizer();
         let mut pieces = Detokenizer::default();
         (1..=tokens.len())
             .map(|n| pieces.next(&tokenizer, &tokens[..n]).unwrap())
@@ -65,7 +65,7 @@ mod tests {
 
         #[test]
         fn bytes_that_are_not_utf_8_cause_no_panic(tokens in prop::collection::vec(0u32..300, 0..60)) {
-            let tokenizer = bytes::tokenizer();
+            let tokenizer = random_model_tokenizer::tokenizer();
             let whole = tokenizer.decode(&tokens).unwrap();
             prop_assert!(whole.starts_with(&pieces(&tokens).concat()));
         }

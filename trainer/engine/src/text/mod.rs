@@ -1,8 +1,8 @@
 //! The text side of a model: tokenizer and chat template, and the files that store them in checkpoints.
 
-pub(crate) mod bytes;
 mod detokenizer;
 mod gguf;
+pub(crate) mod random_model_tokenizer;
 mod stop;
 mod template;
 mod tokenizer;

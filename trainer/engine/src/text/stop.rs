@@ -53,11 +53,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::text::bytes;
+    use crate::text::random_model_tokenizer;
 
     /// The number of tokens when a stop string is reached, and the text before the string.
     fn stopped(text: &str, stop: &[&str]) -> Option<(usize, String)> {
-        let tokenizer = bytes::tokenizer();
+        let tokenizer = random_model_tokenizer::tokenizer();
         let tokens: Vec<u32> = text.bytes().map(u32::from).collect();
         let strings: Vec<String> = stop.iter().map(|s| (*s).to_owned()).collect();
         let mut stop = StopStrings::new(&strings);

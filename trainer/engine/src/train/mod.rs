@@ -3,11 +3,11 @@
 pub(crate) mod activations;
 pub mod adamw;
 pub mod checkpoint;
+pub mod count_sketch;
+pub mod gradient_sketches;
 pub mod pack;
-pub mod projection;
-pub mod sketch;
 pub mod step;
 
-pub use projection::Sketch;
-pub use sketch::sketch;
+pub use count_sketch::CountSketch;
+pub use gradient_sketches::sketch;
 pub use step::{score, step};

@@ -12,13 +12,13 @@ use trainer::run::{model_digest, tasks_digest};
 
 use super::Args;
 use crate::cmd::args::CutoffArgs;
-use crate::cmd::checkpoint_settings;
+use crate::cmd::checkpoint_overrides;
 
 /// The command line's settings, else the checkpoint's, else the defaults.
 pub(super) fn resolve(
     args: &Args,
     k: Vec<usize>,
-    checkpoint: &mut checkpoint_settings::Settings,
+    checkpoint: &mut checkpoint_overrides::Settings,
     renderer: &PromptRenderer,
 ) -> Settings {
     let CutoffArgs {

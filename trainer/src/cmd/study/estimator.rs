@@ -6,6 +6,7 @@ use std::sync::Arc;
 use engine::{Engine, Sampling};
 use indicatif::ProgressBar;
 use trainer::config::{self, MAX_COMPLETIONS, MAX_SAMPLES, MAX_TOKENS};
+use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
 use trainer::reward::RewardClient;
 use trainer::rollout::{
@@ -13,14 +14,13 @@ use trainer::rollout::{
     SamplingParams,
 };
 use trainer::stderr::say;
-use trainer::stop::StopSignal;
 use trainer::study::{self, Behaviour, Sampled, Study, StudyError, StudyPlan, Toy};
 
 use crate::cmd::args::{
     DeviceArgs, PromptArgs, model_path, open_dataset, open_model, temperature, up_to,
 };
 use crate::cmd::bar::bar;
-use crate::cmd::checkpoint_settings;
+use crate::cmd::checkpoint_overrides;
 use crate::cmd::eval::Split;
 use crate::cmd::prompts;
 use crate::cmd::{Interrupted, Usage, block_on, print};
@@ -162,7 +162,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     for behaviour in &args.behaviour {
         model_path(behaviour)?;
     }
-    let mut checkpoint = checkpoint_settings::Settings::of(&model_path(model)?)?;
+    let mut checkpoint = checkpoint_overrides::Settings::of(&model_path(model)?)?;
     let renderer = checkpoint.renderer(&args.prompt, name, args.split.of(&dataset))?;
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 256);
     checkpoint.report();
@@ -175,7 +175,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
         groups: args.groups,
         group_size: args.group_size,
         reference: args.reference,
-        drawing: SamplingParams {
+        sampling: SamplingParams {
             sampling: Sampling {
                 temperature: args.temperature,
                 ..Sampling::default()
@@ -251,7 +251,7 @@ async fn sample(
         &policy,
         rewards,
         requests,
-        &plan.drawing,
+        &plan.sampling,
         &mut PartialRollout::default(),
         stop,
         &mut watch,

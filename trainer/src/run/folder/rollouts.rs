@@ -23,10 +23,10 @@ struct StoredPhase {
     phase: usize,
     #[serde(default)]
     from: usize,
-    #[serde(default)]
-    dropped: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    reward: Option<f64>,
+    #[serde(default, rename = "dropped")]
+    discarded: usize,
+    #[serde(default, rename = "reward", skip_serializing_if = "Option::is_none")]
+    sampled_reward: Option<f64>,
     inference_s: f64,
     verify_s: f64,
     groups: Vec<StoredGroup>,
@@ -56,8 +56,8 @@ pub(in crate::run) fn save(
     let stored = StoredPhase {
         phase: phase.index,
         from: samples.from,
-        dropped: samples.dropped,
-        reward: samples.reward,
+        discarded: samples.discarded,
+        sampled_reward: samples.sampled_reward,
         inference_s: samples.inference.as_secs_f64(),
         verify_s: samples.verify.as_secs_f64(),
         groups,
@@ -108,8 +108,8 @@ pub(in crate::run) fn load(
         PhaseSamples {
             from,
             groups,
-            dropped: stored.dropped,
-            reward: stored.reward,
+            discarded: stored.discarded,
+            sampled_reward: stored.sampled_reward,
             inference: Duration::try_from_secs_f64(stored.inference_s).unwrap_or_default(),
             verify: Duration::try_from_secs_f64(stored.verify_s).unwrap_or_default(),
         }

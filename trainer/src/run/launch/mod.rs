@@ -19,9 +19,9 @@ use super::train_loop::train;
 use super::{Job, Summary, TrainError};
 use crate::config::Config;
 use crate::data::{self, Prompts};
+use crate::interrupt::StopSignal;
 use crate::policy::Policy;
 use crate::reward::RewardClient;
-use crate::stop::StopSignal;
 
 pub use open::locate_model;
 pub use preflight::few_held_out;

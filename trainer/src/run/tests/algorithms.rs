@@ -111,16 +111,16 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
                 .iter()
                 .all(|step| step.prompts == 4 && step.algo.judged == 16)
         );
-        let dropped: usize = steps.iter().map(|step| step.dropped).sum();
-        assert_eq!(dropped > 0, rounds.ends_with('9'));
+        let discarded: usize = steps.iter().map(|step| step.discarded).sum();
+        assert_eq!(discarded > 0, rounds.ends_with('9'));
         for phase in steps.chunks(2) {
             let trained = (phase[0].algo.reward + phase[1].algo.reward) / 2.0;
-            let sampled = phase[0].drawn_reward;
+            let sampled = phase[0].sampled_reward;
             assert_eq!(sampled.is_some(), rounds.ends_with('9'));
-            assert_eq!(phase[1].drawn_reward, None);
+            assert_eq!(phase[1].sampled_reward, None);
             // If no group was discarded, all sampled completions are trained on.
             let same = sampled.is_none_or(|sampled| (sampled - trained).abs() < 1e-12);
-            assert!(same || phase[0].dropped > 0, "{sampled:?}, {trained}");
+            assert!(same || phase[0].discarded > 0, "{sampled:?}, {trained}");
             rewards_differ |= !same;
         }
         mixed.push(steps.iter().map(|step| step.groups.mixed).sum::<usize>());

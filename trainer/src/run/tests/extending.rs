@@ -71,7 +71,7 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
             ),
             (12, 12, 12, 24)
         );
-        assert!(record.equal && !record.redrawn && !at_once.join("extended.jsonl").exists());
+        assert!(record.equal && !record.resampled && !at_once.join("extended.jsonl").exists());
     }
 }
 
@@ -180,7 +180,7 @@ async fn a_phase_that_the_old_end_cut_short_is_made_again_from_an_earlier_checkp
         );
         let record = &extension_records(&longer)[0];
         assert_eq!((record.step, record.from), (ended, from), "{sets:?}");
-        assert!(record.equal && !record.redrawn);
+        assert!(record.equal && !record.resampled);
         // The last checkpoint of the shorter run remains.
         let old_end = longer.join(format!("checkpoints/ended-{ended}"));
         assert!(old_end.join("state.bin").exists());
@@ -237,7 +237,7 @@ async fn without_a_checkpoint_before_a_short_phase_its_rest_is_sampled_now_and_t
     .unwrap();
     let record = &extension_records(&longer)[0];
     assert_eq!((record.step, record.from), (10, 10));
-    assert!(record.redrawn && !record.equal);
+    assert!(record.resampled && !record.equal);
     let steps = |root: &Path| -> Vec<StepRecord> { read_log(root, Log::Metrics).unwrap() };
     let (mut ours, theirs) = (steps(&longer), steps(&at_once));
     assert_eq!(ours.len(), 20);
@@ -360,7 +360,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
     let working = FakeVerifier::accepting_b().await;
     for (name, sets) in [
         ("stepped-back", &["run.keep=2"][..]),
-        ("redrawn", &["eval.samples=0", "run.checkpoint_every=5"]),
+        ("resampled", &["eval.samples=0", "run.checkpoint_every=5"]),
         ("continued", &["algorithm.h=2"]),
     ] {
         let short = home.path().join(name);
@@ -406,7 +406,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
             assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 20));
             assert_eq!(extension_records(&killed).len(), 1);
             let what = format!("{name}, {number}");
-            if name != "redrawn" {
+            if name != "resampled" {
                 assert_same(&outputs(&killed), &outputs(&uninterrupted), &what);
                 continue;
             }
@@ -420,7 +420,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
                 assert!(read(&killed) == read(&uninterrupted), "{what}: {file}");
             }
         }
-        if name == "redrawn" {
+        if name == "resampled" {
             // The first copy was made while the rest of the phase was sampled.
             let twice = home.path().join("twice");
             copy(&first, &twice);
@@ -433,7 +433,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
             let records = extension_records(&twice);
             let summaries: Vec<_> = records
                 .iter()
-                .map(|record| (record.from, record.redrawn, record.equal))
+                .map(|record| (record.from, record.resampled, record.equal))
                 .collect();
             assert_eq!(summaries, [(10, true, false); 2]);
         }

@@ -13,7 +13,7 @@ fn plan(groups: usize, reference: usize) -> StudyPlan {
         groups,
         group_size: 4,
         reference,
-        drawing: SamplingParams {
+        sampling: SamplingParams {
             sampling: Sampling {
                 temperature: 0.9,
                 ..Sampling::default()
@@ -44,7 +44,7 @@ fn sample_groups(
     let generate = requests.iter().map(|request| engine::GenerateRequest {
         prompt: request.prompt.tokens.clone(),
         seeds: request.seeds.clone(),
-        sampling: plan.drawing.sampling,
+        sampling: plan.sampling.sampling,
         max_tokens: plan.max_tokens(),
         stop_tokens: policy.stop_tokens(),
         stop_strings: Vec::new(),

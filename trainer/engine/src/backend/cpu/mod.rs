@@ -132,7 +132,7 @@ impl Backend for Cpu {
     }
 
     fn memory(&self) -> Option<u64> {
-        crate::memory::total()
+        crate::machine_memory::total()
     }
 
     fn element_bytes(&self) -> ElementBytes {

@@ -14,10 +14,10 @@ use sys::{
     cublasLtMatmulPreferenceAttributes_t as Preference, cublasStatus_t, cudaDataType,
 };
 
+use super::column_major::{Shape, Stored};
 use super::driver::{Fault, Format, Matrix, Product};
 use super::handles::{Memory, Stream};
 use super::libraries;
-use super::shapes::{Shape, Stored};
 
 /// Bytes of workspace for algorithms that split sums, as NVIDIA advises: for Hopper and later, and for earlier GPUs.
 const WORKSPACE: [usize; 2] = [32 << 20, 8 << 20];

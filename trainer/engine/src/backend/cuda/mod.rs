@@ -6,6 +6,7 @@
 mod arena;
 mod attention;
 mod batch;
+mod column_major;
 pub mod compile;
 pub mod device;
 pub mod driver;
@@ -20,7 +21,6 @@ mod matmul;
 pub mod nvtx;
 pub mod probe;
 mod scratch;
-mod shapes;
 mod staging;
 
 use std::ops::Range;

@@ -283,7 +283,7 @@ fn the_text_part_of_a_multimodal_model_is_read_under_either_prefix() {
     for prefix in ["model.language_model.", "language_model.model."] {
         let files = Files::new();
         files.write("config.json", multimodal.to_string());
-        files.write("tokenizer.json", bytes::json().to_string());
+        files.write("tokenizer.json", random_model_tokenizer::json().to_string());
         let renamed = weights(&config).tensors.into_iter();
         let renamed = renamed.map(|(name, tensor)| (name.replacen("model.", prefix, 1), tensor));
         let mut renamed: BTreeMap<String, Tensor> = renamed.collect();

@@ -20,8 +20,8 @@ fn step(step: usize) -> StepRecord {
             wrong: 6,
             right: 2,
         },
-        dropped: 0,
-        drawn_reward: None,
+        discarded: 0,
+        sampled_reward: None,
         terms: BTreeMap::new(),
         algo: Metrics {
             judged: 128,

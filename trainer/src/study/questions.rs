@@ -5,7 +5,7 @@ use super::quality::Quality;
 use crate::report::axis::ValueFormat;
 
 /// A question with the estimators and the measures that it compares.
-pub(super) struct Figure {
+pub(super) struct Question {
     pub(super) title: &'static str,
     pub(super) text: &'static str,
     pub(super) lines: &'static [Curve],
@@ -100,8 +100,8 @@ use Curve::{Choices, Preset};
 
 const INF: f64 = f64::INFINITY;
 
-pub(super) const FIGURES: &[Figure] = &[
-    Figure {
+pub(super) const QUESTIONS: &[Question] = &[
+    Question {
         title: "What does the weighted value term do?",
         text: "The paper's Eq. 5 weights the rewards in the baseline, and includes the completion itself. For an unbiased estimate a baseline needs no weights: it needs to be independent of \
                the completion. With the whole weight w, the plain mean of the group (the completion included) scales the gradient by 1 − 1/G at any staleness and keeps its direction; with \
@@ -115,7 +115,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         measures: &[BIAS, COSINE, VARIANCE, ERROR],
     },
-    Figure {
+    Question {
         title: "What does clipping cost, and what does it buy?",
         text: "min(w, η) in place of w, with the mean of the others as baseline. A lower cap loses more of the completions that became likelier, which is a bias; it bounds the effect of one \
                completion, which lowers the variance. The error of an update shows which of the two matters more.",
@@ -128,7 +128,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         measures: &[BIAS, COSINE, VARIANCE, ERROR, ESS],
     },
-    Figure {
+    Question {
         title: "How does η = 2 compare in the value term alone, as in the paper?",
         text: "Eqs. 3 and 5 as printed: the whole weight as factor, weights up to η in the baseline.",
         lines: &[
@@ -140,7 +140,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         measures: &[BIAS, COSINE, VARIANCE, ERROR],
     },
-    Figure {
+    Question {
         title: "Should the completion be in its own baseline?",
         text: "Group mean with the completion against leave-one-out, for the whole weight, the capped weight and no weight.",
         lines: &[
@@ -153,7 +153,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         measures: &[SCALE, COSINE, VARIANCE, ERROR],
     },
-    Figure {
+    Question {
         title: "A weight for the sequence, or one for each token?",
         text: "All with the mean of the others. A token's ratio leaves the tokens before and after it as μ sampled them: less variance, and a bias that does not come from a cap. The geometric mean \
                of the ratios and PPO's clip are further from ∇J in theory; the distance depends on the staleness.",
@@ -167,7 +167,7 @@ pub(super) const FIGURES: &[Figure] = &[
         ],
         measures: &[BIAS, COSINE, VARIANCE, ERROR, ESS],
     },
-    Figure {
+    Question {
         title: "The presets",
         text: "The algorithms as they are run. dapo-paper and grpo-clip divide by a length and by the rewards' deviation, so their scales are not comparable; compare their cosines.",
         lines: &[
@@ -193,7 +193,7 @@ mod tests {
             .iter()
             .map(super::super::grid::Setting::names)
             .collect();
-        for question in FIGURES {
+        for question in QUESTIONS {
             for line in question.lines {
                 let count = all.iter().filter(|names| line.matches(names)).count();
                 assert_eq!(count, 1, "{}: {}", question.title, line.name());

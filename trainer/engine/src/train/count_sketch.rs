@@ -13,14 +13,14 @@ const BLOCK: usize = 64;
 /// most √((|x|²|y|² + ⟨x, y⟩²) / size): 0.6% of |x|² for 65,536 buckets. Bucket and sign are functions of the seed and of the element's number, on every
 /// device. Weights are numbered in the order of [`crate::config::ModelConfig::tensor_shapes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sketch {
+pub struct CountSketch {
     /// Number of buckets; at least 64.
     pub size: usize,
     /// Seed of buckets and signs.
     pub seed: u64,
 }
 
-impl Sketch {
+impl CountSketch {
     /// Rejects a size that is too small for blocks of neighbouring buckets.
     pub(super) fn check(self) -> Result<(), EngineError> {
         if self.size < BLOCK {
@@ -76,7 +76,7 @@ mod tests {
         (0..n).map(number).collect()
     }
 
-    fn sketch_of(sketch: Sketch, values: &[f32]) -> Vec<f32> {
+    fn sketch_of(sketch: CountSketch, values: &[f32]) -> Vec<f32> {
         let mut buckets = vec![0.0; sketch.size];
         sketch.add(&mut buckets, 0, values);
         buckets
@@ -95,7 +95,7 @@ mod tests {
         let bound = ((xx * yy + xy * xy) / 256.0).sqrt();
         let errors: Vec<f64> = (0..400)
             .map(|seed| {
-                let sketch = Sketch { size: 256, seed };
+                let sketch = CountSketch { size: 256, seed };
                 dot(&sketch_of(sketch, &x), &sketch_of(sketch, &y)) - xy
             })
             .collect();
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn pieces_add_up_to_the_whole() {
-        let sketch = Sketch { size: 100, seed: 9 };
+        let sketch = CountSketch { size: 100, seed: 9 };
         let values = vector(3, 1000);
         let mut pieces = vec![0.0; 100];
         for (first, piece) in [
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn elements_of_one_block_never_share_a_bucket_and_others_share_one_at_the_rate_of_chance() {
-        let sketch = Sketch { size: 128, seed: 4 };
+        let sketch = CountSketch { size: 128, seed: 4 };
         let bucket = |i: usize| {
             let mut one = vec![0.0; i + 1];
             one[i] = 1.0;
@@ -141,6 +141,6 @@ mod tests {
             "{sharing} of {} in 128 buckets",
             all.len() - 64
         );
-        assert!(Sketch { size: 63, seed: 4 }.check().is_err());
+        assert!(CountSketch { size: 63, seed: 4 }.check().is_err());
     }
 }

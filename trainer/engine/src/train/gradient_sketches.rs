@@ -4,8 +4,8 @@ use crate::api::Objectives;
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::train::count_sketch::CountSketch;
 use crate::train::pack::pack;
-use crate::train::projection::Sketch;
 use crate::train::step::{
     MiniBatch, REPACK_SHARE, check_gradient, forward_workspace, has_gradient, tokens,
 };
@@ -19,7 +19,7 @@ pub fn sketch(
     groups: &[Group],
     temperature: f32,
     objectives: Objectives,
-    sketch: Sketch,
+    sketch: CountSketch,
 ) -> Result<Vec<Vec<f32>>, EngineError> {
     sketch.check()?;
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
@@ -87,7 +87,7 @@ fn zero_gradient(model: &mut Model) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn read_sketch(model: &mut Model, sketch: Sketch) -> Result<Vec<f32>, EngineError> {
+fn read_sketch(model: &mut Model, sketch: CountSketch) -> Result<Vec<f32>, EngineError> {
     let mut buckets = vec![0.0; sketch.size];
     let mut first = 0;
     model.read_gradient(&mut |values| {

@@ -1,8 +1,8 @@
 //! The estimates of many estimators for one group, as linear combinations of few gradients.
 //!
-//! A backward pass takes a second, and the study has a hundred estimators. But their coefficients of a completion's tokens differ mostly by a scale: one number for the
-//! whole completion (every factor of the sequence), or the same ratios times an advantage (factors of tokens). So each completion's `dL/dlogp` is split into a direction
-//! and a size, and estimators share directions. One backward pass runs for each direction, and an estimate is a sum of them, since gradients are linear in `dL/dlogp`.
+//! A backward pass takes a second, and the study has a hundred estimators. But most of them give a completion the same `dL/dlogp` up to a scalar: a factor of the sequence
+//! gives all tokens one number, and a factor of tokens gives the same ratios times an advantage. So each completion's `dL/dlogp` is split into a direction and a size,
+//! and estimators share directions. One backward pass runs for each direction, and an estimate is a sum of them, since gradients are linear in `dL/dlogp`.
 
 /// `dL/dlogp` of every token of a group's completions.
 pub(super) type Dlogp = Vec<Vec<f32>>;
@@ -12,28 +12,28 @@ const TOLERANCE: f32 = 1e-5;
 
 /// The estimates of several estimators for one group.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Parts {
+pub(super) struct SharedDirections {
     /// A completion's index and a direction in its tokens, scaled to a largest element of 1.
     directions: Vec<(usize, Vec<f32>)>,
     /// For each estimator, the indices of its directions and their coefficients.
     pub(super) sums: Vec<Vec<(usize, f32)>>,
 }
 
-impl Parts {
+impl SharedDirections {
     /// Splits each estimator's `dL/dlogp` of the group.
     pub(super) fn of(estimates: &[Dlogp]) -> Self {
-        let mut parts = Self::default();
+        let mut shared = Self::default();
         for estimate in estimates {
             let completions = estimate.iter().enumerate();
-            let sum = completions.filter_map(|(completion, dlogp)| parts.part(completion, dlogp));
+            let sum = completions.filter_map(|(completion, dlogp)| shared.split(completion, dlogp));
             let sum = sum.collect();
-            parts.sums.push(sum);
+            shared.sums.push(sum);
         }
-        parts
+        shared
     }
 
     /// The index of the direction of a completion's `dL/dlogp`, which is added if it is new, and the size; `None` if all elements are 0.
-    fn part(&mut self, completion: usize, dlogp: &[f32]) -> Option<(usize, f32)> {
+    fn split(&mut self, completion: usize, dlogp: &[f32]) -> Option<(usize, f32)> {
         let largest = dlogp.iter().fold(
             0.0,
             |largest: f32, d| {
@@ -75,7 +75,7 @@ mod tests {
     use crate::study::{grid, sample};
 
     #[test]
-    fn the_parts_of_every_estimator_sum_to_it_and_are_few() {
+    fn the_directions_of_every_estimator_sum_to_it_and_are_few() {
         let lengths = [3, 1, 4, 2];
         let rewards = [Some(1.0), Some(0.0), Some(1.0), None];
         let logp = |purpose: &str| -> Dlogp {
@@ -98,8 +98,8 @@ mod tests {
             .iter()
             .map(|setting| gradient(&setting.estimator, &[group()], 4).unwrap().dlogp)
             .collect();
-        let parts = Parts::of(&estimates);
-        let objectives = parts.objectives(&lengths);
+        let shared = SharedDirections::of(&estimates);
+        let objectives = shared.objectives(&lengths);
         // Whole completions; token ratios, their caps, and PPO's clip of them on either side.
         assert!(
             objectives.len() <= 3 * 6,
@@ -107,7 +107,7 @@ mod tests {
             objectives.len(),
             estimates.len()
         );
-        for (estimate, sum) in estimates.iter().zip(&parts.sums) {
+        for (estimate, sum) in estimates.iter().zip(&shared.sums) {
             for (completion, dlogp) in estimate.iter().enumerate() {
                 for (t, d) in dlogp.iter().enumerate() {
                     let total: f32 = sum
@@ -125,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn a_dlogp_of_zeros_has_no_part() {
-        let parts = Parts::of(&[vec![vec![0.0; 2], vec![0.0; 3]]]);
-        assert_eq!(parts.sums, [vec![]]);
-        assert!(parts.objectives(&[2, 3]).is_empty());
+    fn a_dlogp_of_zeros_has_no_direction() {
+        let shared = SharedDirections::of(&[vec![vec![0.0; 2], vec![0.0; 3]]]);
+        assert_eq!(shared.sums, [vec![]]);
+        assert!(shared.objectives(&[2, 3]).is_empty());
     }
 }

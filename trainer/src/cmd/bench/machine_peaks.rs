@@ -24,7 +24,7 @@ const COPIED: usize = 1 << 26;
 
 /// Rates of one device.
 #[derive(Debug, Clone)]
-pub(super) struct Limits {
+pub(super) struct MachinePeaks {
     /// GFLOP/s of the numbers that the model multiplies.
     pub(super) gflop_per_s: f64,
     /// What was measured for them: an instruction, or a library.
@@ -36,7 +36,7 @@ pub(super) struct Limits {
 }
 
 /// Measures the limits of the device. All of its buffers are released afterwards.
-pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Limits> {
+pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
     let options = device.options()?;
     let mut backend = options.device.open(options.threads, options.dtype)?;
     let backend = backend.as_mut();
@@ -63,7 +63,7 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Limits> {
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
         let peak = cpu::roofline::arithmetic(options.dtype, threads);
-        return Ok(Limits {
+        return Ok(MachinePeaks {
             gflop_per_s: peak.gflop_per_s,
             by: format!("this processor's {}", peak.instruction),
             products_gflop_per_s,
@@ -73,7 +73,7 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<Limits> {
     let from = filled(backend, Purpose::Sums, COPIED)?;
     let to = filled(backend, Purpose::Sums, COPIED)?;
     let seconds = seconds_of(backend, to, |on| on.copy(to, from))?;
-    Ok(Limits {
+    Ok(MachinePeaks {
         gflop_per_s: products_gflop_per_s,
         by: "cuBLASLt's large products".to_owned(),
         products_gflop_per_s,
