@@ -1,4 +1,4 @@
-//! Task records, loaders, splits, prompt templates, and the fetching of data, models and artifacts.
+//! What both programs share: task records, loaders, splits, prompt templates, the fetching of data, models and artifacts, Pass@k, and the declaration of settings.
 //!
 //! - [`open`] turns a data set's files into [`Task`]s: `load/` has one file for each data set;
 //! - [`template`] turns a task into a prompt;

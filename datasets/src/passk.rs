@@ -84,7 +84,7 @@ impl Interval {
     }
 }
 
-/// An estimate in a file: `low` and `high` are null if there is no interval. Intervals that version 0.1 wrote for fewer tasks are dropped.
+/// An estimate in a file: `low` and `high` are null if there is no interval. Intervals that early builds of 0.1.0 wrote for fewer tasks are dropped.
 #[derive(Serialize, Deserialize)]
 struct EstimateRecord {
     mean: f64,
@@ -274,7 +274,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&estimate).unwrap(), text);
             assert_eq!(serde_json::from_str::<Estimate>(text).unwrap(), estimate);
         }
-        // As version 0.1 wrote it.
+        // As an early build of 0.1.0 wrote it.
         let old = r#"{"mean":0.25,"low":0.25,"high":0.25,"tasks":1}"#;
         assert_eq!(serde_json::from_str::<Estimate>(old).unwrap(), of(1));
     }

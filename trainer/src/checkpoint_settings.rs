@@ -147,8 +147,8 @@ impl SettingsFile {
 }
 
 impl CheckpointSettings {
-    /// The settings of a model: those in a checkpoint's file, or, for a checkpoint of an older version without that file, those of the run folder that it is in. `None`
-    /// for any other model.
+    /// The settings of a model: those in a checkpoint's file, or, for a checkpoint without that file (an early build of 0.1.0 wrote it), those of the run folder that it
+    /// is in. `None` for any other model.
     ///
     /// # Errors
     /// [`CheckpointSettingsError`] if the file exists and cannot be used.

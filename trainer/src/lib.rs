@@ -1,6 +1,6 @@
 //! Reinforcement-learning fine-tuning of small language models: the library behind the `rapid` binary.
 //!
-//! Data flows one way, and so do the modules:
+//! Data flows one way, in the direction of the arrows. No two folders of modules import each other:
 //!
 //! ```text
 //! config ──▶ data ──prompts──▶ rollout ──groups──▶ run ──metrics, checkpoints──▶ report

@@ -1,4 +1,4 @@
-//! Loads users' files and the starter sets: JSON Lines, one object per line.
+//! Loads users' files: JSON Lines, one object per line. The records of the starter sets have the same form.
 //!
 //! | field | kind | meaning |
 //! | --- | --- | --- |

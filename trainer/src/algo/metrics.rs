@@ -29,10 +29,11 @@ pub struct Metrics {
     pub stale_mean_abs_log: f64,
     /// Staleness: |log of the mean of w̄|, which the authors' script reports in the paper's Table 3.
     pub stale_abs_log_mean: f64,
-    /// The cap on weights that was used: η, or less if it adapts to the effective sample size. Absent if there is no cap.
+    /// The cap on weights: η, or less if it adapts to the effective sample size. It is logged even if neither the factor nor the baseline caps weights, and absent only if η
+    /// is infinite.
     #[serde(default = "no_cap", skip_serializing_if = "is_no_cap")]
     pub eta: f64,
-    /// Share of weights above the cap.
+    /// Share of weights above `eta`, whether or not they are capped.
     pub clip_share: f64,
     /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊; absent if the factor does not clip. (Those on the side of the advantage get no gradient.)
     #[serde(default, skip_serializing_if = "Option::is_none")]

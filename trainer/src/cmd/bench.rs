@@ -227,16 +227,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let engine = options.open(engine_options)?;
     let mut figures = measure(&engine, options)?;
     figures.peak_bytes = peak_bytes();
-    // The limits are measured without the model's threads, and after its peak memory was read.
+    // The machine's peak rates are measured without the model's threads, and after its peak memory was read.
     drop(engine);
-    let limits = machine_peaks::measure(&options.device)?;
+    let peaks = machine_peaks::measure(&options.device)?;
     figures.planned_bytes = planned_bytes;
-    figures.limit_gflop_per_s = limits.gflop_per_s;
-    figures.limit_by = limits.by;
-    figures.limit_percent = 100.0 * figures.gflop_per_s / limits.gflop_per_s;
-    figures.products_gflop_per_s = limits.products_gflop_per_s;
-    figures.copy_gbyte_per_s = limits.gbyte_per_s;
-    figures.copy_percent = 100.0 * figures.gbyte_per_s / limits.gbyte_per_s;
+    figures.limit_gflop_per_s = peaks.gflop_per_s;
+    figures.limit_by = peaks.by;
+    figures.limit_percent = 100.0 * figures.gflop_per_s / peaks.gflop_per_s;
+    figures.products_gflop_per_s = peaks.products_gflop_per_s;
+    figures.copy_gbyte_per_s = peaks.gbyte_per_s;
+    figures.copy_percent = 100.0 * figures.gbyte_per_s / peaks.gbyte_per_s;
     if options.json {
         return super::print(&(serde_json::to_string_pretty(&figures)? + "\n"));
     }

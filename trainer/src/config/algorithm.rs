@@ -71,8 +71,8 @@ settings! {
         /// End an inference phase early, and sample the rest of it again, if the effective sample size of the next mini-batch is below this fraction of its completions; 0
         /// never ends a phase early.
         pub adaptive_h: f64 => below(0.0, 1.0).hint(FRACTION),
-        /// Maximum number of times that groups of only correct or only incorrect completions are sampled again, with other prompts; 0 keeps such groups, and groups of one
-        /// require it. Metrics are then those of the remaining groups, except drawn_reward, the mean reward of all sampled groups.
+        /// Maximum number of rounds in which groups of only correct or only incorrect completions are replaced by groups of other prompts. 0 keeps such groups, and
+        /// is required if group_size is 1. Metrics are then those of the remaining groups, except drawn_reward, the mean reward of all sampled groups.
         pub dynamic_sampling: usize => whole(0, 1000),
         /// true spreads the completions of a prompt over the mini-batches of a phase, as the authors' public code does; a baseline is over the completions of the prompt
         /// in the same mini-batch.
@@ -81,7 +81,7 @@ settings! {
         pub sum_padding: bool,
         /// G: completions per prompt. 2 or more; 1 is allowed if baseline is none or batch. (sft: 1.)
         pub group_size: usize => whole(1, MAX_SAMPLES as u64),
-        /// N_step: completions per update, over all devices; a multiple of group_size. (sft: 96.)
+        /// N_step: completions per update; a multiple of group_size. (sft: 96.)
         pub n_step: usize => whole(1, 1_000_000),
         /// H: updates per inference phase, so that N_inference = H × N_step completions are sampled at once. (1 for pg, grpo, dapo-paper and sft.)
         pub h: usize => whole(1, 10_000),
@@ -126,7 +126,7 @@ impl Algorithm {
             kl: estimator.kl,
             adaptive_eta: estimator.adaptive_eta,
             adaptive_h: 0.0,
-            // The maximum of DAPO's own code (verl, `max_num_gen_batches`), including the first time.
+            // DAPO's own code (verl) has `max_num_gen_batches` 10, which counts the first sampling, so 9 replacements.
             dynamic_sampling: if preset == Preset::Dapo { 9 } else { 0 },
             mix_groups: false,
             sum_padding: false,

@@ -1,9 +1,10 @@
-//! The layers of a configuration: the defaults, the preset, the recipe, and `--set`. A later layer overrides the earlier ones.
+//! Merges the layers of a configuration: the defaults, the preset, the recipe, and `--set`. A later layer overrides the earlier ones.
 
 use datasets::settings::{Keys, SettingError, put};
 use toml::{Table, Value};
 
 use super::error::ConfigError;
+use super::run::DEFAULT_EPOCHS;
 use super::{Config, Preset, models, recipes, validate};
 
 /// Every key of a recipe.
@@ -125,7 +126,7 @@ fn resolve(recipe: Table) -> Result<Config, SettingError> {
         .try_into()
         .map_err(|error| SettingError::syntax("the recipe", &error))?;
     if config.run.epochs.is_none() && config.run.updates.is_none() {
-        config.run.epochs = Some(3);
+        config.run.epochs = Some(DEFAULT_EPOCHS);
     }
     validate::check(&config)?;
     Ok(config)

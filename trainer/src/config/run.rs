@@ -4,6 +4,9 @@ use datasets::settings::{settings, whole};
 
 use super::limits::MAX_COUNT;
 
+/// The run's length in epochs if neither `epochs` nor `updates` is set.
+pub(crate) const DEFAULT_EPOCHS: usize = 3;
+
 settings! {
     /// `[run]`: exactly one of `epochs` and `updates`.
     pub struct Run {

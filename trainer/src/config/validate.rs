@@ -52,7 +52,7 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
     teacher(config)?;
     if a.divide_by_std && !matches!(a.baseline, Baseline::Group | Baseline::Loo) {
         let reason = format!(
-            "completions of one prompt that all have the same reward have a standard deviation of 0, and with the baseline {} an advantage all the same, which would be divided by next to nothing; set `algorithm.baseline` to group or loo, or `algorithm.divide_by_std` to false",
+            "with the baseline {}, a group with equal rewards still has advantages, and its standard deviation of 0 would make them huge; set `algorithm.baseline` to group or loo, or `algorithm.divide_by_std` to false",
             a.baseline.name()
         );
         return refuse("algorithm.divide_by_std", reason);
@@ -60,7 +60,7 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
     if a.group_size < 2 && a.dynamic_sampling > 0 {
         return refuse(
             "algorithm.dynamic_sampling",
-            "a group of one is always all correct or all incorrect, so every group would be sampled again; set it to 0, or `algorithm.group_size` to at least 2",
+            "a group of one is always all correct or all incorrect, so every group would be replaced; set it to 0, or `algorithm.group_size` to at least 2",
         );
     }
     if !a.n_step.is_multiple_of(a.group_size) {

@@ -16,7 +16,7 @@ settings! {
         pub batch: usize = 32 => whole(1, 100_000),
         /// Maximum requests that wait for an answer at once.
         pub in_flight: usize = 4 => whole(1, 10_000),
-        /// Seconds for which requests to a verifier that does not answer are repeated, before their samples are masked; one request waits as long, but at least an hour.
+        /// Seconds for which failed requests are repeated, before their samples are masked. A single request may take this long, or an hour if that is longer.
         pub patience_s: u64 = 600 => whole(0, YEAR),
         /// Training stops when more than this fraction of a phase, or of an evaluation, has no verdict.
         pub max_masked: f64 = 0.1 => between(0.0, 1.0),

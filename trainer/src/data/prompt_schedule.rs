@@ -1,6 +1,6 @@
 //! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes.
 
-use crate::config::Config;
+use crate::config::{Config, DEFAULT_EPOCHS};
 use crate::seed;
 
 /// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
@@ -45,7 +45,10 @@ impl PromptSchedule {
         let per_update = config.prompts_per_update();
         let prompts = match config.run.updates {
             Some(updates) => updates.saturating_mul(per_update),
-            None => config.run.epochs.unwrap_or(1).saturating_mul(tasks),
+            None => {
+                let epochs = config.run.epochs.unwrap_or(DEFAULT_EPOCHS);
+                epochs.saturating_mul(tasks)
+            }
         };
         Self {
             seed: config.run.seed,

@@ -61,9 +61,9 @@ impl fmt::Display for MemoryBudget {
 /// A run that does not fit, or may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the run takes up to {} of {budget}: {} for weights, {} for gradient and moments, {} for keys and values, {} for kept activations and {} for one pass; \
+    "the run takes up to {} of {budget}: {} for weights, {} for gradient and moments, {} for one pass, {} for the program itself, and the larger of {} for keys and values and {} for kept activations; \
      lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])",
-    gb(.estimate.peak()), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.cache), gb(.estimate.memory.activations), gb(.estimate.memory.work)
+    gb(.estimate.peak()), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.work), gb(PROGRAM), gb(.estimate.memory.cache), gb(.estimate.memory.activations)
 )]
 pub struct TooLarge {
     estimate: MemoryEstimate,

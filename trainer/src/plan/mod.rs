@@ -35,7 +35,7 @@ pub struct RunPlan {
     pub eval_completions: usize,
     /// Maximum number of completions that dynamic sampling adds.
     pub resampled: usize,
-    /// Maximum number of checkpoints on disk at once: the newest, the best, and one that is being written.
+    /// Maximum number of checkpoints on disk at once: the `run.keep` newest, the best, and one that is being written.
     pub checkpoints: usize,
     /// Memory and disk space for the model; `None` if the model is not on this machine.
     pub model: Option<MemoryEstimate>,

@@ -1,9 +1,9 @@
 //! Extending a run: `--resume RUN --set run.updates=N`.
 //!
 //! Prompts and seeds do not depend on a run's length. So with a constant learning rate, an extended run equals, to the bit, a run that had the new length from the
-//! start, unless the old end cut its last inference phase short: that phase sampled fewer completions than it would now. In that case the run steps back to a checkpoint
-//! before that phase, if there is one that costs no more updates than a kill would. If there is none, later weights sample the rest of the phase. `extended.jsonl` records
-//! which of the two happened.
+//! start. The exception is a last inference phase that the old end cut short, because it sampled fewer completions. In that case the run steps back to a checkpoint before
+//! that phase, if there is one that costs no more updates than a kill would. If there is none, later weights sample the rest of the phase. `extended.jsonl` records which
+//! of the two happened.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -196,7 +196,7 @@ impl fmt::Display for Extension {
     }
 }
 
-/// Whether the current weights sample the rest of the phase under way after `step` updates, because the run was extended there. If the run resumes from an earlier
+/// Whether the rest of the current phase, after `step` updates, has to be sampled with the current weights, because an extension cut the phase. If the run resumes from an earlier
 /// update, the whole phase is sampled at once, and the record is changed to say so.
 pub(super) fn resamples(
     folder: &RunFolder,

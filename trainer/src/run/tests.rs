@@ -548,7 +548,7 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
     );
     insta::assert_snapshot!(
         model.fits(Some(MemoryBudget::Gpu(2_000_000_000))).unwrap_err().to_string(),
-        @"the run takes up to 2.5 GB of the GPU's 2.0 GB: 0.4 GB for weights, 1.2 GB for gradient and moments, 0.3 GB for keys and values, 0.7 GB for kept activations and 0.1 GB for one pass; lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])"
+        @"the run takes up to 2.5 GB of the GPU's 2.0 GB: 0.4 GB for weights, 1.2 GB for gradient and moments, 0.1 GB for one pass, 0.1 GB for the program itself, and the larger of 0.3 GB for keys and values and 0.7 GB for kept activations; lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])"
     );
     assert!(
         RunPlan::new(&config, 11, 5, None)

@@ -121,8 +121,8 @@ pub fn score(
     Ok(mini_batch.stats)
 }
 
-/// Maximum share of a mini-batch's tokens that is packed again. Below it, a forward pass of the completions with a gradient is quicker than a backward pass of
-/// the others.
+/// Completions without a gradient are dropped, by packing the others again, if at most this share of the tokens remains. One more forward pass of the others
+/// then costs less than a backward pass over all.
 pub(super) const REPACK_SHARE: f64 = 0.6;
 
 /// Whether each completion has a gradient.

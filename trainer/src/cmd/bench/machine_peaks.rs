@@ -1,4 +1,4 @@
-//! The limits of the machine: the rates of arithmetic and of copies that bound the engine's work, measured without the engine's own products.
+//! The peak rates of the machine: those of arithmetic and of copies that bound the engine's work, measured without the engine's own products.
 //!
 //! On a CPU these are the fastest multiply-add instruction on registers alone, and the standard library's copy; on a GPU, cuBLASLt's large products and the
 //! driver's copy.
@@ -35,7 +35,7 @@ pub(super) struct MachinePeaks {
     pub(super) gbyte_per_s: f64,
 }
 
-/// Measures the limits of the device. All of its buffers are released afterwards.
+/// Measures the peak rates of the device. All of its buffers are released afterwards.
 pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
     let options = device.options()?;
     let mut backend = options.device.open(options.threads, options.dtype)?;

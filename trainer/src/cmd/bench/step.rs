@@ -1,4 +1,4 @@
-//! A whole iteration: sampling, then an update on the samples.
+//! `rapid bench step`: a whole iteration, which is sampling and then an update on the samples.
 
 use std::time::Instant;
 

@@ -32,8 +32,8 @@ pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!("step-{step}"))
 }
 
-/// Writes a checkpoint atomically, with `settings_file` in it, and points `last` at it. The engine's thread writes, and this one waits. Even after a loss of power, the
-/// logs have the lines of all updates of a checkpoint that exists.
+/// Writes a checkpoint atomically, with `settings_file` in it, and points `last` at it. This thread waits while the engine's thread writes the model and the
+/// moments; it writes the other files itself. Even after a loss of power, the logs have the lines of all updates of a checkpoint that exists.
 pub(in crate::run) fn save(
     run: &RunFolder,
     policy: &dyn Policy,

@@ -1,8 +1,8 @@
 //! Alarms: signs in a run's numbers that it is going wrong, reported while there is time to act.
 //!
 //! Alarms are a pure function of the recipe and of the lines of `metrics.jsonl` and `eval.jsonl`, in their order. A resumed run computes them again from those lines,
-//! so they have no stored state. Each alarm is reported once when it is raised and once when it is cleared. It has a limit for each; between the two nothing changes,
-//! so that a number near a limit does not raise it again and again. [`rules`] has the limits, with their reasons.
+//! so they have no stored state. Each alarm is reported once when it is raised and once when it is cleared. Raising and clearing have different limits (hysteresis), so
+//! that a number near a limit does not raise it again and again. [`rules`] has the limits, with their reasons.
 //!
 //! An alarm changes nothing in the run: the user decides what it means.
 

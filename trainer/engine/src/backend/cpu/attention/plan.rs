@@ -34,7 +34,7 @@ pub(super) struct Run {
     pub(super) pieces: Range<usize>,
 }
 
-/// Keys whose softmax is computed at once: those of [`KEYS`] positions from a multiple of [`KEYS`] on, whatever rows contain them.
+/// Keys whose softmax is computed at once: [`KEYS`] consecutive positions, beginning at a multiple of [`KEYS`], wherever in the cache their rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     /// The first key's position.
