@@ -506,12 +506,12 @@ fn an_unknown_recipe_is_answered_with_the_built_in_ones() {
 fn the_environments_verifier_is_used_only_if_nothing_else_names_one() {
     let address = || Some("http://127.0.0.1:1".to_owned());
     let mut config = with("").unwrap();
-    layers::set_default_verifier(&mut config, Some(String::new()));
+    merge::set_default_verifier(&mut config, Some(String::new()));
     assert_eq!(config.verifier.url, None);
-    layers::set_default_verifier(&mut config, address());
+    merge::set_default_verifier(&mut config, address());
     assert_eq!(config.verifier.url, address());
     let mut config = set(&["verifier.url=http://127.0.0.1:2"]).unwrap();
-    layers::set_default_verifier(&mut config, address());
+    merge::set_default_verifier(&mut config, address());
     assert_eq!(config.verifier.url.as_deref(), Some("http://127.0.0.1:2"));
 }
 
