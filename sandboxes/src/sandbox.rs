@@ -75,7 +75,7 @@ pub enum Work<'a> {
     },
 }
 
-/// What a run does if the memory that it needs is in use by other runs. The sandboxes of this crate ignore it, since they have no limit for all runs together: a run in
+/// What a run does if the memory that it needs is in use by other runs. The sandboxes of this crate ignore it, since they do not limit the memory of all runs together: a run in
 /// WebAssembly never waits, and one in Docker waits only for a container. A sandbox that wraps them obeys it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
