@@ -15,7 +15,8 @@ pub trait Sandbox: Send + Sync {
     /// Does the work of `request`, in instances of its own.
     ///
     /// # Errors
-    /// [`SandboxError`] if there is no run. Nothing that the program does causes this error.
+    /// [`SandboxError`] if there is no run. Nothing that the program does causes this error, except [`Deferred::Long`] and
+    /// [`Deferred::NoMemory`].
     fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError>;
 }
 
@@ -26,7 +27,7 @@ pub struct Request<'a> {
     pub work: Work<'a>,
     /// Sees how each call (or test) ended, and may end the run there.
     pub watch: Option<&'a Watch>,
-    /// Whether the run may wait.
+    /// Whether the run may wait for memory.
     pub patience: Patience,
     /// The resources that the run may use.
     pub limits: Limits,
@@ -55,13 +56,13 @@ pub enum Work<'a> {
         /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
         calls: &'a [String],
     },
-    /// Judges by test code, in two instances. The judge's instance runs `tests` one after another. In it, the program's entry point is a stub that calls the
+    /// Judges by test code, in two instances. The test instance runs `tests` one after another. In it, the program's entry point is a stub that calls the
     /// candidate's instance, which runs the program's source and answers those calls with encoded values. [`Run::calls`] records how each test ended: a test
     /// that raises no exception is a [`Call::Returned`] with the value `null`.
     Tests {
         /// The program.
         program: Program<'a>,
-        /// Code that the judge's instance runs before the first test.
+        /// Code that the test instance runs before the first test.
         prelude: &'a str,
         /// The source of each test.
         tests: &'a [String],
@@ -74,12 +75,13 @@ pub enum Work<'a> {
     },
 }
 
-/// What a run does if it would have to wait for other runs to free the resources that it needs.
+/// What a run does if the memory that it needs is in use by other runs. The sandboxes of this crate ignore it, since they do not limit the memory of all runs together: a run in
+/// WebAssembly never waits, and one in Docker waits only for a container. A sandbox that wraps them obeys it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// It waits.
     Wait,
-    /// It is deferred ([`Deferred::Long`]).
+    /// It is deferred ([`Deferred::NoMemory`]).
     Defer,
 }
 
@@ -129,7 +131,8 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// What one program may use. All limits are deterministic, except `backstop` and, in Docker, `fuel`.
+/// What one program may use. All limits are deterministic, except `backstop` and, in Docker, `fuel` and `memory`: the machine may run out of memory before the limit
+/// ([`End::MachineOutOfMemory`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Units of fuel (about one for each wasm instruction) for the program and all its calls together. In Docker, 2 G units stand for a second of processor
@@ -187,8 +190,9 @@ pub enum Call {
         /// The start of `str(exception)`.
         message: String,
     },
-    /// It returned a value that is nested too deeply to be encoded, or that refers to itself.
-    TooLarge,
+    /// It returned a value that is nested too deeply to be encoded, or that refers to itself. To test code, which gets no digests, also a value that is longer than
+    /// [`Limits::value`].
+    TooDeepOrLarge,
 }
 
 /// How a run ended.
@@ -221,7 +225,7 @@ pub enum End {
     Died(String),
 }
 
-/// Why there is no run. The reason says nothing about the program.
+/// Why there is no run. The reason says nothing about the program, except [`Deferred::Long`] and [`Deferred::NoMemory`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
     /// The sandbox cannot work on this machine, or cannot do this request, until someone acts. The text states what is missing, and the remedy.
@@ -235,9 +239,12 @@ pub enum SandboxError {
 /// Why a run is deferred.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Deferred {
-    /// The program takes longer than the caller waits for it ([`Patience::Defer`]).
+    /// The program does not end within the part of its fuel that a first pass gives it.
     #[error("the program does not end soon")]
     Long,
+    /// The program needs more memory than is free now ([`Patience::Defer`]).
+    #[error("the memory that the program needs is in use by other programs")]
+    NoMemory,
     /// The sandbox failed this time. The text states what happened.
     #[error("{0}")]
     Failed(String),

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 
 use lean::{PYTHON, jail, program, stand_in};
 use sandboxes::lean::{
-    Bounds, Compiled, Compiler, Jail, Lean, LeanError, Messages, Program, Project, Replay,
+    Bounds, Compiled, Compiler, Jail, Lean, LeanError, Messages, Program, Project, SecondChecker,
 };
 
 const BOUNDS: Bounds = Bounds {
@@ -167,7 +167,7 @@ fn a_process_gets_leans_variables_and_no_others() {
     }
 }
 
-fn replay(jail: Jail) -> Replay {
+fn second_checker(jail: Jail) -> SecondChecker {
     let command = [
         PYTHON.as_str(),
         &stand_in("stand_in_checker.py"),
@@ -175,7 +175,7 @@ fn replay(jail: Jail) -> Replay {
         "{file}",
         "{module}",
     ];
-    Replay {
+    SecondChecker {
         lean: stand_in_for_lean(jail),
         command: command.map(str::to_owned).to_vec(),
         bounds: BOUNDS,
@@ -186,10 +186,10 @@ fn replay(jail: Jail) -> Replay {
 fn a_checker_reads_the_compiled_module_and_can_object_to_it() {
     let jails = [Some(Jail::None), jail()];
     for jail in jails.into_iter().flatten() {
-        let replay = replay(jail);
+        let second_checker = second_checker(jail);
         let compiled = lean(jail).compile("", "say fine").unwrap();
         assert_eq!(compiled.files, [b"compiled".to_vec()]);
-        let objection = |file| replay.objection(file, &compiled);
+        let objection = |file| second_checker.objection(file, &compiled);
         assert_eq!(objection("say fine").unwrap(), None);
         assert_eq!(
             objection("say unsound").unwrap().as_deref(),

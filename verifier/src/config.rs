@@ -59,7 +59,8 @@ settings! {
         pub body_bytes: usize = 64 << 20,
         /// Maximum number of items in a request. A larger one is answered 422.
         pub items: usize = 4_096 => at_least(1.0).hint("; a request has at least one item"),
-        /// Maximum number of waiting items, over all requests; not below limits.items. A request that would exceed it is answered 429.
+        /// Maximum number of waiting items in each queue, over all requests; not below limits.items. Mathematics has a queue, programs with proofs have another, and so
+        /// have long programs and canonical solutions. A request that would exceed it is answered 429.
         pub queue: usize = 16_384,
         /// Maximum number of connections at a time. Further clients wait until a connection ends.
         pub connections: usize = 512 => at_least(1.0).hint("; with 0, no client could connect"),
@@ -100,8 +101,8 @@ settings! {
         /// Maximum bytes of memory of a program and its interpreter. 2 GiB.
         pub memory_bytes: u64 = Limits::default().memory => at_least(67_108_864.0)
             .hint(": the interpreter itself needs 64 MiB"),
-        /// Maximum bytes of memory of all programs together, in WebAssembly: 1 GiB for each worker, and the rest for programs that need more than 256 MiB, which wait
-        /// until enough of it is free. 0: three quarters of the machine's memory, or of the container's.
+        /// Maximum bytes of memory of all programs together, in WebAssembly: 1.5 GiB for each worker and 0.5 GiB more, and the rest, but at least twice memory_bytes, for
+        /// programs that need more than 256 MiB, which wait until enough of it is free. 0: three quarters of the machine's memory, or of the container's.
         pub memory_total_bytes: u64,
         /// Maximum bytes of one argument or result, as it is passed between program and judge. 16 MiB.
         pub value_bytes: usize = Limits::default().value,

@@ -1,6 +1,6 @@
 //! The graders of one service: which ones can judge now, and why the others cannot.
 
-mod slot;
+mod grader_state;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,7 +19,7 @@ use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
 use crate::memory_pool;
 use crate::registry::{RegisteredTask, grader};
-use slot::Slot;
+use grader_state::GraderCell;
 
 /// Opens the sandbox. The first time is slow, so it runs in a separate thread.
 pub type OpenSandbox = Box<dyn FnOnce() -> Result<Arc<dyn Sandbox>, SandboxError> + Send>;
@@ -52,8 +52,8 @@ pub const NAMES: [&str; 3] = ["math", "code", "lean"];
 pub struct Graders {
     settings: GraderSettings,
     expected_values: Option<Arc<ExpectedValueStore>>,
-    code: Slot<CodeGrader>,
-    lean: Slot<LeanGrader>,
+    code: GraderCell<CodeGrader>,
+    lean: GraderCell<LeanGrader>,
     math: RwLock<(GraderState, Option<String>)>,
 }
 
@@ -67,8 +67,8 @@ impl Graders {
         Graders {
             settings,
             expected_values,
-            code: Slot::new("the sandbox"),
-            lean: Slot::new("Lean"),
+            code: GraderCell::new("the sandbox"),
+            lean: GraderCell::new("Lean"),
             math: RwLock::new((GraderState::Preparing, None)),
         }
     }
@@ -123,7 +123,8 @@ impl Graders {
         Ok(grader)
     }
 
-    /// Judges a completion of `prompt` in a first pass, which does not judge proofs, and gives up programs that have not finished after a small part of their fuel.
+    /// Judges a completion of `prompt` in a first pass: an answer, or a program that ends soon. Proofs, and programs that need more than a small part of their fuel, get
+    /// [`NoVerdictYet::NotInFirstPass`].
     ///
     /// # Errors
     /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if a result is `given`.
@@ -141,7 +142,7 @@ impl Graders {
                 Ok(grader) => grader.grade_first_pass(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Lean(_) => Err(NoVerdictYet::Long),
+            TaskSpec::Lean(_) => Err(NoVerdictYet::NotInFirstPass),
         }
     }
 

@@ -12,7 +12,7 @@
 //! - [`graders`] knows which graders can judge now, and why the others cannot;
 //! - [`grade`] has the graders: one module for each kind of task;
 //! - [`score`] judges a file of samples without a server;
-//! - [`precompute`] runs the canonical solutions of data sets ahead of time;
+//! - [`run_canonical_solutions`] runs the canonical solutions of data sets ahead of time;
 //! - [`config`] is the configuration file, and [`setup`] creates a service from it.
 
 #![forbid(unsafe_code)]
@@ -28,8 +28,8 @@ pub mod grading;
 pub mod memory_pool;
 pub mod metrics;
 pub mod pool;
-pub mod precompute;
 pub mod registry;
+pub mod run_canonical_solutions;
 pub mod score;
 pub mod service;
 pub mod setup;

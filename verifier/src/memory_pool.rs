@@ -58,7 +58,7 @@ impl Sandbox for PooledMemorySandbox {
         };
         let _lease = match request.patience {
             Patience::Wait => self.memory.acquire(bytes),
-            Patience::Defer => self.memory.try_acquire(bytes).ok_or(Deferred::Long)?,
+            Patience::Defer => self.memory.try_acquire(bytes).ok_or(Deferred::NoMemory)?,
         };
         self.sandbox.run(request)
     }
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
         assert_eq!(
             run(&sandbox_with_pool, "much", Patience::Defer),
-            Err(Deferred::Long.into())
+            Err(Deferred::NoMemory.into())
         );
         drop(all);
         assert_eq!(run(&sandbox_with_pool, "much", Patience::Defer), completed);

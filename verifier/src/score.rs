@@ -14,9 +14,9 @@ use crate::registry::RegisteredTask;
 use crate::service::{Batch, Id, JudgeItem, Service, judge};
 
 mod audit;
-mod names;
 mod results;
 mod samples;
+mod task_lookup;
 
 pub use audit::{Audit, WeakTask};
 pub use results::{Results, ResultsError};

@@ -9,10 +9,10 @@ use bollard::errors::Error;
 
 use super::engine::engine_failed;
 use super::guest::Meter;
-use super::stop::Termination;
+use super::termination::Termination;
 use crate::Limits;
 
-/// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 30 G of fuel buy in wasm. So the default limit ends
+/// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm. So the default limit ends
 /// a program in wasm long before it ends the program here.
 pub(super) const FUEL_PER_SECOND: f64 = 2e9;
 

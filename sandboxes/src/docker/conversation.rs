@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::{self, allowed};
 use super::guest::{Guest, Meter};
-use super::stop::Termination;
+use super::termination::Termination;
 use crate::protocol::{Candidate, is_answered};
 use crate::{Call, Deferred, End, Limits, Run, SandboxError};
 

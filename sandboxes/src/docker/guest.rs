@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::engine::{Engine, Input, Output, State, engine_failed, with_causes};
 use super::frames::{frame, take};
-use super::stop::Termination;
+use super::termination::Termination;
 use crate::protocol::Broken;
 use crate::{Deferred, End, SandboxError};
 

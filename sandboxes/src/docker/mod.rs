@@ -1,8 +1,8 @@
 //! Native CPython in Docker containers. A container has no network, nowhere to write and no rights, and runs one program.
 //!
 //! Warm containers wait in a `pool`. Each (`container`: what it is allowed; `guest`: its conversation and its end) is used for one program and removed. Containers that
-//! only read texts stay for further texts (`readers`). `conversation` answers a guest's requests. `clock` ends a run that does not end by itself. The other end of the
-//! conversation is the harness, `guest/*.py`, in the environment that `docker/*.py` sets up. A failure of the engine is a failure of the sandbox, never of the program.
+//! only read texts stay for further texts (`parsing_containers`). `conversation` answers a guest's requests. `clock` ends a run that does not end by itself. The other
+//! end of the conversation is the harness, `guest/*.py`, in the environment that `docker/*.py` sets up. A failure of the engine is a failure of the sandbox, never of the program.
 
 mod clock;
 mod container;
@@ -11,10 +11,10 @@ mod engine;
 mod frames;
 mod guest;
 mod owner;
+mod parsing_containers;
 mod pool;
-mod readers;
 mod run;
-mod stop;
+mod termination;
 
 use std::future::Future;
 use std::sync::{Arc, mpsc};
@@ -24,8 +24,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use self::engine::Engine;
+use self::parsing_containers::ParsingContainers;
 use self::pool::{ContainerFactory, Pool};
-use self::readers::Readers;
 use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Deferred, Identity, Limits, SandboxError};
 
@@ -78,7 +78,7 @@ impl Default for Settings {
 pub struct DockerSandbox {
     identity: Identity,
     pool: Arc<Pool>,
-    readers: Arc<Readers>,
+    parsing_containers: Arc<ParsingContainers>,
     slots: Arc<Semaphore>,
     containers: u32,
     /// `None` only while the sandbox is being dropped.
@@ -107,7 +107,7 @@ impl DockerSandbox {
         match opened {
             Ok((identity, pool)) => Ok(DockerSandbox {
                 identity,
-                readers: Arc::new(Readers::new(&pool, containers as usize)),
+                parsing_containers: Arc::new(ParsingContainers::new(&pool, containers as usize)),
                 pool,
                 slots,
                 containers,
@@ -220,7 +220,7 @@ impl Drop for DockerSandbox {
         // No further containers are created. The existing ones are removed, and each then gives its slot back.
         let (slots, all) = (Arc::clone(&self.slots), self.containers);
         self.pool.close();
-        self.readers.close();
+        self.parsing_containers.close();
         let closing = async move {
             let _ = tokio::time::timeout(CLOSING, slots.acquire_many(all)).await;
             slots.close();

@@ -8,9 +8,9 @@ use super::clock::overrun;
 use super::conversation::{converse, end, end_of_stop, prepare, read, report};
 use super::guest::Guest;
 use super::pool::Pool;
-use super::stop::Termination;
-use crate::protocol::judge::call_answer;
-use crate::protocol::{Candidate, Judge, Reply, arguments, is_answered};
+use super::termination::Termination;
+use crate::protocol::test_instance::call_answer;
+use crate::protocol::{Candidate, Reply, TestInstance, arguments, is_answered};
 use crate::{End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 /// Bytes of memory below which the interpreter cannot work.
@@ -43,12 +43,14 @@ impl Sandbox for DockerSandbox {
                 tests,
             } => {
                 let candidate = Candidate::serving(program, &limits);
-                let judge = Judge::new(program, prelude, tests, request.watch, &limits);
-                self.wait_for(run_tests(pool, candidate, judge, limits))
+                let test_instance =
+                    TestInstance::new(program, prelude, tests, request.watch, &limits);
+                self.wait_for(run_tests(pool, candidate, test_instance, limits))
             }
             Work::Outline { texts } => {
-                let (readers, texts) = (Arc::clone(&self.readers), texts.to_vec());
-                self.wait_for(async move { readers.read(&texts, limits).await })
+                let (parsing_containers, texts) =
+                    (Arc::clone(&self.parsing_containers), texts.to_vec());
+                self.wait_for(async move { parsing_containers.read(&texts, limits).await })
             }
         }
     }
@@ -110,7 +112,7 @@ async fn run_calls(
 async fn run_tests(
     pool: Arc<Pool>,
     mut candidate: Candidate,
-    mut judge: Judge,
+    mut test_instance: TestInstance,
     limits: Limits,
 ) -> Result<Run, SandboxError> {
     let [mut program, mut tests] = prepared_guests(&pool, &limits).await?;
@@ -124,33 +126,33 @@ async fn run_tests(
             loaded = Some(end);
             return Ok(());
         }
-        converse_with_judge(&mut tests, &mut judge, &mut program, &mut candidate).await
+        converse_with_tests(&mut tests, &mut test_instance, &mut program, &mut candidate).await
     };
     let outcome = tokio::select! {
         outcome = talk => outcome,
         stop = overrun(&meters, limits) => Err(stop),
     };
-    let end = match (loaded, judge.unloadable(), outcome) {
+    let end = match (loaded, test_instance.unloadable(), outcome) {
         (Some(end), _, _) => end,
         (None, Some((kind, message)), _) => End::Unloadable { kind, message },
-        (None, None, _) if judge.completed() => judge.end(),
+        (None, None, _) if test_instance.completed() => test_instance.end(),
         (None, None, Err(stop)) => end_of_stop(stop)?,
         (None, None, Ok(())) => End::Died("the tests were broken off".to_owned()),
     };
-    let calls = judge.take_results();
+    let calls = test_instance.take_results();
     Ok(report(&meters, calls, end, started, program.printed()).await)
 }
 
 /// Answers the tests' guest until it has no more tests, and passes its calls to the program's guest.
-async fn converse_with_judge(
+async fn converse_with_tests(
     tests: &mut Guest,
-    judge: &mut Judge,
+    test_instance: &mut TestInstance,
     program: &mut Guest,
     candidate: &mut Candidate,
 ) -> Result<(), Termination> {
     let mut request = bytes::Bytes::from_static(b"J");
     loop {
-        let answer = match read(&request, |request| judge.answer(request))? {
+        let answer = match read(&request, |request| test_instance.answer(request))? {
             Reply::Answer(answer) => answer,
             Reply::Call(arguments) => {
                 candidate.expect(arguments)?;
@@ -158,12 +160,12 @@ async fn converse_with_judge(
                 call_answer(candidate.take_results().pop())?
             }
         };
-        if judge.ended() {
+        if test_instance.ended() {
             return Ok(());
         }
         if is_answered(&request) {
             tests.send(&answer).await?;
         }
-        request = tests.receive(judge.longest()).await?;
+        request = tests.receive(test_instance.longest()).await?;
     }
 }

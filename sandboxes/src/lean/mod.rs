@@ -1,28 +1,28 @@
 //! Lean 4: a file goes in, Lean's messages and a compiled module come out.
 //!
 //! [`Compiler`] starts a process for each file in its jail, limits its time and memory, and leaves no process behind. This module does not judge what a file contains, and
-//! the output is not trusted: the grader has the compiled module checked by a kernel that never ran the file. A [`Companion`] is the process that this kernel runs in.
+//! the output is not trusted: the grader has the compiled module checked by a kernel that never ran the file. A [`HelperProcess`] is the process that this kernel runs in.
 
-mod companion;
 mod compile;
-mod family;
+mod helper_process;
 mod jail;
 mod jail_output;
-mod limits;
 mod process;
+mod process_tree;
 mod program;
 mod project;
-mod replay;
+mod second_checker;
+mod self_limits;
 
 use serde::Deserialize;
 
-pub use companion::{Allowance, Companion, CompanionCommand, End, EndCause};
 pub use compile::Compiler;
+pub use helper_process::{Allowance, End, EndCause, HelperCommand, HelperProcess};
 pub use jail::Jail;
-pub use limits::confine;
 pub use program::Program;
 pub use project::Project;
-pub use replay::Replay;
+pub use second_checker::SecondChecker;
+pub use self_limits::confine;
 
 /// A message, as `lean --json` writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -92,7 +92,7 @@ pub struct Bounds {
     pub seconds: u64,
     /// Seconds for starting Lean and reading a header. Mathlib's takes tens of seconds.
     pub start_seconds: u64,
-    /// MiB of resident memory of the process and its family together.
+    /// MiB of resident memory of the process tree.
     pub memory_mib: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A process with its whole family, limited in time, memory and output, and killed at the end.
+//! A process with all processes that it starts, limited in time, memory and output, and killed at the end.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::family::{self, family, pid};
+use super::process_tree::{self, pid, process_tree};
 use super::{Jail, LeanError, jail};
 
 /// MiB of output that are read for one file.
@@ -25,7 +25,7 @@ enum Piece {
     Err(Vec<u8>),
 }
 
-/// A running process. It is killed with its family when this is dropped.
+/// A running process. It is killed with its descendants when this is dropped.
 pub(super) struct Process {
     child: Child,
     /// Ends it if this process dies first.
@@ -159,12 +159,12 @@ impl Process {
 
     /// Returns an error if it uses more memory than it may, or has written too much.
     fn check_limits(&self) -> Result<(), LeanError> {
-        let family = family(self.child.id());
-        if family::memory_mib(&family) > self.memory_mib {
+        let process_tree = process_tree(self.child.id());
+        if process_tree::memory_mib(&process_tree) > self.memory_mib {
             return Err(LeanError::Memory(self.memory_mib));
         }
         if let Some((folders, mib)) = &self.scratch
-            && family
+            && process_tree
                 .iter()
                 .any(|member| jail::has_too_many_files(member.id, folders))
         {
@@ -185,7 +185,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        family::kill(self.child.id());
+        process_tree::kill(self.child.id());
         if let Some(guard) = &mut self.guard {
             let _ = guard.wait();
         }
@@ -194,7 +194,7 @@ impl Drop for Process {
 }
 
 /// Starts a shell in the group of the process `leader`. The shell kills the group when its input ends, which happens when this process ends in any way. Without a shell,
-/// the family of `leader` continues if this process is killed, until it ends by itself.
+/// the process tree of `leader` continues if this process is killed, until it ends by itself.
 fn guard(leader: u32) -> Option<Child> {
     Command::new("sh")
         .args(["-c", "read -r line; kill -s KILL 0"])

@@ -1,10 +1,20 @@
 //! The host's side of the conversation with a candidate's instance.
 //!
-//! Requests begin with one letter: `J` job, `L` loaded, `U` unloadable, `N` next call, and, while a call is open, any number of `P` piece (of a
-//! long value) and exactly one of `V` value (or its last piece), `E` exception, `T` too large. Before that the value may come in the interpreter's own binary form
-//! ([`marshal`]): any number of `B` (some elements of a long list) and one `M` (the value, or the list's last elements). If the host refuses that form, it answers the
-//! next `N` with `?`, and the call is open again. Pieces may replace a binary form that was begun, but not the other way round. The candidate's code can make requests of
-//! its own. By them it can only lie about its own results, since the host keeps the count and the order, and stops the guest at the first request that is out of turn.
+//! Requests begin with one letter:
+//!
+//! | letter | meaning |
+//! | --- | --- |
+//! | `J` | asks for the job |
+//! | `L`, `U` | the program is loaded, or cannot be loaded |
+//! | `N` | asks for the next call |
+//! | `P` | a piece of a long value, any number of times while a call is open |
+//! | `V`, `E`, `T` | the end of an open call: the value or its last piece, an exception, or a value that is nested too deeply or too large |
+//! | `B` | some elements of a long list in the interpreter's own binary form ([`marshal`]), any number of times while a call is open |
+//! | `M` | the end of an open call: the value in that form, or the last elements of the list |
+//!
+//! The host may refuse the binary form. It then answers the next `N` with `?`, which opens the call again, and the guest sends the same value as JSON. Pieces may replace a
+//! binary form that was begun, but not the other way round. The candidate's code can make requests of its own. By them it can only lie about its own results, since the
+//! host counts and orders the results, and stops the guest at the first request that is out of turn.
 
 use std::collections::VecDeque;
 
@@ -214,7 +224,7 @@ impl Candidate {
                 let (kind, message) = exception(payload)?;
                 self.close(Call::Raised { kind, message })?;
             }
-            (State::InCall, b'T') => self.close(Call::TooLarge)?,
+            (State::InCall, b'T') => self.close(Call::TooDeepOrLarge)?,
             _ => return Err(Broken::Protocol("a request out of turn")),
         }
         Ok(Vec::new())

@@ -1,15 +1,15 @@
 //! The conversation between a host and the interpreter that runs a program. All sandboxes share it.
 //!
-//! The guest sends requests and the host answers them. Each sandbox has its own way to transport requests and answers. `candidate` and `judge` are the host's
+//! The guest sends requests and the host answers them. Each sandbox has its own way to transport requests and answers. `candidate` and `test_instance` are the host's
 //! side, `guest/*.py` is the interpreter's side. `arguments` checks the arguments that the host is about to send.
 
 pub(crate) mod arguments;
 pub(crate) mod candidate;
-pub(crate) mod judge;
 pub mod marshal;
+pub(crate) mod test_instance;
 
 pub(crate) use candidate::Candidate;
-pub(crate) use judge::{Judge, Reply};
+pub(crate) use test_instance::{Reply, TestInstance};
 
 /// The interpreter's side: four files that are executed as one file.
 pub(crate) const HARNESS: &str = concat!(

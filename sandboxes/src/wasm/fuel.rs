@@ -5,8 +5,8 @@ use std::time::Instant;
 use wasmtime::{AsContextMut, Caller, Global, Instance, Linker, Val};
 
 use super::meter::{FUEL, MARK, REFUEL};
-use super::stop::Termination;
 use super::store_data::StoreData;
+use super::termination::Termination;
 use crate::Limits;
 
 /// Fuel between two checks of the wall clock, which is some tens of milliseconds.

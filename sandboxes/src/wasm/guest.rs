@@ -5,8 +5,8 @@ use wasmtime::{Instance, InstancePre, Memory, Store, TypedFunc};
 
 use super::fuel::Tank;
 use super::host_call::HostCall;
-use super::stop::Termination;
 use super::store_data::StoreData;
+use super::termination::Termination;
 use crate::Limits;
 use crate::protocol::Candidate;
 
@@ -92,7 +92,7 @@ impl Guest {
     pub(super) fn conversation(&mut self) -> Result<&mut Candidate, Termination> {
         match &mut self.data().host_call {
             HostCall::Candidate(candidate) => Ok(candidate),
-            HostCall::Unanswered | HostCall::Judge(_) => {
+            HostCall::Unanswered | HostCall::Tests(_) => {
                 Err(Termination::Protocol("no candidate's instance"))
             }
         }

@@ -3,9 +3,9 @@
 use wasmtime::{Caller, Linker};
 
 use super::fuel::charge;
-use super::judging::Judging;
-use super::stop::Termination;
+use super::instance_pair::InstancePair;
 use super::store_data::StoreData;
+use super::termination::Termination;
 use crate::protocol::Candidate;
 
 /// Fuel for a request, in addition to that for its bytes. A request takes the host some microseconds, and a guest a few hundred units. Without a price, a program that only
@@ -19,7 +19,7 @@ pub(super) enum HostCall {
     /// The guest runs a candidate's program.
     Candidate(Box<Candidate>),
     /// The guest runs tests.
-    Judge(Box<Judging>),
+    Tests(Box<InstancePair>),
 }
 
 impl HostCall {
@@ -27,7 +27,7 @@ impl HostCall {
         match self {
             HostCall::Unanswered => Err(Termination::Protocol("a request where nobody answers")),
             HostCall::Candidate(candidate) => Ok(candidate.answer(request)?),
-            HostCall::Judge(judging) => judging.answer(request).await,
+            HostCall::Tests(instance_pair) => instance_pair.answer(request).await,
         }
     }
 
@@ -35,7 +35,7 @@ impl HostCall {
     fn take_price(&mut self) -> u64 {
         match self {
             HostCall::Candidate(candidate) => candidate.take_price(),
-            HostCall::Unanswered | HostCall::Judge(_) => 0,
+            HostCall::Unanswered | HostCall::Tests(_) => 0,
         }
     }
 
@@ -44,7 +44,7 @@ impl HostCall {
         match self {
             HostCall::Unanswered => 0,
             HostCall::Candidate(candidate) => candidate.longest(),
-            HostCall::Judge(judging) => judging.judge.longest(),
+            HostCall::Tests(instance_pair) => instance_pair.test_instance.longest(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! CPython in WebAssembly: metered, with a virtual clock, seeded randomness, no files except its library, and no network.
 //!
 //! The interpreter is warmed once (`warm`) and compiled once (`compiled`). Each run is then a fresh copy-on-write instance (`guest`) with a store of its own
-//! (`store_data`, `wasi`), which talks to the host through one import (`host_call`) in a conversation that the host controls (`crate::protocol`, `judging`). The other end
-//! of that conversation is the harness, `guest/*.py`.
+//! (`store_data`, `wasi`), which talks to the host through one import (`host_call`) in a conversation that the host controls (`crate::protocol`,
+//! `instance_pair`). The other end of that conversation is the harness, `guest/*.py`.
 //!
-//! The files `store_data`, `host_call`, `judging`, `guest`, `fuel` and `wasi` import each other in a cycle, unlike all other files of this crate. wasmtime gives every
+//! The files `store_data`, `host_call`, `instance_pair`, `guest`, `fuel` and `wasi` import each other in a cycle, unlike all other files of this crate. wasmtime gives every
 //! function that a guest imports access to the store's data, whose type is `StoreData`. The value that answers a guest is part of this data, and may contain another guest,
 //! which has a store of its own.
 
@@ -14,12 +14,12 @@ mod engine;
 mod fuel;
 mod guest;
 mod host_call;
-mod judging;
+mod instance_pair;
 mod meter;
 mod recursion;
 mod run;
-mod stop;
 mod store_data;
+mod termination;
 mod warm;
 mod wasi;
 

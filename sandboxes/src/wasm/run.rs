@@ -2,11 +2,11 @@
 
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
-use super::judging::Judging;
-use super::stop::Termination;
+use super::instance_pair::InstancePair;
 use super::store_data::StoreData;
+use super::termination::Termination;
 use super::{TURN, WasmSandbox};
-use crate::protocol::{Candidate, Judge, arguments};
+use crate::protocol::{Candidate, TestInstance, arguments};
 use crate::{Call, Deferred, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 impl Sandbox for WasmSandbox {
@@ -29,9 +29,9 @@ impl Sandbox for WasmSandbox {
                 program,
                 prelude,
                 tests,
-            } => self.judge(
+            } => self.run_tests(
                 Candidate::serving(program, limits),
-                Judge::new(program, prelude, tests, request.watch, limits),
+                TestInstance::new(program, prelude, tests, request.watch, limits),
                 limits,
             ),
             Work::Outline { texts } => {
@@ -59,10 +59,10 @@ impl WasmSandbox {
     }
 
     /// Runs the tests of a conversation in one instance, and the program in another.
-    fn judge(
+    fn run_tests(
         &self,
         candidate: Candidate,
-        judge: Judge,
+        test_instance: TestInstance,
         limits: &Limits,
     ) -> Result<Run, SandboxError> {
         run_now(async {
@@ -77,24 +77,27 @@ impl WasmSandbox {
             if loaded != End::Completed {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
-            let judging = Judging { judge, candidate };
+            let instance_pair = InstancePair {
+                test_instance,
+                candidate,
+            };
             let mut guest = self
-                .start(HostCall::Judge(Box::new(judging)), limits)
+                .start(HostCall::Tests(Box::new(instance_pair)), limits)
                 .await?;
             let outcome = guest.turn(TURN).await;
             let (fuel, peak) = (guest.used(), guest.data().memory_limiter.peak());
-            let HostCall::Judge(judging) = &mut guest.data().host_call else {
-                return Err(broken(&Termination::Protocol("no judge's instance")));
+            let HostCall::Tests(instance_pair) = &mut guest.data().host_call else {
+                return Err(broken(&Termination::Protocol("no instance for the tests")));
             };
-            let judge = &mut judging.judge;
-            let end = match (judge.unloadable(), outcome) {
+            let test_instance = &mut instance_pair.test_instance;
+            let end = match (test_instance.unloadable(), outcome) {
                 (Some((kind, message)), _) => End::Unloadable { kind, message },
-                (None, _) if judge.completed() => judge.end(),
+                (None, _) if test_instance.completed() => test_instance.end(),
                 (None, Ok(_)) => End::Died("the tests were broken off".to_owned()),
                 (None, Err(stop)) => stop.end()?,
             };
-            let calls = judge.take_results();
-            let mut run = report(&mut judging.candidate, calls, end);
+            let calls = test_instance.take_results();
+            let mut run = report(&mut instance_pair.candidate, calls, end);
             run.fuel = run.fuel.saturating_add(fuel);
             run.peak_memory = run.peak_memory.max(peak);
             Ok(run)

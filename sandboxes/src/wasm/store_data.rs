@@ -6,7 +6,7 @@ use wasmtime::{Memory, ResourceLimiter};
 
 use super::fuel::Tank;
 use super::host_call::HostCall;
-use super::stop::Termination;
+use super::termination::Termination;
 use super::wasi::{Clock, Files, Output, Random};
 use crate::Limits;
 

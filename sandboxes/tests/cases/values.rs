@@ -121,7 +121,10 @@ pub(crate) fn a_value_nested_too_deeply_or_in_itself_is_too_large(sandbox: &dyn 
         );
         assert_eq!(
             (run.calls, run.end),
-            (vec![Call::TooLarge, Call::TooLarge], End::Completed)
+            (
+                vec![Call::TooDeepOrLarge, Call::TooDeepOrLarge],
+                End::Completed
+            )
         );
     }
 }

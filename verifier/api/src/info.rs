@@ -105,7 +105,7 @@ pub struct RequestLimits {
     pub body_bytes: usize,
     /// Maximum number of items in a request.
     pub items: usize,
-    /// Maximum number of items in the server's queue, over all requests.
+    /// Maximum number of items in each of the server's queues, over all requests.
     pub queue: usize,
 }
 

@@ -122,7 +122,7 @@ impl<'a> Answer<'a> {
         readings.into_iter().flatten()
     }
 
-    /// The possible readings beside the `expected` answer. Beside a list commas separate elements, unless there are spaces after some of the commas.
+    /// The readings to compare with `expected`. If that is a list, commas separate elements, unless there are spaces after some of the commas.
     fn readings_beside(&self, expected: &Expr) -> Vec<&Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
         match (&self.number, &self.list) {

@@ -11,7 +11,7 @@
 //! compare     compares two answers. It is the entry point, and handles texts, choices and the possible readings of an answer
 //! strict      the comparison that MATH was published with, which compares text alone
 //! hints       what a question implies about its answer: a percentage, a unit, several answers with commas
-//! simplified  finds the simplification that is missing in an answer with the right value: notation.rs, fractions.rs, distributed.rs, counts/
+//! simplified  finds the simplification that is missing in an answer with the right value: notation.rs, fractions.rs, distributive_law.rs, counts/
 //! same        compares two trees by kind: value.rs for numbers and formulas; quantity.rs, named.rs, real_sets.rs, linear.rs, plus_minus.rs
 //! read        parses text into a tree: lex/ ▸ parse/; units, nouns and other words after a number; labels before it
 //! arithmetic  exact (rational numbers) ▸ modular (identities) ▸ numeric (many digits)

@@ -3,7 +3,7 @@
 //! A problem that asks for 27 + 45 has the right value in `\boxed{27 + 45}`. A grader that accepts it teaches a model to copy the problem.
 
 mod counts;
-mod distributed;
+mod distributive_law;
 mod fractions;
 mod notation;
 
@@ -17,7 +17,7 @@ use crate::same::plus_minus::variants;
 use crate::same::real_sets::RealSet;
 use crate::same::value::{ValueComparer, is_infinite};
 use crate::simplified::counts::{Shape, Simplification, SimplificationCounts, shape};
-use crate::simplified::distributed::{divides_evenly, same_terms};
+use crate::simplified::distributive_law::{divides_evenly, same_terms};
 use crate::simplified::fractions::is_less_reduced;
 use crate::simplified::notation::{
     is_literal, is_plain_number, is_ratio_to_one, is_whole, is_whole_quotient, is_written_power,

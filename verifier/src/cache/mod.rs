@@ -1,7 +1,7 @@
 //! Caches, in memory and on disk: of verdicts, and of the expected values of tasks.
 
 mod bounded;
-mod expected_values;
+mod expected_value_store;
 mod verdict_db;
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) use bounded::Bounded;
 /// A cache key: the digest of everything that a verdict, or a task's expected values, depend on.
 pub use datasets::digest::{Digest as Key, DigestWriter as KeyWriter};
-pub use expected_values::{Claim, ExpectedValueStore};
+pub use expected_value_store::{Claim, ExpectedValueStore};
 pub use verdict_db::{BYTES as DISK_BYTES, VerdictDb};
 
 use crate::grading::Grading;
@@ -21,7 +21,7 @@ pub struct VerdictCache {
 }
 
 impl VerdictCache {
-    /// Caches up to `bytes` of verdicts in memory, and all of them on `disk` if given.
+    /// Caches up to `bytes` of verdicts in memory. If `disk` is given, all verdicts are written to it too; it limits its own size.
     #[must_use]
     pub fn new(bytes: usize, disk: Option<Arc<VerdictDb>>) -> VerdictCache {
         VerdictCache {

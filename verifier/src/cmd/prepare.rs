@@ -10,8 +10,8 @@ use std::time::Instant;
 use sandboxes::SandboxError;
 use verifier::config::{Config, SandboxKind};
 use verifier::graders::{Graders, OpenSandbox};
-use verifier::precompute::{self, Outcome, TaskToRun};
 use verifier::registry::Registry;
+use verifier::run_canonical_solutions::{self, Outcome, TaskToRun};
 use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::GraderState;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for name in &args.dataset {
         let dataset = datasets::open(name, config.data_dir.as_deref())?;
         let name = dataset.name.clone();
-        let tasks = precompute::tasks_with_canonical_solution(dataset);
+        let tasks = run_canonical_solutions::tasks_with_canonical_solution(dataset);
         if tasks.is_empty() {
             say(&format!(
                 "{name}: no task has expected values to compute; there is nothing to prepare"
@@ -112,7 +112,7 @@ fn run_solutions(
     let bar = progress_bar_of("preparing", total);
     let plain = !std::io::stderr().is_terminal();
     let counts = Mutex::new(Counts::default());
-    precompute::precompute(graders, tasks, workers, |index, outcome| {
+    run_canonical_solutions::run(graders, tasks, workers, |index, outcome| {
         let mut counts = counts
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);

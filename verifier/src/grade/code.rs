@@ -10,12 +10,12 @@
 mod canonical;
 mod compare;
 mod equality;
+mod evalplus_special_rules;
 mod expected_values;
 mod extract;
 mod first_pass;
 mod program;
 mod run_tests;
-mod special_rules;
 mod suite;
 mod test_dependency;
 
@@ -78,15 +78,16 @@ struct Attempt<'a> {
     mode: TestMode,
     /// The result of the canonical solution, if the caller has it.
     canonical_result: Option<&'a CanonicalResult>,
-    /// Whether a long program is deferred.
+    /// Whether a program that is long, or needs memory that is in use, is deferred.
     first_pass: bool,
 }
 
 /// Why a sample has no verdict yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoVerdictYet {
-    /// Its program runs for longer than a first pass allows.
-    Long,
+    /// The first pass cannot judge it: it is a proof, its program is long or needs memory that is in use, or a failure occurred that another try may not have. It has to be
+    /// judged without a first pass.
+    NotInFirstPass,
     /// The result of the task's canonical solution is missing: [`CodeGrader::try_canonical_result`] computes it. The key identifies the result.
     CanonicalResult(Key),
 }
@@ -116,7 +117,7 @@ fn with_fuel(limits: Limits, fuel: u64) -> Limits {
 
 impl CodeGrader {
     /// A grader that runs programs in `sandbox` under `limits`. If a task's canonical solution uses more than half of that fuel, programs get twice what it uses.
-    /// Up to `memory` bytes of expected values are cached in memory, and all of them in `store`.
+    /// Up to `memory` bytes of expected values are cached in memory. `store`, which limits its own size, stores those of tasks that are not inline.
     #[must_use]
     pub fn new(
         sandbox: Arc<dyn Sandbox>,
@@ -237,7 +238,7 @@ impl CodeGrader {
         };
         match self.grade_attempt(attempt, task, completion) {
             Ok(grading) if grading.verdict == Verdict::Unavailable && grading.retryable => {
-                Err(NoVerdictYet::Long)
+                Err(NoVerdictYet::NotInFirstPass)
             }
             Ok(grading) => Ok(grading),
             Err(key) => Err(NoVerdictYet::CanonicalResult(key)),

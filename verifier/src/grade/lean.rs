@@ -2,11 +2,11 @@
 //!
 //! A proof is a program that runs while it is elaborated, so the output of the process that ran it is not trusted. A proof with words that no proof needs is refused
 //! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel, also in a
-//! jail ([`checker`]), reads both compiled modules. It checks every declaration that the theorem depends on, the theorem's type, and its axioms. Lean's messages only
+//! jail ([`kernel_runner`]), reads both compiled modules. It checks every declaration that the theorem depends on, the theorem's type, and its axioms. Lean's messages only
 //! explain a verdict ([`messages`]).
 
-mod checker;
 mod extract;
+mod kernel_runner;
 mod messages;
 mod proof;
 mod scan;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 use datasets::LeanTask;
 use kernel::Axioms;
-use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Replay, Severity};
+use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, SecondChecker, Severity};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-use self::checker::{CheckFailure, Checker, KernelExit};
-pub use self::checker::{Kernels, serve as serve_kernel};
+use self::kernel_runner::{CheckFailure, KernelExit, KernelRunner};
+pub use self::kernel_runner::{Kernels, serve as serve_kernel};
 use self::proof::{NothingToCompile, Task};
 use self::scan::Refused;
 pub use self::settings::{AxiomsChoice, Backend, JailChoice, LeanSettings};
@@ -45,12 +45,12 @@ const MAX_MESSAGES: usize = 5;
 pub struct LeanGrader {
     lean: Arc<dyn Lean>,
     /// The operator's own kernel checker, which checks last.
-    replay: Option<Replay>,
+    second_checker: Option<SecondChecker>,
     /// Whether axiom dependencies are checked transitively.
     axioms: Axioms,
     /// Headers that are not checked, because the operator lists them.
     headers: Vec<String>,
-    checker: Checker,
+    kernel_runner: KernelRunner,
     statements: Statements,
     /// The part of the verdicts' keys that identifies this Lean and its settings.
     pub identity: sandboxes::Identity,
@@ -69,10 +69,10 @@ impl LeanGrader {
     ) -> Self {
         Self {
             lean,
-            replay: None,
+            second_checker: None,
             axioms,
             headers,
-            checker: Checker::in_process(folders),
+            kernel_runner: KernelRunner::in_process(folders),
             statements: Statements::default(),
             identity,
         }
@@ -137,7 +137,7 @@ impl LeanGrader {
         }: &proof::LeanSources,
     ) -> Result<StatementModule, Box<Grading>> {
         let open = |module: &StatementModule| {
-            self.checker.open(checker::Statement {
+            self.kernel_runner.open(kernel_runner::Statement {
                 module,
                 theorem,
                 axioms: self.axioms,
@@ -174,12 +174,12 @@ impl LeanGrader {
             }
             return Grading::new(Verdict::Incorrect, detail);
         }
-        let statement = checker::Statement {
+        let statement = kernel_runner::Statement {
             module: statement_module,
             theorem: &sources.theorem,
             axioms: self.axioms,
         };
-        let (checked, once) = self.checker.judge(statement, &compiled.files);
+        let (checked, once) = self.kernel_runner.judge(statement, &compiled.files);
         let grading = match checked {
             Ok(axioms) => self.accepted_grading(axioms, header, sources, compiled),
             Err(failure) => failure_grading(failure, compiled),
@@ -202,10 +202,10 @@ impl LeanGrader {
         if let Some(axioms) = axioms {
             detail["axioms"] = json!(axioms);
         }
-        let Some(replay) = &self.replay else {
+        let Some(second_checker) = &self.second_checker else {
             return Grading::new(Verdict::Correct, detail);
         };
-        match replay.objection(&format!("{header}\n\n{}", sources.proof), compiled) {
+        match second_checker.objection(&format!("{header}\n\n{}", sources.proof), compiled) {
             Ok(None) => {
                 detail["assurance"] = json!("replayed");
                 Grading::new(Verdict::Correct, detail)

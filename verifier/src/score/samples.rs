@@ -11,7 +11,7 @@ use datasets::{Dataset, TaskSpec};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::names::Names;
+use super::task_lookup::TaskLookup;
 use crate::grade::excerpt;
 use crate::service::surrogates;
 
@@ -99,16 +99,16 @@ const STANDARD_INPUT: &str = "-";
 /// # Errors
 /// [`ScoreError`], which names the faulty line. A task that `dataset` does not have is an error too.
 pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, ScoreError> {
-    let names = Names::of(dataset);
+    let lookup = TaskLookup::of(dataset);
     if path == Path::new(STANDARD_INPUT) {
-        return lines("standard input", io::stdin().lock(), &names);
+        return lines("standard input", io::stdin().lock(), &lookup);
     }
     let place = path.display().to_string();
     if path.is_dir() {
-        return folder(path, &names);
+        return folder(path, &lookup);
     }
     match File::open(path) {
-        Ok(file) => lines(&place, file, &names),
+        Ok(file) => lines(&place, file, &lookup),
         Err(source) => Err(ScoreError::Io { place, source }),
     }
 }
@@ -129,7 +129,11 @@ pub fn repeated(samples: &[Sample]) -> Option<(usize, [usize; 2])> {
     repeated
 }
 
-fn lines(place: &str, source: impl Read, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
+fn lines(
+    place: &str,
+    source: impl Read,
+    lookup: &TaskLookup<'_>,
+) -> Result<Vec<Sample>, ScoreError> {
     let io = |source| ScoreError::Io {
         place: place.to_owned(),
         source,
@@ -145,7 +149,7 @@ fn lines(place: &str, source: impl Read, names: &Names<'_>) -> Result<Vec<Sample
         LineError::Io(source) => io(source),
         LineError::Line { line, reason } => fault(line, reason),
     })? {
-        samples.push(sample(text, names).map_err(|reason| fault(number, reason))?);
+        samples.push(sample(text, lookup).map_err(|reason| fault(number, reason))?);
     }
     if samples.is_empty() {
         return Err(ScoreError::Empty {
@@ -167,7 +171,7 @@ struct Record<'a> {
     prompt: Option<&'a RawValue>,
 }
 
-fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
+fn sample(text: &str, lookup: &TaskLookup<'_>) -> Result<Sample, String> {
     if !text.starts_with('{') {
         return Err(format!("it is not a JSON object; {FORM}"));
     }
@@ -189,7 +193,7 @@ fn sample(text: &str, names: &Names<'_>) -> Result<Sample, String> {
             )
         })?,
     };
-    let (task, spec) = names.find(&id)?;
+    let (task, spec) = lookup.find(&id)?;
     let is_whole_program = record.solution.is_some();
     let completion = match (record.solution, record.completion) {
         (Some(solution), _) => string("solution", solution)?,
@@ -279,7 +283,7 @@ fn kind(json: &RawValue) -> &'static str {
 }
 
 /// EvalPlus's folder of programs: a folder for each task, a file for each sample.
-fn folder(path: &Path, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
+fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreError> {
     let mut samples = Vec::new();
     for tasks in sorted_entries(path)? {
         let Some((set, number)) = tasks
@@ -303,7 +307,7 @@ fn folder(path: &Path, names: &Names<'_>) -> Result<Vec<Sample>, ScoreError> {
                 path: program.clone(),
                 reason,
             };
-            let (task, spec) = names.find(&id).map_err(fault)?;
+            let (task, spec) = lookup.find(&id).map_err(fault)?;
             if !matches!(spec, TaskSpec::Code(_)) {
                 return Err(fault(format!("`{task}` is not a code task")));
             }

@@ -153,7 +153,7 @@ impl Job for CanonicalJob {
                 std::thread::sleep(POLL_INTERVAL);
                 self.queue();
             }
-            Err(NoCanonicalResult::Long) => {
+            Err(NoCanonicalResult::NotInFirstPass) => {
                 self.first_pass = false;
                 self.queue();
             }

@@ -8,7 +8,7 @@ use std::io::Read;
 use axum::http::{HeaderMap, header};
 use flate2::read::MultiGzDecoder;
 
-use super::bodies::BodyPermit;
+use super::body_memory::BodyPermit;
 use super::{ProblemResponse, Refusal};
 
 /// Bytes that are unpacked at a time, before memory is reserved for them.
@@ -79,7 +79,7 @@ mod tests {
     use flate2::write::GzEncoder;
     use proptest::prelude::*;
 
-    use super::super::bodies::BodyMemory;
+    use super::super::body_memory::BodyMemory;
     use super::*;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -151,7 +151,7 @@ impl Job for JudgeJob {
                 canonical_queue::park(*self, key);
                 return;
             }
-            Err(NoVerdictYet::Long) => {
+            Err(NoVerdictYet::NotInFirstPass) => {
                 self.deferred = true;
                 let service = Arc::clone(&self.service);
                 match service.long_pool.reserve_in(self.lane, 1) {
@@ -211,7 +211,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Computes the keys. For a large batch this would block a thread that serves other requests too.
+    /// Computes the keys, and collects the results that need no judging: verdicts that are cached in memory, and `unavailable` ones of graders that cannot judge now.
+    /// For a large batch this would block a thread that serves other requests too.
     #[must_use]
     pub fn new(service: &Service, items: Vec<JudgeItem>) -> Batch {
         let started = Instant::now();

@@ -1,7 +1,7 @@
 //! The service: its state, and its routes as a function from the state to a router.
 
 mod auth;
-mod bodies;
+mod body_memory;
 mod canonical_queue;
 mod connections;
 mod decimal;
@@ -42,7 +42,8 @@ pub struct ServiceSettings {
     pub limits: RequestLimits,
     /// Maximum number of connections at a time.
     pub connections: usize,
-    /// Number of worker threads for programs; mathematics has separate threads.
+    /// Number of threads for first passes over programs, and as many each for long programs with proofs and for canonical solutions. Mathematics has one thread, and so
+    /// have first passes over canonical solutions.
     pub workers: usize,
     /// Maximum size of the verdicts cached in memory, in bytes.
     pub cache_bytes: usize,
@@ -78,7 +79,7 @@ pub struct Service {
     /// For canonical solutions, so that no worker waits for their results.
     canonical_queue: canonical_queue::CanonicalQueue,
     in_flight: judge::InFlight,
-    body_memory: bodies::BodyMemory,
+    body_memory: body_memory::BodyMemory,
     /// The requests that a stopping service waits for.
     open_requests: connections::OpenRequests,
     metrics: Metrics,
@@ -103,14 +104,14 @@ impl Service {
             graders,
         } = settings;
         Ok(Arc::new(Service {
-            math_pool: Pool::new("light", 1, limits.queue)?,
-            first_pass_pool: Pool::new("worker", workers, limits.queue)?,
+            math_pool: Pool::new("math", 1, limits.queue)?,
+            first_pass_pool: Pool::new("first-pass", workers, limits.queue)?,
             long_pool: Pool::new("long", workers, limits.queue)?,
             canonical_queue: canonical_queue::CanonicalQueue::new(workers, limits.queue)?,
             graders: Graders::new(graders, stores.expected_values),
             cache: VerdictCache::new(cache_bytes, stores.verdicts),
             in_flight: judge::InFlight::default(),
-            body_memory: bodies::BodyMemory::new(limits.body_bytes),
+            body_memory: body_memory::BodyMemory::new(limits.body_bytes),
             open_requests: connections::OpenRequests::default(),
             metrics: Metrics::default(),
             limits,

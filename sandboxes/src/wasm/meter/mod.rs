@@ -1,19 +1,20 @@
 //! Metering: a module is rewritten so that it counts its own work down and stops when no fuel is left.
 //!
 //! Every cycle in the module's control flow gets a charge, and nothing else does: each loop's head, and the entries of as many functions as it takes to cut all
-//! recursion (`cycles`). Straight-line code between two charges is no longer than the module itself, so that the charges bound the work. The price of a loop's
-//! iteration is the number of its operators, and that of an entry is the number of the function's operators, both without those in inner loops, at most
+//! recursion (`cycles`). Straight-line code between two charges is no longer than the module itself, so that the charges bound the work. An iteration of
+//! a loop costs the number of operators in the loop, and a charged entry that of the function. Operators in inner loops do not count, and the highest price is
 //! [`MAX_PRICE`]. Bulk operations on memory also cost a unit for each byte.
 //!
 //! What the rewritten module needs from its host:
 //!
 //! - the global [`FUEL`], the units that are left;
-//! - the global [`MARK`], which is never negative. If less than that is left, a function that is charged on entry and a loop of the highest price call [`REFUEL`],
+//! - the global [`MARK`], which is never negative. If less fuel than that is left, charged functions and loops of the highest price call [`REFUEL`],
 //!   in which the host checks the clock and lowers the mark, or stops the guest. Programs reach such a place all the time, since an interpreter's main loop has
 //!   that price.
 //!
 //! Cheaper loops and bulk operations do not call the host, since calls take registers. They trap (`unreachable`) if they make [`FUEL`] negative. A guest stops at
-//! the same place in every run, whatever the marks were. The compiler's own metering counts every instruction and calls the host; this one costs a quarter of it.
+//! the same place in every run, whatever the marks were. The compiler's own metering counts every instruction and calls the host; this one costs a sixth of
+//! that (`PERFORMANCE.md`, rows 2 and 6 of the cost of metering).
 
 mod cycles;
 mod rewrite;

@@ -3,8 +3,8 @@
 use wasmtime::Caller;
 
 use super::errno::{self, Errno};
-use crate::wasm::stop::Termination;
 use crate::wasm::store_data::StoreData;
+use crate::wasm::termination::Termination;
 
 /// A guest's memory and its store's data, borrowed for one call.
 pub(super) struct View<'a> {

@@ -5,8 +5,8 @@ mod descriptors;
 mod errno;
 mod files;
 mod memory;
-mod sources;
 mod time;
+mod virtual_devices;
 
 use wasmtime::{Caller, Linker};
 
@@ -15,7 +15,7 @@ use self::memory::View;
 use super::store_data::StoreData;
 
 pub(super) use self::files::Files;
-pub(super) use self::sources::{Clock, Output, Random};
+pub(super) use self::virtual_devices::{Clock, Output, Random};
 
 const MODULE: &str = "wasi_snapshot_preview1";
 const ARGUMENTS: [&[u8]; 1] = [b"python\0"];

@@ -4,11 +4,11 @@ use wasmtime::{Caller, Linker};
 
 use super::errno::{self, Errno};
 use super::memory::View;
-use super::sources::Clock;
+use super::virtual_devices::Clock;
 use super::{MODULE, with};
 use crate::wasm::fuel::{charge, used};
-use crate::wasm::stop::Termination;
 use crate::wasm::store_data::StoreData;
+use crate::wasm::termination::Termination;
 
 /// Events that one `poll_oneoff` may wait for.
 const SUBSCRIPTIONS: i32 = 64;

@@ -2,7 +2,7 @@
 //!
 //! Equal values pass. Otherwise, if a tolerance applies, values of one type are compared by `np.allclose(out, exp, rtol=1e-07, atol=atol)`. The tolerance is the
 //! record's, or 1e-6 if that is 0 and the expected value is a float, or a list or tuple that has only floats. The task says whether values are compared as sets, as
-//! "not None", or by one of the special rules of a few tasks (`special_rules`).
+//! "not None", or by one of the special rules of a few tasks (`evalplus_special_rules`).
 //!
 //! Four things differ from EvalPlus:
 //!
@@ -15,7 +15,7 @@
 use datasets::{Compare, Value};
 
 use super::equality::{distinct, equal};
-use super::special_rules;
+use super::evalplus_special_rules;
 
 const RELATIVE: f64 = 1e-7;
 const FLOAT_TOLERANCE: f64 = 1e-6;
@@ -26,12 +26,13 @@ pub fn passes(args: &[Value], expected: &Value, got: &Value, atol: f64, compare:
     match compare {
         Compare::Equal => equal_or_close(expected, got, atol),
         Compare::PyramidSurface => {
-            equal_or_close(expected, got, atol) || special_rules::pyramid_surface(args, got, atol)
+            equal_or_close(expected, got, atol)
+                || evalplus_special_rules::pyramid_surface(args, got, atol)
         }
         Compare::DigitDistance => {
-            equal_or_close(expected, got, atol) || special_rules::digit_distance(args, got)
+            equal_or_close(expected, got, atol) || evalplus_special_rules::digit_distance(args, got)
         }
-        Compare::Root => special_rules::root(args, got, atol),
+        Compare::Root => evalplus_special_rules::root(args, got, atol),
         Compare::Set => match (elements(expected), elements(got)) {
             (Some(expected), Some(got)) => distinct(&expected)
                 .is_some_and(|expected| distinct(&got).is_some_and(|got| expected == got)),

@@ -13,7 +13,8 @@ use crate::cache::{Bounded, Claim, ExpectedValueStore, Key, KeyWriter};
 use crate::grade::excerpt;
 
 /// Fuel for a canonical solution, of a data set's task and of an inline task alike: three times what the slowest of MBPP+ uses (task 599, 698 G), some minutes of a core.
-/// It limits the cost of a task that is requested only once. A program gets at most twice the fuel that the canonical solution used.
+/// It limits the cost of a task that is requested only once. A program gets twice the fuel that the canonical solution used, if that is more than its own
+/// limit.
 const SOLUTION_FUEL: u64 = 2_000_000_000_000;
 
 /// Poll interval while another thread or process runs the canonical solution.
@@ -43,8 +44,8 @@ pub(super) type ExpectedResult = Result<Arc<ExpectedValues>, NoExpectedValues>;
 pub enum NoCanonicalResult {
     /// Another thread, or another process, is running the solution.
     Elsewhere,
-    /// The solution runs for longer than a first pass allows.
-    Long,
+    /// The solution runs for longer than a first pass allows, or needs memory that is in use.
+    NotInFirstPass,
     /// The task has no canonical solution, or code cannot be judged now.
     Unavailable,
 }
@@ -102,7 +103,7 @@ impl ExpectedValuesCache {
         }
     }
 
-    /// Like [`ExpectedValuesCache::wait_for`], but does not wait for others. In a `first_pass`, gives up a long run too.
+    /// Like [`ExpectedValuesCache::wait_for`], but does not wait for others. In a `first_pass`, gives up also if the run is long or needs memory that is in use.
     pub(super) fn try_get(
         &self,
         canonical_run: &CanonicalRun<'_>,
@@ -198,7 +199,7 @@ impl CanonicalRun<'_> {
     /// Runs the canonical solution.
     ///
     /// # Errors
-    /// [`NoCanonicalResult::Long`] in a `first_pass`, if the run is long.
+    /// [`NoCanonicalResult::NotInFirstPass`] in a `first_pass`, if the run is long or needs memory that is in use.
     fn run(
         &self,
         first_pass: bool,
@@ -223,8 +224,10 @@ impl CanonicalRun<'_> {
             }
         };
         Ok(match run {
-            Ok(run) => expected_values_of(run, self.calls.len(), &limits),
-            Err(SandboxError::Deferred(Deferred::Long)) => return Err(NoCanonicalResult::Long),
+            Ok(run) => expected_values_of(run, self.calls.len()),
+            Err(SandboxError::Deferred(Deferred::Long | Deferred::NoMemory)) => {
+                return Err(NoCanonicalResult::NotInFirstPass);
+            }
             Err(error) => Err(NoExpectedValues {
                 retryable: matches!(error, SandboxError::Deferred(_)),
                 reason: error.to_string(),
@@ -234,11 +237,7 @@ impl CanonicalRun<'_> {
 }
 
 /// The values that a run of the canonical solution returned.
-fn expected_values_of(
-    run: Run,
-    calls: usize,
-    limits: &Limits,
-) -> Result<ExpectedValues, NoExpectedValues> {
+fn expected_values_of(run: Run, calls: usize) -> Result<ExpectedValues, NoExpectedValues> {
     let wrong = |what: String| NoExpectedValues {
         reason: format!(
             "the task's canonical solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"
@@ -277,10 +276,10 @@ fn expected_values_of(
                     excerpt(&message)
                 )));
             }
-            Call::TooLarge => {
+            // A value that is only long comes as a digest.
+            Call::TooDeepOrLarge => {
                 return Err(wrong(format!(
-                    "call {index} returned a value beyond {} bytes",
-                    limits.value
+                    "call {index} returned a value that is nested too deeply, or that refers to itself"
                 )));
             }
         }

@@ -2,7 +2,7 @@
 
 use sandboxes::{Deferred, End, Identity, Limits, Patience, Request, Run, Sandbox, SandboxError};
 
-/// Fuel of a first pass: a few tenths of a second.
+/// Fuel of a first pass: a few tenths of a second in WebAssembly, and one second of processor time in Docker.
 const FUEL: u64 = 2_000_000_000;
 
 /// A sandbox that defers a program ([`Deferred::Long`]) that has not finished after [`FUEL`]. A run that finishes earlier equals a run of the wrapped sandbox, because

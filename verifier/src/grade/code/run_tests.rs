@@ -207,6 +207,9 @@ fn failure_of(call: &Call, check: impl Fn(&str) -> Option<Json>) -> Option<Json>
         Call::Raised { kind, message } => {
             Some(json!({ "raised": excerpt(&format!("{kind}: {message}")) }))
         }
-        Call::TooLarge => Some(json!({ "raised": "the value returned is too large to be sent" })),
+        // A value that is only long comes as a digest.
+        Call::TooDeepOrLarge => Some(
+            json!({ "raised": "the returned value is nested too deeply, or refers to itself" }),
+        ),
     }
 }

@@ -141,7 +141,7 @@ fn split_into_tests(
             Some(Call::Raised { kind, message }) => {
                 return Err(unreadable(&format!("{kind}: {}", excerpt(message))));
             }
-            Some(Call::TooLarge) | None => return Err(unreadable("it is too large")),
+            Some(Call::TooDeepOrLarge) | None => return Err(unreadable("it is too large")),
         };
         let mentions = |words: &[&str]| words.iter().any(|word| text.contains(*word));
         // Many test suites import the function from a module named `solution`.

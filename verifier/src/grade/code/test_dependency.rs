@@ -6,8 +6,8 @@ use datasets::python_name::is_keyword;
 
 /// Whether the last of `texts`, the test code that was run, can depend on what the program does: whether it uses a name that no earlier independent text assigned.
 ///
-/// A program defines its entry point and any other name, `len` included, so only names that independent texts assigned are known to be independent. A text that depends on
-/// the program may pass it the objects of those names, such as a list that the program sorts in place, so after it no name is independent. Words in strings and comments
+/// The program may define any name, even `len`. So a name is independent only if a text that does not depend on the program assigned it. A text that depends on the
+/// program may pass it the objects of those names, such as a list that the program sorts in place, so after it no name is independent. Words in strings and comments
 /// count as names: this errs on the side of "depends".
 pub(super) fn depends_on_program<'a>(texts: impl Iterator<Item = &'a str>) -> bool {
     let mut independent = HashSet::new();

@@ -121,13 +121,13 @@ fn more_answers_than_calls_are_ignored() {
 }
 
 #[test]
-fn an_exception_or_too_large_a_value_is_a_failed_test() {
+fn an_exception_or_too_deep_a_value_is_a_failed_test() {
     for call in [
         Call::Raised {
             kind: "ValueError".to_owned(),
             message: "x".repeat(5_000),
         },
-        Call::TooLarge,
+        Call::TooDeepOrLarge,
     ] {
         let mut calls = returned(&["2", "4"]);
         calls.push(call);

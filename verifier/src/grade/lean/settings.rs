@@ -7,9 +7,9 @@ use std::sync::Arc;
 use datasets::settings::{at_least, choice, settings};
 use kernel::Axioms;
 use sandboxes::Identity;
-use sandboxes::lean::{Bounds, Compiler, Jail, Program, Project, Replay};
+use sandboxes::lean::{Bounds, Compiler, Jail, Program, Project, SecondChecker};
 
-use super::checker::{Checker, Kernels};
+use super::kernel_runner::{KernelRunner, Kernels};
 use super::statement::Statements;
 use super::{LeanGrader, NO_LEAN};
 
@@ -133,7 +133,7 @@ impl LeanGrader {
             start_seconds: settings.start_seconds,
             memory_mib: settings.memory_mib,
         };
-        let replay = (!settings.checker.is_empty()).then(|| Replay {
+        let second_checker = (!settings.checker.is_empty()).then(|| SecondChecker {
             lean: program.clone(),
             command: settings.checker.clone(),
             bounds,
@@ -148,9 +148,9 @@ impl LeanGrader {
             0 => workers,
             given => given,
         };
-        let checker = match &settings.kernel {
-            None => Checker::in_process(folders),
-            Some(kernel) => Checker::Subprocess(Kernels::new(
+        let kernel_runner = match &settings.kernel {
+            None => KernelRunner::in_process(folders),
+            Some(kernel) => KernelRunner::Subprocess(Kernels::new(
                 kernel,
                 folders,
                 jail,
@@ -163,10 +163,10 @@ impl LeanGrader {
         let lean = Arc::new(Compiler::new(program, bounds, processes));
         Ok(LeanGrader {
             lean,
-            replay,
+            second_checker,
             axioms,
             headers: settings.headers.clone(),
-            checker,
+            kernel_runner,
             statements: Statements::default(),
             identity,
         })

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sandboxes::lean::{Lean, LeanError};
 
-use super::checker::CheckFailure;
+use super::kernel_runner::CheckFailure;
 use super::messages;
 
 /// The compiled module of a statement.

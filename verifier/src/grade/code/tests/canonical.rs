@@ -57,7 +57,7 @@ fn a_long_canonical_solution_is_given_up_only_in_a_first_pass() {
     let task = task(Some("solution"));
     assert_eq!(
         grader.try_canonical_result(&task, true).err(),
-        Some(NoCanonicalResult::Long)
+        Some(NoCanonicalResult::NotInFirstPass)
     );
     assert!(!grader.has_canonical_result(&task));
     assert!(grader.try_canonical_result(&task, false).is_ok());

@@ -17,7 +17,7 @@ fn a_long_program_gets_no_verdict_in_the_first_pass() {
     let heavy = "def f(n): heavy";
     for (fuel, expected) in [
         (1_000_000_000, Ok(Verdict::Correct)),
-        (5_000_000_000, Err(NoVerdictYet::Long)),
+        (5_000_000_000, Err(NoVerdictYet::NotInFirstPass)),
     ] {
         let (grader, _) = grader(needing(fuel));
         let verdict = grader
@@ -58,7 +58,7 @@ fn a_task_with_a_long_canonical_solution_gets_no_first_pass() {
         grader
             .grade_first_pass(&task, "another", TestMode::UntilFailure, None)
             .unwrap_err(),
-        NoVerdictYet::Long
+        NoVerdictYet::NotInFirstPass
     );
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
 }

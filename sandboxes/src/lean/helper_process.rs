@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Jail;
-use super::family::{self, family};
 use super::jail::{self, View};
+use super::process_tree::{self, process_tree};
 
 /// Bytes from the end of the error stream that are stored, since they state why a process ended.
 const MAX_STDERR: usize = 4 << 10;
@@ -19,9 +19,9 @@ const TICK: Duration = Duration::from_millis(200);
 /// How long a process that has closed its streams, or whose input has ended, may take to end.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// How a [`Companion`] is started.
+/// How a [`HelperProcess`] is started.
 #[derive(Debug, Clone)]
-pub struct CompanionCommand {
+pub struct HelperCommand {
     /// The program, an absolute path, and its arguments.
     pub words: Vec<String>,
     /// The jail that separates it from the rest of the machine. In bubblewrap it may write only in an empty `/tmp`.
@@ -35,7 +35,7 @@ pub struct CompanionCommand {
 /// Time for an answer. An answer is late if either limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Processor time of the process and its family.
+    /// Processor time of the process tree.
     pub processor: Duration,
     /// Wall-clock time.
     pub clock: Duration,
@@ -77,7 +77,7 @@ pub enum EndCause {
 }
 
 /// A running process. It ends when this is dropped, and when this process ends, however it does.
-pub struct Companion {
+pub struct HelperProcess {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     /// Sends the allowances of answers to the keeper. Dropping it dismisses the keeper.
@@ -86,18 +86,18 @@ pub struct Companion {
     id: u32,
 }
 
-impl Companion {
+impl HelperProcess {
     /// Starts a process.
     ///
     /// # Errors
     /// If the system cannot start it.
-    pub fn start(launch: &CompanionCommand) -> io::Result<Self> {
+    pub fn start(launch: &HelperCommand) -> io::Result<Self> {
         let mut command = command(launch);
         let (started, start) = sync_channel(1);
         let (due, dues) = channel();
         // A process that is to end with its parent ends with the thread that started it. So that thread stays as long as the process.
         let keeper = std::thread::Builder::new()
-            .name("lean-companion".to_owned())
+            .name("lean-helper".to_owned())
             .spawn(move || keep(&mut command, &started, &dues))?;
         let (stdin, stdout, id) = start
             .recv()
@@ -149,13 +149,13 @@ impl Companion {
     }
 }
 
-impl Drop for Companion {
+impl Drop for HelperProcess {
     fn drop(&mut self) {
         self.dismiss();
     }
 }
 
-impl Write for Companion {
+impl Write for HelperProcess {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let stdin = self.stdin.as_mut();
         stdin.ok_or(io::ErrorKind::BrokenPipe)?.write(bytes)
@@ -166,13 +166,13 @@ impl Write for Companion {
     }
 }
 
-impl Read for Companion {
+impl Read for HelperProcess {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stdout.read(bytes)
     }
 }
 
-fn command(launch: &CompanionCommand) -> Command {
+fn command(launch: &HelperCommand) -> Command {
     let mut command = match launch.jail {
         Jail::Bubblewrap => {
             let program = launch.words.iter().take(1).map(PathBuf::from);
@@ -234,7 +234,7 @@ fn keep(
     } else {
         wait_for_exit(&mut child)
     };
-    family::kill(child.id());
+    process_tree::kill(child.id());
     let _ = child.wait();
     let cause = match status {
         Some(status) => cause(status),
@@ -281,7 +281,7 @@ fn wait_until_overdue(child: &Child, dues: &Receiver<Option<Allowance>>) -> bool
             }
             Err(RecvTimeoutError::Disconnected) => return false,
             Err(RecvTimeoutError::Timeout) => {
-                let used = || family::processor_time(&family(child.id()));
+                let used = || process_tree::processor_time(&process_tree(child.id()));
                 if due.as_mut().is_some_and(|due| due.is_over(used())) {
                     return true;
                 }

@@ -8,7 +8,7 @@ use verifier_api::{GraderInfo, GraderState};
 use crate::grade::Grading;
 
 /// Holds a grader once it is prepared, or the reason why it is unavailable.
-pub(super) struct Slot<T> {
+pub(super) struct GraderCell<T> {
     state: RwLock<State<T>>,
     /// The name of the grader in messages.
     what: &'static str,
@@ -20,7 +20,7 @@ enum State<T> {
     Unavailable(String),
 }
 
-impl<T> Slot<T> {
+impl<T> GraderCell<T> {
     pub(super) fn new(what: &'static str) -> Self {
         Self {
             state: RwLock::new(State::Preparing),

@@ -1,22 +1,22 @@
-//! Answers a judge's guest, which runs the tests, with the help of the candidate's instance.
+//! Answers a test instance, with the help of the candidate's instance.
 
 use super::TURN;
 use super::guest::Guest;
-use super::stop::Termination;
-use crate::protocol::judge::call_answer;
-use crate::protocol::{Judge, Reply};
+use super::termination::Termination;
+use crate::protocol::test_instance::call_answer;
+use crate::protocol::{Reply, TestInstance};
 
 /// A conversation with the tests' instance, and a candidate's instance that has loaded its program.
-pub(super) struct Judging {
-    pub(super) judge: Judge,
+pub(super) struct InstancePair {
+    pub(super) test_instance: TestInstance,
     pub(super) candidate: Guest,
 }
 
-impl Judging {
+impl InstancePair {
     /// # Errors
-    /// The judge must stop: the candidate stopped, or the task's own code does not work here.
+    /// The test instance must stop: the candidate stopped, or the task's own code does not work here.
     pub(super) async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Termination> {
-        match self.judge.answer(request)? {
+        match self.test_instance.answer(request)? {
             Reply::Answer(answer) => Ok(answer),
             Reply::Call(arguments) => self.call(arguments).await,
         }

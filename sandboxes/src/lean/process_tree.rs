@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// A process of a family.
+/// A process of a process tree.
 pub(super) struct Member {
     pub(super) id: u32,
     /// Resident pages.
@@ -15,7 +15,7 @@ pub(super) struct Member {
 }
 
 /// A process with all processes that descend from it or are in its group; empty if `/proc` cannot be read.
-pub(super) fn family(root: u32) -> Vec<Member> {
+pub(super) fn process_tree(root: u32) -> Vec<Member> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -56,26 +56,26 @@ pub(super) fn family(root: u32) -> Vec<Member> {
 }
 
 /// Resident memory of the members together, in MiB.
-pub(super) fn memory_mib(family: &[Member]) -> u64 {
-    let pages: u64 = family.iter().map(|member| member.pages).sum();
+pub(super) fn memory_mib(process_tree: &[Member]) -> u64 {
+    let pages: u64 = process_tree.iter().map(|member| member.pages).sum();
     (pages * rustix::param::page_size() as u64) >> 20
 }
 
 /// Processor time of the members together. Processes that have ended do not count.
-pub(super) fn processor_time(family: &[Member]) -> Duration {
-    let ticks: u64 = family.iter().map(|member| member.ticks).sum();
+pub(super) fn processor_time(process_tree: &[Member]) -> Duration {
+    let ticks: u64 = process_tree.iter().map(|member| member.ticks).sum();
     Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
-/// Kills a process with its family.
+/// Kills a process tree.
 pub(super) fn kill(root: u32) {
     // Processes that left the group are found through their parents, as long as these live.
-    let family = family(root);
+    let process_tree = process_tree(root);
     if let Some(pid) = pid(root) {
         // Any of them may have ended already.
         let _ = kill_process_group(pid, Signal::KILL);
     }
-    for member in family.iter().filter_map(|member| pid(member.id)) {
+    for member in process_tree.iter().filter_map(|member| pid(member.id)) {
         let _ = kill_process(member, Signal::KILL);
     }
 }
@@ -112,12 +112,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_belongs_to_its_own_family_and_its_processor_time_grows() {
-        let own = family(std::process::id());
+    fn a_process_belongs_to_its_own_tree_and_its_processor_time_grows() {
+        let own = process_tree(std::process::id());
         assert!(own.iter().any(|member| member.id == std::process::id()));
         assert!(memory_mib(&own) > 0);
         let before = processor_time(&own);
-        while processor_time(&family(std::process::id())) <= before {
+        while processor_time(&process_tree(std::process::id())) <= before {
             std::hint::spin_loop();
         }
     }

@@ -61,17 +61,17 @@ pub(super) enum KernelExit {
 pub(super) type CheckResult = Result<Option<Vec<String>>, CheckFailure>;
 
 /// Checks proofs, in this process or in others.
-pub(super) enum Checker {
+pub(super) enum KernelRunner {
     /// In this process. For tests: only the kernel's own budget limits a proof.
     InProcess(Box<Libraries>),
     /// In separate processes.
     Subprocess(Kernels),
 }
 
-impl Checker {
-    /// A checker in this process, with the modules in `folders`.
+impl KernelRunner {
+    /// A runner in this process, with the modules in `folders`.
     pub(super) fn in_process(folders: Vec<PathBuf>) -> Self {
-        Checker::InProcess(Box::new(Libraries::new(folders)))
+        KernelRunner::InProcess(Box::new(Libraries::new(folders)))
     }
 
     /// Opens the library of a statement.
@@ -80,19 +80,21 @@ impl Checker {
     /// [`CheckFailure::Task`] if the library cannot be read, or [`CheckFailure::Unavailable`].
     pub(super) fn open(&self, statement: Statement<'_>) -> Result<(), CheckFailure> {
         match self {
-            Checker::InProcess(libraries) => {
+            KernelRunner::InProcess(libraries) => {
                 let library = libraries.library_of(statement.module);
                 library.map(drop).map_err(CheckFailure::Task)
             }
-            Checker::Subprocess(kernels) => kernels.open(statement),
+            KernelRunner::Subprocess(kernels) => kernels.open(statement),
         }
     }
 
     /// Checks whether the compiled module `files` proves a statement. Also returns whether one try was enough.
     pub(super) fn judge(&self, statement: Statement<'_>, files: &[Vec<u8>]) -> (CheckResult, bool) {
         match self {
-            Checker::InProcess(libraries) => (check_in_process(libraries, statement, files), true),
-            Checker::Subprocess(kernels) => kernels.judge(statement, files),
+            KernelRunner::InProcess(libraries) => {
+                (check_in_process(libraries, statement, files), true)
+            }
+            KernelRunner::Subprocess(kernels) => kernels.judge(statement, files),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kernel::{AXIOMS, Axioms, Budget, Error};
-use sandboxes::lean::{Allowance, Companion, CompanionCommand, EndCause, Jail};
+use sandboxes::lean::{Allowance, EndCause, HelperCommand, HelperProcess, Jail};
 
 use super::child::EXIT_NO_MEMORY;
 use super::wire::{self, HELLO, MAX_FILE, RequestKind, ResponseKind};
@@ -22,7 +22,7 @@ const ALLOCATION_FAILED: &str = "memory allocation of ";
 
 /// Starts, queries and replaces the kernel's processes.
 pub struct Kernels {
-    launch: CompanionCommand,
+    launch: HelperCommand,
     memory_mib: u64,
     /// Time limit for starting a process or opening a library, in seconds.
     start_seconds: u64,
@@ -61,7 +61,7 @@ impl Kernels {
         let folder = |folder: &PathBuf| folder.to_string_lossy().into_owned();
         words.extend(folders.iter().map(folder));
         Self {
-            launch: CompanionCommand {
+            launch: HelperCommand {
                 words,
                 jail,
                 shown: folders,
@@ -136,7 +136,7 @@ impl Kernels {
         while started < 2 {
             let idle = reuse.then(|| self.locked().kernels.pop()).flatten();
             let mut kernel = match idle {
-                Some(kernel) if kernel.companion.is_alive() => kernel,
+                Some(kernel) if kernel.process.is_alive() => kernel,
                 Some(_) => continue,
                 None => {
                     started += 1;
@@ -162,12 +162,9 @@ impl Kernels {
     }
 
     fn start(&self) -> Result<Kernel, KernelExit> {
-        let companion = Companion::start(&self.launch)
+        let process = HelperProcess::start(&self.launch)
             .map_err(|error| KernelExit::Crashed(error.to_string()))?;
-        let mut kernel = Kernel {
-            companion,
-            number: 0,
-        };
+        let mut kernel = Kernel { process, number: 0 };
         match kernel.read_response(self.start_seconds) {
             Some(ResponseKind::Hello(hello)) if hello == HELLO => Ok(kernel),
             Some(_) => Err(KernelExit::Crashed(
@@ -197,7 +194,7 @@ impl Kernels {
 
     /// Ends a process that gave no valid response, and classifies its exit.
     fn classify_exit(&self, kernel: Kernel, seconds: u64) -> KernelExit {
-        let end = kernel.companion.end();
+        let end = kernel.process.end();
         let no_memory = end
             .stderr
             .lines()
@@ -249,7 +246,7 @@ impl Drop for Permit<'_> {
 
 /// A process, and the number of requests it was sent.
 struct Kernel {
-    companion: Companion,
+    process: HelperProcess,
     number: u64,
 }
 
@@ -257,15 +254,15 @@ impl Kernel {
     /// Sends a request and returns the response. `None` if there is no response in time, or it is malformed; the process is then not used again.
     fn request(&mut self, ask: RequestKind, files: &[&[u8]], seconds: u64) -> Option<ResponseKind> {
         self.number += 1;
-        self.companion.allow(Some(allowance(seconds)));
-        wire::write_request(&mut self.companion, self.number, ask, files).ok()?;
+        self.process.allow(Some(allowance(seconds)));
+        wire::write_request(&mut self.process, self.number, ask, files).ok()?;
         self.read_response(seconds)
     }
 
     fn read_response(&mut self, seconds: u64) -> Option<ResponseKind> {
-        self.companion.allow(Some(allowance(seconds)));
-        let response = wire::read_response(&mut self.companion, self.number).ok()?;
-        self.companion.allow(None);
+        self.process.allow(Some(allowance(seconds)));
+        let response = wire::read_response(&mut self.process, self.number).ok()?;
+        self.process.allow(None);
         Some(response)
     }
 

@@ -10,21 +10,21 @@ use super::pool::Pool;
 use crate::protocol::Candidate;
 use crate::{End, Limits, Run, SandboxError};
 
-/// Time of reading after which a reader is removed, so that nothing accumulates in it.
+/// Time of reading after which a parsing container is removed, so that nothing accumulates in it.
 const MAX_READING: Duration = Duration::from_secs(5);
-/// One container in this many may be an idle reader. The others are for programs.
+/// One container in this many may be an idle parsing container. The others are for programs.
 const CONTAINERS_PER_READER: usize = 4;
 
-/// Readers that wait for texts.
-pub(super) struct Readers {
+/// Parsing containers that wait for texts.
+pub(super) struct ParsingContainers {
     pool: Arc<Pool>,
-    idle: Mutex<Vec<Reader>>,
-    /// Readers that may wait at a time.
+    idle: Mutex<Vec<ParsingContainer>>,
+    /// Parsing containers that may wait at a time.
     max_idle: usize,
 }
 
 /// A guest that reads one text after another.
-struct Reader {
+struct ParsingContainer {
     guest: Guest,
     candidate: Candidate,
     limits: Limits,
@@ -34,17 +34,17 @@ struct Reader {
     reading: Duration,
 }
 
-impl Readers {
-    /// Readers from `pool`, which has `containers` containers at a time.
-    pub(super) fn new(pool: &Arc<Pool>, containers: usize) -> Readers {
-        Readers {
+impl ParsingContainers {
+    /// Parsing containers from `pool`, which has `containers` containers at a time.
+    pub(super) fn new(pool: &Arc<Pool>, containers: usize) -> ParsingContainers {
+        ParsingContainers {
             pool: Arc::clone(pool),
             idle: Mutex::default(),
             max_idle: containers / CONTAINERS_PER_READER,
         }
     }
 
-    /// Removes all idle readers.
+    /// Removes all idle parsing containers.
     pub(super) fn close(&self) {
         self.idle
             .lock()
@@ -57,46 +57,48 @@ impl Readers {
     /// # Errors
     /// [`SandboxError::Deferred`] if the engine fails.
     pub(super) async fn read(&self, texts: &[String], limits: Limits) -> Result<Run, SandboxError> {
-        if let Some(mut reader) = self.take(limits)
-            && let Ok(run) = reader.read(texts).await
+        if let Some(mut container) = self.take(limits)
+            && let Ok(run) = container.read(texts).await
             // If it broke off or was out of time, an earlier text may be the reason, so a fresh one reads again.
             && run.end == End::Completed
         {
-            self.put_back(reader, &run);
+            self.put_back(container, &run);
             return Ok(run);
         }
         let [guest] = self.pool.take().await?;
-        let mut reader = Reader::new(guest, limits).await?;
-        let run = reader.read(texts).await?;
-        self.put_back(reader, &run);
+        let mut container = ParsingContainer::new(guest, limits).await?;
+        let run = container.read(texts).await?;
+        self.put_back(container, &run);
         Ok(run)
     }
 
-    /// Takes an idle reader with these limits.
-    fn take(&self, limits: Limits) -> Option<Reader> {
+    /// Takes an idle parsing container with these limits.
+    fn take(&self, limits: Limits) -> Option<ParsingContainer> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = idle.iter().position(|reader| reader.limits == limits)?;
-        let mut reader = idle.swap_remove(at);
-        reader.guest.is_alive().then_some(reader)
+        let at = idle
+            .iter()
+            .position(|container| container.limits == limits)?;
+        let mut container = idle.swap_remove(at);
+        container.guest.is_alive().then_some(container)
     }
 
-    fn put_back(&self, reader: Reader, run: &Run) {
+    fn put_back(&self, container: ParsingContainer, run: &Run) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if run.end != End::Completed || reader.reading > MAX_READING || self.max_idle == 0 {
+        if run.end != End::Completed || container.reading > MAX_READING || self.max_idle == 0 {
             return;
         }
         if idle.len() == self.max_idle {
             // The oldest may have limits that are no longer requested.
             idle.remove(0);
         }
-        idle.push(reader);
+        idle.push(container);
     }
 }
 
-impl Reader {
-    async fn new(mut guest: Guest, limits: Limits) -> Result<Reader, SandboxError> {
+impl ParsingContainer {
+    async fn new(mut guest: Guest, limits: Limits) -> Result<ParsingContainer, SandboxError> {
         prepare(&mut guest, &limits).await?;
-        Ok(Reader {
+        Ok(ParsingContainer {
             guest,
             candidate: Candidate::outlining(&limits),
             limits,
@@ -108,7 +110,7 @@ impl Reader {
     async fn read(&mut self, texts: &[String]) -> Result<Run, SandboxError> {
         self.candidate.set_calls(texts);
         let started = Instant::now();
-        // The time of all its texts counts. If that is too much, a fresh reader reads these texts again.
+        // The time of all its texts counts. If that is too much, a fresh parsing container reads these texts again.
         let meters = [self.guest.meter()];
         let outcome = tokio::select! {
             outcome = converse(&mut self.guest, &mut self.candidate, self.request) => outcome,

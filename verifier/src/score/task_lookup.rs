@@ -10,15 +10,15 @@ use crate::grade::excerpt;
 const FOREIGN_PREFIXES: [(&str, &str); 2] = [("Mbpp", "mbppplus"), ("HumanEval", "humaneval")];
 
 /// The tasks of a data set, by the names that samples may use.
-pub(super) struct Names<'a> {
+pub(super) struct TaskLookup<'a> {
     dataset: &'a str,
     tasks: HashMap<&'a str, &'a TaskSpec>,
 }
 
-impl<'a> Names<'a> {
-    pub(super) fn of(dataset: &'a Dataset) -> Names<'a> {
+impl<'a> TaskLookup<'a> {
+    pub(super) fn of(dataset: &'a Dataset) -> TaskLookup<'a> {
         let tasks = dataset.train.iter().chain(&dataset.eval);
-        Names {
+        TaskLookup {
             dataset: &dataset.name,
             tasks: tasks.map(|task| (task.id.as_str(), &task.spec)).collect(),
         }
@@ -118,7 +118,7 @@ mod tests {
             ("mine", "HumanEval/2"),
         ] {
             let dataset = dataset(set);
-            let (name, _) = Names::of(&dataset).find(id).unwrap();
+            let (name, _) = TaskLookup::of(&dataset).find(id).unwrap();
             assert_eq!(name, format!("{set}/2"), "{id}");
         }
     }
@@ -132,7 +132,7 @@ mod tests {
             ("humaneval", "Mbpp/2", "give --dataset mbppplus"),
         ] {
             let dataset = dataset(set);
-            let fault = Names::of(&dataset).find(id).unwrap_err();
+            let fault = TaskLookup::of(&dataset).find(id).unwrap_err();
             assert!(fault.contains(says), "{fault}");
         }
     }
@@ -152,7 +152,7 @@ mod tests {
             (&"9".repeat(10_000_000), "999…`; the nearest of its 3 is"),
         ] {
             let dataset = dataset("mbppplus");
-            let fault = Names::of(&dataset).find(id).unwrap_err();
+            let fault = TaskLookup::of(&dataset).find(id).unwrap_err();
             assert!(fault.contains(says), "{fault}");
         }
     }

@@ -13,7 +13,7 @@ use super::{Bounds, Compiled, LeanError, Program};
 
 /// Has a checker read a compiled module.
 #[derive(Debug, Clone)]
-pub struct Replay {
+pub struct SecondChecker {
     /// The program whose jail, folder and variables the checker gets.
     pub lean: Program,
     /// The checker's command. `{module}`, `{file}`, `{olean}` and `{dir}` stand for the module's name, its source, its compiled form and the folder of both, which is
@@ -23,7 +23,7 @@ pub struct Replay {
     pub bounds: Bounds,
 }
 
-impl Replay {
+impl SecondChecker {
     /// The checker's objection to a compiled module, whose source is `file`; `None` if it has none.
     ///
     /// # Errors

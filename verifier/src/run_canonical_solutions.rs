@@ -58,7 +58,7 @@ pub enum Outcome {
 
 /// Runs the canonical solutions of `tasks` with `workers` threads, and passes the outcome of each task to `report`, with its index. Expected values on disk are not
 /// computed again. A solution that another process is running is left to that process.
-pub fn precompute(
+pub fn run(
     graders: &Graders,
     tasks: &[TaskToRun],
     workers: usize,
@@ -95,7 +95,7 @@ pub fn precompute(
                             report(index, outcome);
                             elsewhere = 0;
                         }
-                        Err(NoCanonicalResult::Elsewhere | NoCanonicalResult::Long) => {
+                        Err(NoCanonicalResult::Elsewhere | NoCanonicalResult::NotInFirstPass) => {
                             let mut left = lock();
                             left.push_back(index);
                             elsewhere += 1;

@@ -1,5 +1,5 @@
-//! The host's side of the conversation with a judge's instance. It sends tests, records how they end, and passes the tests' calls of the entry point to the
-//! candidate's instance.
+//! The host's side of the conversation with a test instance, which runs `guest/judge.py`. It sends tests, records how they end, and passes the tests' calls of the
+//! entry point to the candidate's instance.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::{Call, End, Limits, Program, Watch};
 
 /// Requests are those of a candidate, and also `C` (call the entry point; the answer is `V`, `E` or `T`, as the candidate answered) and `X` (a test passes a value
 /// that cannot be sent).
-pub(crate) struct Judge {
+pub(crate) struct TestInstance {
     job: Vec<u8>,
     state: State,
     tests: VecDeque<String>,
@@ -30,7 +30,7 @@ enum State {
     Ended,
 }
 
-/// How the host reacts to a judge's request.
+/// How the host reacts to a test instance's request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// It sends this answer.
@@ -39,7 +39,7 @@ pub(crate) enum Reply {
     Call(String),
 }
 
-impl Judge {
+impl TestInstance {
     /// A conversation about `tests` of `program`.
     pub(crate) fn new(
         program: Program<'_>,
@@ -47,8 +47,8 @@ impl Judge {
         tests: &[String],
         watch: Option<&Watch>,
         limits: &Limits,
-    ) -> Judge {
-        Judge {
+    ) -> TestInstance {
+        TestInstance {
             job: job("test", prelude, program.entry_point, limits.value),
             state: State::Fresh,
             tests: tests.iter().cloned().collect(),
@@ -93,7 +93,7 @@ impl Judge {
     }
 
     /// # Errors
-    /// The judge must stop: it broke the protocol, the task's own code does not work here, or the watch ended the run.
+    /// The instance must stop: it broke the protocol, the task's own code does not work here, or the watch ended the run.
     pub(crate) fn answer(&mut self, request: &[u8]) -> Result<Reply, Broken> {
         let (&letter, payload) = request
             .split_first()
@@ -164,7 +164,7 @@ pub(crate) fn call_answer(result: Option<Call>) -> Result<Vec<u8>, Broken> {
                 serde_json::to_vec(&[kind, message]).expect("strings always have a JSON form");
             Ok([b"E", &body[..]].concat())
         }
-        Some(Call::TooLarge) => Ok(b"T".to_vec()),
+        Some(Call::TooDeepOrLarge) => Ok(b"T".to_vec()),
         None => Err(Broken::Protocol("a turn without an answer")),
     }
 }
@@ -173,13 +173,13 @@ pub(crate) fn call_answer(result: Option<Call>) -> Result<Vec<u8>, Broken> {
 mod tests {
     use super::*;
 
-    fn judge(tests: &[&str]) -> Judge {
+    fn instance(tests: &[&str]) -> TestInstance {
         let tests: Vec<String> = tests.iter().map(|&test| test.to_owned()).collect();
         let program = Program {
             source: "",
             entry_point: "f",
         };
-        Judge::new(program, "", &tests, None, &Limits::default())
+        TestInstance::new(program, "", &tests, None, &Limits::default())
     }
 
     fn answer(text: &str) -> Result<Reply, Broken> {
@@ -188,40 +188,40 @@ mod tests {
 
     #[test]
     fn tests_are_sent_in_order_and_their_calls_reach_the_candidate() {
-        let mut judge = judge(&["one", "two"]);
-        assert!(judge.answer(b"J").is_ok());
-        assert_eq!(judge.answer(b"L"), answer(""));
-        assert_eq!(judge.answer(b"N"), answer("one"));
+        let mut instance = instance(&["one", "two"]);
+        assert!(instance.answer(b"J").is_ok());
+        assert_eq!(instance.answer(b"L"), answer(""));
+        assert_eq!(instance.answer(b"N"), answer("one"));
         assert_eq!(
-            judge.answer(b"C[[1],{}]"),
+            instance.answer(b"C[[1],{}]"),
             Ok(Reply::Call("[[1],{}]".to_owned()))
         );
-        assert_eq!(judge.answer(b"Vnull"), answer(""));
-        assert_eq!(judge.answer(b"N"), answer("two"));
-        assert_eq!(judge.answer(b"E[\"AssertionError\",\"\"]"), answer(""));
-        assert_eq!(judge.answer(b"N"), answer(""));
-        assert!(judge.completed());
-        assert_eq!(judge.end(), End::Completed);
-        assert_eq!(judge.take_results().len(), 2);
+        assert_eq!(instance.answer(b"Vnull"), answer(""));
+        assert_eq!(instance.answer(b"N"), answer("two"));
+        assert_eq!(instance.answer(b"E[\"AssertionError\",\"\"]"), answer(""));
+        assert_eq!(instance.answer(b"N"), answer(""));
+        assert!(instance.completed());
+        assert_eq!(instance.end(), End::Completed);
+        assert_eq!(instance.take_results().len(), 2);
     }
 
     #[test]
     fn a_run_whose_tests_never_call_the_program_ends_as_uncalled() {
-        let mut judge = judge(&["pass"]);
+        let mut instance = instance(&["pass"]);
         for request in [&b"J"[..], b"L", b"N", b"Vnull", b"N"] {
-            judge.answer(request).unwrap();
+            instance.answer(request).unwrap();
         }
-        assert!(judge.completed());
-        assert_eq!(judge.end(), End::Uncalled);
+        assert!(instance.completed());
+        assert_eq!(instance.end(), End::Uncalled);
     }
 
     #[test]
     fn a_prelude_that_fails_is_the_tasks_fault_until_it_has_called_the_program() {
         let failed = b"U[\"ValueError\",\"x\"]";
-        let mut uncalled = judge(&["one"]);
+        let mut uncalled = instance(&["one"]);
         uncalled.answer(b"J").unwrap();
         assert!(matches!(uncalled.answer(failed), Err(Broken::Task(_))));
-        let mut called = judge(&["one"]);
+        let mut called = instance(&["one"]);
         called.answer(b"J").unwrap();
         called.answer(b"C[[],{}]").unwrap();
         called.answer(failed).unwrap();
@@ -229,20 +229,20 @@ mod tests {
     }
 
     #[test]
-    fn a_request_out_of_turn_stops_the_judge() {
+    fn a_request_out_of_turn_stops_the_test_instance() {
         for requests in [
             &["V1"][..],
             &["J", "N"],
             &["J", "L", "C[]"],
             &["J", "L", "N", "N"],
         ] {
-            let mut judge = judge(&["one"]);
+            let mut instance = instance(&["one"]);
             let (last, before) = requests.split_last().unwrap();
             for request in before {
-                judge.answer(request.as_bytes()).unwrap();
+                instance.answer(request.as_bytes()).unwrap();
             }
             assert!(
-                matches!(judge.answer(last.as_bytes()), Err(Broken::Protocol(_))),
+                matches!(instance.answer(last.as_bytes()), Err(Broken::Protocol(_))),
                 "{requests:?}"
             );
         }
