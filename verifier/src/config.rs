@@ -89,7 +89,7 @@ settings! {
     pub struct CodeConfig {
         /// How the program is extracted from a completion; docs/tasks.md has the rule. Also --code-extraction.
         ///   program     the text itself if it is Python, else the last block that defines the entry point, with the definitions that it needs from earlier blocks
-        ///   last-block  the last Python block, else the last block, else the whole text, as up to version 0.1
+        ///   last-block  the last Python block, else the last block, else the whole text, as in version 0.1.0
         pub extraction: Extraction,
         /// The sandbox of programs: wasm (CPython in WebAssembly), docker (a container for each program; see `[docker]`), or none (programs are not judged).
         pub sandbox: SandboxKind,

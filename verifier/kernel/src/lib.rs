@@ -1,7 +1,7 @@
 //! An independent kernel for Lean 4: it reads the modules that Lean compiled, and checks their declarations again.
 //!
 //! ```text
-//! store, walk  names, universe levels and expressions, each stored once
+//! store        names, universe levels and expressions, each stored once; walk: substitution; level: the order of universe levels
 //! olean        the objects of a compiled module        (hostile bytes)
 //! decode       … as names, expressions, declarations
 //! library      the modules that a header imports       (trusted: the operator's)

@@ -10,12 +10,13 @@
 //! extract     finds the final answer in a completion
 //! compare     compares two answers. It is the entry point, and handles texts, choices and the possible readings of an answer
 //! strict      the comparison that MATH was published with, which compares text alone
-//! hints       what a question implies about its answer: a percentage, a unit, several answers with commas
 //! simplified  finds the simplification that is missing in an answer with the right value: notation.rs, fractions.rs, distributive_law.rs, counts/
 //! same        compares two trees by kind: value.rs for numbers and formulas; quantity.rs, named.rs, real_sets.rs, linear.rs, plus_minus.rs
+//! hints       what a question implies about its answer: a percentage, a unit, several answers with commas
 //! read        parses text into a tree: lex/ ▸ parse/; units, nouns and other words after a number; labels before it
 //! arithmetic  exact (rational numbers) ▸ modular (identities) ▸ numeric (many digits)
 //! syntax      the tree; rule: why two answers are the same; meter: the steps that one comparison may take; seed: random numbers computed from the answers
+//! settings    where the answer is looked for, and by which policy it is compared
 //! pairs       files of pairs with a careful reader's verdict, and how fast they are compared
 //! ```
 //!

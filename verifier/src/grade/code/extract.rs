@@ -32,7 +32,7 @@ choice! {
         /// The text itself if it is Python, else the last block that defines the entry point, with the definitions that it needs from earlier blocks
         #[default]
         Program = "program",
-        /// The last Python block, else the last block, else the whole text, as up to version 0.1
+        /// The last Python block, else the last block, else the whole text, as in version 0.1.0
         LastBlock = "last-block",
     }
 }

@@ -225,6 +225,6 @@ proptest! {
     #[test]
     fn no_line_makes_reading_panic(line in r#"(\{|\}|\[|\]|"(task_id|task|id|completion|solution|prompt|\\ud800)"|:|,|2|null| ){0,20}"#) {
         let dataset = dataset();
-        let _ = super::sample(&line, &Names::of(&dataset));
+        let _ = super::sample(&line, &TaskLookup::of(&dataset));
     }
 }

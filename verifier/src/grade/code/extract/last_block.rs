@@ -1,4 +1,4 @@
-//! The rule up to version 0.1: the last fenced Python block, else the last fenced block, else the whole text. It looks only at the fences and parses nothing.
+//! The rule of version 0.1.0: the last fenced Python block, else the last fenced block, else the whole text. It looks only at the fences and parses nothing.
 
 /// The program, never blank; `None` if there is none.
 pub(super) fn extract(completion: &str) -> Option<&str> {
