@@ -469,7 +469,7 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
         let result = set(&["algorithm.divide_by_std=true", &baseline]);
         assert_eq!(result.is_ok(), allowed, "{baseline}");
         if !allowed {
-            assert!(refusal(result).starts_with("`algorithm.divide_by_std`: completions of one"));
+            assert!(refusal(result).starts_with("`algorithm.divide_by_std`: with the baseline"));
         }
     }
     let alone = [

@@ -130,7 +130,7 @@ fn lean_messages_do_not_decide_the_verdict() {
         ("missing", "it declares no theorem `swap`"),
         (
             "redefined",
-            "it defines `And.intro` otherwise than the statement does",
+            "it defines `And.intro` differently than the statement does",
         ),
     ] {
         let (grader, _) = grader_for_proofs(move |_| Ok(module(left)));
