@@ -23,13 +23,7 @@ pub fn sketch(
 ) -> Result<Vec<Vec<f32>>, EngineError> {
     sketch.check()?;
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
-    let plan = mini_batch.plan_of(model, 0..mini_batch.packs.len());
-    let buffer = model.saved_buffer(plan.len)?;
-    for number in 0..mini_batch.packs.len() {
-        let saved = plan.saved(buffer, number);
-        mini_batch.forward(model, number, saved.as_ref())?;
-    }
-    let stats = std::mem::take(&mut mini_batch.stats);
+    let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let sets = objectives(&stats).map_err(EngineError::Numeric)?;
     for dlogp in &sets {
         check_gradient(&stats, dlogp)?;

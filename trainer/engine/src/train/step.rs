@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::GradientTarget;
 use crate::model::forward::Keys;
-use crate::model::workspace::{BlockActivations, Workspace};
+use crate::model::workspace::{BlockActivations, PerDtype, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
 use crate::train::activations::{ActivationPlan, SavedActivations, default_budget};
 use crate::train::adamw;
@@ -34,13 +34,7 @@ pub fn step(
     let _entered = tracing::info_span!("step").entered();
     let began = Instant::now();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
-    let plan = mini_batch.plan_of(model, 0..mini_batch.packs.len());
-    let buffer = model.saved_buffer(plan.len)?;
-    for number in 0..mini_batch.packs.len() {
-        let saved = plan.saved(buffer, number);
-        mini_batch.forward(model, number, saved.as_ref())?;
-    }
-    let stats = std::mem::take(&mut mini_batch.stats);
+    let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let forward = began.elapsed();
 
     let dlogp = tracing::info_span!("objective")
@@ -223,6 +217,20 @@ impl MiniBatch {
         let layers = model.config().num_hidden_layers;
         let width = model.decoder.backend.element_bytes().into();
         ActivationPlan::new(model.decoder.widths, layers, &tokens, budget, width)
+    }
+
+    /// Forward pass of all packs. Saves as many activations as the memory allows. Returns their plan, their buffer, and the statistics of each completion.
+    pub(super) fn forward_all(
+        &mut self,
+        model: &mut Model,
+    ) -> Result<(ActivationPlan, PerDtype<Buf>, Vec<TokenStats>), EngineError> {
+        let plan = self.plan_of(model, 0..self.packs.len());
+        let buffer = model.saved_buffer(plan.len)?;
+        for number in 0..self.packs.len() {
+            let saved = plan.saved(buffer, number);
+            self.forward(model, number, saved.as_ref())?;
+        }
+        Ok((plan, buffer, std::mem::take(&mut self.stats)))
     }
 
     /// Forward pass of a pack with its head. Writes the statistics to `stats`.
