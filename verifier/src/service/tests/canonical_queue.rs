@@ -16,6 +16,16 @@ fn samples(task: &Json, count: usize) -> Json {
         .collect()
 }
 
+/// A sample each of `count` tasks, whose solutions differ in the number after `source`.
+fn tasks_with_solutions(source: &str, count: usize) -> Json {
+    (0..count)
+        .map(|n| {
+            let task = task_with_solution(&format!("{source} {n}"));
+            item("s", &task, "right")
+        })
+        .collect()
+}
+
 fn verdicts(body: &Json) -> Vec<&str> {
     let results = body["results"].as_array().unwrap();
     results
@@ -61,16 +71,7 @@ async fn a_short_canonical_solution_does_not_wait_for_long_ones() {
     let app = app(Arc::clone(&service));
     let long = tokio::spawn({
         let app = app.clone();
-        let tasks: Json = (0..4)
-            .map(|n| {
-                item(
-                    "s",
-                    &task_with_solution(&format!("right long {n}")),
-                    "right",
-                )
-            })
-            .collect();
-        async move { verify(&app, &tasks).await }
+        async move { verify(&app, &tasks_with_solutions("right long", 4)).await }
     });
     // Two run, and two were given up in a first pass.
     let [first_pass, full_runs] = service.canonical_queue.pools();
@@ -111,16 +112,7 @@ async fn a_canonical_solution_that_nobody_waits_for_is_not_run() {
     // Three wait at the gate: two in the threads for full runs, and one in the thread for first passes.
     let first = tokio::spawn({
         let app = app.clone();
-        let tasks: Json = (0..5)
-            .map(|n| {
-                item(
-                    "s",
-                    &task_with_solution(&format!("right slow {n}")),
-                    "right",
-                )
-            })
-            .collect();
-        async move { verify(&app, &tasks).await }
+        async move { verify(&app, &tasks_with_solutions("right slow", 5)).await }
     });
     let [first_pass, full_runs] = service.canonical_queue.pools();
     until(|| full_runs.load() == (0, 2) && first_pass.load() == (2, 1)).await;
