@@ -38,7 +38,7 @@ pub(crate) fn prompt(policy: &dyn Policy, task: &Task) -> Arc<Prompt> {
     })
 }
 
-/// The `[verifier]` settings for a scripted verifier, with this patience in seconds.
+/// The `[verifier]` settings for a fake verifier, with this patience in seconds.
 pub(crate) fn verifier_settings(url: &str, patience_s: u64) -> config::Verifier {
     config::Verifier {
         url: Some(url.to_owned()),

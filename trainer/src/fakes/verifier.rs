@@ -36,7 +36,7 @@ pub(crate) const MAX_ITEMS: usize = 64;
 
 type Handler = dyn Fn(usize, Vec<Item>) -> Answer + Send + Sync;
 
-/// A running scripted verifier. Dropping it closes its port.
+/// A running fake verifier. Dropping it closes its port.
 pub(crate) struct FakeVerifier {
     pub(crate) url: String,
     requests: Arc<AtomicUsize>,

@@ -63,18 +63,18 @@ const GRADIENT_SHARE: f64 = 0.5;
 
 /// How the behaviour policies are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DriftKind {
+enum Course {
     /// They are the policy some updates ago. Each update moved along the gradient, and twice as far in a random direction.
     Updates,
     /// They are at the same distance from the policy in a random direction.
     Drift,
 }
 
-impl DriftKind {
+impl Course {
     fn name(self) -> &'static str {
         match self {
-            DriftKind::Updates => "updates",
-            DriftKind::Drift => "drift",
+            Course::Updates => "updates",
+            Course::Drift => "drift",
         }
     }
 }
@@ -84,7 +84,7 @@ struct Prompt {
     rewards: Vec<f64>,
     /// The studied policy, followed by its states before each update, the latest first.
     past: Vec<Policy>,
-    /// The direction of [`DriftKind::Drift`].
+    /// The direction of [`Course::Drift`].
     drift: Vec<f64>,
     /// ∇J.
     gradient: Vec<f64>,
@@ -122,10 +122,10 @@ impl Prompt {
         }
     }
 
-    fn behaviour(&self, course: DriftKind, staleness: usize, update: f64) -> Policy {
+    fn behaviour(&self, course: Course, staleness: usize, update: f64) -> Policy {
         match course {
-            DriftKind::Updates => self.past[staleness].clone(),
-            DriftKind::Drift => self.past[0].moved(&self.drift, -(staleness as f64) * update),
+            Course::Updates => self.past[staleness].clone(),
+            Course::Drift => self.past[0].moved(&self.drift, -(staleness as f64) * update),
         }
     }
 }
@@ -146,7 +146,7 @@ fn rewards(toy: &Toy, number: usize, policy: &Policy, completions: &[Completion]
 }
 
 /// A unit of the work: a course, a staleness and a group size.
-type Job = (DriftKind, usize, usize);
+type Job = (Course, usize, usize);
 
 /// Measures every estimator exactly. `watch` is called with the number of finished units of work and their total.
 ///
@@ -158,10 +158,10 @@ pub fn counted(toy: &Toy, watch: &(dyn Fn(usize, usize) + Sync)) -> Result<Count
         .map(|number| Prompt::new(toy, number, &completions))
         .collect();
     let mut jobs: Vec<Job> = Vec::new();
-    for course in [DriftKind::Updates, DriftKind::Drift] {
+    for course in [Course::Updates, Course::Drift] {
         for staleness in &toy.staleness {
             // At a staleness of 0 the two courses are the same.
-            if course == DriftKind::Updates || *staleness > 0 {
+            if course == Course::Updates || *staleness > 0 {
                 jobs.extend(
                     toy.group_sizes
                         .iter()

@@ -55,7 +55,7 @@ pub(crate) struct ConfigArgs {
     /// Where the answer to a math problem is looked for in a completion
     #[arg(long, value_enum, value_name = "WHERE")]
     math_extraction: Option<Extraction>,
-    /// When two answers to a math problem are equal
+    /// When two answers to a math problem are the same
     #[arg(long, value_enum, value_name = "POLICY")]
     math_policy: Option<Policy>,
     /// How the program is extracted from a completion
