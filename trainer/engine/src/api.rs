@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Dtype;
+use crate::backend::cpu::Bf16Kernel;
 use crate::batch::TokenStats;
 use crate::model::Lora;
 use crate::sample::Sampling;
@@ -29,6 +30,8 @@ pub struct EngineOptions {
     pub threads: Option<usize>,
     /// The number format of the operands of matrix products.
     pub dtype: Dtype,
+    /// How the CPU backend multiplies bf16 numbers; `None` takes the processor's fastest way.
+    pub kernel: Option<Bf16Kernel>,
     /// Capacity of the KV cache for generation, in tokens; `None` takes what the current requests need, up to a quarter of the memory.
     pub kv_tokens: Option<usize>,
     /// Maximum tokens of one training pack.

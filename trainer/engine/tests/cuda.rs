@@ -69,7 +69,7 @@ fn emulated_model(
 }
 
 fn on_both(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> [Model; 2] {
-    let backend = cpu::open_with(Some(1), dtype).unwrap();
+    let backend = cpu::open_with(Some(1), dtype, None).unwrap();
     let on_cpu = Model::new(config.clone(), weights.clone(), backend).unwrap();
     [emulated_model(config, weights, dtype).0, on_cpu]
 }
@@ -287,7 +287,7 @@ fn decoding_samples_the_cpus_tokens_recorded_or_not() {
         let config = config(&mut random, family);
         let weights = weights(&mut random, &config);
         let (mut gpu, counters) = emulated_model(&config, &weights, Dtype::F32);
-        let backend = cpu::open_with(Some(1), Dtype::F32).unwrap();
+        let backend = cpu::open_with(Some(1), Dtype::F32, None).unwrap();
         let mut cpu = Model::new(config.clone(), weights.clone(), backend).unwrap();
         // Five sequences in a pass of eight, with two sizes of the store. Each pass is run, recorded and then replayed.
         let mut sampled =

@@ -40,7 +40,7 @@ fn case(seed: u64, family: Family) -> Case {
 
 impl Case {
     fn model(&self) -> Model {
-        let mut model = model_of(&self.config, &self.weights, 2, Dtype::F32);
+        let mut model = model_of(&self.config, &self.weights, 2, (Dtype::F32, None));
         model.attach(LORA).unwrap();
         model
     }
@@ -164,7 +164,7 @@ fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
 fn adapters_change_nothing_before_the_first_update_and_weights_never_change() {
     for family in [Family::Qwen2, Family::Gemma3] {
         let c = case(320, family);
-        let mut plain = model_of(&c.config, &c.weights, 2, Dtype::F32);
+        let mut plain = model_of(&c.config, &c.weights, 2, (Dtype::F32, None));
         let before = score(&mut plain, &c.groups, TEMPERATURE).unwrap();
         let weights = bits(&mut plain);
         let mut model = c.model();
@@ -187,7 +187,7 @@ fn merged_weights_compute_the_same_function() {
         let mut model = c.trained();
         let with = score(&mut model, &c.groups, TEMPERATURE).unwrap();
         let merged = c.merged(&mut model);
-        let mut model = model_of(&c.config, &merged, 2, Dtype::F32);
+        let mut model = model_of(&c.config, &merged, 2, (Dtype::F32, None));
         let without = score(&mut model, &c.groups, TEMPERATURE).unwrap();
         for (with, without) in with.iter().zip(&without) {
             let difference = support::largest_difference(&with.logp, &without.logp);
@@ -220,7 +220,7 @@ fn only_the_adapters_have_gradients_and_moments() {
 #[test]
 fn settings_out_of_range_are_rejected() {
     let c = case(350, Family::Llama);
-    let mut model = model_of(&c.config, &c.weights, 1, Dtype::F32);
+    let mut model = model_of(&c.config, &c.weights, 1, (Dtype::F32, None));
     let rejection = |model: &mut Model, lora| model.attach(lora).unwrap_err().to_string();
     assert!(rejection(&mut model, Lora { rank: 0, ..LORA }).contains("rank"));
     let alpha = f32::NAN;

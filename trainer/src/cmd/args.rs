@@ -21,21 +21,33 @@ pub(crate) struct DeviceArgs {
     /// Threads of the CPU backend [default: one per processor]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     pub(crate) threads: Option<usize>,
-    /// Number type of matrix products: f32 or bf16
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = ["f32", "bf16"])]
+    /// Number type of matrix products: auto (bf16 on a processor with AMX, else f32), f32 or bf16
+    #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = ["auto", "f32", "bf16"])]
     pub(crate) dtype: String,
+    /// How a CPU multiplies bf16 numbers: auto (the processor's fastest way), amx, avx512-bf16 or fma
+    #[arg(long, value_name = "KERNEL", default_value = "auto", value_parser = ["auto", "amx", "avx512-bf16", "fma"])]
+    pub(crate) kernel: String,
 }
 
 impl DeviceArgs {
     /// The engine's options.
     pub(crate) fn options(&self) -> anyhow::Result<EngineOptions> {
-        let settings = config::Engine {
+        Ok(self.settings().options()?)
+    }
+
+    /// How matrix products are computed, and why so.
+    pub(crate) fn arithmetic(&self) -> anyhow::Result<String> {
+        Ok(self.settings().arithmetic()?)
+    }
+
+    fn settings(&self) -> config::Engine {
+        config::Engine {
             device: self.device.clone(),
             threads: self.threads,
             dtype: self.dtype.clone(),
+            kernel: self.kernel.clone(),
             ..config::Engine::default()
-        };
-        Ok(settings.options()?)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use engine::backend::cpu::roofline::Peak;
 use engine::config::{ModelConfig, published, published_names};
 use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
 use serde::Serialize;
@@ -94,6 +95,8 @@ struct Options {
 struct Figures {
     what: &'static str,
     device: String,
+    /// How matrix products are computed, and why so.
+    products: String,
     model: String,
     prompts: usize,
     samples: usize,
@@ -112,6 +115,8 @@ struct Figures {
     limit_gflop_per_s: f64,
     /// What was measured for that bound: an instruction of the processor, or a library's products.
     limit_by: String,
+    /// The rate of each of the processor's instructions for the model's numbers, the fastest first.
+    instructions: Vec<Peak>,
     /// `gflop_per_s` in percent of `limit_gflop_per_s`.
     limit_percent: f64,
     /// Rate of the engine's own large matrix products, for comparison.
@@ -226,6 +231,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let planned_bytes = options.planned_bytes(&args.what, &engine_options)?;
     let engine = options.open(engine_options)?;
     let mut figures = measure(&engine, options)?;
+    figures.products = options.device.arithmetic()?;
     figures.peak_bytes = peak_bytes();
     // The machine's peak rates are measured without the model's threads, and after its peak memory was read.
     drop(engine);
@@ -233,6 +239,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     figures.planned_bytes = planned_bytes;
     figures.limit_gflop_per_s = peaks.gflop_per_s;
     figures.limit_by = peaks.by;
+    figures.instructions = peaks.instructions;
     figures.limit_percent = 100.0 * figures.gflop_per_s / peaks.gflop_per_s;
     figures.products_gflop_per_s = peaks.products_gflop_per_s;
     figures.copy_gbyte_per_s = peaks.gbyte_per_s;
@@ -259,6 +266,7 @@ impl Figures {
         Self {
             what,
             device: info.device.clone(),
+            products: String::new(),
             model: options
                 .random_weights
                 .as_ref()
@@ -277,6 +285,7 @@ impl Figures {
             gbyte_per_s: bytes_per_weight * info.parameters as f64 / seconds / 1e9,
             limit_gflop_per_s: 0.0,
             limit_by: String::new(),
+            instructions: Vec::new(),
             limit_percent: 0.0,
             products_gflop_per_s: 0.0,
             copy_gbyte_per_s: 0.0,
@@ -301,17 +310,28 @@ impl Figures {
                 bytes as f64 / 1e9
             )
         });
+        let slower: String = self
+            .instructions
+            .iter()
+            .skip(1)
+            .map(|peak| {
+                let (rate, instruction) = (peak.gflop_per_s, peak.instruction);
+                format!("  {instruction:<26} {rate:>9.1} GFLOP/s on registers alone\n")
+            })
+            .collect();
         format!(
             "{} of {} on {}\n\
+             products in {}\n\
              {} prompts of {} tokens × {} completions of {} tokens in {:.1} s\n\n\
              \x20 completion tokens  {:>9.1} /s\n\
              \x20 all tokens         {:>9.1} /s   each prompt once\n\
              \x20 arithmetic         {:>9.1} GFLOP/s, {arithmetic}\n\
              \x20 large products     {:>9.1} GFLOP/s, the engine's own\n\
-             \x20 weights moved      {:>9.1} GB/s, {memory}\n{peak}",
+             \x20 weights moved      {:>9.1} GB/s, {memory}\n{peak}{slower}",
             self.what,
             self.model,
             self.device,
+            self.products,
             self.prompts,
             self.prompt_tokens,
             self.samples,

@@ -166,7 +166,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let mut rollout = match &mut partial_evaluation {
             Some(partial_evaluation) => {
                 let origin = tokio::task::block_in_place(|| {
-                    settings::origin(&model, &prompts, &settings, &args.device.dtype, &device)
+                    let dtype = args.device.options()?.dtype.name();
+                    settings::origin(&model, &prompts, &settings, dtype, &device)
                 })?;
                 let stored = partial_evaluation.resume(&origin, renderer.day())?;
                 if partial_evaluation.completions() > 0 {

@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// Threads of the CPU backend
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Number type of matrix products: f32 or bf16
+    /// Number type of matrix products: auto, f32 or bf16
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
     /// Print the resolved recipe, with the plan of the run in comments, and do nothing else; --recipe accepts the output

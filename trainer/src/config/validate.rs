@@ -10,7 +10,7 @@ pub(super) fn check(config: &Config) -> Result<(), SettingError> {
     model_and_data(config)?;
     algorithm(config)?;
     reward_and_eval(config)?;
-    config.engine.device_and_dtype().map(drop)
+    config.engine.names().map(drop)
 }
 
 fn model_and_data(config: &Config) -> Result<(), SettingError> {

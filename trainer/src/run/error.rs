@@ -181,7 +181,7 @@ pub enum TrainError {
     },
     /// A setting that would make the continued run another run.
     #[error(
-        "`{0}` cannot change when a run is continued, since its updates so far depend on it; start a new run, or leave the setting out (the sections [verifier] and [engine], `run.checkpoint_every`, `run.keep` and `run.alarms` can change, and `run.updates` or `run.epochs` can grow)"
+        "`{0}` cannot change when a run is continued, since its updates so far depend on it; start a new run, or leave the setting out (the section [verifier], [engine] but for `dtype` and `kernel`, `run.checkpoint_every`, `run.keep` and `run.alarms` can change, and `run.updates` or `run.epochs` can grow)"
     )]
     Fixed(String),
     /// A setting that would make the continued run shorter than it is.

@@ -1,4 +1,5 @@
-//! Replaces values of a configuration that depend on the working directory or the date, so that a run can be resumed from any folder and on any day.
+//! Replaces values of a configuration that depend on the working directory, the date or the processor, so that a run can be resumed from any folder and on any
+//! day, and computes the same on any processor.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,8 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Makes all paths of a configuration absolute, and sets the date for chat templates. Names of models, data sets and templates are unchanged.
+/// Makes all paths of a configuration absolute, and sets the date for chat templates. Sets the number type and the kernel of matrix
+/// products to what this machine takes for auto. Names of models, data sets and templates are unchanged.
 pub(super) fn pin(mut config: Config) -> Config {
     config.model.path = config.model.path.map(|path| resolved(&path));
     config.data.teacher = config.data.teacher.map(|path| absolute(&path));
@@ -40,6 +42,7 @@ pub(super) fn pin(mut config: Config) -> Config {
     if config.data.chat && config.data.chat_date.is_none() {
         config.data.chat_date = Some(today().to_string());
     }
+    config.engine = config.engine.resolved();
     let template = Path::new(&config.data.template);
     // A path with a brace in it would be read as a template's text.
     if template.is_file() && !text(template).contains('{') {
@@ -54,6 +57,8 @@ fn text(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::backend::cpu::Bf16Kernel;
+
     use super::*;
     use crate::config;
 
@@ -71,7 +76,34 @@ mod tests {
 
         let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"gsm8k\"\ntemplate = \"plain\"\n";
         let named = config::parse("test", recipe, &[]).unwrap();
-        assert_eq!(pin(named.clone()), named);
+        let unchanged = Config {
+            engine: named.engine.clone().resolved(),
+            ..named.clone()
+        };
+        assert_eq!(pin(named), unchanged);
+    }
+
+    #[test]
+    fn a_run_saves_the_number_type_and_the_kernel_of_its_products() {
+        let recipe =
+            "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\n[engine]\ndevice = \"cpu\"\n";
+        let saved = |sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+            let pinned = pin(config::parse("test", recipe, &sets).unwrap());
+            assert_eq!(pin(pinned.clone()), pinned);
+            (pinned.engine.dtype, pinned.engine.kernel)
+        };
+        let names = |dtype: &str, kernel: &str| (dtype.to_owned(), kernel.to_owned());
+        let fastest = Bf16Kernel::detect();
+        let auto = match fastest {
+            Bf16Kernel::Amx => names("bf16", "amx"),
+            Bf16Kernel::Avx512Bf16 | Bf16Kernel::Fma => names("f32", "auto"),
+        };
+        assert_eq!(saved(&[]), auto);
+        assert_eq!(saved(&["engine.dtype=f32"]), names("f32", "auto"));
+        let bf16 = "engine.dtype=bf16";
+        assert_eq!(saved(&[bf16]), names("bf16", fastest.name()));
+        assert_eq!(saved(&[bf16, "engine.kernel=fma"]), names("bf16", "fma"));
     }
 
     #[test]

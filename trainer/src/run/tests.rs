@@ -484,7 +484,13 @@ fn settings_that_change_the_numbers_of_a_run_cannot_change_when_it_is_resumed() 
     .unwrap();
     (config.verifier.url, config.run.keep) = (Some("http://127.0.0.1:2".into()), 3);
     assert_eq!(resumed, config);
-    for set in ["optimiser.lr=1e-3", "run.seed=4", "algorithm.h=4"] {
+    for set in [
+        "optimiser.lr=1e-3",
+        "run.seed=4",
+        "algorithm.h=4",
+        "engine.dtype=bf16",
+        "engine.kernel=fma",
+    ] {
         let error = resume_config(home.path(), &[set.into()])
             .unwrap_err()
             .to_string();

@@ -96,6 +96,17 @@ pub enum Dtype {
     Bf16,
 }
 
+impl Dtype {
+    /// Its name in settings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
 /// Bytes that a backend stores for an element of each [`Purpose`]. Gradients and moments are always f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementBytes {

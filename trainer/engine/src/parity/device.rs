@@ -57,7 +57,7 @@ fn distance(ours: &[f32], theirs: &[f32]) -> f64 {
 /// # Errors
 /// If the GPU does not exist or fails.
 pub fn compare_gpu(device: Device, dtype: Dtype) -> Result<Vec<Compared>, EngineError> {
-    with_cpu(&|dtype| device.open(None, dtype), dtype)
+    with_cpu(&|dtype| device.open(None, dtype, None), dtype)
 }
 
 /// Compares a device with the CPU backend: operations, then logits, log-probabilities, gradients and decoded tokens of small random models of each family.
@@ -76,7 +76,7 @@ pub fn with_cpu(
     let mut results = Vec::new();
     for head_dim in [64, 128, 256] {
         let device = operations(open(dtype)?.as_mut(), head_dim)?;
-        let reference = operations(cpu::open_with(None, dtype)?.as_mut(), head_dim)?;
+        let reference = operations(cpu::open_with(None, dtype, None)?.as_mut(), head_dim)?;
         for ((what, device), (_, reference)) in device.iter().zip(&reference) {
             let what = format!("{what}, heads of {head_dim}");
             results.push(Compared::new(&what, device, reference, exact));
@@ -84,7 +84,7 @@ pub fn with_cpu(
     }
     for family in Family::ALL {
         let device = model(family, open(dtype)?)?;
-        let reference = model(family, cpu::open_with(None, dtype)?)?;
+        let reference = model(family, cpu::open_with(None, dtype, None)?)?;
         for ((what, device), (_, reference)) in device.iter().zip(&reference) {
             let what = format!("{}: {what}", family.name());
             results.push(Compared::new(&what, device, reference, rounded));

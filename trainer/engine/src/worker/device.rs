@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::api::Device;
+use crate::backend::cpu::Bf16Kernel;
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
 use crate::backend::{Backend, Dtype, ElementBytes, cpu, cuda};
 use crate::error::EngineError;
@@ -56,20 +57,21 @@ impl Device {
         Some(gpu.memory)
     }
 
-    /// Opens a backend on the device. With `auto`, the CPU is used if the GPU cannot be opened or does not compute what the CPU does.
+    /// Opens a backend on the device. `threads` and `kernel` are the CPU's. With `auto`, the CPU is used if the GPU cannot be opened or does not compute what the CPU does.
     ///
     /// # Errors
-    /// [`EngineError::Device`] if the device does not exist or cannot be used.
+    /// [`EngineError::Device`] if the device does not exist or cannot be used, or if the processor does not have the kernel.
     pub fn open(
         self,
         threads: Option<usize>,
         dtype: Dtype,
+        kernel: Option<Bf16Kernel>,
     ) -> Result<Box<dyn Backend>, EngineError> {
         let Some(gpu) = self.gpu_info()? else {
-            return cpu::open_with(threads, dtype);
+            return cpu::open_with(threads, dtype, kernel);
         };
         if self == Device::Auto && !first_gpu_agrees(&gpu, dtype) {
-            return cpu::open_with(threads, dtype);
+            return cpu::open_with(threads, dtype, kernel);
         }
         let driver = cuda::device::open(gpu.ordinal)?;
         tracing::info!("computing on {gpu}");
@@ -149,7 +151,7 @@ mod tests {
     fn auto_is_the_cpu_if_there_is_no_gpu() {
         if without_gpu() {
             assert_eq!(Device::Auto.available().unwrap(), "cpu");
-            let backend = Device::Auto.open(Some(1), Dtype::F32).unwrap();
+            let backend = Device::Auto.open(Some(1), Dtype::F32, None).unwrap();
             assert_eq!(backend.name(), cpu::open(Some(1)).unwrap().name());
         }
     }

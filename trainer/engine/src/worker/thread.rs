@@ -135,7 +135,9 @@ fn open<W: TensorSource>(
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
 ) -> Result<(Model, Opened), EngineError> {
-    let backend = options.device.open(options.threads, options.dtype)?;
+    let backend = options
+        .device
+        .open(options.threads, options.dtype, options.kernel)?;
     let Loaded {
         config,
         weights,

@@ -3,9 +3,12 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod reference;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod tile_unit;
 
 use std::collections::BTreeMap;
 
+use engine::backend::cpu::Bf16Kernel;
 use engine::backend::{Dtype, cpu};
 use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
@@ -157,17 +160,38 @@ pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
 
 /// The engine's model, on `threads` threads.
 pub(crate) fn model(config: &ModelConfig, weights: &Weights, threads: usize) -> Model {
-    model_of(config, weights, threads, Dtype::F32)
+    model_of(config, weights, threads, (Dtype::F32, None))
 }
 
-/// Like [`model`], with matrix products in the given number format.
+/// The arithmetic of a model's products: a number format, and the kernel for bf16.
+pub(crate) type Arithmetic = (Dtype, Option<Bf16Kernel>);
+
+/// Every arithmetic that this processor has, and AMX's, which is emulated if it does not.
+pub(crate) fn every_arithmetic() -> Vec<Arithmetic> {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        tile_unit::install();
+        // SAFETY: the instructions are emulated from now on.
+        #[allow(unsafe_code)]
+        unsafe {
+            cpu::assume_amx();
+        }
+    }
+    let kernels = Bf16Kernel::ALL.into_iter();
+    let bf16 = kernels
+        .filter(|kernel| kernel.available())
+        .map(|kernel| (Dtype::Bf16, Some(kernel)));
+    std::iter::once((Dtype::F32, None)).chain(bf16).collect()
+}
+
+/// Like [`model`], with another arithmetic.
 pub(crate) fn model_of(
     config: &ModelConfig,
     weights: &Weights,
     threads: usize,
-    dtype: Dtype,
+    (dtype, kernel): Arithmetic,
 ) -> Model {
-    let backend = cpu::open_with(Some(threads), dtype).unwrap();
+    let backend = cpu::open_with(Some(threads), dtype, kernel).unwrap();
     Model::new(config.clone(), weights.clone(), backend).unwrap()
 }
 

@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use engine::EngineError;
-use engine::backend::{Backend, Buf, Linear, Purpose, cpu};
+use engine::backend::cpu::roofline::{self, Peak};
+use engine::backend::{Backend, Buf, Linear, Purpose};
 use engine::sample::uniform;
 
 use crate::cmd::args::DeviceArgs;
@@ -29,6 +30,8 @@ pub(super) struct MachinePeaks {
     pub(super) gflop_per_s: f64,
     /// What was measured for them: an instruction, or a library.
     pub(super) by: String,
+    /// The rate of each of the processor's instructions for those numbers, the fastest first; none for a GPU.
+    pub(super) instructions: Vec<Peak>,
     /// GFLOP/s that the backend's own large products reach.
     pub(super) products_gflop_per_s: f64,
     /// GB/s of copies, read and written together.
@@ -38,7 +41,9 @@ pub(super) struct MachinePeaks {
 /// Measures the peak rates of the device. All of its buffers are released afterwards.
 pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
     let options = device.options()?;
-    let mut backend = options.device.open(options.threads, options.dtype)?;
+    let mut backend = options
+        .device
+        .open(options.threads, options.dtype, options.kernel)?;
     let backend = backend.as_mut();
     let size = match options.device.memory() {
         None => SIZE,
@@ -62,12 +67,14 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
             Some(threads) => threads,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let peak = cpu::roofline::arithmetic(options.dtype, threads);
+        let instructions = roofline::arithmetic(options.dtype, threads);
+        let fastest = instructions[0];
         return Ok(MachinePeaks {
-            gflop_per_s: peak.gflop_per_s,
-            by: format!("this processor's {}", peak.instruction),
+            gflop_per_s: fastest.gflop_per_s,
+            by: format!("this processor's {}", fastest.instruction),
+            instructions,
             products_gflop_per_s,
-            gbyte_per_s: cpu::roofline::copies(threads),
+            gbyte_per_s: roofline::copies(threads),
         });
     }
     let from = filled(backend, Purpose::Sums, COPIED)?;
@@ -76,6 +83,7 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
     Ok(MachinePeaks {
         gflop_per_s: products_gflop_per_s,
         by: "cuBLASLt's large products".to_owned(),
+        instructions: Vec::new(),
         products_gflop_per_s,
         gbyte_per_s: (2 * COPIED * size_of::<f32>()) as f64 / seconds / 1e9,
     })

@@ -4,6 +4,7 @@ use std::fs;
 
 use datasets::fetch;
 use engine::Device;
+use engine::backend::cpu::Bf16Kernel;
 use engine::backend::cuda::probe::Absent;
 
 use super::Check;
@@ -14,7 +15,13 @@ use crate::cmd::paragraph;
 const COMFORTABLE_GIB: f64 = 4.0;
 
 pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
-    let mut checks = vec![processor(), gpu(), device(args), thread_count(args.threads)];
+    let mut checks = vec![
+        processor(),
+        gpu(),
+        device(args),
+        products(args),
+        thread_count(args.threads),
+    ];
     checks.extend(memory());
     checks.push(cache_folder());
     checks
@@ -63,6 +70,14 @@ fn device(args: &DeviceArgs) -> Check {
     }
 }
 
+/// How matrix products are computed.
+fn products(args: &DeviceArgs) -> Check {
+    match args.arithmetic() {
+        Ok(arithmetic) => Check::ok("products", arithmetic),
+        Err(error) => Check::fail("products", paragraph(&error), "give names that exist"),
+    }
+}
+
 /// The remedy where the requested GPU is not available; `first` is the machine's first GPU.
 fn remedy<T>(first: &Result<T, Absent>) -> &'static str {
     match first {
@@ -85,6 +100,7 @@ fn instructions() -> Vec<&'static str> {
             "avx512bf16",
             std::arch::is_x86_feature_detected!("avx512bf16"),
         ),
+        ("amx_bf16", Bf16Kernel::Amx.available()),
     ];
     #[cfg(target_arch = "aarch64")]
     let all = [

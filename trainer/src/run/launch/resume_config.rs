@@ -14,10 +14,11 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     if !path.is_file() {
         return Err(TrainError::NoRun(run.to_owned()));
     }
+    let fixed = ["engine.dtype", "engine.kernel"];
     for set in sets {
         let (path, _) = config::parse_set(set)?;
         let free = path.starts_with("verifier.")
-            || (path.starts_with("engine.") && path != "engine.dtype")
+            || (path.starts_with("engine.") && !fixed.contains(&path.as_str()))
             || matches!(
                 path.as_str(),
                 "run.checkpoint_every" | "run.keep" | "run.alarms" | "run.updates" | "run.epochs"

@@ -6,6 +6,7 @@ mod activation;
 mod arena;
 mod attention;
 mod gemm;
+mod kernel;
 mod packed;
 pub mod roofline;
 mod rowwise;
@@ -18,8 +19,11 @@ use std::ops::Range;
 use self::arena::Arena;
 use self::attention::{AttentionPlan, Gradients, Operands, Raw};
 use self::gemm::{Format, Gemm, Operand, Right};
+pub use self::kernel::Bf16Kernel;
 use self::packed::PackedWeights;
 use self::simd::SimdLevel;
+#[cfg(target_arch = "x86_64")]
+pub use self::simd::amx::assume_available as assume_amx;
 use self::threads::{CHUNK, Threads};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
@@ -35,20 +39,38 @@ const SUM_ROWS: usize = 64;
 
 /// A CPU backend with its own pool of `threads` threads; `None` uses one for each processor that this process may use. Matrix products are in f32.
 pub fn open(threads: Option<usize>) -> Result<Box<dyn Backend>, EngineError> {
-    open_with(threads, Dtype::F32)
+    open_with(threads, Dtype::F32, None)
 }
 
-/// Like [`open`], with matrix products in the given number format.
-pub fn open_with(threads: Option<usize>, dtype: Dtype) -> Result<Box<dyn Backend>, EngineError> {
+/// Like [`open`], with matrix products in the given number format. `kernel` multiplies bf16 numbers; `None` takes the processor's fastest.
+///
+/// # Errors
+/// [`EngineError::Device`] if the processor does not have the kernel's instructions.
+pub fn open_with(
+    threads: Option<usize>,
+    dtype: Dtype,
+    kernel: Option<Bf16Kernel>,
+) -> Result<Box<dyn Backend>, EngineError> {
+    let (level, format) = match dtype {
+        Dtype::F32 => (SimdLevel::detect(), Format::F32),
+        Dtype::Bf16 => {
+            let kernel = kernel.unwrap_or_else(Bf16Kernel::detect);
+            if !kernel.available() {
+                return Err(EngineError::Device(format!(
+                    "the kernel {} for bf16 numbers needs instructions that this processor does not have, and another kernel rounds sums differently; use a processor that has them, or, for new work, the kernel {} or auto",
+                    kernel.name(),
+                    Bf16Kernel::Fma.name()
+                )));
+            }
+            kernel.parts()
+        }
+    };
     Ok(Box::new(Cpu {
         element_bytes: element_bytes(dtype),
-        format: match dtype {
-            Dtype::F32 => Format::F32,
-            Dtype::Bf16 => Format::Bf16,
-        },
+        format,
         arena: Arena::default(),
         threads: Threads::start(threads)?,
-        level: SimdLevel::detect(),
+        level,
         batch: Batch::default(),
         plan: AttentionPlan::default(),
         products: Gemm::default(),
@@ -123,11 +145,12 @@ fn strided(rows: usize, stride: usize, width: usize) -> usize {
 
 impl Backend for Cpu {
     fn name(&self) -> String {
-        let format = match self.format {
-            Format::F32 => "f32",
-            Format::Bf16 => "bf16",
+        let (level, format) = match self.format {
+            Format::F32 => (self.level.name(), "f32"),
+            Format::Bf16 => (self.level.name(), "bf16"),
+            Format::Amx => ("AMX", "bf16"),
         };
-        let (threads, level) = (self.threads.count, self.level.name());
+        let threads = self.threads.count;
         format!("cpu ({threads} threads, {level}, {format})")
     }
 
@@ -145,7 +168,7 @@ impl Backend for Cpu {
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         let buf = self.arena.allocate(len)?;
-        if purpose == Purpose::Weights && self.format == Format::Bf16 {
+        if purpose == Purpose::Weights && self.format != Format::F32 {
             self.weights.register(buf);
         }
         Ok(buf)

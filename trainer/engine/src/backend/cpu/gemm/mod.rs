@@ -7,16 +7,20 @@
 //! A tile of the result is computed in registers: up to [`TILE_ROWS`] rows of one operand's panel against two panels of the other (Goto & van de Geijn 2008).
 //! Panels are packed when they are needed, with 16 vectors side by side; vectors whose own numbers are contiguous are transposed. With few rows the weights are
 //! not packed but read in place, and the lanes are rows of the result.
+//!
+//! With AMX, products of bf16 numbers have tiles and a chain of their own, which is just as independent of other rows; see [`amx`].
 
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod pack;
 mod tile;
 
 use std::cell::RefCell;
 use std::ops::Range;
 
-use self::pack::{Row, pack, panel_rows};
+use self::pack::{Row, TILE_DEPTH, pack, panel_rows};
 use self::tile::{To, tiles, transposed};
 use super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::threads::Threads;
@@ -29,12 +33,16 @@ pub(super) enum Format {
     F32,
     /// Rounded when packed into panels.
     Bf16,
+    /// The same for the tiles of AMX, which the processor must have.
+    Amx,
 }
 
 /// Maximum number of rows of a tile. With two panels beside them, 28 of 32 registers contain sums.
 const TILE_ROWS: usize = 14;
 /// Maximum length of one chain. Two panels of this depth stay in the second-level cache together with a tile's rows.
 const DEPTH: usize = 768;
+/// Depth of a block on the tiles of AMX. The 32 rows of a tile stay in the first-level cache, beside the columns that are read with them.
+const TILES_DEPTH: usize = 640;
 /// Number of rows whose panels are packed at a time.
 const CHUNK_ROWS: usize = 2048;
 /// Approximate number of rows of a unit of work.
@@ -52,9 +60,13 @@ thread_local! {
 }
 
 /// Divides a depth into blocks, as few as possible and of about equal size.
-fn blocks(depth: usize) -> impl Iterator<Item = Range<usize>> {
-    let count = depth.div_ceil(DEPTH).max(1);
-    let size = depth.div_ceil(count).next_multiple_of(LANES).max(LANES);
+fn blocks(format: Format, depth: usize) -> impl Iterator<Item = Range<usize>> {
+    let (max, unit) = match format {
+        Format::F32 | Format::Bf16 => (DEPTH, LANES),
+        Format::Amx => (TILES_DEPTH, TILE_DEPTH),
+    };
+    let count = depth.div_ceil(max).max(1);
+    let size = depth.div_ceil(count).next_multiple_of(unit).max(unit);
     (0..depth)
         .step_by(size)
         .map(move |from| from..depth.min(from + size))
@@ -113,6 +125,9 @@ pub(super) enum Right<'a> {
 pub(super) struct Gemm {
     /// Packed rows of the first operand.
     rows: Vec<Row>,
+    /// Packed columns of the second operand for AMX. Without it, each thread packs its own.
+    #[cfg(target_arch = "x86_64")]
+    columns: Vec<Row>,
 }
 
 /// A result in memory. Threads write disjoint tiles of it.
@@ -185,9 +200,13 @@ impl Gemm {
         };
         for first in (0..rows).step_by(CHUNK_ROWS) {
             let chunk = first..rows.min(first + CHUNK_ROWS);
-            for block in blocks(depth) {
+            for block in blocks(format, depth) {
                 let add = accumulate || block.start > 0;
                 match b {
+                    #[cfg(target_arch = "x86_64")]
+                    _ if format == Format::Amx => {
+                        self.block_on_tiles(job, chunk.clone(), block, add);
+                    }
                     Right::Plain(of) if reads_in_place(format, rows, of) => {
                         self.block_transposed(job, of, block, add);
                     }
@@ -276,7 +295,8 @@ impl Gemm {
                         .start
                         .add(rows.start * job.output.stride + columns.start);
                     let to = To::new(y, job.output.stride, rows.len(), columns.len(), add);
-                    tiles(job.level, job.format, to, a, panels, stride);
+                    let pairs = job.format == Format::Bf16;
+                    tiles(job.level, pairs, to, a, panels, stride);
                 }
             }
         };

@@ -1,10 +1,13 @@
-//! Panels: 16 vectors side by side, in order of depth, as f32 numbers or as pairs of bf16.
+//! Panels: 16 vectors side by side, in order of depth, as f32 numbers or as pairs of bf16. The row panels of AMX have one vector after the other instead.
 
 #![allow(unsafe_code)]
 
 use std::ops::Range;
 
 use super::{Format, LANES, Lanes, at_level};
+
+/// Depth of a tile of AMX.
+pub(super) const TILE_DEPTH: usize = 2 * LANES;
 
 /// A row of a panel: a number, or a pair of bf16 numbers, of each vector.
 pub(super) type Row = [f32; LANES];
@@ -67,6 +70,7 @@ pub(super) fn panel_rows(format: Format, depth: usize) -> usize {
     match format {
         Format::F32 => depth,
         Format::Bf16 => depth.div_ceil(2),
+        Format::Amx => depth.div_ceil(TILE_DEPTH) * LANES,
     }
 }
 
@@ -134,8 +138,9 @@ fn pack_body<L: Lanes>(
                 }
             }
         }
-        Format::Bf16 => {
-            let to = &mut to[..depth.len().div_ceil(2)];
+        Format::Bf16 | Format::Amx => {
+            let (to, unused) = to.split_at_mut(depth.len().div_ceil(2));
+            unused.fill([0.0; LANES]);
             for (to, k) in to.chunks_mut(LANES / 2).zip(depth.clone().step_by(LANES)) {
                 square::<L>(&mut numbers, from, &vectors, k, LANES.min(depth.end - k));
                 for (to, [even, odd]) in to.iter_mut().zip(numbers.as_chunks::<2>().0) {
@@ -147,6 +152,65 @@ fn pack_body<L: Lanes>(
 }
 
 at_level! {
-    /// Fills a panel with up to 16 vectors side by side, over a range of depth. Lanes beyond the vectors are 0.
+    /// Fills a panel with up to 16 vectors side by side, over a range of depth. Lanes beyond the vectors, and rows beyond the depth, are 0.
     pairs fn pack(format: Format, to: &mut [Row], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_body
+}
+
+#[inline(always)]
+fn pack_row_tiles_body<L: Lanes>(
+    to: &mut [Row],
+    from: Operand<'_>,
+    vectors: Range<usize>,
+    depth: Range<usize>,
+) {
+    let inside = vectors.end <= from.vectors && depth.end <= from.depth;
+    let valid = !vectors.is_empty() && vectors.len() <= LANES;
+    assert!(inside && valid, "a panel lies in its operand");
+    let tiles = to.as_chunks_mut::<LANES>().0;
+    for (tile, k) in tiles.iter_mut().zip(depth.clone().step_by(TILE_DEPTH)) {
+        let n = TILE_DEPTH.min(depth.end - k);
+        if from.by_depth {
+            let (mut numbers, mut pairs) = ([[0.0; LANES]; LANES], [[0.0; LANES]; LANES]);
+            for (half, to) in pairs
+                .as_chunks_mut::<{ LANES / 2 }>()
+                .0
+                .iter_mut()
+                .enumerate()
+            {
+                let before = half * LANES;
+                let n = n.saturating_sub(before).min(LANES);
+                square::<L>(&mut numbers, from, &vectors, k + before, n);
+                for (to, [even, odd]) in to.iter_mut().zip(numbers.as_chunks::<2>().0) {
+                    L::get(even).pair(L::get(odd)).put(to);
+                }
+            }
+            // SAFETY: `pairs` has 16 rows of 16 numbers.
+            unsafe { L::transpose(pairs.as_ptr().cast(), LANES, LANES, tile) }
+            continue;
+        }
+        for (lane, to) in tile.iter_mut().enumerate() {
+            if lane >= vectors.len() {
+                *to = [0.0; LANES];
+                continue;
+            }
+            let row = &from.data[(vectors.start + lane) * from.depth + k..][..n];
+            if let Some(row) = row.first_chunk::<TILE_DEPTH>() {
+                let (first, second) = row.split_at(LANES);
+                // SAFETY: both halves have 16 numbers.
+                let (first, second) =
+                    unsafe { (L::load(first.as_ptr()), L::load(second.as_ptr())) };
+                first.narrow(second).put(to);
+            } else {
+                let mut numbers = [[0.0; LANES]; 2];
+                numbers.as_flattened_mut()[..n].copy_from_slice(row);
+                L::get(&numbers[0]).narrow(L::get(&numbers[1])).put(to);
+            }
+        }
+    }
+}
+
+at_level! {
+    /// Fills a row panel of AMX with up to 16 vectors, over a range of depth: one tile for every 32 numbers of depth, in which each vector's numbers are a row.
+    /// Missing vectors and numbers are 0.
+    pairs fn pack_row_tiles(to: &mut [Row], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_row_tiles_body
 }

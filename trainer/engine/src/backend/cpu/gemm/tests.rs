@@ -4,6 +4,10 @@ use super::super::simd::{SimdLevel, levels};
 use super::super::threads::Threads;
 use super::{Format, Gemm, Operand, Packed, Right};
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[path = "../../../../tests/support/tile_unit.rs"]
+mod tile_unit;
+
 fn numbers(len: usize, seed: u32) -> Vec<f32> {
     let number = |i: u32| {
         let x = (i + 1).wrapping_mul(2_654_435_761).wrapping_add(seed);
@@ -35,6 +39,28 @@ fn product(
         Right::Plain(b),
         accumulate,
     );
+    y
+}
+
+/// Emulates AMX if this processor does not have it.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn emulate_amx() {
+    tile_unit::install();
+    // SAFETY: the instructions are emulated from now on.
+    unsafe { super::super::simd::amx::assume_available() }
+}
+
+/// An element of a product on AMX's tiles: for every 32 numbers of depth, the sum of the products at even positions and that of those at odd positions are
+/// added to `y`.
+fn chain_of_tiles(mut y: f32, a: &[f32], b: &[f32]) -> f32 {
+    let rounded = |x: f32| half::bf16::from_f32(x).to_f32();
+    for (a, b) in a.chunks(32).zip(b.chunks(32)) {
+        let mut sums = [0.0_f32; 2];
+        for (i, (a, b)) in a.iter().zip(b).enumerate() {
+            sums[i % 2] += rounded(*a) * rounded(*b);
+        }
+        y += sums[0] + sums[1];
+    }
     y
 }
 
@@ -84,8 +110,11 @@ proptest! {
         depth in 1usize..1700,
         from in 0usize..300,
         count in 1usize..300,
-        format in prop_oneof![Just(Format::F32), Just(Format::Bf16)],
+        format in prop_oneof![Just(Format::F32), Just(Format::Bf16), Just(Format::Amx)],
     ) {
+        if format == Format::Amx {
+            emulate_amx();
+        }
         let from = from % rows;
         let count = count.min(rows - from);
         let (a, b) = (numbers(rows * depth, 3), numbers(columns * depth, 4));
@@ -95,7 +124,7 @@ proptest! {
             let mut y = vec![0.0; a.len() / depth * columns];
             let (x, w) = (Operand::rows(a, a.len() / depth, depth), Operand::rows(&b, columns, depth));
             Gemm::default().run(level, &two, format, &mut y, x, Right::Plain(w), false);
-            if format == Format::Bf16 {
+            if format != Format::F32 {
                 let mut packed = Packed::default();
                 packed.fill(level, &two, format, w);
                 let mut from_packed = vec![0.0; y.len()];
@@ -138,6 +167,38 @@ proptest! {
                 let exact: f64 = a.iter().zip(b).map(|(a, b)| rounded(a) * rounded(b)).sum();
                 prop_assert!((f64::from(*y) - exact).abs() < 1e-6 * (depth as f64).max(16.0), "{level:?} {y} {exact}");
             }
+        }
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    fn an_element_on_tiles_is_one_chain_for_any_operands_threads_and_level(
+        rows in 1usize..70,
+        columns in 1usize..70,
+        depth in prop_oneof![1usize..70, 600usize..700, 1250usize..1330],
+        accumulate in any::<bool>(),
+        threads in 1usize..4,
+    ) {
+        emulate_amx();
+        let (a, b) = (numbers(rows * depth, 7), numbers(columns * depth, 8));
+        let (at, bt) = (transposed(&a, rows, depth), transposed(&b, columns, depth));
+        let before = numbers(rows * columns, 9);
+        let expected: Vec<f32> = (0..rows * columns)
+            .map(|i| {
+                let (a, b) = (&a[i / columns * depth..][..depth], &b[i % columns * depth..][..depth]);
+                chain_of_tiles(if accumulate { before[i] } else { 0.0 }, a, b)
+            })
+            .collect();
+        let sides = [
+            (Operand::rows(&a, rows, depth), Operand::rows(&b, columns, depth)),
+            (Operand::rows(&a, rows, depth), Operand::columns(&bt, depth, columns)),
+            (Operand::columns(&at, depth, rows), Operand::columns(&bt, depth, columns)),
+        ];
+        let threads = Threads::start(Some(threads)).unwrap();
+        for (level, (a, b)) in levels().into_iter().cycle().zip(sides) {
+            let mut y = before.clone();
+            Gemm::default().run(level, &threads, Format::Amx, &mut y, a, Right::Plain(b), accumulate);
+            prop_assert!(bits(&y) == bits(&expected), "{level:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::pack::Row;
-use super::{Format, LANES, Lanes, at_level};
+use super::{LANES, Lanes, at_level};
 
 /// Destination of a tile of the result, and whether the tile is added to its content.
 #[derive(Clone, Copy)]
@@ -213,19 +213,21 @@ unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
 }
 
 #[inline(always)]
-fn tiles_body<L: Lanes>(format: Format, to: To, a: &[Row], b: &[Row], panel: usize) {
+fn tiles_body<L: Lanes>(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize) {
     let (from, depth) = (From::panel(a.as_ptr().cast()), a.len());
     // SAFETY: the panel `a` has a row for each number of depth.
     unsafe {
-        match format {
-            Format::F32 => all_columns::<L, false, false>(to, from, depth, b, panel),
-            Format::Bf16 => all_columns::<L, true, false>(to, from, depth, b, panel),
+        if pairs {
+            all_columns::<L, true, false>(to, from, depth, b, panel);
+        } else {
+            all_columns::<L, false, false>(to, from, depth, b, panel);
         }
     }
 }
 at_level! {
-    /// Multiplies the rows of the panel `a` by panels of the same number of rows, which begin `panel` rows apart in `b`.
-    pairs fn tiles(format: Format, to: To, a: &[Row], b: &[Row], panel: usize) = tiles_body
+    /// Multiplies the rows of the panel `a` by panels of the same number of rows, which begin `panel` rows apart in `b`. `pairs` tells whether they contain
+    /// pairs of bf16.
+    pairs fn tiles(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize) = tiles_body
 }
 
 #[inline(always)]

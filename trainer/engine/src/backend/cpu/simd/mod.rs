@@ -48,6 +48,15 @@ impl SimdLevel {
         Self::Portable
     }
 
+    /// The same level without the instructions on pairs of bf16.
+    pub(super) fn without_bf16(self) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16 => Self::Avx512,
+            other => other,
+        }
+    }
+
     /// A name for users.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -158,6 +167,18 @@ pub(super) trait Lanes: Copy {
     fn pair(self, odd: Self) -> Self;
     /// `self` plus the two products of each lane's pairs. Without an instruction for it, the upper halves' product is added first, and each sum is rounded.
     fn add_products(self, a: Self, b: Self) -> Self;
+
+    /// Rounds the 32 numbers of two vectors to bf16 like [`Lanes::pair`], in order: lane 0 has the first two.
+    #[inline(always)]
+    fn narrow(self, next: Self) -> Self {
+        let numbers = [self.array(), next.array()];
+        let (mut even, mut odd) = ([0.0; LANES], [0.0; LANES]);
+        let pairs = numbers.as_flattened().as_chunks::<2>().0;
+        for (pair, (even, odd)) in pairs.iter().zip(even.iter_mut().zip(&mut odd)) {
+            [*even, *odd] = *pair;
+        }
+        Self::get(&even).pair(Self::get(&odd))
+    }
 
     /// Prefetches an address, which may be any.
     #[inline(always)]
@@ -373,6 +394,8 @@ impl Lanes for Portable {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+pub(super) mod amx;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 #[cfg(target_arch = "x86_64")]

@@ -108,6 +108,27 @@ impl<const BF16: bool> Lanes for Avx512<BF16> {
         }
     }
     #[inline(always)]
+    fn narrow(self, next: Self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            if BF16 {
+                let both = _mm512_cvtne2ps_pbh(next.0, self.0);
+                return Self(_mm512_castsi512_ps(
+                    std::mem::transmute::<__m512bh, __m512i>(both),
+                ));
+            }
+            // The upper half of each rounded number, in order.
+            let order = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+            let (first, second) = (rounded512(self.0), rounded512(next.0));
+            let even = _mm512_permutex2var_epi32(first, order, second);
+            let odd = _mm512_add_epi32(order, _mm512_set1_epi32(1));
+            let odd = _mm512_permutex2var_epi32(first, odd, second);
+            let mask = _mm512_set1_epi32(0xFFFF_0000_u32 as i32);
+            let both = _mm512_or_si512(_mm512_srli_epi32::<16>(even), _mm512_and_si512(odd, mask));
+            Self(_mm512_castsi512_ps(both))
+        }
+    }
+    #[inline(always)]
     fn add_products(self, a: Self, b: Self) -> Self {
         // SAFETY: see the module's beginning.
         unsafe {
