@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 
 from rapid_verifier import micro_batch
@@ -37,6 +37,10 @@ class State:
 
     episode_id: str | None = None
     step_count: int = 0
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """The fields. OpenEnv's server reads them by this name, which is pydantic's."""
+        return asdict(self)
 
 
 ObservationType = TypeVar("ObservationType")
