@@ -101,6 +101,9 @@ done
 # Compiles the sandbox's Python once, before tests use it in parallel.
 "$target/release/rapid-verifier" doctor
 
+step "Python client"
+bash scripts/python-client.sh
+
 step "Docker"
 if bash scripts/docker.sh | tee "$target/docker.log"; then
   # From here on, a Docker sandbox that does not work is a failure.

@@ -1,0 +1,118 @@
+"""Starts and kills the real service, as a user's machine does."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+TOKEN = "a token of the tests"
+READY_S = 1800.0
+"""The first start on a machine compiles the sandbox's interpreter."""
+
+
+def binary() -> Path:
+    """The built service. `RAPID_VERIFIER_BIN` names another than the repository's."""
+    built = Path(__file__).parents[4] / "target" / "release" / "rapid-verifier"
+    path = Path(os.environ.get("RAPID_VERIFIER_BIN") or built)
+    assert path.is_file(), f"{path} is not built: cargo build --release, or set RAPID_VERIFIER_BIN"
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+class Service:
+    """A running service without a cache on disk, at an address that it keeps when it restarts.
+
+    With `code`, programs are judged in the sandbox that the machine's cache folder has. Otherwise
+    the service has a cache folder of its own, which is empty.
+    """
+
+    def __init__(self, *settings: str, code: bool = False, token: str | None = TOKEN) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.token = token
+        self._folder = tempfile.TemporaryDirectory()
+        self._arguments = [str(binary()), "serve", "--listen", f"127.0.0.1:{self.port}"]
+        self._arguments += ["--no-disk-cache", "--until-stdin-ends", *settings]
+        self._environment = {**os.environ, "RAPID_LOG": "warn"}
+        self._environment.pop("RAPID_VERIFIER_TOKEN", None)
+        if token is not None:
+            self._environment["RAPID_VERIFIER_TOKEN"] = token
+        if not code:
+            self._arguments += ["--set", "code.sandbox=none"]
+            self._environment["RAPID_HOME"] = self._folder.name
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, and waits until it is ready."""
+        with open(Path(self._folder.name) / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                self._arguments,
+                env=self._environment,
+                # It ends with the tests, however they end.
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+        since = time.monotonic()
+        while True:
+            assert self._process.poll() is None, f"it ended:\n{self.log()}"
+            assert time.monotonic() - since < READY_S, f"it is not ready:\n{self.log()}"
+            try:
+                if httpx.get(f"{self.url}/readyz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+
+    def log(self) -> str:
+        return (Path(self._folder.name) / "log").read_text()
+
+    def requests(self, status: int = 200) -> int:
+        """How many requests to judge it has answered with this status, since its start."""
+        return self._count(rf'requests_total\{{route="/v1/verify",status="{status}"\}}')
+
+    def judged(self) -> int:
+        """How many items it has judged since its start."""
+        return self._count(r"judgements_total\{[^}]*\}")
+
+    def _count(self, metric: str) -> int:
+        text = httpx.get(f"{self.url}/metrics").text
+        found = re.findall(rf"^rapid_verifier_{metric} (\d+)$", text, re.MULTILINE)
+        return sum(map(int, found))
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self._folder.cleanup()
