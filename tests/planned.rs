@@ -8,9 +8,10 @@ use tests::programs::{rapid, run};
 /// Maximum difference between the planned memory and the process's peak, relative to the peak.
 const MAX_DIFFERENCE: f64 = 0.1;
 
-/// The works that the plan distinguishes: sampling; training with all activations kept, with none, and in bf16; sampling and training in turn; adapters.
-const WORKS: [&str; 6] = [
+/// The works that the plan distinguishes: sampling; sampling for prompts that begin alike; training with all activations kept, with none, and in bf16; sampling and training in turn; adapters.
+const WORKS: [&str; 7] = [
     "rollout --prompts 16 --samples 4 --prompt-tokens 64 --tokens 16",
+    "rollout --prompts 32 --samples 1 --prompt-tokens 512 --shared-tokens 480 --tokens 8",
     "train --prompts 4 --samples 1 --prompt-tokens 1 --tokens 255",
     "train --prompts 4 --samples 1 --prompt-tokens 1 --tokens 255 --activations-mib 0",
     "train --prompts 4 --samples 1 --prompt-tokens 1 --tokens 255 --dtype bf16",

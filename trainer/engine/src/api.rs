@@ -48,7 +48,8 @@ pub struct EngineOptions {
 /// A prompt and the completions to sample for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerateRequest {
-    /// Token ids of the prompt; at least one. The prompt is computed once for all samples.
+    /// Token ids of the prompt; at least one. The prompt is computed once for all samples. What it has in common with the beginning of another
+    /// request's prompt, in whole blocks of 16 tokens, is computed and stored once for both while either needs it.
     pub prompt: Arc<[u32]>,
     /// One completion is sampled for each seed. On the CPU, a completion depends only on the weights, the prompt, the sampling settings and its seed, and not
     /// on what else is generated in the same batch. On a GPU, results vary by rounding, which occasionally changes a sampled token.

@@ -5,7 +5,7 @@
 use crate::api::EngineOptions;
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
-use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows};
+use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows, max_prompts};
 use crate::model::adapter_elements;
 use crate::model::layout::Layout;
 use crate::model::workspace::{BackwardWorkspace, PerDtype, Widths, Workspace};
@@ -17,6 +17,11 @@ use crate::train::activations::{ActivationPlan, default_budget};
 pub struct Demand {
     /// Tokens of the longest prompt.
     pub prompt_tokens: usize,
+    /// Tokens at the beginning of all prompts that sampling computes and stores once for all of them ([`shared_prompt_tokens`]); fewer than `prompt_tokens`. With
+    /// 0, or where only some prompts begin alike, the footprint is an upper bound.
+    ///
+    /// [`shared_prompt_tokens`]: crate::shared_prompt_tokens
+    pub shared_prompt_tokens: usize,
     /// Maximum number of tokens of a completion.
     pub max_tokens: usize,
     /// Completions per prompt.
@@ -66,7 +71,8 @@ impl Footprint {
         let packs = packs(demand, options.pack_tokens.unwrap_or(PACK_TOKENS));
         let pack = packs.first().copied().unwrap_or(0);
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
-        let step = CHUNK.min(demand.sampled_prompts * demand.prompt_tokens)
+        let shared = demand.sampled_prompts.saturating_sub(1) * demand.shared_prompt_tokens;
+        let step = CHUNK.min(demand.sampled_prompts * demand.prompt_tokens - shared)
             + running.min(demand.sampled_prompts * demand.samples);
         let memory = options
             .device
@@ -122,7 +128,9 @@ fn cached_rows(
         return tokens as u64;
     }
     let sample = blocks_for(demand.max_tokens.saturating_sub(1));
-    let prompts = demand.sampled_prompts.min(running + 16) * blocks_for(demand.prompt_tokens);
+    let prompts = demand.sampled_prompts.min(max_prompts(running));
+    let shared = prompts.saturating_sub(1) * (demand.shared_prompt_tokens / BLOCK);
+    let prompts = prompts * blocks_for(demand.prompt_tokens) - shared;
     let samples = running.min(demand.sampled_prompts * demand.samples) * sample;
     let usable = ((prompts + samples) * BLOCK) as u64;
     usable.min(max_cached_rows(memory, row_bytes))
@@ -137,6 +145,7 @@ mod tests {
 
     const DEMAND: Demand = Demand {
         prompt_tokens: 100,
+        shared_prompt_tokens: 0,
         max_tokens: 51,
         samples: 4,
         sampled_prompts: 8,
@@ -190,6 +199,15 @@ mod tests {
         });
         assert!(adapters.optimiser < plain.optimiser / 50);
         assert!(adapters.weights > plain.weights);
+        let shared = Demand {
+            shared_prompt_tokens: 64,
+            ..DEMAND
+        };
+        let shared = footprint(&EngineOptions::default(), &shared);
+        // 7 of the 8 prompts store 4 blocks less.
+        let block = 16 * 24 * 2 * 128 * 4;
+        assert_eq!(plain.cache - shared.cache, 7 * 4 * block);
+        assert_eq!(shared.activations, plain.activations);
         let sampling = Demand {
             update_prompts: 0,
             ..DEMAND

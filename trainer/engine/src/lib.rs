@@ -28,6 +28,7 @@ pub use backend::Dtype;
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
 pub use footprint::{Demand, Footprint};
+pub use infer::prefix::shared_prompt_tokens;
 pub use model::Lora;
 pub use sample::Sampling;
 pub use train::CountSketch;

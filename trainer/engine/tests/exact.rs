@@ -4,6 +4,9 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use engine::backend::Dtype;
 use engine::batch::{Batch, Group, Span};
 use engine::config::Family;
@@ -11,6 +14,7 @@ use engine::model::Model;
 use engine::sample::Sampling;
 use engine::sample::{Draw, Sampled};
 use engine::train::score;
+use engine::{Completion, Device, Engine, EngineOptions, GenerateRequest};
 use support::{Random, config, every_arithmetic, model_of, weights};
 
 const TEMPERATURE: f32 = 0.9;
@@ -219,6 +223,103 @@ fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bi
                     "{family:?} in {arithmetic:?}, completion {number}, packs of {pack_tokens}, {threads} threads"
                 );
             }
+        }
+    }
+}
+
+/// Requests whose prompts begin alike, for various numbers of tokens, in no order. Some prompts are equal.
+fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<GenerateRequest> {
+    let texts: Vec<Vec<u32>> = (0..2).map(|_| random.tokens(160, vocabulary)).collect();
+    (0..12)
+        .map(|number| {
+            let common = random.pick(&[0, 15, 16, 33, 64, 100, 160]);
+            let own = random.pick(&[1, 16, 40]);
+            let own = random.tokens(own, vocabulary);
+            let text = &texts[random.below(2)][..common];
+            let prompt = match number % 4 {
+                // Equal prompts, whose tokens fill whole blocks.
+                3 => texts[0][..96].to_vec(),
+                _ => [text, &own].concat(),
+            };
+            GenerateRequest {
+                prompt: prompt.into(),
+                seeds: (0..1 + number % 3).map(|s| 100 * number + s).collect(),
+                sampling: Sampling {
+                    temperature: TEMPERATURE,
+                    ..Sampling::default()
+                },
+                max_tokens: 1 + random.below(40),
+                stop_tokens: Vec::new(),
+                stop_strings: Vec::new(),
+            }
+        })
+        .collect()
+}
+
+/// The completions by request and sample.
+fn completions(
+    engine: &Engine,
+    requests: &[GenerateRequest],
+) -> BTreeMap<(usize, usize), Completion> {
+    let completions = engine.generate(requests.to_vec()).into_iter();
+    let completions = completions.map(Result::unwrap);
+    completions.map(|c| ((c.request, c.sample), c)).collect()
+}
+
+#[test]
+fn prompts_that_begin_alike_give_the_same_bits_together_alone_and_in_training() {
+    let dtypes = [Dtype::F32, Dtype::Bf16];
+    let cases = Family::ALL.map(|family| dtypes.map(|dtype| (family, dtype)));
+    for (seed, (family, dtype)) in (707..).zip(cases.into_iter().flatten()) {
+        let mut random = Random(seed);
+        let mut config = config(&mut random, family);
+        // A model with random weights has a token for each byte.
+        config.vocab_size += 256;
+        let requests = requests_that_begin_alike(&mut random, config.vocab_size);
+        let open = |kv_tokens: Option<usize>| {
+            let options = EngineOptions {
+                device: Device::Cpu,
+                threads: Some(2),
+                dtype,
+                kv_tokens,
+                max_sequences: kv_tokens.map(|_| 9),
+                ..EngineOptions::default()
+            };
+            Engine::random(config.clone(), seed, options).unwrap()
+        };
+        let engine = open(None);
+        let mut alone = BTreeMap::new();
+        for (number, request) in requests.iter().enumerate() {
+            for ((_, sample), completion) in completions(&engine, std::slice::from_ref(request)) {
+                alone.insert((number, sample), completion);
+            }
+        }
+        // The first two caches are so small that samples are preempted and prompts are computed again.
+        for kv_tokens in [Some(272), Some(400), None] {
+            let together = completions(&open(kv_tokens), &requests);
+            assert_eq!(together.len(), alone.len());
+            for (key, completion) in &together {
+                let expected = &alone[key];
+                assert_eq!(completion.tokens, expected.tokens);
+                assert!(
+                    completion.logp == expected.logp,
+                    "{family:?} in {dtype:?}, completion {key:?} with a cache of {kv_tokens:?}"
+                );
+            }
+        }
+        let group = |(number, request): (usize, &GenerateRequest)| Group {
+            prompt: Arc::clone(&request.prompt),
+            completions: (0..request.seeds.len())
+                .map(|sample| alone[&(number, sample)].tokens.clone())
+                .collect(),
+        };
+        let groups = requests.iter().enumerate().map(group).collect();
+        let scored = engine.score(groups, TEMPERATURE).unwrap();
+        for (stats, (key, completion)) in scored.iter().zip(&alone) {
+            assert!(
+                stats.logp == completion.logp,
+                "{family:?} in {dtype:?}, completion {key:?} in training"
+            );
         }
     }
 }

@@ -71,6 +71,9 @@ struct Options {
     /// Length of a prompt
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = up_to(MAX_TOKENS))]
     prompt_tokens: usize,
+    /// Tokens with which all prompts begin alike. Sampling computes them once for all prompts, in whole blocks of 16
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    shared_tokens: usize,
     /// Length of a completion
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to(MAX_TOKENS))]
     tokens: usize,
@@ -101,11 +104,12 @@ struct Figures {
     prompts: usize,
     samples: usize,
     prompt_tokens: usize,
+    shared_tokens: usize,
     tokens: usize,
     seconds: f64,
     /// Completion tokens per second.
     completion_tokens_per_s: f64,
-    /// Prompt and completion tokens per second, each prompt counted once.
+    /// Prompt and completion tokens per second, each prompt counted once. In sampling, tokens that are computed once for all prompts count once.
     all_tokens_per_s: f64,
     /// Arithmetic of the model's matrices, without attention.
     gflop_per_s: f64,
@@ -131,8 +135,19 @@ struct Figures {
     planned_bytes: u64,
 }
 
+/// The work whose time was measured.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    /// Prompt and completion tokens.
+    tokens: usize,
+    /// Operations per weight.
+    flop_per_weight: f64,
+    /// Bytes moved per weight.
+    bytes_per_weight: f64,
+}
+
 impl Options {
-    /// Refuses too many tokens, and a shortest completion that is longer than the longest.
+    /// Refuses too many tokens, a shortest completion that is longer than the longest, and prompts that share more tokens than they have.
     fn check(&self) -> Result<(), Usage> {
         if let Some(min_tokens) = self.min_tokens
             && min_tokens > self.tokens
@@ -140,6 +155,12 @@ impl Options {
             return Err(Usage(format!(
                 "--min-tokens {min_tokens} is more than --tokens {}; lower it, or raise --tokens",
                 self.tokens
+            )));
+        }
+        if self.shared_tokens > self.prompt_tokens {
+            return Err(Usage(format!(
+                "--shared-tokens {} is more than --prompt-tokens {}; lower it, or raise --prompt-tokens",
+                self.shared_tokens, self.prompt_tokens
             )));
         }
         let group = self.samples.saturating_mul(self.tokens);
@@ -162,12 +183,34 @@ impl Options {
         let prompts_if = |used: bool| if used { self.prompts } else { 0 };
         let demand = Demand {
             prompt_tokens: self.prompt_tokens,
+            shared_prompt_tokens: self.shared_prompt_tokens(config.vocab_size),
             max_tokens: self.tokens,
             samples: self.samples,
             sampled_prompts: prompts_if(!matches!(what, What::Train(_))),
             update_prompts: prompts_if(!matches!(what, What::Rollout(_))),
         };
         Ok(Footprint::new(&config, options, &demand).peak())
+    }
+
+    /// Tokens that sampling computes once for all prompts.
+    fn shared_prompt_tokens(&self, vocabulary: usize) -> usize {
+        // Any two prompts have the same number of tokens in common.
+        let prompts = [0, 1].map(|number| rollout::prompt(vocabulary, self, number));
+        match self.prompts {
+            1 => 0,
+            _ => engine::shared_prompt_tokens(prompts.iter().map(|prompt| &prompt[..])),
+        }
+    }
+
+    /// Prompt and completion tokens, each prompt once.
+    fn all_tokens(&self) -> usize {
+        self.prompts * self.prompt_tokens + self.lengths().iter().sum::<usize>()
+    }
+
+    /// Prompt and completion tokens that sampling computes.
+    fn sampled_tokens(&self, engine: &Engine) -> usize {
+        let shared = self.shared_prompt_tokens(engine.info().vocabulary);
+        self.all_tokens() - (self.prompts - 1) * shared
     }
 
     /// Tokens of each completion, in the order of prompts and samples.
@@ -251,17 +294,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Figures {
-    /// `flop_per_weight`: operations per weight and token; `bytes_per_weight`: bytes moved per weight in all of the work.
     fn of(
         what: &'static str,
         engine: &Engine,
         options: &Options,
         seconds: f64,
-        flop_per_weight: f64,
-        bytes_per_weight: f64,
+        work: Work,
     ) -> Self {
         let info: &ModelInfo = engine.info();
-        let prompts = (options.prompts * options.prompt_tokens) as f64;
         let completions = options.lengths().iter().sum::<usize>() as f64;
         Self {
             what,
@@ -275,14 +315,13 @@ impl Figures {
             prompts: options.prompts,
             samples: options.samples,
             prompt_tokens: options.prompt_tokens,
+            shared_tokens: options.shared_tokens,
             tokens: options.tokens,
             seconds,
             completion_tokens_per_s: completions / seconds,
-            all_tokens_per_s: (prompts + completions) / seconds,
-            gflop_per_s: flop_per_weight * info.parameters as f64 * (prompts + completions)
-                / seconds
-                / 1e9,
-            gbyte_per_s: bytes_per_weight * info.parameters as f64 / seconds / 1e9,
+            all_tokens_per_s: work.tokens as f64 / seconds,
+            gflop_per_s: work.flop_per_weight * info.parameters as f64 / seconds / 1e9,
+            gbyte_per_s: work.bytes_per_weight * info.parameters as f64 / seconds / 1e9,
             limit_gflop_per_s: 0.0,
             limit_by: String::new(),
             instructions: Vec::new(),
@@ -304,6 +343,10 @@ impl Figures {
             "{:.0}% of the {:.0} GB/s of copies here",
             self.copy_percent, self.copy_gbyte_per_s
         );
+        let shared = match self.shared_tokens {
+            0 => String::new(),
+            n => format!(" ({n} of them shared)"),
+        };
         let peak = self.peak_bytes.map_or_else(String::new, |bytes| {
             format!(
                 "  memory             {:>9.2} GB at most\n",
@@ -322,7 +365,7 @@ impl Figures {
         format!(
             "{} of {} on {}\n\
              products in {}\n\
-             {} prompts of {} tokens × {} completions of {} tokens in {:.1} s\n\n\
+             {} prompts of {} tokens{shared} × {} completions of {} tokens in {:.1} s\n\n\
              \x20 completion tokens  {:>9.1} /s\n\
              \x20 all tokens         {:>9.1} /s   each prompt once\n\
              \x20 arithmetic         {:>9.1} GFLOP/s, {arithmetic}\n\
@@ -361,11 +404,22 @@ mod tests {
     use clap::Parser as _;
 
     use super::Options;
+    use super::rollout::prompt;
 
     #[derive(Debug, clap::Parser)]
     struct Line {
         #[command(flatten)]
         options: Options,
+    }
+
+    #[test]
+    fn prompts_begin_with_the_shared_tokens_and_differ_after_them() {
+        let words = ["bench", "--prompt-tokens", "40", "--shared-tokens", "33"];
+        let options = Line::try_parse_from(words).unwrap().options;
+        let [a, b] = [0, 7].map(|number| prompt(1000, &options, number));
+        assert_eq!((a.len(), &a[..33]), (40, &b[..33]));
+        assert!(a[33..].iter().zip(&b[33..]).all(|(a, b)| a != b));
+        assert_eq!(options.shared_prompt_tokens(1000), 32);
     }
 
     #[test]
@@ -383,6 +437,11 @@ mod tests {
             let error = options(line).unwrap().check().unwrap_err().to_string();
             assert!(error.contains("100000000 tokens in all"), "{error}");
         }
+        let error = options("--shared-tokens 129").unwrap().check();
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "--shared-tokens 129 is more than --prompt-tokens 128; lower it, or raise --prompt-tokens"
+        );
         let error = options("--min-tokens 100 --tokens 10").unwrap().check();
         assert_eq!(
             error.unwrap_err().to_string(),

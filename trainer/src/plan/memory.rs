@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::config::ModelConfig;
-use engine::{Demand, Device, Footprint};
+use engine::{Demand, Device, Footprint, shared_prompt_tokens};
 
 use crate::config::{Config, ConfigError};
 use crate::data::{Prompt, Prompts};
@@ -91,9 +91,14 @@ impl MemoryEstimate {
             let lengths = prompts.iter().map(|prompt| prompt.tokens.len());
             lengths.max().unwrap_or(0)
         };
+        // A phase's prompts are some of these, so they have at least as much in common.
+        let shared = |prompts: &[Arc<Prompt>]| {
+            shared_prompt_tokens(prompts.iter().map(|prompt| &prompt.tokens[..]))
+        };
         let options = config.engine_options()?;
         let training = Demand {
             prompt_tokens: longest(&prompts.train),
+            shared_prompt_tokens: shared(&prompts.train),
             max_tokens: config.sampling.max_tokens,
             samples: config.algorithm.group_size,
             sampled_prompts: config.prompts_per_phase(),
@@ -101,6 +106,7 @@ impl MemoryEstimate {
         };
         let evaluation = Demand {
             prompt_tokens: longest(&prompts.eval),
+            shared_prompt_tokens: shared(&prompts.eval),
             max_tokens: config.eval.max_tokens.unwrap_or(training.max_tokens),
             samples: config.eval.samples,
             sampled_prompts: prompts.eval.len(),

@@ -1,9 +1,11 @@
-//! Blocks of the KV cache, and which prompt or sample owns which rows.
+//! Blocks of the KV cache, and which prompt or sample holds which rows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// BlockTable of a block, one for each token.
+use super::prefix::PrefixIndex;
+
+/// Rows of a block, one for each token.
 pub(crate) const BLOCK: usize = 16;
 
 /// Number of blocks for `rows` rows.
@@ -11,18 +13,21 @@ pub(crate) fn blocks_for(rows: usize) -> usize {
     rows.div_ceil(BLOCK)
 }
 
-/// The store's free blocks. The lowest is given out first, so that a sequence's blocks tend to be adjacent.
+/// The store's blocks: who holds them, and which are free. The lowest free one is given out first, so that a sequence's blocks tend to be adjacent.
 #[derive(Debug)]
 pub(crate) struct BlockAllocator {
     free: BinaryHeap<Reverse<usize>>,
-    total: usize,
+    /// Number of tables that hold each block. Prompts that begin alike hold the same blocks.
+    holders: Vec<usize>,
+    prefixes: PrefixIndex,
 }
 
 impl BlockAllocator {
     pub(crate) fn new(total: usize) -> Self {
         Self {
             free: (0..total).map(Reverse).collect(),
-            total,
+            holders: vec![0; total],
+            prefixes: PrefixIndex::default(),
         }
     }
 
@@ -31,11 +36,16 @@ impl BlockAllocator {
     }
 
     pub(crate) fn total(&self) -> usize {
-        self.total
+        self.holders.len()
+    }
+
+    /// The blocks that hold a prompt's beginning already, in order ([`BlockTable::share`]).
+    pub(crate) fn prefix(&self, prompt: &[u32]) -> Vec<usize> {
+        self.prefixes.find(prompt)
     }
 }
 
-/// BlockTable of one prompt or sample, indexed by position from its beginning.
+/// The blocks of one prompt or sample, indexed by position from its beginning.
 ///
 /// Blocks must be returned to the pool that they came from. Dropping `BlockTable` leaks its blocks, so owners call [`BlockTable::release`].
 #[derive(Debug, Default)]
@@ -51,17 +61,41 @@ impl BlockTable {
             return false;
         }
         for _ in 0..missing {
-            self.blocks
-                .extend(pool.free.pop().map(|Reverse(block)| block));
+            if let Some(Reverse(block)) = pool.free.pop() {
+                pool.holders[block] = 1;
+                self.blocks.push(block);
+            }
         }
         true
     }
 
-    pub(crate) fn release(&mut self, pool: &mut BlockAllocator) {
-        pool.free.extend(self.blocks.drain(..).map(Reverse));
+    /// Begins an empty table with blocks that others hold ([`BlockAllocator::prefix`]).
+    pub(crate) fn share(&mut self, pool: &mut BlockAllocator, prefix: &[usize]) {
+        for &block in prefix {
+            pool.holders[block] += 1;
+            self.blocks.push(block);
+        }
     }
 
-    /// Number of blocks that it owns.
+    /// Offers the blocks that the prompt's tokens `from..end` fill to prompts that begin alike. Their rows must be written before any batch reads them, or by
+    /// the same batch.
+    pub(crate) fn offer(&self, pool: &mut BlockAllocator, prompt: &[u32], from: usize, end: usize) {
+        pool.prefixes
+            .insert(prompt, &self.blocks, from / BLOCK, end / BLOCK);
+    }
+
+    /// Returns all blocks. Those that nobody else holds become free.
+    pub(crate) fn release(&mut self, pool: &mut BlockAllocator) {
+        for block in self.blocks.drain(..) {
+            pool.holders[block] -= 1;
+            if pool.holders[block] == 0 {
+                pool.prefixes.remove(block);
+                pool.free.push(Reverse(block));
+            }
+        }
+    }
+
+    /// Number of blocks that it holds.
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.len()
     }

@@ -1,6 +1,7 @@
 //! Runs requests on a model: plan → batch → forward pass and sampling → tokens → completions.
 
 use super::blocks::{BLOCK, blocks_for};
+use super::prefix::{shared_blocks, shared_prompt_tokens};
 use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::SequenceGroup;
 use crate::api::{Completion, GenerateRequest};
@@ -197,24 +198,41 @@ pub(crate) fn max_cached_rows(memory: Option<u64>, row_bytes: u64) -> u64 {
 
 /// The largest number of blocks that the requests can use: the longest prompts and samples that can be in the store at once.
 fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
-    let mut prompts: Vec<usize> = sequences
-        .iter()
-        .map(|s| blocks_for(s.prompt.len()))
-        .collect();
-    prompts.sort_unstable_by(|a, b| b.cmp(a));
-    // One prompt for each running sample, and a few whose computation is in progress.
-    let prompts: usize = prompts.iter().take(max_sequences.saturating_add(16)).sum();
+    let prompts = sequences.iter().map(|s| &s.prompt[..]).collect();
     let mut samples: Vec<(usize, usize)> = sequences
         .iter()
         .map(|s| (blocks_for(s.max_tokens.saturating_sub(1)), s.live))
         .collect();
     samples.sort_unstable_by(|a, b| b.cmp(a));
     let mut remaining = max_sequences;
-    let mut blocks = prompts;
+    let mut blocks = prompt_blocks(prompts, max_prompts(max_sequences));
     for (size, count) in samples {
         let running = count.min(remaining);
         blocks += size * running;
         remaining -= running;
     }
     blocks
+}
+
+/// Number of prompts that can be in the store at once: one for each running sample, and a few whose computation is in progress.
+pub(crate) fn max_prompts(max_sequences: usize) -> usize {
+    max_sequences.saturating_add(16)
+}
+
+/// Blocks of up to `max_prompts` of the prompts. Those that hold the beginning of all prompts count once. So do those that any two prompts share, if all are in
+/// the store.
+pub(super) fn prompt_blocks(mut prompts: Vec<&[u32]>, max_prompts: usize) -> usize {
+    let common = shared_prompt_tokens(prompts.iter().copied()) / BLOCK;
+    // Of the prompts before it in this order, a prompt shares most with its neighbour.
+    prompts.sort_unstable();
+    let blocks = prompts.iter().map(|prompt| blocks_for(prompt.len()));
+    let mut longest: Vec<usize> = blocks.collect();
+    let neighbours = prompts
+        .windows(2)
+        .map(|pair| shared_blocks(pair[0], pair[1]));
+    let all = longest.iter().sum::<usize>() - neighbours.sum::<usize>();
+    longest.sort_unstable_by(|a, b| b.cmp(a));
+    longest.truncate(max_prompts);
+    let shared = longest.len().saturating_sub(1) * common;
+    all.min(longest.iter().sum::<usize>() - shared)
 }

@@ -1,10 +1,12 @@
 //! Decides which tokens to compute next.
 //!
 //! Requests, and samples within them, are served in order. Each step computes one token of every running sample, and a bounded number of tokens of prompts and
-//! of preempted samples. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed from
+//! of preempted samples. A prompt that begins like another one in the store shares its blocks, and computes only what follows them. A prompt is not admitted
+//! while an older one still has tokens for later steps, so what it can share is computed, or is planned for the same step: a batch writes all its rows before
+//! it reads any. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed from
 //! the tokens it already has. The oldest sample therefore always makes progress, and all samples finish.
 
-use super::blocks::{BlockAllocator, blocks_for};
+use super::blocks::{BLOCK, BlockAllocator, blocks_for};
 use super::sequence::{SampleState, SequenceGroup};
 
 /// Tokens of a prompt (`sample` is `None`) or of a sample that the next step computes.
@@ -148,18 +150,17 @@ impl Scheduler {
             }
             if !sequence.prompt_ready() {
                 if sequence.rows.is_empty() {
-                    let rows = sequence.prompt.len();
-                    let fits = blocks_for(rows) + sequence.live <= self.pool.free()
-                        || self.pool.free() == self.pool.total();
-                    admitting =
-                        admitting && chunk > 0 && fits && sequence.rows.grow(&mut self.pool, rows);
+                    admitting = admitting && chunk > 0 && admit_prompt(&mut self.pool, sequence);
                 }
                 if !sequence.rows.is_empty() && chunk > 0 {
                     let count = chunk.min(sequence.prompt.len() - sequence.computed);
+                    let (from, end) = (sequence.computed, sequence.computed + count);
+                    let prompt = &sequence.prompt;
+                    sequence.rows.offer(&mut self.pool, prompt, from, end);
                     chunks.push(ScheduledChunk {
                         request,
                         sample: None,
-                        from: sequence.computed,
+                        from,
                         count,
                     });
                     chunk -= count;
@@ -224,7 +225,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns a finished sample's blocks to the pool, and its prompt's blocks after the last of its samples.
+    /// Returns a finished sample's blocks to the pool, and its prompt's blocks after the last of its samples. Prompts that share them keep them.
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
         self.preempt(request, sample);
         let sequence = &mut self.sequences[request];
@@ -239,4 +240,17 @@ impl Scheduler {
     pub(crate) fn free_blocks(&self) -> usize {
         self.pool.free()
     }
+}
+
+/// Takes blocks for a prompt: those that hold its beginning already, which need not be computed, and free ones for what follows. Takes none and returns `false`
+/// if there are too few, also for the first block of each of its samples.
+fn admit_prompt(pool: &mut BlockAllocator, sequence: &mut SequenceGroup) -> bool {
+    let prefix = pool.prefix(&sequence.prompt);
+    let missing = blocks_for(sequence.prompt.len()) - prefix.len();
+    if missing + sequence.live > pool.free() && pool.free() < pool.total() {
+        return false;
+    }
+    sequence.rows.share(pool, &prefix);
+    sequence.computed = prefix.len() * BLOCK;
+    sequence.rows.grow(pool, sequence.prompt.len())
 }

@@ -26,7 +26,7 @@ pub(crate) struct Sample {
     pub(crate) tokens: Vec<u32>,
     pub(crate) logp: Vec<f32>,
     pub(crate) phase: SampleState,
-    /// BlockTable of its own tokens; the prompt's rows belong to the request.
+    /// Blocks of its own tokens; the prompt's belong to the request.
     pub(crate) rows: BlockTable,
     /// Number of tokens whose keys and values are in the store.
     pub(crate) computed: usize,
@@ -37,6 +37,7 @@ pub(crate) struct Sample {
 #[derive(Debug)]
 pub(crate) struct SequenceGroup {
     pub(crate) prompt: Arc<[u32]>,
+    /// Blocks of the prompt. Other prompts that begin alike hold the first of them too.
     pub(crate) rows: BlockTable,
     /// Number of prompt tokens whose keys and values are in the store.
     pub(crate) computed: usize,

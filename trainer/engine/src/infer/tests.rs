@@ -1,33 +1,93 @@
 //! Scheduling against a simple model: the store contains labels instead of keys and values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
 use super::blocks::BLOCK;
-use super::runner::batch;
-use super::scheduler::Scheduler;
+use super::prefix::shared_blocks;
+use super::runner::{batch, prompt_blocks};
+use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Finish, GenerateRequest};
 use crate::sample::Sampled;
 use crate::sample::Sampling;
 use crate::text::random_model_tokenizer;
 
-/// Owner of the token in a row: request, sample or prompt, and position from its beginning.
-type Label = (usize, Option<usize>, usize);
+/// What a row holds: a sample's token, as request, sample and position; or a prompt's, as the number of its beginning up to that token ([`Beginnings`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    Prompt(usize),
+    Sample(usize, usize, usize),
+}
+
+/// Numbers for beginnings of prompts; equal beginnings have equal numbers.
+#[derive(Default)]
+struct Beginnings(BTreeMap<Vec<u32>, usize>);
+
+impl Beginnings {
+    /// A label for each token of a prompt.
+    fn labels(&mut self, prompt: &[u32]) -> Vec<Label> {
+        let label = |end: usize| {
+            let next = self.0.len();
+            Label::Prompt(*self.0.entry(prompt[..end].to_vec()).or_insert(next))
+        };
+        (1..=prompt.len()).map(label).collect()
+    }
+}
+
+/// A prompt: the first tokens of a text that others begin with too, and then tokens of its own kind.
+fn prompt(common: usize, own: usize, kind: u32) -> Vec<u32> {
+    let own = (0..own as u32).map(|i| 1000 + 100 * kind + i);
+    (0..common as u32).chain(own).collect()
+}
+
+/// What a run did.
+#[derive(Debug, PartialEq, Eq)]
+struct Counts {
+    steps: usize,
+    /// Prompt tokens that were computed.
+    prompt_tokens: usize,
+    /// The most blocks that prompts held at once.
+    prompt_blocks: usize,
+}
 
 /// The `index`-th token of a sample, a function of its seed alone.
 fn token(seed: u64, index: usize) -> u32 {
     (blake3::hash(&[seed.to_le_bytes(), index.to_le_bytes()].concat()).as_bytes()[0]).into()
 }
 
-/// Runs requests of `(prompt tokens, tokens of each sample)`; returns the number of steps.
+/// Checks that blocks which prompts have in common are stored once, that all others have one holder, and that no block is lost. Returns the number of blocks
+/// that prompts hold.
+fn check_blocks(scheduler: &Scheduler, blocks: usize) -> Result<usize, TestCaseError> {
+    let tables = scheduler.sequences.iter();
+    let tables: Vec<(&[u32], &[usize])> = tables
+        .map(|s| (&s.prompt[..], s.rows.blocks()))
+        .filter(|(_, blocks)| !blocks.is_empty())
+        .collect();
+    for (number, (a, a_blocks)) in tables.iter().enumerate() {
+        for (b, b_blocks) in &tables[..number] {
+            let shared = shared_blocks(a, b);
+            prop_assert_eq!(&a_blocks[..shared], &b_blocks[..shared]);
+        }
+    }
+    let mut held: BTreeSet<usize> = tables.iter().flat_map(|(_, b)| *b).copied().collect();
+    let by_prompts = held.len();
+    let samples = scheduler.sequences.iter().flat_map(|s| &s.samples);
+    for block in samples.flat_map(|s| s.rows.blocks()) {
+        prop_assert!(held.insert(*block), "two hold a sample's block");
+    }
+    prop_assert_eq!(held.len() + scheduler.free_blocks(), blocks);
+    Ok(by_prompts)
+}
+
+/// Runs requests of `(prompt, tokens of each sample)`.
 fn run(
-    requests: &[(usize, Vec<usize>)],
+    requests: &[(Vec<u32>, Vec<usize>)],
     spare_blocks: usize,
     max_sequences: usize,
     chunk: usize,
-) -> Result<usize, TestCaseError> {
+) -> Result<Counts, TestCaseError> {
     let tokenizer = random_model_tokenizer::tokenizer();
     let seed = |request: usize, sample: usize| (100 * request + sample) as u64;
     let sequences: Vec<SequenceGroup> = requests
@@ -35,7 +95,7 @@ fn run(
         .enumerate()
         .map(|(number, (prompt, samples))| {
             let request = GenerateRequest {
-                prompt: vec![7; *prompt].into(),
+                prompt: prompt.as_slice().into(),
                 seeds: (0..samples.len()).map(|s| seed(number, s)).collect(),
                 sampling: Sampling::default(),
                 max_tokens: samples.iter().copied().max().unwrap_or(1),
@@ -52,15 +112,26 @@ fn run(
         .unwrap_or(0)
         + spare_blocks;
     let mut scheduler = Scheduler::new(sequences, blocks, max_sequences, chunk);
+    let mut beginnings = Beginnings::default();
+    let prompts = requests.iter().map(|(prompt, _)| prompt);
+    let labels: Vec<Vec<Label>> = prompts.clone().map(|p| beginnings.labels(p)).collect();
+    let all_prompts = prompt_blocks(prompts.map(Vec::as_slice).collect(), requests.len());
     let mut store: BTreeMap<usize, Label> = BTreeMap::new();
-    let mut steps = 0;
+    let mut counts = Counts {
+        steps: 0,
+        prompt_tokens: 0,
+        prompt_blocks: 0,
+    };
     loop {
         let chunks = scheduler.plan();
         if chunks.is_empty() {
             break;
         }
-        steps += 1;
-        prop_assert!(steps < 100_000, "no progress");
+        counts.steps += 1;
+        prop_assert!(counts.steps < 100_000, "no progress");
+        let held = check_blocks(&scheduler, blocks)?;
+        prop_assert!(held <= all_prompts);
+        counts.prompt_blocks = counts.prompt_blocks.max(held);
         let running = scheduler.sequences.iter().flat_map(|s| &s.samples);
         let running = running.filter(|s| s.phase == SampleState::Running).count();
         prop_assert!(running <= max_sequences);
@@ -68,10 +139,19 @@ fn run(
 
         let planned = batch(&scheduler.sequences, &chunks);
         prop_assert_eq!(planned.check(blocks * BLOCK), Ok(()));
+        let label = |chunk: &ScheduledChunk, position: usize| match chunk.sample {
+            None => labels[chunk.request][position],
+            Some(sample) => Label::Sample(chunk.request, sample, position),
+        };
+        let mut written = BTreeSet::new();
         for (chunk, span) in chunks.iter().zip(&planned.spans) {
             for i in 0..chunk.count {
                 let row = planned.rows[span.q_start + i];
-                store.insert(row, (chunk.request, chunk.sample, chunk.from + i));
+                prop_assert!(written.insert(row), "a row is written twice");
+                store.insert(row, label(chunk, chunk.from + i));
+            }
+            if chunk.sample.is_none() {
+                counts.prompt_tokens += chunk.count;
             }
         }
         // Every span must see its prompt's rows and then its own, all of them as they were computed.
@@ -82,16 +162,13 @@ fn run(
                 .flat_map(|&(first, n)| first..first + n)
                 .map(|row| store.get(&row).copied())
                 .collect();
-            let end = chunk.from + chunk.count;
-            let own = |n: usize, owner: Option<usize>| {
-                (0..n).map(move |p| Some((chunk.request, owner, p)))
+            let before = match chunk.sample {
+                None => &[],
+                Some(_) => &labels[chunk.request][..],
             };
-            let expected: Vec<Option<Label>> = match chunk.sample {
-                None => own(end, None).collect(),
-                Some(_) => own(requests[chunk.request].0, None)
-                    .chain(own(end, chunk.sample))
-                    .collect(),
-            };
+            let own = (0..chunk.from + chunk.count).map(|position| label(chunk, position));
+            let expected: Vec<Option<Label>> =
+                before.iter().copied().chain(own).map(Some).collect();
             prop_assert_eq!(attended, expected);
         }
         for chunk in &chunks {
@@ -125,14 +202,24 @@ fn run(
         }
     }
     prop_assert_eq!(scheduler.free_blocks(), blocks, "a block was leaked");
-    Ok(steps)
+    Ok(counts)
+}
+
+/// Prompts of which many begin alike, and some are equal or the beginning of another one.
+fn prompts() -> impl Strategy<Value = Vec<u32>> {
+    let sizes = (0usize..70, 0usize..40, 0u32..3);
+    let sizes = prop_oneof![1 => Just((32, 0, 0)), 9 => sizes];
+    sizes.prop_map(|(common, own, kind)| match common + own {
+        0 => prompt(1, 0, 0),
+        _ => prompt(common, own, kind),
+    })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
     #[test]
     fn every_sample_completes_in_any_number_of_blocks(
-        requests in prop::collection::vec((1usize..70, prop::collection::vec(1usize..60, 0..5)), 0..7),
+        requests in prop::collection::vec((prompts(), prop::collection::vec(1usize..60, 0..5)), 0..7),
         spare_blocks in 0usize..12,
         max_sequences in 1usize..8,
         chunk in 1usize..50,
@@ -143,14 +230,51 @@ proptest! {
 
 #[test]
 fn samples_are_computed_in_parallel_if_blocks_suffice() {
-    let requests = vec![(20, vec![50; 8]); 4];
+    let requests = vec![(prompt(20, 0, 0), vec![50; 8]); 4];
     // One step for the prompts, whose logits give the first tokens, and 49 for the rest.
-    assert_eq!(run(&requests, 1000, 64, 1000).unwrap(), 50);
+    assert_eq!(run(&requests, 1000, 64, 1000).unwrap().steps, 50);
 }
 
 #[test]
 fn a_long_prompt_does_not_delay_running_samples() {
     // The second prompt takes 10 steps, during which the first request's samples make progress.
-    let requests = vec![(16, vec![40; 2]), (160, vec![1])];
-    assert_eq!(run(&requests, 1000, 64, 16).unwrap(), 40);
+    let requests = vec![
+        (prompt(0, 16, 1), vec![40; 2]),
+        (prompt(160, 0, 0), vec![1]),
+    ];
+    assert_eq!(run(&requests, 1000, 64, 16).unwrap().steps, 40);
+}
+
+#[test]
+fn prompts_that_begin_alike_compute_and_store_their_beginning_once() {
+    // 100 common tokens fill 6 blocks. The other 24 tokens of a prompt take 2 blocks.
+    let requests: Vec<_> = (0..5)
+        .map(|kind| (prompt(100, 20, kind), vec![9; 3]))
+        .collect();
+    for chunk in [7, 120, 1000] {
+        let counts = run(&requests, 1000, 64, chunk).unwrap();
+        assert_eq!(counts.prompt_tokens, 96 + 5 * 24);
+    }
+    // All prompts fit into a step of exactly these tokens, and are in the store together.
+    let counts = run(&requests, 1000, 64, 96 + 5 * 24).unwrap();
+    assert_eq!((counts.steps, counts.prompt_blocks), (9, 6 + 5 * 2));
+}
+
+#[test]
+fn equal_prompts_share_all_whole_blocks_before_their_last_token() {
+    for (tokens, computed) in [(96, 96 + 2 * 16), (97, 97 + 2)] {
+        let requests = vec![(prompt(tokens, 0, 0), vec![4]); 3];
+        let counts = run(&requests, 1000, 64, 1000).unwrap();
+        assert_eq!(counts.prompt_tokens, computed);
+    }
+}
+
+#[test]
+fn a_beginning_outlives_the_prompt_that_computed_it() {
+    // One sequence at a time: the first request is done long before the last prompt is admitted, since blocks are few.
+    let requests: Vec<_> = (0..3)
+        .map(|kind| (prompt(64, 16, kind), vec![32]))
+        .collect();
+    let counts = run(&requests, 2, 1, 1000).unwrap();
+    assert_eq!(counts.prompt_tokens, 64 + 3 * 16);
 }

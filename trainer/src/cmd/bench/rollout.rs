@@ -6,10 +6,10 @@ use std::time::Instant;
 use anyhow::bail;
 use engine::{Completion, Dtype, Engine, GenerateRequest, Sampling};
 
-use super::{Figures, Options};
+use super::{Figures, Options, Work};
 
 /// A multiplication and an addition for each weight and token.
-const FLOP_PER_WEIGHT: f64 = 2.0;
+pub(super) const FLOP_PER_WEIGHT: f64 = 2.0;
 /// Sequences that the engine generates at once by default.
 const DEFAULT_SEQUENCES: usize = 256;
 
@@ -30,14 +30,13 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
         Dtype::F32 => 4,
         Dtype::Bf16 => 2,
     };
-    Ok(Figures::of(
-        "sampling",
-        engine,
-        options,
-        seconds,
-        FLOP_PER_WEIGHT,
-        (steps * bytes) as f64,
-    ))
+    let tokens = options.sampled_tokens(engine);
+    let work = Work {
+        tokens,
+        flop_per_weight: FLOP_PER_WEIGHT * tokens as f64,
+        bytes_per_weight: (steps * bytes) as f64,
+    };
+    Ok(Figures::of("sampling", engine, options, seconds, work))
 }
 
 /// Requests for completions of the lengths that the options give.
@@ -47,7 +46,7 @@ pub(super) fn requests(engine: &Engine, options: &Options) -> Vec<GenerateReques
     // A request has one length for all its samples, so samples of different lengths are separate requests.
     samples
         .flat_map(|(number, lengths)| {
-            let prompt = prompt(engine, options.prompt_tokens, number);
+            let prompt = prompt(engine.info().vocabulary, options, number);
             let request = move |length: usize, seeds: Vec<u64>| GenerateRequest {
                 prompt: Arc::clone(&prompt),
                 seeds,
@@ -95,10 +94,15 @@ pub(super) fn check(completions: &[Completion], options: &Options) -> anyhow::Re
     Ok(())
 }
 
-/// Arbitrary token ids, different for each prompt. They avoid the special tokens at both ends of the vocabulary.
-pub(super) fn prompt(engine: &Engine, length: usize, number: usize) -> Arc<[u32]> {
-    let vocabulary = engine.info().vocabulary;
+/// The tokens of a prompt: those that all prompts share, and then its own.
+pub(super) fn prompt(vocabulary: usize, options: &Options, number: usize) -> Arc<[u32]> {
+    let shared = tokens(vocabulary, options.shared_tokens, 0);
+    let own = tokens(vocabulary, options.prompt_tokens, number);
+    shared.chain(own.skip(options.shared_tokens)).collect()
+}
+
+/// Arbitrary token ids, different for each number. They avoid the special tokens at both ends of the vocabulary.
+pub(super) fn tokens(vocabulary: usize, length: usize, number: usize) -> impl Iterator<Item = u32> {
     (0..length)
-        .map(|i| (vocabulary / 4 + (number * 7919 + i * 104_729) % (vocabulary / 2)) as u32)
-        .collect()
+        .map(move |i| (vocabulary / 4 + (number * 7919 + i * 104_729) % (vocabulary / 2)) as u32)
 }

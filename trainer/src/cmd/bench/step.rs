@@ -4,12 +4,10 @@ use std::time::Instant;
 
 use engine::{Engine, Group};
 
-use super::rollout::{check, requests, sample};
+use super::rollout::{FLOP_PER_WEIGHT, check, requests, sample};
 use super::train::{flop_per_weight, update};
-use super::{Figures, Options};
+use super::{Figures, Options, Work};
 
-/// Sampling: a multiplication and an addition for each weight and token.
-const SAMPLING_FLOP_PER_WEIGHT: f64 = 2.0;
 /// Timed iterations, after a first one that plans and touches the memory.
 const ITERATIONS: usize = 2;
 
@@ -21,14 +19,14 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
     }
     let seconds = started.elapsed().as_secs_f64() / ITERATIONS as f64;
     // The memory traffic of an iteration depends on its number of sampling steps; `rollout` and `train` report it for each part.
-    Ok(Figures::of(
-        "an iteration",
-        engine,
-        options,
-        seconds,
-        SAMPLING_FLOP_PER_WEIGHT + flop_per_weight(options),
-        0.0,
-    ))
+    let (sampled, trained) = (options.sampled_tokens(engine), options.all_tokens());
+    let work = Work {
+        tokens: trained,
+        flop_per_weight: FLOP_PER_WEIGHT * sampled as f64
+            + flop_per_weight(options) * trained as f64,
+        bytes_per_weight: 0.0,
+    };
+    Ok(Figures::of("an iteration", engine, options, seconds, work))
 }
 
 fn iterate(engine: &Engine, options: &Options) -> anyhow::Result<()> {

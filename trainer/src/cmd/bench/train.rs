@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use engine::{AdamW, Engine, Group, TokenStats};
 
-use super::rollout::prompt;
-use super::{Figures, Options};
+use super::rollout::{prompt, tokens};
+use super::{Figures, Options, Work};
 
 /// Operations per weight and token: a multiplication and an addition each in the forward pass, for the gradient of the input and, where the weight is trained, for
 /// the gradient of the weight. Recomputation is not counted, and neither are adapters, which are hundreds of times smaller.
@@ -34,26 +34,27 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
         step(engine, options)?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Figures::of(
-        "training",
-        engine,
-        options,
-        seconds / STEPS as f64,
-        flop_per_weight(options),
-        bytes_per_weight(options),
-    ))
+    let tokens = options.all_tokens();
+    let work = Work {
+        tokens,
+        flop_per_weight: flop_per_weight(options) * tokens as f64,
+        bytes_per_weight: bytes_per_weight(options),
+    };
+    let seconds = seconds / STEPS as f64;
+    Ok(Figures::of("training", engine, options, seconds, work))
 }
 
 fn step(engine: &Engine, options: &Options) -> anyhow::Result<()> {
     let lengths = options.lengths();
+    let vocabulary = engine.info().vocabulary;
     let groups = (0..options.prompts)
         .map(|number| Group {
-            prompt: prompt(engine, options.prompt_tokens, number),
+            prompt: prompt(vocabulary, options, number),
             completions: (0..options.samples)
                 .map(|sample| {
                     let completion = number * options.samples + sample;
                     let number = options.prompts + completion;
-                    prompt(engine, lengths[completion], number).to_vec()
+                    tokens(vocabulary, lengths[completion], number).collect()
                 })
                 .collect(),
         })
