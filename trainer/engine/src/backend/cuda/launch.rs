@@ -1,5 +1,7 @@
 //! The backend's calls of its device. The first fault is remembered, and nothing more is requested of the device until the fault has been reported.
 
+use std::borrow::Cow;
+
 use half::bf16;
 
 use super::batch::EqualTokens;
@@ -47,14 +49,15 @@ pub(super) fn blocks(grid: [usize; 3], block: u32) -> Launch {
     }
 }
 
-/// Converts numbers to their storage format.
-pub(super) fn encoded(values: &[f32], format: Format) -> Vec<u8> {
-    let numbers = values.iter();
+/// Converts numbers to their storage format. All processors that CUDA supports are little-endian, as the device is.
+pub(super) fn encoded(values: &[f32], format: Format) -> Cow<'_, [u8]> {
     match format {
-        Format::F32 => numbers.flat_map(|x| x.to_le_bytes()).collect(),
-        Format::Bf16 => numbers
-            .flat_map(|x| bf16::from_f32(*x).to_le_bytes())
-            .collect(),
+        Format::F32 => bytemuck::cast_slice(values).into(),
+        Format::Bf16 => {
+            let numbers = values.iter();
+            let bytes = numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes());
+            bytes.collect::<Vec<u8>>().into()
+        }
     }
 }
 
@@ -152,9 +155,9 @@ impl Cuda {
 
     /// Sends words to memory for one use.
     pub(super) fn send(&mut self, usage: Use, words: &[u32]) -> Option<Address> {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes: &[u8] = bytemuck::cast_slice(words);
         let address = self.scratch(usage, bytes.len())?;
-        let written = self.driver.write(address, &bytes);
+        let written = self.driver.write(address, bytes);
         self.settle(written)?;
         Some(address)
     }

@@ -15,6 +15,7 @@ mod handles;
 pub mod kernel_cache;
 pub mod kernels;
 mod launch;
+pub mod ledger;
 mod libraries;
 mod logits;
 mod matmul;
@@ -569,12 +570,8 @@ impl Backend for Cuda {
         self.launch("sum_squares", blocks([SUM_PARTS, 1, 1], BLOCK), &args);
         let mut bytes = vec![0; 8 * SUM_PARTS];
         self.read(partial, &mut bytes)?;
-        Ok(bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|part| f64::from_le_bytes(*part))
-            .sum())
+        let parts = bytes.as_chunks().0.iter();
+        Ok(parts.map(|part| f64::from_le_bytes(*part)).sum())
     }
 
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {
