@@ -30,7 +30,10 @@ use self::arena::Arena;
 use self::batch::{BatchPlan, EqualTokens, KeyTiles};
 use self::driver::{Arg, Driver, Fault, Format, Launch};
 use self::graphs::Recordings;
-use self::launch::{blocks, decode, device_error, elementwise, encoded, size, word};
+use self::launch::{
+    activation_number, blocks, decode, device_error, elementwise, encoded, size, word,
+};
+pub(crate) use self::logits::logits_rows;
 use self::scratch::{Scratch, Use};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
@@ -69,6 +72,7 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
         draws: 0,
         words: Vec::new(),
         recordings: Recordings::default(),
+        converted: None,
         fault: None,
     })
 }
@@ -93,15 +97,10 @@ struct Cuda {
     /// Words to be sent to the device; the memory is reused.
     words: Vec<u32>,
     recordings: Recordings,
+    /// The buffer whose numbers a product's left operand has been converted from, until another call may change them.
+    converted: Option<Buf>,
     /// The first failure that has not been reported yet.
     fault: Option<Fault>,
-}
-
-fn activation_number(activation: Activation) -> Arg {
-    Arg::Word(match activation {
-        Activation::Silu => 0,
-        Activation::GeluTanh => 1,
-    })
 }
 
 impl Backend for Cuda {
@@ -125,6 +124,11 @@ impl Backend for Cuda {
         self.element_bytes
     }
 
+    fn logits_rows(&self, vocabulary: usize) -> usize {
+        let of_memory = |memory| logits_rows(memory, vocabulary);
+        self.memory().map_or(1, of_memory)
+    }
+
     fn synchronise(&mut self) -> Result<(), EngineError> {
         self.check()?;
         let done = self.driver.synchronise();
@@ -141,6 +145,7 @@ impl Backend for Cuda {
     }
 
     fn release(&mut self, buf: Buf) {
+        self.converted = None;
         self.arena.release(self.driver.as_mut(), buf);
     }
 
@@ -535,11 +540,8 @@ impl Backend for Cuda {
             Arg::Float(temperature),
             Arg::Float(soft_cap.unwrap_or(0.0)),
         ];
-        self.launch(
-            "log_probs_backward",
-            blocks([rows, 1, 1], VOCABULARY),
-            &args,
-        );
+        let launch = blocks([rows, 1, 1], VOCABULARY);
+        self.launch("log_probs_backward", launch, &args);
     }
 
     fn draws(&mut self, draws: &[Draw]) {
