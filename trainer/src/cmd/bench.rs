@@ -59,7 +59,7 @@ enum What {
     Step(Options),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(mut_arg("device", plan::device))]
 struct Options {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model

@@ -78,48 +78,95 @@ struct Step {
 
 /// Counts the work of a command and prints the predicted figures.
 pub(super) fn run(what: &What, options: &Options) -> anyhow::Result<()> {
-    let (engine, ledger) = Engine::planned(options.config()?, H200, engine_options(options)?)?;
-    // The first time memory is allocated and passes are recorded, which is not counted.
-    work(what, &engine, options)?;
-    ledger.take();
-    work(what, &engine, options)?;
-    let account = ledger.take();
-    let running = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
-    let running = running.min(options.prompts * options.samples);
-    let longest_step = account.longest_step.map(|step| {
-        // Padding is sampled too and not returned.
-        let sequences = running.min(step.operation("sample").blocks as usize);
-        Step {
-            sequences,
-            tokens_per_s: sequences as f64 / step.seconds(),
-            work: Table::of(&step),
-        }
-    });
-    let table = Table::of(&account.all);
-    let completions = options.lengths().iter().sum::<usize>() as f64;
-    let prompts = (options.prompts * options.prompt_tokens) as f64;
-    let plan = Plan {
-        what: match what {
-            What::Rollout(_) => "sampling",
-            What::Train(_) => "training",
-            What::Step(_) => "an iteration",
-        },
-        device: H200,
-        model: options.model_name(),
-        dtype: options.device.dtype.clone(),
-        prompts: options.prompts,
-        samples: options.samples,
-        prompt_tokens: options.prompt_tokens,
-        tokens: options.tokens,
-        completion_tokens_per_s: completions / table.seconds,
-        all_tokens_per_s: (prompts + completions) / table.seconds,
-        work: table,
-        longest_step,
-    };
+    let plan = Plan::new(what, options)?;
     if options.json {
         return crate::cmd::print(&(serde_json::to_string_pretty(&plan)? + "\n"));
     }
     crate::cmd::print(&plan.text())
+}
+
+impl Plan {
+    fn new(what: &What, options: &Options) -> anyhow::Result<Self> {
+        let (engine, ledger) = Engine::planned(options.config()?, H200, engine_options(options)?)?;
+        // The first time memory is allocated and passes are recorded, which is not counted.
+        work(what, &engine, options)?;
+        ledger.take();
+        work(what, &engine, options)?;
+        let account = ledger.take();
+        let running = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
+        let running = running.min(options.prompts * options.samples);
+        let longest_step = account.longest_step.map(|step| {
+            // Padding is sampled too and not returned.
+            let sequences = running.min(step.operation("sample").blocks as usize);
+            Step {
+                sequences,
+                tokens_per_s: sequences as f64 / step.seconds(),
+                work: Table::of(&step),
+            }
+        });
+        let table = Table::of(&account.all);
+        let completions = options.lengths().iter().sum::<usize>() as f64;
+        let prompts = (options.prompts * options.prompt_tokens) as f64;
+        Ok(Self {
+            what: match what {
+                What::Rollout(_) => "sampling",
+                What::Train(_) => "training",
+                What::Step(_) => "an iteration",
+            },
+            device: H200,
+            model: options.model_name(),
+            dtype: options.device.dtype.clone(),
+            prompts: options.prompts,
+            samples: options.samples,
+            prompt_tokens: options.prompt_tokens,
+            tokens: options.tokens,
+            completion_tokens_per_s: completions / table.seconds,
+            all_tokens_per_s: (prompts + completions) / table.seconds,
+            work: table,
+            longest_step,
+        })
+    }
+
+    fn text(&self) -> String {
+        let d = &self.device;
+        let mut text = format!(
+            "{} of {} in {}, predicted for one {} and not measured\n\
+             {} prompts of {} tokens × {} completions of {} tokens\n\n\
+             \x20 completion tokens  {:>9.0} /s\n\
+             \x20 all tokens         {:>9.0} /s   each prompt once\n\
+             \x20 time               {:>9.3} ms   without the host's own work\n\
+             \x20 rates              {:.1} TB/s, {:.0} TFLOP/s in bf16 products, {:.0} in attention, {:.0} in f32; {} and {} µs a launch\n",
+            self.what,
+            self.model,
+            self.dtype,
+            d.name,
+            self.prompts,
+            self.prompt_tokens,
+            self.samples,
+            self.tokens,
+            self.completion_tokens_per_s,
+            self.all_tokens_per_s,
+            1e3 * self.work.seconds,
+            d.bandwidth / 1e12,
+            d.bf16_products / 1e12,
+            d.mma / 1e12,
+            d.f32 / 1e12,
+            1e6 * d.launch,
+            1e6 * d.recorded_launch,
+        );
+        self.work.write(&mut text);
+        if let Some(step) = &self.longest_step {
+            let _ = write!(
+                text,
+                "\nThe longest decoding step: {} sequences, {:.3} ms, {:.0} tokens/s\n",
+                step.sequences,
+                1e3 * step.work.seconds,
+                step.tokens_per_s
+            );
+            step.work.write(&mut text);
+        }
+        text
+    }
 }
 
 /// The engine's options. Its device is not opened.
@@ -209,45 +256,58 @@ impl Table {
     }
 }
 
-impl Plan {
-    fn text(&self) -> String {
-        let d = &self.device;
-        let mut text = format!(
-            "{} of {} in {}, predicted for one {} and not measured\n\
-             {} prompts of {} tokens × {} completions of {} tokens\n\n\
-             \x20 completion tokens  {:>9.0} /s\n\
-             \x20 all tokens         {:>9.0} /s   each prompt once\n\
-             \x20 time               {:>9.3} ms   without the host's own work\n\
-             \x20 rates              {:.1} TB/s, {:.0} TFLOP/s in bf16 products, {:.0} in attention, {:.0} in f32; {} and {} µs a launch\n",
-            self.what,
-            self.model,
-            self.dtype,
-            d.name,
-            self.prompts,
-            self.prompt_tokens,
-            self.samples,
-            self.tokens,
-            self.completion_tokens_per_s,
-            self.all_tokens_per_s,
-            1e3 * self.work.seconds,
-            d.bandwidth / 1e12,
-            d.bf16_products / 1e12,
-            d.mma / 1e12,
-            d.f32 / 1e12,
-            1e6 * d.launch,
-            1e6 * d.recorded_launch,
-        );
-        self.work.write(&mut text);
-        if let Some(step) = &self.longest_step {
-            let _ = write!(
-                text,
-                "\nThe longest decoding step: {} sequences, {:.3} ms, {:.0} tokens/s\n",
-                step.sequences,
-                1e3 * step.work.seconds,
-                step.tokens_per_s
-            );
-            step.work.write(&mut text);
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn plan(line: &str) -> Plan {
+        let words = format!("bench --device cuda:plan --dtype bf16 --random-weights {line}");
+        let line = Line::try_parse_from(words.split_whitespace()).unwrap();
+        let what = What::Step(line.options.clone());
+        Plan::new(&what, &line.options).unwrap()
+    }
+
+    #[test]
+    fn an_iteration_of_a_published_model_is_predicted() {
+        let plan = plan("qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100");
+        let percent: f64 = plan.work.rows.iter().map(|row| row.percent).sum();
+        assert!((95.0..=100.0).contains(&percent), "{percent}");
+        let launches: u64 = plan.work.rows.iter().map(|row| row.launches.launches).sum();
+        assert_eq!(plan.work.all.launches, launches);
+        let step = plan.longest_step.as_ref().unwrap();
+        assert_eq!(step.sequences, 100);
+        assert!(step.work.seconds < plan.work.seconds);
+        let text = plan.text();
+        for part in [
+            "not measured",
+            "attention_decode<bf16, 128>",
+            "adamw",
+            "151936 × 1536",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
         }
-        text
+    }
+
+    #[test]
+    fn larger_packs_are_faster_if_their_activations_are_saved() {
+        let line = "qwen2.5-0.5b --prompts 16 --samples 1 --prompt-tokens 1 --tokens 1024";
+        let plans = ["", " --pack-tokens 16384 --activations-mib 60000"]
+            .map(|more| plan(&format!("{line}{more}")).work.seconds);
+        assert!(plans[1] < plans[0], "{plans:?}");
+    }
+
+    #[test]
+    fn only_known_devices_are_accepted() {
+        assert_eq!(device_or_plan(PLAN), Ok(PLAN.to_owned()));
+        assert_eq!(device_or_plan("cpu"), Ok("cpu".to_owned()));
+        assert!(device_or_plan("cuda:pan").unwrap_err().contains(PLAN));
     }
 }
