@@ -35,7 +35,7 @@ pub struct DeviceModel {
 /// | number | source |
 /// | --- | --- |
 /// | multiprocessors, memory, `f32` | published: 132, 141 GB, 67 TFLOP/s |
-/// | `bandwidth`, `bf16_products` | measured on an H200 by other programs: 4.3 TB/s of copies (4.8 published), 790 TFLOP/s of large products (989 published) |
+/// | `bandwidth`, `bf16_products` | measured on an H200: 4.3 TB/s of copies (4.8 published), 790 TFLOP/s of large products (989 published) |
 /// | `mma` | 35% of 989 TFLOP/s, what FlashAttention-2 reaches on an H100 of the same arithmetic (Shah et al. 2024, FlashAttention-3, abstract) |
 /// | `host_bandwidth` | published: PCIe 5.0 with 16 lanes, 63 GB/s |
 /// | `launch`, `recorded_launch` | assumed: 2.5 µs, and 1 µs inside a CUDA graph |
