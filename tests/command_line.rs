@@ -73,6 +73,8 @@ fn a_wrong_command_line_exits_with_2() {
         "generate --model m",
         "eval --dataset gsm8k",
         "bench everything",
+        "bench rollout --device cuda:pan",
+        "doctor --device cuda:plan",
         "bench step --random-weights nope",
         "bench rollout --min-tokens 100 --tokens 10",
         "train --recipe quickstart --resume runs/a",

@@ -55,7 +55,8 @@ impl Footprint {
 
     /// The footprint of training a model, or of sampling alone if nothing is trained.
     pub fn new(config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
-        let mut widths = Widths::new(config);
+        let head_rows = options.device.logits_rows(config.vocab_size);
+        let mut widths = Widths::new(config, head_rows);
         let layout = Layout::new(config).len();
         let adapters = options.lora.map(|lora| {
             widths.rank = lora.rank;

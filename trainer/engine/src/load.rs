@@ -18,6 +18,7 @@ use crate::file::gguf::Gguf;
 use crate::file::{llama_cpp, read_text, wrong};
 use crate::text::Text;
 pub use lazy::LazyWeights;
+pub use random::Zeros;
 
 /// A weight: row-major values and their shape.
 #[derive(Debug, Clone, PartialEq, Default)]

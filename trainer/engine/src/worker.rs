@@ -9,6 +9,8 @@ use std::sync::{Arc, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
+use crate::backend::cuda::ledger::{self, DeviceModel, Ledger};
+use crate::backend::{Backend, cuda};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -55,11 +57,39 @@ impl Engine {
         Self::start(move || load::random::random(config, seed), options)
     }
 
+    /// Creates a model on a device that computes nothing and counts the work in the ledger; all numbers are 0. The options' device is ignored.
+    pub fn planned(
+        config: ModelConfig,
+        device: DeviceModel,
+        options: EngineOptions,
+    ) -> Result<(Self, Ledger), EngineError> {
+        let (driver, ledger) = ledger::open(device);
+        let dtype = options.dtype;
+        let backend = move || Ok(cuda::open_on(driver, dtype));
+        let engine = Self::start_on(backend, move || load::random::zeros(config), options)?;
+        Ok((engine, ledger))
+    }
+
     fn start<W: TensorSource>(
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
-        let (worker, opened) = thread::start(load, options)?;
+        let EngineOptions {
+            device,
+            threads,
+            dtype,
+            kernel,
+            ..
+        } = options;
+        Self::start_on(move || device.open(threads, dtype, kernel), load, options)
+    }
+
+    fn start_on<W: TensorSource>(
+        backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static,
+        load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
+        options: EngineOptions,
+    ) -> Result<Self, EngineError> {
+        let (worker, opened) = thread::start(backend, load, options)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 worker,

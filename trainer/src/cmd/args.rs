@@ -12,6 +12,9 @@ use trainer::run::{TrainError, locate_model};
 
 use super::Usage;
 
+/// The device that computes nothing and counts the work.
+pub(crate) const PLAN: &str = "cuda:plan";
+
 /// The device to compute on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeviceArgs {
@@ -220,6 +223,11 @@ pub(crate) fn check_completion_count(prompts: usize, samples: usize) -> Result<(
 
 /// The name of a device, whether or not this machine has it.
 pub(crate) fn device(text: &str) -> Result<String, String> {
+    if text == PLAN {
+        return Err(format!(
+            "{PLAN} counts work and computes nothing, so only `rapid bench` accepts it; give auto, cpu, cuda or cuda:N"
+        ));
+    }
     let settings = config::Engine {
         device: text.to_owned(),
         ..config::Engine::default()
@@ -287,6 +295,15 @@ mod tests {
             let error = threads(text).unwrap_err();
             assert_eq!(error, "give a whole number from 1 to 1024", "{text}");
         }
+    }
+
+    #[test]
+    fn counting_work_is_refused_with_the_command_that_does_it() {
+        let error = device(PLAN).unwrap_err();
+        assert!(error.contains("only `rapid bench` accepts it"), "{error}");
+        assert_eq!(device("cuda:1"), Ok("cuda:1".to_owned()));
+        let error = device("gpu").unwrap_err();
+        assert_eq!(error, "give auto, cpu, cuda or cuda:N");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `rapid bench`: how fast this machine samples and trains, beside the limits of its arithmetic and its memory.
 
 mod machine_peaks;
+mod plan;
 mod rollout;
 mod step;
 mod train;
@@ -16,20 +17,25 @@ use serde::Serialize;
 use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 
 use super::Usage;
-use super::args::{DeviceArgs, model_path, positive, up_to};
+use super::args::{DeviceArgs, PLAN, model_path, positive, up_to};
 
+/// Largest value of `--max-sequences`.
+const MAX_SEQUENCES: usize = 1_000_000;
 /// Maximum tokens of prompts and completions together.
 const MAX_TOKENS_IN_ALL: usize = 100_000_000;
 
 /// Measure how fast this machine samples or trains
 ///
 /// The figures are printed beside their limits, which are measured on the same device in the same run. The limit of arithmetic is the fastest multiply-add instruction on registers alone on a CPU, and cuBLASLt's large products on a GPU. The limit of memory is copies that are larger than any cache.
+///
+/// With `--device cuda:plan` nothing is computed: the work is counted as an NVIDIA H200 would do it, and a model of its rates predicts the time by operation. This needs no GPU, and little memory whatever the model's size.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rapid bench rollout
   rapid bench train --model m.gguf --threads 2 --json
-  rapid bench step --random-weights qwen2.5-0.5b --dtype bf16")]
+  rapid bench step --random-weights qwen2.5-0.5b --dtype bf16
+  rapid bench train --random-weights qwen2.5-0.5b --dtype bf16 --device cuda:plan")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -54,7 +60,8 @@ enum What {
     Step(Options),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
+#[command(mut_arg("device", plan::device))]
 struct Options {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL", default_value = "smollm2-135m-instruct")]
@@ -80,6 +87,12 @@ struct Options {
     /// Length of the shortest completion; the lengths are spread evenly up to --tokens [default: --tokens]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     min_tokens: Option<usize>,
+    /// Maximum sequences generated at once [default: 256]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_SEQUENCES))]
+    max_sequences: Option<usize>,
+    /// Maximum tokens of one training pack [default: 2048]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS_IN_ALL))]
+    pack_tokens: Option<usize>,
     /// Train adapters of this rank instead of all weights
     #[arg(long, value_name = "N", value_parser = up_to(MAX_RANK))]
     lora: Option<usize>,
@@ -174,12 +187,22 @@ impl Options {
         )))
     }
 
+    /// The model's sizes.
+    fn config(&self) -> anyhow::Result<ModelConfig> {
+        match &self.random_weights {
+            None => Ok(engine::load::config(&model_path(&self.model)?)?),
+            Some(name) => configuration(name),
+        }
+    }
+
+    /// What the figures call the model.
+    fn model_name(&self) -> String {
+        self.random_weights.as_ref().unwrap_or(&self.model).clone()
+    }
+
     /// Bytes that the engine plans for this work.
     fn planned_bytes(&self, what: &What, options: &EngineOptions) -> anyhow::Result<u64> {
-        let config = match &self.random_weights {
-            None => engine::load::config(&model_path(&self.model)?)?,
-            Some(name) => configuration(name)?,
-        };
+        let config = self.config()?;
         let prompts_if = |used: bool| if used { self.prompts } else { 0 };
         let demand = Demand {
             prompt_tokens: self.prompt_tokens,
@@ -225,14 +248,20 @@ impl Options {
     }
 
     fn engine_options(&self) -> anyhow::Result<EngineOptions> {
+        self.engine_options_on(&self.device)
+    }
+
+    fn engine_options_on(&self, device: &DeviceArgs) -> anyhow::Result<EngineOptions> {
         Ok(EngineOptions {
             lora: self.lora.map(|rank| Lora {
                 rank,
                 alpha: 32.0,
                 seed: 0,
             }),
+            max_sequences: self.max_sequences,
+            pack_tokens: self.pack_tokens,
             activation_bytes: self.activations_mib.map(|mib| mib.saturating_mul(1 << 20)),
-            ..self.device.options()?
+            ..device.options()?
         })
     }
 
@@ -270,6 +299,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         What::Step(options) => (options, step::measure),
     };
     options.check()?;
+    if options.device.device == PLAN {
+        return plan::run(&args.what, options);
+    }
     let engine_options = options.engine_options()?;
     let planned_bytes = options.planned_bytes(&args.what, &engine_options)?;
     let engine = options.open(engine_options)?;
@@ -307,11 +339,7 @@ impl Figures {
             what,
             device: info.device.clone(),
             products: String::new(),
-            model: options
-                .random_weights
-                .as_ref()
-                .unwrap_or(&options.model)
-                .clone(),
+            model: options.model_name(),
             prompts: options.prompts,
             samples: options.samples,
             prompt_tokens: options.prompt_tokens,

@@ -134,8 +134,12 @@ impl Engine {
                 .map(Device::Cuda),
         };
         let device = device.ok_or_else(|| {
+            let is_no_device = match self.device.as_str() {
+                "cuda:plan" => "counts work and computes nothing, so only `rapid bench` accepts it",
+                _ => "is not a device",
+            };
             let reason = format!(
-                "`{}` is not a device; give auto, cpu, cuda or cuda:N",
+                "`{}` {is_no_device}; give auto, cpu, cuda or cuda:N",
                 self.device
             );
             SettingError::value("engine.device", reason)

@@ -136,6 +136,15 @@ impl ElementBytes {
     }
 }
 
+/// Maximum number of logits that exist at once, and of their rows, unless a backend chooses another number of rows.
+const LOGITS: usize = 1 << 24;
+const LOGITS_ROWS: usize = 1024;
+
+/// Number of rows of logits that the head computes at a time, for a vocabulary of this size. Logits stay near the processor's caches.
+pub(crate) fn logits_rows(vocabulary: usize) -> usize {
+    (LOGITS / vocabulary).clamp(1, LOGITS_ROWS)
+}
+
 /// Sizes of `y (rows × outputs) = x (rows × inputs) · Wᵀ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Linear {
@@ -228,6 +237,10 @@ pub trait Backend: Send {
     }
     /// Sizes of elements in bytes.
     fn element_bytes(&self) -> ElementBytes;
+    /// Number of rows of logits that the head computes at a time, for a vocabulary of this size. The head's weight is read once for them.
+    fn logits_rows(&self, vocabulary: usize) -> usize {
+        logits_rows(vocabulary)
+    }
     /// Waits until the device has finished all operations. An error is that of the first operation that failed.
     fn synchronise(&mut self) -> Result<(), EngineError>;
 

@@ -1,6 +1,6 @@
-//! Models with random weights, for benchmarks, which need only a model's shape.
+//! Models with random weights, for benchmarks, which need only a model's shape; and with zeros, where no number is read.
 
-use super::{Loaded, Tensor, Weights};
+use super::{Loaded, Tensor, TensorSource, Weights};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::random::SplitMix;
@@ -9,17 +9,42 @@ use crate::text::{Text, random_model_tokenizer};
 /// Standard deviation of matrices and embeddings, `initializer_range` of most families.
 const SPREAD: f32 = 0.02;
 
-/// Initial weights as before training, a function of the seed. The tokens are bytes.
-pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineError> {
+/// Weights that are all 0. The system provides zeroed memory when it is touched, so weights that nobody reads take none.
+#[derive(Debug, Clone, Copy)]
+pub struct Zeros;
+
+impl TensorSource for Zeros {
+    fn take(&mut self, _name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
+        Ok(vec![0.0; shape.iter().product()])
+    }
+}
+
+/// A model whose weights are all 0. The tokens are bytes.
+pub(crate) fn zeros(config: ModelConfig) -> Result<Loaded<Zeros>, EngineError> {
+    let text = bytes_of(&config)?;
+    Ok(Loaded {
+        config,
+        weights: Zeros,
+        text,
+    })
+}
+
+/// The text side of a model whose tokens are bytes.
+fn bytes_of(config: &ModelConfig) -> Result<Text, EngineError> {
     let wrong = |reason| EngineError::Request(format!("the configuration: {reason}"));
     config.check().map_err(wrong)?;
-    let text = Text::without_template(random_model_tokenizer::tokenizer());
     if config.vocab_size < random_model_tokenizer::SIZE {
         return Err(wrong(format!(
             "`vocab_size` is {}, which is too small for a model with random weights, whose tokens are the 256 bytes and an end token",
             config.vocab_size
         )));
     }
+    Ok(Text::without_template(random_model_tokenizer::tokenizer()))
+}
+
+/// Initial weights as before training, a function of the seed. The tokens are bytes.
+pub(crate) fn random(config: ModelConfig, seed: u64) -> Result<Loaded, EngineError> {
+    let text = bytes_of(&config)?;
     let mut weights = Weights::default();
     let mut random = SplitMix(seed);
     for (name, shape) in config.tensor_shapes() {

@@ -117,7 +117,8 @@ impl Adapters {
 }
 
 fn lay_out(config: &ModelConfig, rank: usize) -> (TensorLayout, Vec<[Adapter; 4]>) {
-    let widths = Widths::new(config);
+    // The head has no adapter.
+    let widths = Widths::new(config, 1);
     let mut layout = TensorLayout::default();
     let blocks = (0..config.num_hidden_layers).map(|layer| {
         Projection::ALL.map(|which| {

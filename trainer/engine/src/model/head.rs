@@ -22,7 +22,7 @@ fn targets_in(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Tar
 impl Decoder {
     /// Ranges of `0..rows` that the head computes at a time.
     fn head_chunks(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-        let chunk = self.widths.head_rows();
+        let chunk = self.widths.head_rows;
         (0..rows)
             .step_by(chunk)
             .map(move |from| from..rows.min(from + chunk))

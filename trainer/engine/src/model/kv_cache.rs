@@ -1,7 +1,6 @@
 //! Keys and values of generated sequences.
 
 use super::Model;
-use super::workspace::Widths;
 use crate::backend::{Buf, Purpose};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -14,7 +13,7 @@ pub(super) struct KvCache {
 
 /// Number of elements of one row of the KV cache, over all layers.
 pub(crate) fn kv_row_elements(config: &ModelConfig) -> u64 {
-    (config.num_hidden_layers * 2 * Widths::new(config).kv()) as u64
+    (config.num_hidden_layers * 2 * config.num_key_value_heads * config.head_dim) as u64
 }
 
 impl Model {

@@ -74,9 +74,10 @@ impl Model {
                 *buffer = Some(table);
             }
         }
+        let head_rows = backend.logits_rows(config.vocab_size);
         let decoder = Decoder {
             backend,
-            widths: Widths::new(&config),
+            widths: Widths::new(&config, head_rows),
             layout,
             weights: all,
             adapters: None,

@@ -8,10 +8,6 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::layout::Projection;
 
-/// Maximum number of elements of logits that exist at once.
-const LOGITS: usize = 1 << 24;
-/// Maximum number of rows of logits that exist at once.
-const LOGITS_ROWS: usize = 1024;
 /// Parts of a buffer begin at multiples of this many elements, a cache line of f32.
 const ALIGN: usize = 16;
 
@@ -128,6 +124,8 @@ pub(crate) struct Widths {
     /// Width of the gate projection, and of the up projection.
     pub(crate) inner: usize,
     pub(crate) vocabulary: usize,
+    /// Number of rows of logits that the head computes at a time ([`Backend::logits_rows`]).
+    pub(crate) head_rows: usize,
     /// Whether queries and keys go through norms; the rotated ones then lie apart from the projections.
     pub(crate) qk_norm: bool,
     /// Whether both parts of a block end in a norm, whose inputs then lie apart from the residual stream.
@@ -139,7 +137,8 @@ pub(crate) struct Widths {
 }
 
 impl Widths {
-    pub(crate) fn new(config: &ModelConfig) -> Self {
+    /// Widths for a head that computes `head_rows` rows at a time.
+    pub(crate) fn new(config: &ModelConfig, head_rows: usize) -> Self {
         Self {
             hidden: config.hidden_size,
             heads: config.num_attention_heads,
@@ -147,6 +146,7 @@ impl Widths {
             head_dim: config.head_dim,
             inner: config.intermediate_size,
             vocabulary: config.vocab_size,
+            head_rows,
             qk_norm: config.flags.qk_norm,
             sandwich: config.flags.sandwich_norms,
             rope_tables: 1 + usize::from(config.sliding_rope_frequencies().is_some()),
@@ -205,11 +205,6 @@ impl Widths {
             outputs,
             inputs,
         }
-    }
-
-    /// Number of rows of logits that the head computes at a time.
-    pub(crate) fn head_rows(self) -> usize {
-        (LOGITS / self.vocabulary).clamp(1, LOGITS_ROWS)
     }
 }
 
@@ -308,12 +303,12 @@ impl Workspace {
             BlockActivations::len(w, tokens).activations,
             tokens * w.inner,
             tokens * w.rank,
-            w.head_rows() * w.hidden,
+            w.head_rows * w.hidden,
         ]
     }
 
     fn sums(w: Widths, tokens: usize, targets: usize) -> [usize; 8] {
-        let rows = w.head_rows();
+        let rows = w.head_rows;
         [
             tokens * w.hidden,
             BlockActivations::len(w, tokens).sums,
@@ -415,7 +410,7 @@ impl BackwardWorkspace {
             tokens * w.inner,
             tokens * w.q(),
             tokens * w.rank,
-            w.head_rows() * w.hidden,
+            w.head_rows * w.hidden,
         ]
     }
 
@@ -426,7 +421,7 @@ impl BackwardWorkspace {
             tokens * w.normed_qk(),
             tokens * w.branch(),
             w.hidden.max(w.head_dim),
-            w.head_rows() * w.hidden,
+            w.head_rows * w.hidden,
         ]
     }
 

@@ -143,6 +143,7 @@ mod tests {
         head_dim: 8,
         inner: 40,
         vocabulary: 100,
+        head_rows: 64,
         qk_norm: true,
         sandwich: true,
         rope_tables: 2,

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::api::Device;
 use crate::backend::cpu::Bf16Kernel;
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
-use crate::backend::{Backend, Dtype, ElementBytes, cpu, cuda};
+use crate::backend::{self, Backend, Dtype, ElementBytes, cpu, cuda};
 use crate::error::EngineError;
 use crate::parity::device::{Compared, compare_gpu};
 
@@ -48,6 +48,14 @@ impl Device {
         match self.gpu_info() {
             Ok(Some(_)) => cuda::element_bytes(dtype),
             Ok(None) | Err(_) => cpu::element_bytes(dtype),
+        }
+    }
+
+    /// Number of rows of logits that the head computes at a time on this device. For a missing GPU, that of the CPU.
+    pub(crate) fn logits_rows(self, vocabulary: usize) -> usize {
+        match self.memory() {
+            Some(memory) => cuda::logits_rows(memory, vocabulary),
+            None => backend::logits_rows(vocabulary),
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use crate::api::{Completion, EngineOptions, GenerateRequest, ModelInfo};
+use crate::backend::Backend;
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};
@@ -97,8 +98,9 @@ pub(super) struct Opened {
     pub(super) info: ModelInfo,
 }
 
-/// Starts the thread and waits until it has opened the model.
+/// Starts the thread and waits until it has opened the backend and the model.
 pub(super) fn start<W: TensorSource>(
+    backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
     options: EngineOptions,
 ) -> Result<(Worker, Opened), EngineError> {
@@ -106,7 +108,7 @@ pub(super) fn start<W: TensorSource>(
     let (reply, opened) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new()
         .name("engine".into())
-        .spawn(move || match open(load, &options) {
+        .spawn(move || match open(backend, load, &options) {
             Ok((mut model, opened)) => {
                 let text = Arc::clone(&opened.text);
                 let must_drop_before_exit = model.must_drop_before_exit();
@@ -132,12 +134,11 @@ pub(super) fn start<W: TensorSource>(
 }
 
 fn open<W: TensorSource>(
+    backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError>,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
 ) -> Result<(Model, Opened), EngineError> {
-    let backend = options
-        .device
-        .open(options.threads, options.dtype, options.kernel)?;
+    let backend = backend()?;
     let Loaded {
         config,
         weights,

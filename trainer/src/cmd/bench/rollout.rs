@@ -11,7 +11,7 @@ use super::{Figures, Options, Work};
 /// A multiplication and an addition for each weight and token.
 pub(super) const FLOP_PER_WEIGHT: f64 = 2.0;
 /// Sequences that the engine generates at once by default.
-const DEFAULT_SEQUENCES: usize = 256;
+pub(super) const DEFAULT_SEQUENCES: usize = 256;
 
 pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
     // The first pass plans and touches memory. A GPU also chooses and records its kernels for each batch size.
@@ -25,7 +25,8 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
     let seconds = started.elapsed().as_secs_f64();
     check(&completions, options)?;
     // Each step reads each weight once for all its sequences.
-    let steps = (options.prompts * options.samples).div_ceil(DEFAULT_SEQUENCES) * options.tokens;
+    let sequences = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
+    let steps = (options.prompts * options.samples).div_ceil(sequences) * options.tokens;
     let bytes = match options.device.options()?.dtype {
         Dtype::F32 => 4,
         Dtype::Bf16 => 2,

@@ -44,7 +44,8 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
     Ok(Figures::of("training", engine, options, seconds, work))
 }
 
-fn step(engine: &Engine, options: &Options) -> anyhow::Result<()> {
+/// An update on completions of arbitrary tokens.
+pub(super) fn step(engine: &Engine, options: &Options) -> anyhow::Result<()> {
     let lengths = options.lengths();
     let vocabulary = engine.info().vocabulary;
     let groups = (0..options.prompts)

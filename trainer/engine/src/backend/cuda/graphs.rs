@@ -59,8 +59,9 @@ pub(super) fn bucket(batch: &Batch) -> usize {
 }
 
 impl Cuda {
-    /// Drops all recordings, because memory that they may refer to has moved.
+    /// Drops all recordings and conversions, because memory that they may refer to has moved.
     pub(super) fn forget_recordings(&mut self) {
+        self.converted = None;
         self.driver.forget();
         self.recordings
             .passes
@@ -70,6 +71,8 @@ impl Cuda {
 
     /// See [`crate::backend::Backend::replay`].
     pub(super) fn replay_pass(&mut self, buffers: &[Buf], tokens: usize) -> bool {
+        // A recording contains its own conversions.
+        self.converted = None;
         let ends = |buf: &Buf| {
             let bytes = buf.len() * self.format(*buf).bytes();
             let address = self.arena.address(*buf);
@@ -116,6 +119,7 @@ impl Cuda {
 
     /// See [`crate::backend::Backend::recorded`].
     pub(super) fn end_recording(&mut self) -> bool {
+        self.converted = None;
         let Some(pass) = self.recordings.current.take() else {
             return true;
         };

@@ -1,5 +1,7 @@
 //! The backend's calls of its device. The first fault is remembered, and nothing more is requested of the device until the fault has been reported.
 
+use std::borrow::Cow;
+
 use half::bf16;
 
 use super::batch::EqualTokens;
@@ -7,6 +9,7 @@ use super::driver::{Address, Arg, Fault, Format, Launch, Matrix, Product};
 use super::scratch::Use;
 use super::{BLOCK, Cuda, ROW};
 use crate::backend::{Buf, Purpose, Rows};
+use crate::config::Activation;
 use crate::error::EngineError;
 
 /// Maximum number of blocks over elements. Beyond it, each block processes several parts.
@@ -18,6 +21,14 @@ pub(super) fn word(n: usize) -> Arg {
 
 pub(super) fn size(n: usize) -> Arg {
     Arg::Size(n as u64)
+}
+
+/// The kernels' number of an activation.
+pub(super) fn activation_number(activation: Activation) -> Arg {
+    Arg::Word(match activation {
+        Activation::Silu => 0,
+        Activation::GeluTanh => 1,
+    })
 }
 
 pub(super) fn device_error(fault: &Fault) -> EngineError {
@@ -47,14 +58,15 @@ pub(super) fn blocks(grid: [usize; 3], block: u32) -> Launch {
     }
 }
 
-/// Converts numbers to their storage format.
-pub(super) fn encoded(values: &[f32], format: Format) -> Vec<u8> {
-    let numbers = values.iter();
+/// Converts numbers to their storage format. All processors that CUDA supports are little-endian, as the device is.
+pub(super) fn encoded(values: &[f32], format: Format) -> Cow<'_, [u8]> {
     match format {
-        Format::F32 => numbers.flat_map(|x| x.to_le_bytes()).collect(),
-        Format::Bf16 => numbers
-            .flat_map(|x| bf16::from_f32(*x).to_le_bytes())
-            .collect(),
+        Format::F32 => bytemuck::cast_slice(values).into(),
+        Format::Bf16 => {
+            let numbers = values.iter();
+            let bytes = numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes());
+            bytes.collect::<Vec<u8>>().into()
+        }
     }
 }
 
@@ -96,6 +108,7 @@ impl Cuda {
 
     /// Launches a kernel, unless the grid is empty or a fault is remembered.
     pub(super) fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) {
+        self.converted = None;
         if self.fault.is_none() && !launch.grid.contains(&0) {
             let result = self.driver.launch(kernel, launch, args);
             self.settle(result);
@@ -142,6 +155,7 @@ impl Cuda {
             // The previous memory has been freed, so recordings and completed passes are no longer valid.
             self.driver.forget();
             self.recordings.clear();
+            self.converted = None;
         }
         let (address, moved) = self.settle(result)?;
         if moved {
@@ -152,9 +166,9 @@ impl Cuda {
 
     /// Sends words to memory for one use.
     pub(super) fn send(&mut self, usage: Use, words: &[u32]) -> Option<Address> {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes: &[u8] = bytemuck::cast_slice(words);
         let address = self.scratch(usage, bytes.len())?;
-        let written = self.driver.write(address, &bytes);
+        let written = self.driver.write(address, bytes);
         self.settle(written)?;
         Some(address)
     }
@@ -181,6 +195,7 @@ impl Cuda {
 
     /// Updates the bf16 copy of weights that have changed.
     pub(super) fn changed(&mut self, buf: Buf) {
+        self.converted = None;
         if let Some(bf16_copy) = self.arena.bf16_copy(buf) {
             let from = (self.arena.address(buf), Format::F32);
             self.convert((bf16_copy, Format::Bf16), from, buf.len());
@@ -198,7 +213,12 @@ impl Cuda {
             return Some(bf16_copy);
         }
         let copy = self.scratch(usage, n * self.activations.bytes())?;
-        self.convert((copy, self.activations), (address, format), n);
+        // A gradient is the left operand of two products, one after the other.
+        if usage != Use::Left || self.converted != Some(buf) {
+            self.convert((copy, self.activations), (address, format), n);
+            let is_converted = usage == Use::Left && self.fault.is_none();
+            self.converted = is_converted.then_some(buf);
+        }
         Some(copy)
     }
 
@@ -243,6 +263,8 @@ impl Cuda {
         if self.fault.is_none() {
             let result = self.driver.multiply(&product);
             self.settle(result);
+            // The product may have been written over what it was computed from.
+            self.converted = self.converted.filter(|from| from.block != y.block);
         }
     }
 

@@ -16,6 +16,26 @@ const DRAW: usize = 32;
 /// Bytes of the result of a draw: a token, its log-probability, and whether the logits were not finite.
 const SAMPLED: usize = 12;
 
+/// Maximum number of rows of logits that exist at once.
+const MAX_ROWS: usize = 4096;
+/// Their number is a multiple of this, if there are as many: the rows of a product's tile.
+const ROWS_STEP: usize = 128;
+/// Bytes of a logit: in f32, and converted to bf16 for the products of the backward pass.
+const LOGIT: u64 = 6;
+/// The share of the device's memory that logits may take is one of this many.
+const SHARES: u64 = 32;
+
+/// Number of rows of logits that the head computes at a time on a device with this many bytes of memory. The head's weight is read once for them. Reading it
+/// takes as long as the arithmetic of about 200 rows (on an H200), so it hardly counts from 1,000 rows on.
+pub(crate) fn logits_rows(memory: u64, vocabulary: usize) -> usize {
+    let fitting = memory / SHARES / (LOGIT * vocabulary as u64);
+    let rows = MAX_ROWS.min(fitting as usize);
+    match rows / ROWS_STEP * ROWS_STEP {
+        0 => rows.max(1),
+        whole => whole,
+    }
+}
+
 impl Cuda {
     /// Sends the targets of each row: `rows + 1` offsets, the targets' tokens, and the numbers of `with`. Returns the addresses of the three.
     pub(super) fn send_targets(
@@ -93,5 +113,20 @@ impl Cuda {
                 _ => Err(EngineError::Numeric(NotFinite.to_string())),
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::logits_rows;
+
+    #[test]
+    fn logits_have_as_many_rows_as_the_memory_allows() {
+        // An H200, an H100 and a card of 24 GB; the vocabularies of Qwen2.5 and Gemma 3.
+        let rows = [141, 80, 24].map(|gigabytes| logits_rows(gigabytes * 1_000_000_000, 151_936));
+        assert_eq!(rows, [4096, 2688, 768]);
+        assert_eq!(logits_rows(141_000_000_000, 262_144), 2688);
+        assert_eq!(logits_rows(1 << 30, 300_000), 18);
+        assert_eq!(logits_rows(1 << 20, 300_000), 1);
     }
 }

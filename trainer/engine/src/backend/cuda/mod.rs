@@ -15,6 +15,7 @@ mod handles;
 pub mod kernel_cache;
 pub mod kernels;
 mod launch;
+pub mod ledger;
 mod libraries;
 mod logits;
 mod matmul;
@@ -29,7 +30,10 @@ use self::arena::Arena;
 use self::batch::{BatchPlan, EqualTokens, KeyTiles};
 use self::driver::{Arg, Driver, Fault, Format, Launch};
 use self::graphs::Recordings;
-use self::launch::{blocks, decode, device_error, elementwise, encoded, size, word};
+use self::launch::{
+    activation_number, blocks, decode, device_error, elementwise, encoded, size, word,
+};
+pub(crate) use self::logits::logits_rows;
 use self::scratch::{Scratch, Use};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
@@ -68,6 +72,7 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
         draws: 0,
         words: Vec::new(),
         recordings: Recordings::default(),
+        converted: None,
         fault: None,
     })
 }
@@ -92,15 +97,10 @@ struct Cuda {
     /// Words to be sent to the device; the memory is reused.
     words: Vec<u32>,
     recordings: Recordings,
+    /// The buffer whose numbers a product's left operand has been converted from, until another call may change them.
+    converted: Option<Buf>,
     /// The first failure that has not been reported yet.
     fault: Option<Fault>,
-}
-
-fn activation_number(activation: Activation) -> Arg {
-    Arg::Word(match activation {
-        Activation::Silu => 0,
-        Activation::GeluTanh => 1,
-    })
 }
 
 impl Backend for Cuda {
@@ -124,6 +124,11 @@ impl Backend for Cuda {
         self.element_bytes
     }
 
+    fn logits_rows(&self, vocabulary: usize) -> usize {
+        let of_memory = |memory| logits_rows(memory, vocabulary);
+        self.memory().map_or(1, of_memory)
+    }
+
     fn synchronise(&mut self) -> Result<(), EngineError> {
         self.check()?;
         let done = self.driver.synchronise();
@@ -140,6 +145,7 @@ impl Backend for Cuda {
     }
 
     fn release(&mut self, buf: Buf) {
+        self.converted = None;
         self.arena.release(self.driver.as_mut(), buf);
     }
 
@@ -534,11 +540,8 @@ impl Backend for Cuda {
             Arg::Float(temperature),
             Arg::Float(soft_cap.unwrap_or(0.0)),
         ];
-        self.launch(
-            "log_probs_backward",
-            blocks([rows, 1, 1], VOCABULARY),
-            &args,
-        );
+        let launch = blocks([rows, 1, 1], VOCABULARY);
+        self.launch("log_probs_backward", launch, &args);
     }
 
     fn draws(&mut self, draws: &[Draw]) {
@@ -569,12 +572,8 @@ impl Backend for Cuda {
         self.launch("sum_squares", blocks([SUM_PARTS, 1, 1], BLOCK), &args);
         let mut bytes = vec![0; 8 * SUM_PARTS];
         self.read(partial, &mut bytes)?;
-        Ok(bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|part| f64::from_le_bytes(*part))
-            .sum())
+        let parts = bytes.as_chunks().0.iter();
+        Ok(parts.map(|part| f64::from_le_bytes(*part)).sum())
     }
 
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {

@@ -1,0 +1,251 @@
+//! The cost of attention, which depends on the batch: the kernels' grids give the number of blocks, and spans and tiles in memory what each block computes.
+//!
+//! A block computes pairs of a query and a key, in whole tiles. For a pair and a head, the forward pass makes two products of a head's width (`q·k` and its
+//! weight times `v`), the gradient of the queries three, and that of keys and values four.
+
+use std::collections::BTreeMap;
+
+use super::cost::{Sum, Unit};
+
+/// Words of the kernels' `struct Span`, `struct KeyTile` and `struct Visit`, and of a tile of queries.
+const SPAN: u64 = 5;
+const KEY_TILE: u64 = 4;
+const VISIT: u64 = 2;
+const QUERY_TILE: u64 = 2;
+/// Queries of a tile in bf16, or keys in the gradient of keys and values.
+const ROWS: u64 = 64;
+/// The same in f32.
+const FLOAT_ROWS: u64 = 32;
+/// Keys, or queries, of a tile that passes by in f32.
+const FLOAT_COLUMNS: u64 = 16;
+/// Bytes of a segment of a span's keys.
+const SEGMENT: u64 = 8;
+
+/// The kernels' `struct Span`.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    queries: u64,
+    keys: u64,
+    segments: u64,
+}
+
+/// Sizes of one call.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    heads: u64,
+    kv_heads: u64,
+    width: u64,
+    /// The maximum number of keys of a query.
+    window: u64,
+    /// Rows of a block's tile, and of the tiles that pass by it.
+    tile: [u64; 2],
+}
+
+/// Adds the cost of one of attention's kernels.
+pub(super) fn add(sum: &mut Sum<'_>, kernel: &str) {
+    let (heads, width) = (sum.n("heads"), sum.n("head_dim"));
+    match kernel {
+        "attention_delta" => {
+            let rows = sum.n("rows");
+            let n = rows * heads * width;
+            sum.read("dy", n);
+            sum.read("y", n);
+            sum.write("delta", rows * heads);
+            sum.cost.flops += 2 * n;
+        }
+        "attention_combine" => {
+            let spans = spans(sum, 0);
+            let rows = heads * spans.values().filter(|span| span.queries > 0).count() as u64;
+            let partial = rows * sum.n("splits") * (width + 2);
+            sum.cost.reads += 4 * SPAN * spans.len() as u64;
+            sum.read("partial", partial);
+            sum.write("y", rows * width);
+            sum.write("lse", rows);
+            sum.cost.flops += 3 * partial;
+        }
+        _ => {
+            let window = match sum.n("window") {
+                0 => u64::MAX,
+                window => window,
+            };
+            let bf16 = sum.element("q") == 2;
+            let columns = match kernel {
+                "attention_prefill" if width <= 128 => 64,
+                "attention_prefill" => 32,
+                "attention_backward_q" if width <= 64 => 64,
+                "attention_backward_q" if width <= 128 => 32,
+                "attention_backward_kv" if width <= 128 => 32,
+                _ => 16,
+            };
+            let shape = Shape {
+                heads,
+                kv_heads: sum.n("kv_heads"),
+                width,
+                window,
+                tile: match bf16 {
+                    true => [ROWS, columns],
+                    false => [FLOAT_ROWS, FLOAT_COLUMNS],
+                },
+            };
+            if bf16 {
+                sum.cost.unit = Unit::Mma;
+            }
+            match kernel {
+                "attention_decode" => decode(sum, shape),
+                "attention_prefill" => queries(sum, shape, 2, false),
+                "attention_backward_q" => queries(sum, shape, 3, true),
+                "attention_backward_kv" => keys(sum, shape),
+                _ => sum.mistake = Some("it is not listed".to_owned()),
+            }
+        }
+    }
+}
+
+/// The spans that a launch over spans reads, by number; or those up to `last`.
+fn spans(sum: &mut Sum<'_>, last: u64) -> BTreeMap<u64, Span> {
+    let count = if last > 0 { last } else { sum.grid(0) };
+    let words = sum.words("spans", 0, SPAN * count);
+    let spans = words.chunks_exact(SPAN as usize).map(|span| Span {
+        queries: span[1].into(),
+        keys: span[2].into(),
+        segments: span[4].into(),
+    });
+    (0..).zip(spans).collect()
+}
+
+/// Single queries: each reads its keys and values once, for all heads that share them.
+fn decode(sum: &mut Sum<'_>, shape: Shape) {
+    let spans = spans(sum, 0);
+    let (mut active, mut seen, mut segments, mut most) = (0, 0, 0, 0);
+    for span in spans.values().filter(|span| span.queries > 0) {
+        let keys = span.keys.min(shape.window);
+        active += 1;
+        seen += keys;
+        segments += span.segments;
+        most = most.max(keys);
+    }
+    let splits = sum.n("splits");
+    let kv = seen * shape.kv_heads * shape.width;
+    sum.read("q", active * shape.heads * shape.width);
+    sum.read("k", kv);
+    sum.read("v", kv);
+    sum.cost.reads += 4 * SPAN * spans.len() as u64 + SEGMENT * segments;
+    sum.write("partial", active * shape.heads * splits * (shape.width + 2));
+    sum.cost.flops += 4 * seen * shape.heads * shape.width;
+    sum.cost.longest_block =
+        4 * most.div_ceil(splits.max(1)) * shape.heads / shape.kv_heads.max(1) * shape.width;
+}
+
+/// Tiles of queries, with the keys that each tile attends to.
+fn queries(sum: &mut Sum<'_>, shape: Shape, products: u64, backward: bool) {
+    let tiles = sum.grid(0);
+    let words = sum.words("tiles", 0, QUERY_TILE * tiles);
+    let tiles: Vec<[u64; 2]> = words
+        .chunks_exact(QUERY_TILE as usize)
+        .map(|tile| [tile[0].into(), tile[1].into()])
+        .collect();
+    let last = tiles.iter().map(|[span, _]| span + 1).max().unwrap_or(0);
+    if last == 0 {
+        return;
+    }
+    let spans = spans(sum, last);
+    let [rows, columns] = shape.tile;
+    let (mut count, mut pairs, mut most) = (0, 0, 0);
+    // For each span, the keys that any of its tiles attends to.
+    let mut read: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
+    for [number, first] in tiles {
+        let span = spans[&number];
+        let mut of_block = 0;
+        for first in (first..span.queries.min(first + ROWS)).step_by(rows as usize) {
+            let position = span.keys - span.queries + first;
+            let queries = rows.min(span.queries - first);
+            let from = (position + 1).saturating_sub(shape.window);
+            let to = position + queries;
+            let start = from / columns * columns;
+            of_block += rows * (to - start).next_multiple_of(columns);
+            count += queries;
+            let range = read.entry(number).or_insert([from, to]);
+            *range = [range[0].min(from), range[1].max(to)];
+        }
+        pairs += of_block;
+        most = most.max(of_block);
+    }
+    let q = count * shape.heads * shape.width;
+    let kv: u64 = read.values().map(|[from, to]| to - from).sum();
+    let kv = kv * shape.kv_heads * shape.width;
+    sum.read("q", q);
+    sum.read("k", kv);
+    sum.read("v", kv);
+    if backward {
+        sum.read("dy", q);
+        sum.read("lse", count * shape.heads);
+        sum.read("delta", count * shape.heads);
+        sum.write("dq", q);
+    } else {
+        sum.write("y", q);
+        sum.write("lse", count * shape.heads);
+    }
+    sum.cost.flops += 2 * products * shape.width * pairs * shape.heads;
+    sum.cost.longest_block = 2 * products * shape.width * most;
+}
+
+/// Tiles of keys, with the queries of each span that attend to them.
+fn keys(sum: &mut Sum<'_>, shape: Shape) {
+    let count = sum.grid(0);
+    let words = sum.words("key_tiles", 0, KEY_TILE * count);
+    let tiles: Vec<[u64; 4]> = words
+        .chunks_exact(KEY_TILE as usize)
+        .map(|tile| [0, 1, 2, 3].map(|i| tile[i].into()))
+        .collect();
+    let visits = tiles.iter().map(|[_, _, visit, n]| visit + n).max();
+    let words = sum.words("visits", 0, VISIT * visits.unwrap_or(0));
+    let visits: Vec<[u64; 2]> = words
+        .chunks_exact(VISIT as usize)
+        .map(|visit| [visit[0].into(), visit[1].into()])
+        .collect();
+    let last = visits.iter().map(|[span, _]| span + 1).max().unwrap_or(0);
+    if last == 0 {
+        return;
+    }
+    let spans = spans(sum, last);
+    let [rows, columns] = shape.tile;
+    let (mut read, mut pairs, mut most) = (0, 0, 0);
+    let mut visited = BTreeMap::new();
+    for [_, keys, first, visit_count] in tiles {
+        let mut of_block = 0;
+        for [number, key] in &visits[first as usize..(first + visit_count) as usize] {
+            let span = spans[number];
+            let position = span.keys - span.queries;
+            for part in (0..keys).step_by(rows as usize) {
+                let (key, keys) = (key + part, rows.min(keys - part));
+                let from = key.saturating_sub(position);
+                let end = (key + keys - 1).saturating_add(shape.window);
+                let to = end.saturating_sub(position).min(span.queries);
+                of_block += rows * to.saturating_sub(from).next_multiple_of(columns);
+            }
+            visited.insert(*number, span.queries);
+        }
+        read += keys;
+        pairs += of_block;
+        most = most.max(of_block);
+    }
+    let queries: u64 = visited.values().sum();
+    let q = queries * shape.heads * shape.width;
+    let kv = read * shape.kv_heads * shape.width;
+    sum.read("q", q);
+    sum.read("dy", q);
+    sum.read("lse", queries * shape.heads);
+    sum.read("delta", queries * shape.heads);
+    sum.read("k", kv);
+    sum.read("v", kv);
+    sum.update("dk", kv);
+    sum.update("dv", kv);
+    // Heads wider than 128 are computed in parts, and scores and their gradients once for each part.
+    let parts = match shape.tile[0] {
+        ROWS => shape.width.div_ceil(128),
+        _ => 1,
+    };
+    let of_pair = 2 * (2 * parts + 2) * shape.width;
+    sum.cost.flops += of_pair * pairs * shape.heads;
+    sum.cost.longest_block = of_pair * most * shape.heads / shape.kv_heads.max(1);
+}

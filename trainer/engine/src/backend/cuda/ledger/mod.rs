@@ -1,0 +1,305 @@
+//! [`Driver`] of a device that computes nothing and counts the work: launches, blocks, bytes, operations, calls of the host, and the time that
+//! [`DeviceModel`] predicts for them.
+//!
+//! It needs neither a GPU nor the memory that the work would take, so a model's true size can be counted on any machine. Numbers that it returns to the host
+//! are 0.
+
+mod attention;
+mod cost;
+mod device_model;
+mod memory;
+mod signature;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::cost::Call;
+pub use self::cost::{Cost, Unit};
+pub use self::device_model::{DeviceModel, H100, H200};
+use self::memory::Memory;
+use self::signature::Signature;
+pub use self::work::{Account, HostCalls, Launches, Line, Work};
+use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
+use super::kernels;
+
+/// Reads what a device has counted; another thread may own the device.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger(Arc<Mutex<Account>>);
+
+impl Ledger {
+    /// What was counted since the last call. Work after the last wait for the device is counted later.
+    pub fn take(&self) -> Account {
+        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut account)
+    }
+}
+
+/// A device that counts, and the ledger with its counts.
+pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
+    let ledger = Ledger::default();
+    let device = Counting {
+        model,
+        signatures: signature::signatures(kernels::SOURCES),
+        memory: Memory::new(model.memory),
+        ledger: ledger.clone(),
+        current: Work::default(),
+        converted: BTreeSet::new(),
+        operation: "",
+        recordings: Vec::new(),
+        recording: None,
+    };
+    (Box::new(device), ledger)
+}
+
+/// A step of a recording.
+#[derive(Debug, Clone)]
+enum Step {
+    Launch(String, Launch, Vec<Arg>),
+    Multiply(Product),
+    Copy(Address, usize),
+    Zero(Address, usize),
+}
+
+struct Counting {
+    model: DeviceModel,
+    signatures: BTreeMap<String, Signature>,
+    memory: Memory,
+    ledger: Ledger,
+    /// The work since the last wait.
+    current: Work,
+    /// Start and length in bytes of what was converted and has not changed since.
+    converted: BTreeSet<(Address, u64)>,
+    /// The operation of the last launch.
+    operation: &'static str,
+    recordings: Vec<Vec<Step>>,
+    recording: Option<Vec<Step>>,
+}
+
+/// The backend's operation that launches a kernel, if it is always the same one.
+fn operation(kernel: &str) -> Option<&'static str> {
+    let name = kernel.split('<').next().unwrap_or(kernel);
+    let same = |known: &&&str| known.split('<').next() == Some(name);
+    match name {
+        "attention_decode" | "attention_combine" | "attention_prefill" => Some("attention"),
+        "attention_delta" | "attention_backward_q" | "attention_backward_kv" => {
+            Some("attention_backward")
+        }
+        "column_sums" => Some("bias_backward"),
+        // It ends the backward passes of norms and of biases.
+        "add_parts" => None,
+        _ => {
+            let known = kernels::NAMES.iter().find(same)?;
+            known.split('<').next()
+        }
+    }
+}
+
+impl Counting {
+    /// Ends the part of the work that the host waits for.
+    fn wait(&mut self) {
+        let work = std::mem::take(&mut self.current);
+        let mut account = self.ledger.0.lock().unwrap_or_else(PoisonError::into_inner);
+        account.all.add(&work);
+        let longest = account.longest_step.as_ref().map_or(0.0, Work::seconds);
+        if work.host.replays > 0 && work.seconds() > longest {
+            account.longest_step = Some(work);
+        }
+    }
+
+    /// Notes that numbers from an address on have changed. The length is not known, so the change counts for what was converted around that address.
+    fn changed(&mut self, at: Address) {
+        self.converted
+            .retain(|(start, bytes)| !(*start..start + bytes).contains(&at));
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), Fault> {
+        match &mut self.recording {
+            Some(steps) => {
+                steps.push(step);
+                Ok(())
+            }
+            None => self.count(&step, false),
+        }
+    }
+
+    fn count(&mut self, step: &Step, recorded: bool) -> Result<(), Fault> {
+        let (line, cost, blocks) = match step {
+            Step::Launch(kernel, launch, args) => self.launched(kernel, *launch, args)?,
+            Step::Multiply(product) => self.multiplied(product),
+            Step::Copy(to, bytes) => {
+                self.changed(*to);
+                let bytes = *bytes as u64;
+                let cost = Cost {
+                    reads: bytes,
+                    writes: bytes,
+                    ..Cost::default()
+                };
+                (("copy", String::new()), cost, self.all_blocks())
+            }
+            Step::Zero(at, bytes) => {
+                self.changed(*at);
+                let cost = Cost {
+                    writes: *bytes as u64,
+                    ..Cost::default()
+                };
+                (("zero", String::new()), cost, self.all_blocks())
+            }
+        };
+        self.operation = line.0;
+        let seconds = self.model.seconds(&cost, blocks, recorded);
+        self.current.launch(line, &cost, blocks, recorded, seconds);
+        Ok(())
+    }
+
+    /// Copies and fills are the driver's, which uses the whole device.
+    fn all_blocks(&self) -> u64 {
+        self.model.multiprocessors.into()
+    }
+
+    fn launched(
+        &mut self,
+        kernel: &str,
+        launch: Launch,
+        args: &[Arg],
+    ) -> Result<(Line, Cost, u64), Fault> {
+        let name = kernel.split('<').next().unwrap_or(kernel);
+        let signature = self.signatures.get(name);
+        let signature = signature.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
+        signature.check(kernel, args).map_err(Fault::Other)?;
+        let call = Call {
+            kernel,
+            launch,
+            args,
+            signature,
+            memory: &self.memory,
+        };
+        let cost = call.cost().map_err(Fault::Other)?;
+        let written: Vec<Address> = call.written().collect();
+        written.into_iter().for_each(|at| self.changed(at));
+        if let ("convert", [_, Arg::Address(from), Arg::Size(_)]) = (name, args)
+            && !self.converted.insert((*from, cost.reads))
+        {
+            self.current.repeated_conversions += 1;
+        }
+        let operation = operation(kernel).unwrap_or(self.operation);
+        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product();
+        Ok(((operation, kernel.to_owned()), cost, blocks))
+    }
+
+    fn multiplied(&mut self, product: &Product) -> (Line, Cost, u64) {
+        let Product {
+            rows,
+            columns,
+            inner,
+            ..
+        } = *product;
+        // Outputs and inputs of the weight, by which of the operands are transposed.
+        let (operation, weight) = match (product.a.transposed, product.b.transposed) {
+            (true, _) => ("linear_backward_weight", [rows, columns]),
+            (false, true) => ("linear", [columns, inner]),
+            (false, false) => ("linear_backward_input", [inner, columns]),
+        };
+        if !product.a.transposed {
+            let read = (product.b.address, weight);
+            *self.current.weight_reads.entry(read).or_default() += 1;
+        }
+        self.changed(product.y.address);
+        let (cost, blocks) = cost::product(product, self.model.multiprocessors);
+        let [outputs, inputs] = weight;
+        let line = (operation, format!("{outputs} × {inputs}"));
+        (line, cost, blocks)
+    }
+}
+
+impl Driver for Counting {
+    fn name(&self) -> String {
+        format!("cuda:plan, counted for one {}", self.model.name)
+    }
+
+    fn memory(&self) -> Result<(u64, u64), Fault> {
+        Ok((self.memory.total - self.memory.used, self.memory.total))
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.model.multiprocessors
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<Address, Fault> {
+        self.current.host.allocations += 1;
+        self.memory.allocate(bytes)
+    }
+
+    fn free(&mut self, address: Address) {
+        self.current.host.allocations += 1;
+        self.memory.free(address);
+    }
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault> {
+        self.changed(to);
+        self.current.host.writes += 1;
+        self.current.host.written_bytes += bytes.len() as u64;
+        self.current.host_seconds += bytes.len() as f64 / self.model.host_bandwidth;
+        self.memory.write(to, bytes)
+    }
+
+    fn read(&mut self, _from: Address, bytes: &mut [u8]) -> Result<(), Fault> {
+        bytes.fill(0);
+        self.current.host.reads += 1;
+        self.current.host.read_bytes += bytes.len() as u64;
+        self.current.host_seconds += bytes.len() as f64 / self.model.host_bandwidth;
+        self.wait();
+        Ok(())
+    }
+
+    fn synchronise(&mut self) -> Result<(), Fault> {
+        self.current.host.waits += 1;
+        self.wait();
+        Ok(())
+    }
+
+    fn copy(&mut self, to: Address, _from: Address, bytes: usize) -> Result<(), Fault> {
+        self.step(Step::Copy(to, bytes))
+    }
+
+    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault> {
+        self.step(Step::Zero(at, bytes))
+    }
+
+    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
+        self.step(Step::Launch(kernel.to_owned(), launch, args.to_vec()))
+    }
+
+    fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
+        self.step(Step::Multiply(*product))
+    }
+
+    fn record(&mut self) -> Result<bool, Fault> {
+        self.recording = Some(Vec::new());
+        Ok(true)
+    }
+
+    fn recorded(&mut self) -> Result<Recording, Fault> {
+        let steps = self.recording.take();
+        let steps = steps.ok_or_else(|| Fault::Other("nothing was being recorded".into()))?;
+        self.recordings.push(steps);
+        Ok(self.recordings.len() as Recording - 1)
+    }
+
+    fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
+        let steps = self.recordings.get(recording as usize);
+        let steps = steps.ok_or_else(|| Fault::Other("the recording has been dropped".into()))?;
+        self.current.host.replays += 1;
+        for step in steps.clone() {
+            self.count(&step, true)?;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.recordings.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;

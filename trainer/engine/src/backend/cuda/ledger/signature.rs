@@ -1,0 +1,197 @@
+//! The parameters of the kernels, read from their sources, so that a cost can name them and a launch's arguments can be checked.
+
+use std::collections::BTreeMap;
+
+use super::super::driver::Arg;
+use super::super::kernels::Source;
+
+/// How a parameter is passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A pointer to elements of a type, which is a class of the kernel's template or has a size of its own.
+    Pointer { element: String, constant: bool },
+    /// `unsigned int` or `int`.
+    Word,
+    /// `size_t`.
+    Size,
+    /// `float`.
+    Float,
+}
+
+impl Kind {
+    fn accepts(&self, arg: Arg) -> bool {
+        matches!(
+            (self, arg),
+            (Self::Pointer { .. }, Arg::Address(_))
+                | (Self::Word, Arg::Word(_))
+                | (Self::Size, Arg::Size(_))
+                | (Self::Float, Arg::Float(_))
+        )
+    }
+}
+
+/// A parameter of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Parameter {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+}
+
+/// A kernel's parameters, and the names of its template's parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Signature {
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) template: Vec<String>,
+}
+
+impl Signature {
+    /// Refuses arguments of another number or of other types.
+    pub(super) fn check(&self, kernel: &str, args: &[Arg]) -> Result<(), String> {
+        if args.len() != self.parameters.len() {
+            return Err(format!(
+                "`{kernel}` has {} parameters and is launched with {} arguments",
+                self.parameters.len(),
+                args.len()
+            ));
+        }
+        match self
+            .parameters
+            .iter()
+            .zip(args)
+            .find(|(parameter, arg)| !parameter.kind.accepts(**arg))
+        {
+            None => Ok(()),
+            Some((parameter, arg)) => Err(format!(
+                "the parameter `{}` of `{kernel}` is launched with {arg:?}",
+                parameter.name
+            )),
+        }
+    }
+}
+
+/// The signatures of all kernels in the sources, by name.
+pub(super) fn signatures(sources: &[Source]) -> BTreeMap<String, Signature> {
+    let kernels = sources.iter().flat_map(|(_, text)| {
+        let marks = text.match_indices("__global__");
+        marks.filter_map(|(at, _)| signature(text, at))
+    });
+    kernels.collect()
+}
+
+/// The kernel that is declared at the position of its `__global__`.
+fn signature(text: &str, at: usize) -> Option<(String, Signature)> {
+    let rest = text[at..].strip_prefix("__global__")?.trim_start();
+    let rest = rest.strip_prefix("void")?.trim_start();
+    let rest = match rest.strip_prefix("__launch_bounds__") {
+        Some(bounds) => in_parentheses(bounds)?.1.trim_start(),
+        None => rest,
+    };
+    let (name, rest) = rest.split_at(rest.find('(')?);
+    let (list, _) = in_parentheses(rest)?;
+    let parameters = list.split(',').map(parameter).collect::<Option<_>>()?;
+    // A template's head stands directly before the kernel.
+    let before = text[..at].trim_end();
+    let template = match before.rfind("template <") {
+        Some(start) if before.ends_with('>') && !before[start..].contains([';', '{']) => before
+            [start + "template <".len()..before.len() - 1]
+            .split(',')
+            .filter_map(|one| one.split_whitespace().nth(1).map(str::to_owned))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let signature = Signature {
+        parameters,
+        template,
+    };
+    Some((name.trim().to_owned(), signature))
+}
+
+/// The text between the parenthesis at the beginning and its partner, and what follows.
+fn in_parentheses(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 0;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some((text.get(1..at)?, &text[at + 1..]));
+        }
+    }
+    None
+}
+
+fn parameter(text: &str) -> Option<Parameter> {
+    let text = text.trim();
+    let at = text.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    let (declared, name) = text.split_at(at + 1);
+    let declared = declared.trim();
+    let kind = match (declared.strip_suffix('*'), declared) {
+        (Some(element), _) => {
+            let constant = element.trim().strip_prefix("const ");
+            Kind::Pointer {
+                element: constant.unwrap_or(element).trim().to_owned(),
+                constant: constant.is_some(),
+            }
+        }
+        (None, "u32" | "int") => Kind::Word,
+        (None, "size_t") => Kind::Size,
+        (None, "float") => Kind::Float,
+        _ => return None,
+    };
+    Some(Parameter {
+        name: name.to_owned(),
+        kind,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cuda::kernels;
+
+    #[test]
+    fn every_launched_kernel_has_a_signature() {
+        let signatures = signatures(kernels::SOURCES);
+        for name in kernels::NAMES {
+            let (kernel, instance) = name.split_once('<').unwrap_or((name, ""));
+            let signature = signatures.get(kernel).unwrap();
+            let given = instance.split(',').filter(|text| !text.is_empty()).count();
+            assert!(given <= signature.template.len(), "{name}: {signature:?}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_read_with_their_types() {
+        let text = "
+            template <class Y, class X, u32 WIDEST = 64> __global__ void __launch_bounds__(128, WIDEST <= 64 ? 3 : (2))
+            example(Y *y, size_t stride, const X *x, u32 rows,
+                    float factor, int add) {}";
+        let signatures = signatures(&[("example.cu", text)]);
+        let signature = &signatures["example"];
+        assert_eq!(signature.template, ["Y", "X", "WIDEST"]);
+        let names: Vec<_> = signature.parameters.iter().map(|p| &p.name).collect();
+        assert_eq!(names, ["y", "stride", "x", "rows", "factor", "add"]);
+        let pointer = |element: &str, constant| Kind::Pointer {
+            element: element.to_owned(),
+            constant,
+        };
+        assert_eq!(signature.parameters[0].kind, pointer("Y", false));
+        assert_eq!(signature.parameters[2].kind, pointer("X", true));
+        let args = [
+            Arg::Address(1),
+            Arg::Size(2),
+            Arg::Address(3),
+            Arg::Word(4),
+            Arg::Float(5.0),
+            Arg::Word(1),
+        ];
+        assert_eq!(signature.check("example", &args), Ok(()));
+        assert!(signature.check("example", &args[1..]).is_err());
+        let mut swapped = args;
+        swapped.swap(1, 2);
+        let error = signature.check("example", &swapped).unwrap_err();
+        assert!(error.contains("`stride` of `example`"), "{error}");
+    }
+}

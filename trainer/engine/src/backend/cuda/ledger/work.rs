@@ -1,0 +1,155 @@
+//! Counted work: what each operation launched, moved and computed, and the predicted time.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::super::driver::Address;
+use super::cost::Cost;
+
+/// The launches of one kernel for one operation.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Launches {
+    /// Number of launches.
+    pub launches: u64,
+    /// Those of them that were replayed from a recording.
+    pub recorded: u64,
+    /// Blocks of all launches.
+    pub blocks: u64,
+    /// Blocks of the launch with the fewest.
+    pub min_blocks: u64,
+    /// Bytes read from the device's memory.
+    pub reads: u64,
+    /// Bytes written to it.
+    pub writes: u64,
+    /// Multiplications and additions.
+    pub flops: u64,
+    /// Predicted seconds.
+    pub seconds: f64,
+}
+
+impl Launches {
+    fn add(&mut self, other: &Self) {
+        self.min_blocks = match self.launches {
+            0 => other.min_blocks,
+            _ => self.min_blocks.min(other.min_blocks),
+        };
+        self.launches += other.launches;
+        self.recorded += other.recorded;
+        self.blocks += other.blocks;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.flops += other.flops;
+        self.seconds += other.seconds;
+    }
+}
+
+/// Calls that are not launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct HostCalls {
+    /// Allocations of the device's memory, and the number of times that memory was freed.
+    pub allocations: u64,
+    /// Copies from the host.
+    pub writes: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+    /// Copies to the host. Each waits for the device.
+    pub reads: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// Other waits for the device.
+    pub waits: u64,
+    /// Recordings that were replayed.
+    pub replays: u64,
+}
+
+/// The operation, and the kernel or the shape of the product's weight.
+pub type Line = (&'static str, String);
+
+/// The work of some part of a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Work {
+    /// Launches, products, copies and fills of the device's memory.
+    pub lines: BTreeMap<Line, Launches>,
+    /// Calls that are not launches.
+    pub host: HostCalls,
+    /// Seconds that copies between the host and the device take.
+    pub host_seconds: f64,
+    /// How often products read each weight: by its address, and its outputs and inputs.
+    pub weight_reads: BTreeMap<(Address, [usize; 2]), u64>,
+    /// Conversions of numbers that had been converted before and had not changed.
+    pub repeated_conversions: u64,
+}
+
+impl Work {
+    pub(super) fn launch(
+        &mut self,
+        line: Line,
+        cost: &Cost,
+        blocks: u64,
+        recorded: bool,
+        seconds: f64,
+    ) {
+        self.lines.entry(line).or_default().add(&Launches {
+            launches: 1,
+            recorded: recorded.into(),
+            blocks,
+            min_blocks: blocks,
+            reads: cost.reads,
+            writes: cost.writes,
+            flops: cost.flops,
+            seconds,
+        });
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        for (line, launches) in &other.lines {
+            self.lines.entry(line.clone()).or_default().add(launches);
+        }
+        for (weight, reads) in &other.weight_reads {
+            *self.weight_reads.entry(*weight).or_default() += reads;
+        }
+        let (ours, theirs) = (&mut self.host, &other.host);
+        ours.allocations += theirs.allocations;
+        ours.writes += theirs.writes;
+        ours.written_bytes += theirs.written_bytes;
+        ours.reads += theirs.reads;
+        ours.read_bytes += theirs.read_bytes;
+        ours.waits += theirs.waits;
+        ours.replays += theirs.replays;
+        self.host_seconds += other.host_seconds;
+        self.repeated_conversions += other.repeated_conversions;
+    }
+
+    /// All launches together.
+    pub fn total(&self) -> Launches {
+        let mut total = Launches::default();
+        self.lines.values().for_each(|line| total.add(line));
+        total
+    }
+
+    /// The launches of an operation, whatever the kernel.
+    pub fn operation(&self, operation: &str) -> Launches {
+        let mut total = Launches::default();
+        let lines = self
+            .lines
+            .iter()
+            .filter(|((name, _), _)| *name == operation);
+        lines.for_each(|(_, line)| total.add(line));
+        total
+    }
+
+    /// Predicted seconds, copies between the host and the device included.
+    pub fn seconds(&self) -> f64 {
+        self.total().seconds + self.host_seconds
+    }
+}
+
+/// What a device has counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Account {
+    /// Everything.
+    pub all: Work,
+    /// The decoding step that takes longest: the work between two waits for the device, if a recording was replayed.
+    pub longest_step: Option<Work>,
+}

@@ -1,0 +1,250 @@
+//! The work of true configurations on a GPU, counted without one: what a decoding step and a training step launch, read and convert.
+//!
+//! The counts are held exactly, so that a change of any of them is seen. Where a count is above its target, a comment states the target.
+
+#![allow(clippy::unwrap_used)]
+
+use engine::backend::cuda::ledger::{Account, DeviceModel, H200, Ledger, Work};
+use engine::backend::{Dtype, cuda};
+use engine::batch::{Batch, Group, Span};
+use engine::config::{published, published_names};
+use engine::load::Zeros;
+use engine::model::Model;
+use engine::sample::{Draw, Sampling};
+use engine::train::step;
+use engine::{AdamW, TokenStats};
+
+const QWEN: &str = "qwen2.5-0.5b";
+/// Its layers, and the size of its vocabulary.
+const LAYERS: u64 = 24;
+const VOCABULARY: usize = 151_936;
+/// Multiprocessors of the device.
+const MULTIPROCESSORS: u64 = H200.multiprocessors as u64;
+/// Keys of each sequence in a decoding step.
+const CONTEXT: usize = 1024;
+
+/// A model of a published configuration in bf16, and the ledger of its device.
+fn planned(name: &str, device: DeviceModel) -> (Model, Ledger) {
+    let (driver, ledger) = cuda::ledger::open(device);
+    let backend = cuda::open_on(driver, Dtype::Bf16);
+    let model = Model::new(published(name).unwrap(), Zeros, backend).unwrap();
+    (model, ledger)
+}
+
+/// A pass that adds one token to each of `sequences` sequences of `context` keys, whose rows lie in blocks of 16 that are not adjacent.
+fn decoding(sequences: usize, context: usize) -> (Batch, Vec<usize>, Vec<Draw>) {
+    let blocks = context.div_ceil(16);
+    let row = |sequence: usize, block: usize| 16 * (block * sequences + sequence);
+    let mut batch = Batch::default();
+    for i in 0..sequences {
+        batch.tokens.push(i as u32);
+        batch.positions.push(context as u32 - 1);
+        batch.rows.push(row(i, blocks - 1) + (context - 1) % 16);
+        batch.spans.push(Span {
+            q_start: i,
+            q_len: 1,
+            kv: (0..blocks)
+                .map(|block| (row(i, block), 16.min(context - 16 * block)))
+                .collect(),
+        });
+    }
+    let draw = |seed| Draw {
+        sampling: Sampling::default(),
+        seed,
+        index: 0,
+    };
+    let draws = (0..sequences as u64).map(draw).collect();
+    (batch, (0..sequences).collect(), draws)
+}
+
+/// A replayed decoding step.
+fn decoded(name: &str, sequences: usize) -> Work {
+    let (mut model, ledger) = planned(name, H200);
+    model.reserve_kv(sequences * (CONTEXT + 16)).unwrap();
+    // The first pass allocates, the second one is recorded, and the third one replayed.
+    let mut pass = |context| {
+        let (batch, rows, draws) = decoding(sequences, context);
+        model.infer(&batch, &rows, &draws).unwrap();
+        ledger.take()
+    };
+    pass(CONTEXT - 2);
+    pass(CONTEXT - 1);
+    let Account { all, longest_step } = pass(CONTEXT);
+    assert_eq!(all, longest_step.unwrap());
+    all
+}
+
+/// A training step on `packs` sequences of 2,048 tokens, each of which is a pack.
+fn trained(name: &str, packs: usize) -> Work {
+    let (mut model, ledger) = planned(name, H200);
+    let groups: Vec<Group> = (0..packs as u32)
+        .map(|number| Group {
+            prompt: vec![number; 1].into(),
+            completions: vec![(0..2048).map(|i| (i * 7 + number) % 32_000).collect()],
+        })
+        .collect();
+    let mut update = || {
+        let objective = Box::new(|stats: &[TokenStats]| {
+            let ones = stats.iter().map(|stats| vec![1.0; stats.logp.len()]);
+            Ok(Some(ones.collect()))
+        });
+        let adamw = AdamW {
+            lr: 1e-6,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: 0.0,
+            clip_norm: 1.0,
+        };
+        step(&mut model, &groups, 1.0, objective, &adamw).unwrap();
+        ledger.take().all
+    };
+    update();
+    update()
+}
+
+/// How often a decoding step or a training step reads each matrix of a shape: the numbers that occur.
+fn weight_reads(work: &Work, is_head: bool) -> Vec<u64> {
+    let of_kind = |shape: &[usize; 2]| (shape[0] == VOCABULARY) == is_head;
+    let reads = work.weight_reads.iter();
+    let mut reads: Vec<u64> = reads
+        .filter(|((_, shape), _)| of_kind(shape))
+        .map(|(_, reads)| *reads)
+        .collect();
+    reads.sort_unstable();
+    reads.dedup();
+    reads
+}
+
+#[test]
+fn a_decoding_step_reads_every_weight_once() {
+    for sequences in [256, 1024] {
+        let work = decoded(QWEN, sequences);
+        assert_eq!(weight_reads(&work, false), [1], "{sequences}");
+        assert_eq!(weight_reads(&work, true), [1], "{sequences}");
+    }
+}
+
+#[test]
+fn a_decoding_step_launches_13_kernels_a_layer() {
+    for sequences in [256, 1024] {
+        let work = decoded(QWEN, sequences);
+        // Beside the layers: rotations and embedding; and the head's norm, product and draws.
+        assert_eq!(work.total().launches, 13 * LAYERS + 2 + 3);
+        let of = |operation| work.operation(operation).launches;
+        assert_eq!(of("linear"), 4 * LAYERS + 1);
+        assert_eq!(of("rms_norm"), 2 * LAYERS + 1);
+        assert_eq!(of("attention"), 2 * LAYERS);
+        assert_eq!(of("store"), 2 * LAYERS);
+        for once in ["add_bias", "rope", "gate"] {
+            assert_eq!(of(once), LAYERS, "{once}");
+        }
+    }
+}
+
+#[test]
+fn a_decoding_step_is_one_replay_without_conversions_allocations_or_waits() {
+    for sequences in [256, 1024] {
+        let work = decoded(QWEN, sequences);
+        assert_eq!(work.total().recorded, work.total().launches);
+        assert_eq!(work.operation("convert").launches, 0);
+        assert_eq!(work.operation("copy").launches, 0);
+        let host = work.host;
+        assert_eq!((host.replays, host.allocations, host.waits), (1, 0, 0));
+        // The batch and the draws go to the device, and the sampled tokens come back: 12 bytes each.
+        assert_eq!((host.writes, host.reads), (2, 1));
+        assert_eq!(host.read_bytes, 12 * sequences as u64);
+        // For each sequence 3 words of its token, 5 of its span, 2 of its tile and 8 of its draw, and 2 for each block of 16 keys. The target is bytes that
+        // do not depend on the context, by sending only the segments that are new.
+        let words = sequences * (3 + 5 + 2 + 8 + 2 * CONTEXT.div_ceil(16));
+        assert_eq!(host.written_bytes, 4 * words as u64);
+    }
+}
+
+#[test]
+fn decoding_attention_reads_every_key_and_value_once() {
+    let work = decoded(QWEN, 1024);
+    let decode = work
+        .lines
+        .iter()
+        .find(|((_, kernel), _)| kernel.starts_with("attention_decode"));
+    let (_, decode) = decode.unwrap();
+    // Keys and values of 2 heads of 64 numbers in bf16.
+    let cached = LAYERS * 1024 * CONTEXT as u64 * 2 * 2 * 64 * 2;
+    assert!(decode.reads >= cached && decode.reads < cached + cached / 50);
+}
+
+#[test]
+fn a_training_pack_reads_each_weight_twice_and_the_head_three_times() {
+    let work = trained(QWEN, 4);
+    // Forward, and for the gradient of the input. Activations are saved, so nothing is recomputed.
+    assert_eq!(weight_reads(&work, false), [4 * 2]);
+    // Its logits are computed again in the backward pass.
+    assert_eq!(weight_reads(&work, true), [4 * 3]);
+}
+
+#[test]
+fn a_training_step_converts_nothing_twice() {
+    let work = trained(QWEN, 4);
+    assert_eq!(work.repeated_conversions, 0);
+    // Gradients in f32: of the results of three of a layer's four products, and of the logits.
+    assert_eq!(work.operation("convert").launches, 4 * (3 * LAYERS + 1));
+}
+
+#[test]
+fn a_training_step_allocates_nothing_and_waits_for_results_alone() {
+    let host = trained(QWEN, 4).host;
+    assert_eq!(host.allocations, 0);
+    // Log-probabilities and entropies of each pack, and the gradient's norm; then the end of the update.
+    assert_eq!((host.reads, host.waits), (4 * 2 + 1, 1));
+}
+
+#[test]
+fn kernels_of_training_that_take_time_have_two_blocks_for_each_multiprocessor() {
+    let work = trained(QWEN, 4);
+    let slow = work
+        .lines
+        .iter()
+        .filter(|(_, of)| of.seconds > 0.01 * work.seconds());
+    // The library chooses the blocks of products.
+    let ours = slow.filter(|((operation, _), _)| !operation.starts_with("linear"));
+    let few = ours.filter(|(_, of)| of.min_blocks < 2 * MULTIPROCESSORS);
+    let few: Vec<(&str, u64)> = few
+        .map(|((_, kernel), of)| (kernel.as_str(), of.min_blocks))
+        .filter(|(kernel, _)| !kernel.is_empty())
+        .collect();
+    // The target is an empty list.
+    assert_eq!(
+        few,
+        [
+            ("attention_backward_kv<bf16, 64>", 66),
+            ("rms_norm<bf16, float>", 256),
+            ("rms_norm_backward<float, bf16, float>", 128),
+        ]
+    );
+}
+
+#[test]
+fn the_products_of_every_published_model_are_those_of_its_matrices() {
+    for name in published_names() {
+        let shapes = published(name).unwrap().tensor_shapes();
+        // The embedding is the head, too.
+        let matrices = shapes.iter().filter(|(_, shape)| shape.len() == 2);
+        let weights: usize = matrices.map(|(_, shape)| shape[0] * shape[1]).sum();
+        let (sequences, tokens) = (64, 2048);
+        let decoded = decoded(name, sequences);
+        let of_one = 2 * weights as u64;
+        let linear = decoded.operation("linear").flops;
+        assert_eq!(linear, of_one * sequences as u64, "{name}");
+        let trained = trained(name, 1);
+        let of = |operation| trained.operation(operation).flops;
+        // A sequence's last token is predicted and not an input, and its first one is not predicted.
+        let head = 2 * published(name).unwrap().vocab_size as u64;
+        let hidden = published(name).unwrap().hidden_size as u64;
+        let expected = of_one * tokens;
+        assert_eq!(of("linear_backward_input"), expected, "{name}");
+        assert_eq!(of("linear_backward_weight"), expected, "{name}");
+        // The head is computed again in the backward pass.
+        assert_eq!(of("linear"), expected + head * hidden * tokens, "{name}");
+    }
+}

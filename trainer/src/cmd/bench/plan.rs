@@ -1,0 +1,313 @@
+//! `--device cuda:plan`: the same work on a device that counts it, and the time that a model of the device's rates predicts.
+
+use std::fmt::Write as _;
+
+use clap::Arg;
+use engine::backend::cuda::ledger::{DeviceModel, H200, HostCalls, Launches, Work};
+use engine::{Engine, EngineOptions};
+use serde::Serialize;
+
+use super::rollout::{DEFAULT_SEQUENCES, requests, sample};
+use super::{Options, What, train};
+use crate::cmd::args::{self, DeviceArgs, PLAN};
+
+/// `--device` of these commands, which is more than that of others.
+pub(super) fn device(arg: Arg) -> Arg {
+    arg.help("Where to compute: auto, cpu, cuda or cuda:N; or cuda:plan, which counts the work and predicts its time")
+        .value_parser(device_or_plan)
+}
+
+fn device_or_plan(text: &str) -> Result<String, String> {
+    match text {
+        PLAN => Ok(text.to_owned()),
+        _ => args::device(text).map_err(|_| format!("give auto, cpu, cuda, cuda:N or {PLAN}")),
+    }
+}
+
+/// The work of one kind of call.
+#[derive(Debug, Serialize)]
+struct Row {
+    operation: &'static str,
+    /// The kernel, or outputs and inputs of the product's weight; empty for copies and fills.
+    kernel: String,
+    #[serde(flatten)]
+    launches: Launches,
+    /// Percent of the predicted time.
+    percent: f64,
+}
+
+/// Counted work by operation, the longest first.
+#[derive(Debug, Serialize)]
+struct Table {
+    /// Predicted seconds, copies between the host and the device included.
+    seconds: f64,
+    rows: Vec<Row>,
+    all: Launches,
+    host: HostCalls,
+    host_seconds: f64,
+    /// Conversions of numbers that had been converted before.
+    repeated_conversions: u64,
+}
+
+/// The predicted figures.
+#[derive(Debug, Serialize)]
+struct Plan {
+    what: &'static str,
+    device: DeviceModel,
+    model: String,
+    dtype: String,
+    prompts: usize,
+    samples: usize,
+    prompt_tokens: usize,
+    tokens: usize,
+    /// Completion tokens per second.
+    completion_tokens_per_s: f64,
+    /// Prompt and completion tokens per second, each prompt counted once.
+    all_tokens_per_s: f64,
+    work: Table,
+    longest_step: Option<Step>,
+}
+
+/// The decoding step that takes longest.
+#[derive(Debug, Serialize)]
+struct Step {
+    sequences: usize,
+    tokens_per_s: f64,
+    work: Table,
+}
+
+/// Counts the work of a command and prints the predicted figures.
+pub(super) fn run(what: &What, options: &Options) -> anyhow::Result<()> {
+    let plan = Plan::new(what, options)?;
+    if options.json {
+        return crate::cmd::print(&(serde_json::to_string_pretty(&plan)? + "\n"));
+    }
+    crate::cmd::print(&plan.text())
+}
+
+impl Plan {
+    fn new(what: &What, options: &Options) -> anyhow::Result<Self> {
+        let (engine, ledger) = Engine::planned(options.config()?, H200, engine_options(options)?)?;
+        // The first time memory is allocated and passes are recorded, which is not counted.
+        work(what, &engine, options)?;
+        ledger.take();
+        work(what, &engine, options)?;
+        let account = ledger.take();
+        let running = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
+        let running = running.min(options.prompts * options.samples);
+        let longest_step = account.longest_step.map(|step| {
+            // Padding is sampled too and not returned.
+            let sequences = running.min(step.operation("sample").blocks as usize);
+            Step {
+                sequences,
+                tokens_per_s: sequences as f64 / step.seconds(),
+                work: Table::of(&step),
+            }
+        });
+        let table = Table::of(&account.all);
+        let completions = options.lengths().iter().sum::<usize>() as f64;
+        let prompts = (options.prompts * options.prompt_tokens) as f64;
+        Ok(Self {
+            what: match what {
+                What::Rollout(_) => "sampling",
+                What::Train(_) => "training",
+                What::Step(_) => "an iteration",
+            },
+            device: H200,
+            model: options.model_name(),
+            dtype: options.device.dtype.clone(),
+            prompts: options.prompts,
+            samples: options.samples,
+            prompt_tokens: options.prompt_tokens,
+            tokens: options.tokens,
+            completion_tokens_per_s: completions / table.seconds,
+            all_tokens_per_s: (prompts + completions) / table.seconds,
+            work: table,
+            longest_step,
+        })
+    }
+
+    fn text(&self) -> String {
+        let d = &self.device;
+        let mut text = format!(
+            "{} of {} in {}, predicted for one {} and not measured\n\
+             {} prompts of {} tokens × {} completions of {} tokens\n\n\
+             \x20 completion tokens  {:>9.0} /s\n\
+             \x20 all tokens         {:>9.0} /s   each prompt once\n\
+             \x20 time               {:>9.3} ms   without the host's own work\n\
+             \x20 rates              {:.1} TB/s, {:.0} TFLOP/s in bf16 products, {:.0} in attention, {:.0} in f32; {} and {} µs a launch\n",
+            self.what,
+            self.model,
+            self.dtype,
+            d.name,
+            self.prompts,
+            self.prompt_tokens,
+            self.samples,
+            self.tokens,
+            self.completion_tokens_per_s,
+            self.all_tokens_per_s,
+            1e3 * self.work.seconds,
+            d.bandwidth / 1e12,
+            d.bf16_products / 1e12,
+            d.mma / 1e12,
+            d.f32 / 1e12,
+            1e6 * d.launch,
+            1e6 * d.recorded_launch,
+        );
+        self.work.write(&mut text);
+        if let Some(step) = &self.longest_step {
+            let _ = write!(
+                text,
+                "\nThe longest decoding step: {} sequences, {:.3} ms, {:.0} tokens/s\n",
+                step.sequences,
+                1e3 * step.work.seconds,
+                step.tokens_per_s
+            );
+            step.work.write(&mut text);
+        }
+        text
+    }
+}
+
+/// The engine's options. Its device is not opened.
+fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
+    let device = DeviceArgs {
+        device: "cpu".to_owned(),
+        ..options.device.clone()
+    };
+    options.engine_options_on(&device)
+}
+
+/// An iteration trains on arbitrary tokens, since the sampled ones are all the same.
+fn work(what: &What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
+    if !matches!(what, What::Train(_)) {
+        sample(engine, requests(engine, options))?;
+    }
+    if !matches!(what, What::Rollout(_)) {
+        train::step(engine, options)?;
+    }
+    Ok(())
+}
+
+impl Table {
+    fn of(work: &Work) -> Self {
+        let seconds = work.seconds();
+        let mut rows: Vec<Row> = work
+            .lines
+            .iter()
+            .map(|((operation, kernel), launches)| Row {
+                operation,
+                kernel: kernel.clone(),
+                launches: launches.clone(),
+                percent: 100.0 * launches.seconds / seconds,
+            })
+            .collect();
+        rows.sort_by(|a, b| b.launches.seconds.total_cmp(&a.launches.seconds));
+        Self {
+            seconds,
+            rows,
+            all: work.total(),
+            host: work.host,
+            host_seconds: work.host_seconds,
+            repeated_conversions: work.repeated_conversions,
+        }
+    }
+
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n{:<24}{:<40}{:>10}{:>12}{:>11}{:>13}{:>11}{:>7}",
+            "operation", "kernel or weight", "launches", "blocks", "GB moved", "GFLOP", "ms", "%"
+        );
+        let mut line = |operation: &str, kernel: &str, of: &Launches, percent: f64| {
+            let _ = writeln!(
+                text,
+                "{operation:<24}{kernel:<40}{:>10}{:>12}{:>11.3}{:>13.1}{:>11.3}{percent:>7.1}",
+                of.launches,
+                of.blocks,
+                (of.reads + of.writes) as f64 / 1e9,
+                of.flops as f64 / 1e9,
+                1e3 * of.seconds,
+            );
+        };
+        for row in &self.rows {
+            line(row.operation, &row.kernel, &row.launches, row.percent);
+        }
+        line(
+            "all",
+            "",
+            &self.all,
+            100.0 * self.all.seconds / self.seconds,
+        );
+        let host = self.host;
+        let _ = writeln!(
+            text,
+            "{:.3} ms for {} copies from the host ({:.3} MB) and {} to it ({:.3} MB); {} other waits, {} replays, {} allocations; {} conversions of what had been converted",
+            1e3 * self.host_seconds,
+            host.writes,
+            host.written_bytes as f64 / 1e6,
+            host.reads,
+            host.read_bytes as f64 / 1e6,
+            host.waits,
+            host.replays,
+            host.allocations,
+            self.repeated_conversions,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn plan(line: &str) -> Plan {
+        let words = format!("bench --device cuda:plan --dtype bf16 --random-weights {line}");
+        let line = Line::try_parse_from(words.split_whitespace()).unwrap();
+        let what = What::Step(line.options.clone());
+        Plan::new(&what, &line.options).unwrap()
+    }
+
+    #[test]
+    fn an_iteration_of_a_published_model_is_predicted() {
+        let plan = plan("qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100");
+        let percent: f64 = plan.work.rows.iter().map(|row| row.percent).sum();
+        assert!((95.0..=100.0).contains(&percent), "{percent}");
+        let launches: u64 = plan.work.rows.iter().map(|row| row.launches.launches).sum();
+        assert_eq!(plan.work.all.launches, launches);
+        let step = plan.longest_step.as_ref().unwrap();
+        assert_eq!(step.sequences, 100);
+        assert!(step.work.seconds < plan.work.seconds);
+        let text = plan.text();
+        for part in [
+            "not measured",
+            "attention_decode<bf16, 128>",
+            "adamw",
+            "151936 × 1536",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn larger_packs_are_faster_if_their_activations_are_saved() {
+        let line = "qwen2.5-0.5b --prompts 16 --samples 1 --prompt-tokens 1 --tokens 1024";
+        let plans = ["", " --pack-tokens 16384 --activations-mib 60000"]
+            .map(|more| plan(&format!("{line}{more}")).work.seconds);
+        assert!(plans[1] < plans[0], "{plans:?}");
+    }
+
+    #[test]
+    fn only_known_devices_are_accepted() {
+        assert_eq!(device_or_plan(PLAN), Ok(PLAN.to_owned()));
+        assert_eq!(device_or_plan("cpu"), Ok("cpu".to_owned()));
+        assert!(device_or_plan("cuda:pan").unwrap_err().contains(PLAN));
+    }
+}
