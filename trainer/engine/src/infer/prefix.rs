@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::blocks::BLOCK;
 
 /// The tokens of a block, and the block before it, whose tokens have an entry of their own. So an entry stands for all tokens up to its last, and equal
-/// entries for equal beginnings: tokens are compared, not digests of them.
+/// entries stand for equal beginnings: tokens are compared, not digests of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Entry {
     before: Option<usize>,
@@ -41,8 +41,7 @@ impl PrefixIndex {
             let before = number.checked_sub(1).map(|number| blocks[number]);
             let entry = Entry { before, tokens };
             let block = blocks[number];
-            if !self.blocks.contains_key(&entry) {
-                self.blocks.insert(entry, block);
+            if *self.blocks.entry(entry).or_insert(block) == block {
                 self.entries.insert(block, entry);
             }
         }

@@ -189,9 +189,23 @@ unsafe fn emulate(unit: &mut Unit, context: &mut ucontext_t) -> Option<()> {
     Some(())
 }
 
-/// `tdpbf16ps`: for each element, the products of the lower and of the upper bf16 numbers are summed apart, in order of depth. Both sums are then added.
-/// Denormal operands and results count as zero.
+/// `tdpbf16ps`: for each element, the products of the lower and of the upper bf16 numbers are summed apart by fused multiply-adds, in order of depth. Both sums
+/// are then added. Denormal operands and results count as zero.
 fn multiply(sums: &mut Tile, a: &Tile, b: &Tile) {
+    #[target_feature(enable = "avx2,fma")]
+    fn with_fma(sums: &mut Tile, a: &Tile, b: &Tile) {
+        multiply_body(sums, a, b);
+    }
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the processor has these features.
+        unsafe { with_fma(sums, a, b) }
+    } else {
+        multiply_body(sums, a, b);
+    }
+}
+
+#[inline(always)]
+fn multiply_body(sums: &mut Tile, a: &Tile, b: &Tile) {
     let low = |pair: u32| flush(f32::from_bits(pair << 16));
     let high = |pair: u32| flush(f32::from_bits(pair & 0xFFFF_0000));
     let b_low = b.map(|row| row.map(low));
@@ -206,17 +220,19 @@ fn multiply(sums: &mut Tile, a: &Tile, b: &Tile) {
     }
 }
 
-/// One row times 16 columns. Products of two bf16 numbers are exact in f32.
+/// One row times 16 columns.
+#[inline(always)]
 fn dot(a: [f32; 16], b: &[[f32; 16]; 16]) -> [f32; 16] {
     let mut sums = [0.0_f32; 16];
     for (a, b) in a.iter().zip(b) {
         for (sum, b) in sums.iter_mut().zip(b) {
-            *sum = flush(*sum + a * b);
+            *sum = flush(a.mul_add(*b, *sum));
         }
     }
     sums
 }
 
+#[inline(always)]
 fn flush(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE {
         0.0_f32.copysign(x)
