@@ -38,6 +38,8 @@ const UNSAFE: &[&str] = &[
     "verifier/kernel/src/olean.rs",
     // Loads the kernels that it compiled for this processor.
     "trainer/engine/tests/emulated/",
+    // Handles the instructions that a processor without AMX refuses.
+    "trainer/engine/tests/support/tile_unit.rs",
     // Calls the `gemm` crate, which has only an unsafe interface.
     "trainer/engine/benches/products.rs",
 ];

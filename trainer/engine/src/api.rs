@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::Bf16Kernel;
 use crate::backend::Dtype;
-use crate::backend::cpu::Bf16Kernel;
 use crate::batch::TokenStats;
 use crate::model::Lora;
 use crate::sample::Sampling;

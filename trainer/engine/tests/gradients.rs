@@ -6,8 +6,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use engine::backend::Bf16Kernel;
 use engine::backend::Dtype;
-use engine::backend::cpu::Bf16Kernel;
 use engine::batch::{Group, TokenStats};
 use engine::config::Family;
 use engine::load::Weights;

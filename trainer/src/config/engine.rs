@@ -1,7 +1,7 @@
 //! `[engine]`: the device, and limits on the engine's use of the machine.
 
 use datasets::settings::{SettingError, settings, whole};
-use engine::backend::cpu::Bf16Kernel;
+use engine::backend::Bf16Kernel;
 use engine::{Device, Dtype, EngineOptions};
 
 use super::error::ConfigError;

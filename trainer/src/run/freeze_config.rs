@@ -57,7 +57,7 @@ fn text(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::backend::cpu::Bf16Kernel;
+    use engine::backend::Bf16Kernel;
 
     use super::*;
     use crate::config;

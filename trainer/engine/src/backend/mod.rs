@@ -12,6 +12,7 @@ pub mod cuda;
 
 use std::ops::Range;
 
+pub use self::cpu::Bf16Kernel;
 use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;

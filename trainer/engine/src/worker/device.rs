@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::api::Device;
-use crate::backend::cpu::Bf16Kernel;
+use crate::backend::Bf16Kernel;
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
 use crate::backend::{self, Backend, Dtype, ElementBytes, cpu, cuda};
 use crate::error::EngineError;

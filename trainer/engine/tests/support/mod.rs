@@ -8,7 +8,7 @@ mod tile_unit;
 
 use std::collections::BTreeMap;
 
-use engine::backend::cpu::Bf16Kernel;
+use engine::backend::Bf16Kernel;
 use engine::backend::{Dtype, cpu};
 use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
@@ -169,14 +169,7 @@ pub(crate) type Arithmetic = (Dtype, Option<Bf16Kernel>);
 /// Every arithmetic that this processor has, and AMX's, which is emulated if it does not.
 pub(crate) fn every_arithmetic() -> Vec<Arithmetic> {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    {
-        tile_unit::install();
-        // SAFETY: the instructions are emulated from now on.
-        #[allow(unsafe_code)]
-        unsafe {
-            cpu::assume_amx();
-        }
-    }
+    tile_unit::install(cpu::assume_amx);
     let kernels = Bf16Kernel::ALL.into_iter();
     let bf16 = kernels
         .filter(|kernel| kernel.available())

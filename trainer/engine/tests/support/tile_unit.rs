@@ -27,8 +27,8 @@ thread_local! {
     };
 }
 
-/// Handles refused instructions from now on. A processor with AMX refuses none.
-pub(crate) fn install() {
+/// Handles refused instructions from now on, and then calls `assume_available`, which is safe from then on. A processor with AMX refuses none.
+pub(crate) fn install(assume_available: unsafe fn()) {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         // SAFETY: the handler has the signature that SA_SIGINFO requires, and an all-zero action is a valid one to start from.
@@ -40,6 +40,8 @@ pub(crate) fn install() {
             libc::sigaction(libc::SIGILL, &raw const action, ptr::null_mut())
         };
         assert_eq!(result, 0, "the handler is installed");
+        // SAFETY: the instructions are emulated from now on.
+        unsafe { assume_available() };
     });
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use datasets::fetch;
 use engine::Device;
-use engine::backend::cpu::Bf16Kernel;
+use engine::backend::Bf16Kernel;
 use engine::backend::cuda::probe::Absent;
 
 use super::Check;

@@ -4,6 +4,7 @@ use super::gemm::Format;
 use super::simd::SimdLevel;
 #[cfg(target_arch = "x86_64")]
 use super::simd::amx;
+use crate::error::EngineError;
 
 /// The arithmetic of products of bf16 numbers. Each kind rounds sums in an order of its own, which depends on nothing but the kind. Products of f32 numbers are
 /// fused multiply-adds on every processor, and have the same bits on all of them.
@@ -63,13 +64,23 @@ impl Bf16Kernel {
     }
 
     /// The loops and the format that compute it.
-    pub(super) fn parts(self) -> (SimdLevel, Format) {
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] if the processor does not have the instructions.
+    pub(super) fn parts(self) -> Result<(SimdLevel, Format), EngineError> {
+        if !self.available() {
+            return Err(EngineError::Device(format!(
+                "the kernel {} for bf16 numbers needs instructions that this processor does not have, and another kernel rounds sums differently; use a processor that has them, or, for new work, the kernel {} or auto",
+                self.name(),
+                Self::Fma.name()
+            )));
+        }
         let level = SimdLevel::detect();
-        match self {
+        Ok(match self {
             Self::Amx => (level, Format::Amx),
             Self::Avx512Bf16 => (level, Format::Bf16),
             Self::Fma => (level.without_bf16(), Format::Bf16),
-        }
+        })
     }
 }
 

@@ -53,17 +53,7 @@ pub fn open_with(
 ) -> Result<Box<dyn Backend>, EngineError> {
     let (level, format) = match dtype {
         Dtype::F32 => (SimdLevel::detect(), Format::F32),
-        Dtype::Bf16 => {
-            let kernel = kernel.unwrap_or_else(Bf16Kernel::detect);
-            if !kernel.available() {
-                return Err(EngineError::Device(format!(
-                    "the kernel {} for bf16 numbers needs instructions that this processor does not have, and another kernel rounds sums differently; use a processor that has them, or, for new work, the kernel {} or auto",
-                    kernel.name(),
-                    Bf16Kernel::Fma.name()
-                )));
-            }
-            kernel.parts()
-        }
+        Dtype::Bf16 => kernel.unwrap_or_else(Bf16Kernel::detect).parts()?,
     };
     Ok(Box::new(Cpu {
         element_bytes: element_bytes(dtype),

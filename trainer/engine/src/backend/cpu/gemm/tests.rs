@@ -45,9 +45,7 @@ fn product(
 /// Emulates AMX if this processor does not have it.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn emulate_amx() {
-    tile_unit::install();
-    // SAFETY: the instructions are emulated from now on.
-    unsafe { super::super::simd::amx::assume_available() }
+    tile_unit::install(super::super::simd::amx::assume_available);
 }
 
 /// An element of a product on AMX's tiles: for every 32 numbers of depth, the sum of the products at even positions and that of those at odd positions are
