@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use datasets::LeanTask;
 use kernel::Axioms;
-use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, SecondChecker, Severity};
+use sandboxes::lean::{
+    Compiled, Lean, LeanError, Message, Messages, SecondChecker, Severity, with_retry,
+};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
@@ -117,7 +119,7 @@ impl LeanGrader {
             Ok(module) => module,
             Err(grading) => return *grading,
         };
-        let (compiled, once) = self.lean.compile_with_retry(header, &sources.proof);
+        let (compiled, once) = with_retry(|| self.lean.compile(header, &sources.proof));
         let grading = match compiled {
             Ok(compiled) => self.judge_compiled(&statement_module, header, &sources, &compiled),
             Err(error) => self.grading_without_answer(&error, header, &sources.statement),
