@@ -53,6 +53,8 @@ settings! {
 }
 
 settings! {
+        /// The routes of other projects' clients; docs/clients.md describes them.
+        pub compat: CompatConfig,
     /// Limits of a request, and of all requests together.
     pub struct LimitsConfig {
         /// Maximum size of a request's body, in bytes. A larger one is answered 413. 64 MiB.
@@ -130,6 +132,27 @@ choice! {
     /// The sandbox of programs.
     pub enum SandboxKind {
         /// CPython in WebAssembly.
+settings! {
+    /// The routes of other projects' clients.
+    pub struct CompatConfig {
+        /// Maximum seconds from a request of such a client to its answer, judging included. While the queue is full or a grader cannot judge now, the request waits; then it is
+        /// answered 503. Each client has a limit of its own, a little below its time limit, and the lower one counts.
+        pub hold_seconds: u64 = 600 => at_least(1.0),
+        /// NeMo Gym.
+        pub nemo_gym: NemoGymConfig,
+    }
+}
+
+settings! {
+    /// NeMo Gym.
+    pub struct NemoGymConfig {
+        /// Whether a sample that cannot be judged is answered with `reward: 0`, `mask_sample: true` and `_ng_failure_class` instead of an error. It is not a verdict, and only
+        /// a trainer that reads these marks leaves the sample out. NeMo RL before July 2026 ignores them and trains on the reward 0, as it does later with
+        /// `env.should_mask_flagged_samples: false`. In its GRPO, masked samples have still counted in the mean of their group (NVIDIA-NeMo/RL issue 4061).
+        pub failsafe: bool,
+    }
+}
+
         #[default]
         Wasm = "wasm",
         /// A container.

@@ -170,13 +170,19 @@ impl Registry {
     #[must_use]
     pub fn missing(&self, id: &str) -> String {
         let set = id.split('/').next().unwrap_or_default();
-        if self.datasets.contains_key(set) {
+        if self.has_dataset(set) {
             return format!("the data set `{set}` has no task `{id}`");
         }
         let names: Vec<&str> = self.datasets.keys().map(String::as_str).collect();
         let near = nearest(set, names.iter().copied())
             .map(|name| format!(" Did you mean `{name}/…`?"))
             .unwrap_or_default();
+    /// Whether there is a data set with this name.
+    #[must_use]
+    pub fn has_dataset(&self, name: &str) -> bool {
+        self.datasets.contains_key(name)
+    }
+
         format!(
             "this server has no data set `{set}`, only {}.{near} Start it with --data-dir DIR where DIR holds {set}/, or fetch the data set",
             names.join(", ")

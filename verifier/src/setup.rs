@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datasets::fetch::{self, ArtifactKind};
 use sandboxes::docker::{self, DockerSandbox};
@@ -15,7 +16,7 @@ use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
 use crate::memory_pool;
 use crate::registry::Registry;
-use crate::service::{DiskStores, Service, ServiceSettings, Token};
+use crate::service::{CompatSettings, DiskStores, Service, ServiceSettings, Token};
 
 /// The artifact that the wasm sandbox runs.
 pub const SANDBOX: &str = "python-wasi";

@@ -1,11 +1,14 @@
 //! The service: its state, and its routes as a function from the state to a router.
 
 mod auth;
+mod body;
 mod body_memory;
 mod canonical_queue;
+mod compat;
 mod connections;
 mod decimal;
 mod gzip;
+mod hold;
 mod id;
 mod judge;
 mod openapi;
@@ -31,6 +34,7 @@ use crate::registry::Registry;
 
 pub use auth::Token;
 pub use connections::serve;
+pub use compat::CompatSettings;
 pub use id::Id;
 pub use judge::{Batch, Refusal, judge};
 pub use problem::ProblemResponse;
@@ -47,7 +51,7 @@ pub struct ServiceSettings {
     pub workers: usize,
     /// Maximum size of the verdicts cached in memory, in bytes.
     pub cache_bytes: usize,
-    /// The token that `/v1` requires.
+    /// The token that `/v1` and `/compat` require.
     pub token: Option<Token>,
     /// The graders' settings.
     pub graders: GraderSettings,
@@ -223,6 +227,7 @@ pub fn app(service: Arc<Service>) -> Router {
         .route("/openapi.json", get(routes::openapi))
         .fallback(routes::unknown)
         .method_not_allowed_fallback(routes::wrong_method)
+        .merge(compat::routes())
         .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             routes::count,

@@ -7,6 +7,8 @@ use verifier_api::{
 };
 
 /// An OpenAPI 3.1 document.
+use super::compat;
+
 pub(super) fn document() -> Json {
     json!({
         "openapi": "3.1.0",

@@ -40,7 +40,7 @@ impl ProblemResponse {
 
     pub(super) fn not_json(reason: impl std::fmt::Display) -> ProblemResponse {
         let detail = format!(
-            "the body is not JSON ({reason}); send {{\"items\": […]}} as /openapi.json describes it"
+            "the body is not JSON ({reason}); /openapi.json describes the body of each route"
         );
         ProblemResponse::new(
             StatusCode::BAD_REQUEST,
@@ -187,7 +187,7 @@ impl ProblemResponse {
         )
     }
 
-    fn internal() -> ProblemResponse {
+    pub(super) fn internal() -> ProblemResponse {
         let detail = "something went wrong inside the server; its log says what. The same request may succeed later";
         ProblemResponse::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -217,7 +217,7 @@ impl IntoResponse for ProblemResponse {
             let accepted = HeaderValue::from_static("gzip");
             response
                 .headers_mut()
-                .insert(header::ACCEPT_ENCODING, accepted);
+                .insert(name, HeaderValue::from_static(accepted));
         }
         if status == StatusCode::UNAUTHORIZED {
             response

@@ -1,7 +1,6 @@
 //! The queue while all workers are busy.
 
 use std::sync::{Condvar, Mutex};
-use std::time::Duration;
 
 use super::*;
 
@@ -28,7 +27,14 @@ impl Gate {
 
 /// A service in which programs that contain "slow" wait until the gate opens. Programs that contain "long" run out of fuel in a first pass, and wait with their full fuel.
 pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<FakeSandbox>) {
-    let service = service(settings());
+    gated_with(settings(), gate)
+}
+
+pub(super) fn gated_with(
+    settings: ServiceSettings,
+    gate: &Arc<Gate>,
+) -> (Arc<Service>, Arc<FakeSandbox>) {
+    let service = service(settings);
     let held = Arc::clone(gate);
     let sandbox = Arc::new(FakeSandbox::new(move |source, calls, limits| {
         let long = source.contains("long");
