@@ -20,7 +20,10 @@ pub(super) fn document() -> Json {
         },
         "paths": paths(),
         "components": {
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "basic": { "type": "http", "scheme": "basic", "description": "The token as the password, for clients that can only put credentials into the URL; the user name is ignored. Without a password, the user name is the token." }
+            },
             "responses": { "problem": { "description": "The error, as a problem document of RFC 9457.", "content": { "application/problem+json": { "schema": schema("Problem") } } } },
             "schemas": schemas()
         }
@@ -28,7 +31,15 @@ pub(super) fn document() -> Json {
 }
 
 fn paths() -> Json {
-    let guarded = json!([{ "token": [] }, {}]);
+    let mut paths = native_paths();
+    if let Some(paths) = paths.as_object_mut() {
+        paths.extend(compat::paths());
+    }
+    paths
+}
+
+fn native_paths() -> Json {
+    let guarded = json!([{ "token": [] }, { "basic": [] }, {}]);
     let problem = json!({ "$ref": "#/components/responses/problem" });
     let answer = |what: &str, name: &str| json!({ "description": what, "content": { "application/json": { "schema": schema(name) } } });
     json!({

@@ -143,9 +143,9 @@ impl ProblemResponse {
 
     pub(super) fn unauthorised(wrong: bool) -> ProblemResponse {
         let detail = if wrong {
-            "the bearer token is not this server's"
+            "the token is not this server's"
         } else {
-            "this server requires a token: send the header `Authorization: Bearer TOKEN`"
+            "this server requires a token: send the header `Authorization: Bearer TOKEN`, or put it into the URL as the password, as in http://user:TOKEN@HOST/"
         };
         ProblemResponse::new(
             StatusCode::UNAUTHORIZED,
@@ -242,3 +242,4 @@ pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> axum::http::Resp
     tracing::error!("a request handler panicked: {what}");
     ProblemResponse::internal().into_response()
 }
+            // Not Basic: a browser would ask for a password, and then send it with the requests of every page.
