@@ -37,6 +37,10 @@ settings! {
         pub require: Vec<String>,
         /// File whose first line is the token that clients have to send. If it is not set, the variable RAPID_VERIFIER_TOKEN may hold the token. Also --token-file.
         pub token_file: Option<PathBuf>,
+        /// Names by which clients may address a service without a token, besides localhost and the name in listen, such as that of a proxy on this machine. Any web page that
+        /// a browser on this machine shows can send requests here, and a name that its owner lets mean 127.0.0.1 makes them look like the page's own. A service with a token
+        /// needs no such list.
+        pub allowed_hosts: Vec<String>,
         /// Limits of requests and connections.
         pub limits: LimitsConfig,
         /// The cache of verdicts and expected values.
@@ -49,12 +53,12 @@ settings! {
         pub docker: DockerConfig,
         /// Proofs. Without a project or a command, their verdict is `unavailable`. sandboxes/lean/README.md explains how a proof is judged.
         pub lean: lean::LeanSettings,
+        /// The routes of other projects' clients; docs/clients.md describes them.
+        pub compat: CompatConfig,
     }
 }
 
 settings! {
-        /// The routes of other projects' clients; docs/clients.md describes them.
-        pub compat: CompatConfig,
     /// Limits of a request, and of all requests together.
     pub struct LimitsConfig {
         /// Maximum size of a request's body, in bytes. A larger one is answered 413. 64 MiB.
@@ -128,10 +132,6 @@ settings! {
     }
 }
 
-choice! {
-    /// The sandbox of programs.
-    pub enum SandboxKind {
-        /// CPython in WebAssembly.
 settings! {
     /// The routes of other projects' clients.
     pub struct CompatConfig {
@@ -153,6 +153,10 @@ settings! {
     }
 }
 
+choice! {
+    /// The sandbox of programs.
+    pub enum SandboxKind {
+        /// CPython in WebAssembly.
         #[default]
         Wasm = "wasm",
         /// A container.

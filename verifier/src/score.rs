@@ -322,6 +322,11 @@ mod tests {
             workers: 1,
             cache_bytes: 1 << 20,
             token: None,
+            allowed_hosts: Vec::new(),
+            compat: CompatSettings {
+                hold: std::time::Duration::ZERO,
+                nemo_gym_failsafe: false,
+            },
             graders: GraderSettings {
                 lean: lean::LeanSettings::default(),
                 workers: 1,

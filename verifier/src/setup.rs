@@ -144,6 +144,11 @@ pub fn with_registry(
             expected_bytes: config.cache.expected_bytes,
             require: config.require.clone(),
         },
+        allowed_hosts: allowed_hosts(config),
+        compat: CompatSettings {
+            hold: Duration::from_secs(config.compat.hold_seconds),
+            nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
+        },
     };
     let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
     Ok((service, sandbox(config)))
@@ -162,6 +167,15 @@ pub fn workers(config: &Config) -> usize {
 fn memory_pool_bytes(config: &Config) -> Option<u64> {
     if config.code.sandbox != SandboxKind::Wasm {
         return None;
+/// The names of this machine that a service without a token answers to, besides localhost.
+fn allowed_hosts(config: &Config) -> Vec<String> {
+    let own = match &config.listen {
+        Listen::Name { host, .. } => Some(host.clone()),
+        Listen::Address(_) => None,
+    };
+    config.allowed_hosts.iter().cloned().chain(own).collect()
+}
+
     }
     let all = match config.code.memory_total_bytes {
         0 => memory_pool::available_bytes() / 4 * 3,

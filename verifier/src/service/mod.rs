@@ -15,6 +15,7 @@ mod openapi;
 mod problem;
 mod request;
 mod routes;
+mod strangers;
 pub(crate) mod surrogates;
 
 use std::sync::Arc;
@@ -33,8 +34,8 @@ use crate::pool::Pool;
 use crate::registry::Registry;
 
 pub use auth::Token;
-pub use connections::serve;
 pub use compat::CompatSettings;
+pub use connections::serve;
 pub use id::Id;
 pub use judge::{Batch, Refusal, judge};
 pub use problem::ProblemResponse;
@@ -53,6 +54,10 @@ pub struct ServiceSettings {
     pub cache_bytes: usize,
     /// The token that `/v1` and `/compat` require.
     pub token: Option<Token>,
+    /// Without a token, the names to which the service answers besides localhost.
+    pub allowed_hosts: Vec<String>,
+    /// The routes of other projects' clients.
+    pub compat: CompatSettings,
     /// The graders' settings.
     pub graders: GraderSettings,
 }
@@ -71,6 +76,8 @@ pub struct Service {
     limits: RequestLimits,
     connections: usize,
     token: Option<Token>,
+    allowed_hosts: Vec<String>,
+    compat: CompatSettings,
     registry: Registry,
     graders: Graders,
     cache: VerdictCache,
@@ -105,6 +112,8 @@ impl Service {
             workers,
             cache_bytes,
             token,
+            allowed_hosts,
+            compat,
             graders,
         } = settings;
         Ok(Arc::new(Service {
@@ -121,6 +130,8 @@ impl Service {
             limits,
             connections,
             token,
+            allowed_hosts,
+            compat,
             registry,
         }))
     }
@@ -216,6 +227,7 @@ pub fn app(service: Arc<Service>) -> Router {
         .route("/v1/info", get(routes::info))
         .route("/v1/verdicts/{key}", get(routes::verdict))
         .layer(middleware::from_fn_with_state(
+        .merge(compat::routes())
             Arc::clone(&service),
             auth::check,
         ));
@@ -227,8 +239,11 @@ pub fn app(service: Arc<Service>) -> Router {
         .route("/openapi.json", get(routes::openapi))
         .fallback(routes::unknown)
         .method_not_allowed_fallback(routes::wrong_method)
-        .merge(compat::routes())
         .layer(middleware::from_fn_with_state(
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&service),
+            strangers::check,
+        ))
             Arc::clone(&service),
             routes::count,
         ))

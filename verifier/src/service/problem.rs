@@ -10,6 +10,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use verifier_api::Problem;
 
+/// The kind of the problem that a body's content coding is not known.
+const UNKNOWN_ENCODING: &str = "unknown-encoding";
+
 /// A problem document with its headers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProblemResponse {
@@ -91,7 +94,7 @@ impl ProblemResponse {
         );
         ProblemResponse::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unknown-encoding",
+            UNKNOWN_ENCODING,
             "Unknown content encoding",
             detail,
         )
@@ -184,6 +187,41 @@ impl ProblemResponse {
             "wrong-method",
             "Wrong method",
             detail,
+    pub(super) fn unknown_host(host: &str) -> ProblemResponse {
+        let host: String = host.chars().take(100).collect();
+        let detail = format!(
+            "this server has no token, so it answers only to names of its own machine, and `{host}` may be anybody's: use localhost or 127.0.0.1, add the name to allowed_hosts in the server's configuration, or give the server a token"
+        );
+        ProblemResponse::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "unknown-host",
+            "The request is for another host",
+            detail,
+        )
+    }
+
+    pub(super) fn unknown_origin(origin: &str) -> ProblemResponse {
+        let origin: String = origin.chars().take(100).collect();
+        let detail = format!(
+            "this server has no token, so it answers no web page of another origin, such as `{origin}`: send the request from a program, or give the server a token"
+        );
+        ProblemResponse::new(
+            StatusCode::FORBIDDEN,
+            "unknown-origin",
+            "The request is of another origin",
+            detail,
+        )
+    }
+
+    pub(super) fn no_json_type() -> ProblemResponse {
+        ProblemResponse::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not-json-type",
+            "The body is not declared as JSON",
+            "this server has no token, so it reads only bodies that are declared as JSON, which a web page of another origin cannot send: send the header `Content-Type: application/json`, or give the server a token",
+        )
+    }
+
         )
     }
 
@@ -213,8 +251,11 @@ impl IntoResponse for ProblemResponse {
             );
         }
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            // RFC 7694.
-            let accepted = HeaderValue::from_static("gzip");
+            // RFC 7694 and RFC 9110, 15.5.16: what would have been accepted.
+            let (name, accepted) = match self.problem.kind.ends_with(UNKNOWN_ENCODING) {
+                true => (header::ACCEPT_ENCODING, "gzip"),
+                false => (header::ACCEPT, "application/json"),
+            };
             response
                 .headers_mut()
                 .insert(name, HeaderValue::from_static(accepted));

@@ -4,13 +4,14 @@ mod connections;
 mod inline;
 mod queue;
 mod written;
+mod strangers;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use axum::Router;
 use std::time::Duration;
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use datasets::{Dataset, MathTask, Task, TaskSpec};
@@ -35,6 +36,11 @@ fn settings() -> ServiceSettings {
         cache_bytes: 1 << 20,
         token: None,
         graders: GraderSettings {
+        allowed_hosts: Vec::new(),
+        compat: CompatSettings {
+            hold: Duration::from_secs(10),
+            nemo_gym_failsafe: false,
+        },
             lean: crate::grade::lean::LeanSettings::default(),
             workers: 1,
             math: math::MathSettings::default(),
@@ -91,17 +97,18 @@ async fn send(app: &Router, request: Request<Body>) -> (StatusCode, Json, axum::
 }
 
 async fn get(app: &Router, path: &str) -> (StatusCode, Json) {
+/// The head of a request with a JSON body.
+fn post(path: &str) -> axum::http::request::Builder {
+    Request::post(path).header(header::CONTENT_TYPE, "application/json")
+}
+
     let (status, body, _) = send(app, Request::get(path).body(Body::empty()).unwrap()).await;
     (status, body)
 }
 
 async fn verify(app: &Router, items: &Json) -> (StatusCode, Json) {
     let body = json!({ "items": items }).to_string();
-    let (status, body, _) = send(
-        app,
-        Request::post("/v1/verify").body(Body::from(body)).unwrap(),
-    )
-    .await;
+    let (status, body, _) = send(app, post("/v1/verify").body(Body::from(body)).unwrap()).await;
     (status, body)
 }
 
@@ -264,11 +271,8 @@ async fn a_bad_item_fails_the_whole_batch_and_is_named() {
     let body =
         json!({ "items": [item("a", &json!("sums/1"), ""), item("b", &json!("sums/7"), "")] })
             .to_string();
-    let (status, problem, headers) = send(
-        &app,
-        Request::post("/v1/verify").body(Body::from(body)).unwrap(),
-    )
-    .await;
+    let (status, problem, headers) =
+        send(&app, post("/v1/verify").body(Body::from(body)).unwrap()).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
     assert_eq!(
@@ -282,7 +286,7 @@ async fn a_bad_item_fails_the_whole_batch_and_is_named() {
 async fn a_body_over_the_limit_is_refused_whether_its_length_is_announced_or_not() {
     let (app, _) = ready();
     let long = "x".repeat(20_000);
-    let announced = Request::post("/v1/verify")
+    let announced = post("/v1/verify")
         .header(header::CONTENT_LENGTH, "20000")
         .body(Body::from(long.clone()))
         .unwrap();
@@ -293,9 +297,7 @@ async fn a_body_over_the_limit_is_refused_whether_its_length_is_announced_or_not
             .map(|piece| Ok::<_, std::io::Error>(piece.to_vec()))
             .collect::<Vec<_>>(),
     );
-    let streamed = Request::post("/v1/verify")
-        .body(Body::from_stream(pieces))
-        .unwrap();
+    let streamed = post("/v1/verify").body(Body::from_stream(pieces)).unwrap();
     assert_eq!(send(&app, streamed).await.0, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
@@ -540,7 +542,8 @@ async fn the_openapi_document_has_every_route() {
         for method in operations.as_object().unwrap().keys() {
             let request = Request::builder()
                 .method(method.to_uppercase().as_str())
-                .uri(path.replace("{key}", &"0".repeat(64)));
+                .header(header::CONTENT_TYPE, "application/json")
+                .uri(&path);
             let (_, body, _) = send(&app, request.body(Body::empty()).unwrap()).await;
             assert!(
                 !matches!(

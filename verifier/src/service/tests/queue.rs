@@ -69,11 +69,8 @@ async fn a_full_queue_answers_429_with_a_retry_time_and_queues_nothing_of_the_ba
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let body = json!({ "items": slow(100, 10) }).to_string();
-    let (status, problem, headers) = send(
-        &app,
-        Request::post("/v1/verify").body(Body::from(body)).unwrap(),
-    )
-    .await;
+    let (status, problem, headers) =
+        send(&app, post("/v1/verify").body(Body::from(body)).unwrap()).await;
     assert_eq!(
         (status, problem["type"].as_str()),
         (StatusCode::TOO_MANY_REQUESTS, Some("/problems/queue-full"))
