@@ -144,6 +144,35 @@ impl ProblemResponse {
         answer
     }
 
+    /// A full queue or memory as 503, for clients that repeat only that, or that know no 429.
+    pub(super) fn or_unavailable(self) -> ProblemResponse {
+        match self.problem.status {
+            429 => ProblemResponse::unavailable("too many bytes of requests are in flight"),
+            _ => self,
+        }
+    }
+
+    /// No reward, for a client to whom a verdict `unavailable` cannot be told.
+    pub(super) fn unavailable(reason: &str) -> ProblemResponse {
+        let mut answer = ProblemResponse::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "There is no reward now",
+            format!("{reason}. This is no verdict on a completion, so there is no reward"),
+        );
+        answer.retry_after = Some(Duration::from_secs(1));
+        answer
+    }
+
+    pub(super) fn no_jail(reason: &str) -> ProblemResponse {
+        ProblemResponse::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "no-jail",
+            "Snippets are not run without a jail",
+            reason,
+        )
+    }
+
     pub(super) fn unauthorised(wrong: bool) -> ProblemResponse {
         let detail = if wrong {
             "the token is not this server's"
@@ -158,35 +187,6 @@ impl ProblemResponse {
         )
     }
 
-    pub(super) fn unknown_key(key: &str) -> ProblemResponse {
-        let detail = format!(
-            "no verdict is cached under `{key}`: it was never computed here, it was `unavailable`, or the cache has evicted it"
-        );
-        ProblemResponse::new(
-            StatusCode::NOT_FOUND,
-            "unknown-key",
-            "No such verdict",
-            detail,
-        )
-    }
-
-    pub(super) fn unknown_route(path: &str) -> ProblemResponse {
-        let detail = format!("there is nothing at `{path}`; /openapi.json lists the routes");
-        ProblemResponse::new(
-            StatusCode::NOT_FOUND,
-            "unknown-route",
-            "No such route",
-            detail,
-        )
-    }
-
-    pub(super) fn wrong_method(method: &str, path: &str) -> ProblemResponse {
-        let detail = format!("`{path}` does not answer {method}; /openapi.json lists the routes");
-        ProblemResponse::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "wrong-method",
-            "Wrong method",
-            detail,
     pub(super) fn unknown_host(host: &str) -> ProblemResponse {
         let host: String = host.chars().take(100).collect();
         let detail = format!(
@@ -222,6 +222,35 @@ impl ProblemResponse {
         )
     }
 
+    pub(super) fn unknown_key(key: &str) -> ProblemResponse {
+        let detail = format!(
+            "no verdict is cached under `{key}`: it was never computed here, it was `unavailable`, or the cache has evicted it"
+        );
+        ProblemResponse::new(
+            StatusCode::NOT_FOUND,
+            "unknown-key",
+            "No such verdict",
+            detail,
+        )
+    }
+
+    pub(super) fn unknown_route(path: &str) -> ProblemResponse {
+        let detail = format!("there is nothing at `{path}`; /openapi.json lists the routes");
+        ProblemResponse::new(
+            StatusCode::NOT_FOUND,
+            "unknown-route",
+            "No such route",
+            detail,
+        )
+    }
+
+    pub(super) fn wrong_method(method: &str, path: &str) -> ProblemResponse {
+        let detail = format!("`{path}` does not answer {method}; /openapi.json lists the routes");
+        ProblemResponse::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "wrong-method",
+            "Wrong method",
+            detail,
         )
     }
 
@@ -270,6 +299,7 @@ impl IntoResponse for ProblemResponse {
 }
 
 /// The response if a handler panicked.
+            // Not Basic: a browser would ask for a password, and then send it with the requests of every page.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the layer passes it by value"
@@ -283,4 +313,3 @@ pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> axum::http::Resp
     tracing::error!("a request handler panicked: {what}");
     ProblemResponse::internal().into_response()
 }
-            // Not Basic: a browser would ask for a password, and then send it with the requests of every page.

@@ -2,15 +2,16 @@ mod canonical_queue;
 mod compat;
 mod connections;
 mod inline;
+mod kimina;
 mod queue;
-mod written;
 mod strangers;
+mod written;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
 use std::time::Duration;
+
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
@@ -35,12 +36,12 @@ fn settings() -> ServiceSettings {
         workers: 2,
         cache_bytes: 1 << 20,
         token: None,
-        graders: GraderSettings {
         allowed_hosts: Vec::new(),
         compat: CompatSettings {
             hold: Duration::from_secs(10),
             nemo_gym_failsafe: false,
         },
+        graders: GraderSettings {
             lean: crate::grade::lean::LeanSettings::default(),
             workers: 1,
             math: math::MathSettings::default(),
@@ -96,12 +97,12 @@ async fn send(app: &Router, request: Request<Body>) -> (StatusCode, Json, axum::
     (status, body, headers)
 }
 
-async fn get(app: &Router, path: &str) -> (StatusCode, Json) {
 /// The head of a request with a JSON body.
 fn post(path: &str) -> axum::http::request::Builder {
     Request::post(path).header(header::CONTENT_TYPE, "application/json")
 }
 
+async fn get(app: &Router, path: &str) -> (StatusCode, Json) {
     let (status, body, _) = send(app, Request::get(path).body(Body::empty()).unwrap()).await;
     (status, body)
 }
@@ -326,6 +327,19 @@ async fn with_a_token_v1_requires_it() {
         ("/v1/info", Some("Bearer wrong"), StatusCode::UNAUTHORIZED),
         ("/v1/info", Some("Basic secret"), StatusCode::UNAUTHORIZED),
         ("/v1/info", Some("Bearer secret"), StatusCode::OK),
+        // anyone:secret, secret: and anyone:wrong.
+        (
+            "/v1/info",
+            Some("Basic YW55b25lOnNlY3JldA=="),
+            StatusCode::OK,
+        ),
+        ("/v1/info", Some("Basic c2VjcmV0Og=="), StatusCode::OK),
+        (
+            "/v1/info",
+            Some("Basic YW55b25lOndyb25n"),
+            StatusCode::UNAUTHORIZED,
+        ),
+        ("/compat/kimina/health", None, StatusCode::UNAUTHORIZED),
         ("/v1/info", Some("bearer secret"), StatusCode::OK),
         ("/v1/datasets", None, StatusCode::UNAUTHORIZED),
         ("/healthz", None, StatusCode::OK),
@@ -554,9 +568,9 @@ async fn the_openapi_document_has_every_route() {
             );
         }
     }
-    assert_eq!(document["paths"].as_object().unwrap().len(), 17);
-}
             let path = path
                 .replace("{key}", &"0".repeat(64))
                 .replace("{name}", "sums")
                 .replace("{id}", "1");
+    assert_eq!(document["paths"].as_object().unwrap().len(), 17);
+}

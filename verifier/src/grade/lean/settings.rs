@@ -180,6 +180,7 @@ fn jail(choice: JailChoice) -> Result<Jail, String> {
             Ok(Jail::None)
         }
         (JailChoice::Bubblewrap, Jail::None) => Err("a proof may run code while Lean checks it, and bubblewrap (`bwrap`), which keeps it from this machine, does not work here: install bubblewrap, and let this user create user namespaces (containers often forbid it). For proofs that you wrote yourself, set lean.jail = \"none\"".to_owned()),
+            jailed: jail != Jail::None,
         (JailChoice::Bubblewrap, found) => Ok(found),
     }
 }

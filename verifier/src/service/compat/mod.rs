@@ -5,6 +5,7 @@
 
 mod client;
 mod completion;
+mod kimina;
 mod label;
 mod messages;
 mod nemo_gym;
@@ -23,6 +24,7 @@ pub use client::CompatSettings;
 /// The routes.
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
+        .merge(kimina::routes())
         .merge(nemo_gym::routes())
         .merge(openrlhf::routes())
         .merge(slime::routes())
@@ -31,6 +33,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
 /// The routes in the form of OpenAPI: the operations of each path.
 pub(super) fn paths() -> Map<String, Json> {
     let clients = [
+        kimina::paths(),
         nemo_gym::paths(),
         openrlhf::paths(),
         slime::paths(),
