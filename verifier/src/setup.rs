@@ -51,6 +51,14 @@ pub enum SetupError {
         /// One of its addresses that is not loopback.
         address: SocketAddr,
     },
+    /// Other machines could reach the service, and with it code of proofs that no jail keeps from this machine.
+    #[error(
+        "refusing to judge proofs of other machines without a jail: set lean.jail = \"bubblewrap\", or lean.backend = \"none\", or listen on 127.0.0.1 instead of {listen}"
+    )]
+    Unjailed {
+        /// The configured address.
+        listen: Listen,
+    },
     /// The host name to listen on has no address.
     #[error(
         "cannot listen on {listen}: its name cannot be looked up; give an IP address, such as 127.0.0.1"
@@ -96,11 +104,16 @@ pub fn service(config: &Config, token: Option<String>) -> Result<Listening, Setu
             source,
         })?;
     let reachable = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
-    if let (None, Some(address)) = (&token, addresses.iter().find(reachable)) {
-        return Err(SetupError::Unguarded {
-            listen: listen(),
-            address: *address,
-        });
+    if let Some(address) = addresses.iter().find(reachable) {
+        if token.is_none() {
+            return Err(SetupError::Unguarded {
+                listen: listen(),
+                address: *address,
+            });
+        }
+        if config.lean.runs_without_jail() {
+            return Err(SetupError::Unjailed { listen: listen() });
+        }
     }
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
     let (service, open) = with_registry(config, token, registry, open_disk_stores(config))?;
@@ -131,6 +144,11 @@ pub fn with_registry(
         workers: workers(config),
         cache_bytes: config.cache.memory_bytes,
         token,
+        allowed_hosts: allowed_hosts(config),
+        compat: CompatSettings {
+            hold: Duration::from_secs(config.compat.hold_seconds),
+            nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
+        },
         graders: GraderSettings {
             math: config.math,
             code: config.code.extraction,
@@ -144,14 +162,18 @@ pub fn with_registry(
             expected_bytes: config.cache.expected_bytes,
             require: config.require.clone(),
         },
-        allowed_hosts: allowed_hosts(config),
-        compat: CompatSettings {
-            hold: Duration::from_secs(config.compat.hold_seconds),
-            nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
-        },
     };
     let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
     Ok((service, sandbox(config)))
+}
+
+/// The names of this machine that a service without a token answers to, besides localhost.
+fn allowed_hosts(config: &Config) -> Vec<String> {
+    let own = match &config.listen {
+        Listen::Name { host, .. } => Some(host.clone()),
+        Listen::Address(_) => None,
+    };
+    config.allowed_hosts.iter().cloned().chain(own).collect()
 }
 
 /// Number of worker threads: as configured, or the number of cores that this process may use.
@@ -167,15 +189,6 @@ pub fn workers(config: &Config) -> usize {
 fn memory_pool_bytes(config: &Config) -> Option<u64> {
     if config.code.sandbox != SandboxKind::Wasm {
         return None;
-/// The names of this machine that a service without a token answers to, besides localhost.
-fn allowed_hosts(config: &Config) -> Vec<String> {
-    let own = match &config.listen {
-        Listen::Name { host, .. } => Some(host.clone()),
-        Listen::Address(_) => None,
-    };
-    config.allowed_hosts.iter().cloned().chain(own).collect()
-}
-
     }
     let all = match config.code.memory_total_bytes {
         0 => memory_pool::available_bytes() / 4 * 3,
@@ -351,6 +364,28 @@ mod tests {
             "localhost:0",
         ] {
             assert!(service(&config_on(closed), None).is_ok(), "{closed}");
+        }
+    }
+
+    #[test]
+    fn proofs_of_other_machines_need_a_jail() {
+        let start = |listen: &str, change: fn(&mut lean::LeanSettings)| {
+            let mut config = config_on(listen);
+            config.lean.command = vec!["lean".to_owned(), "--json".to_owned()];
+            config.lean.jail = lean::JailChoice::None;
+            change(&mut config.lean);
+            service(&config, Some("secret".to_owned())).map(drop)
+        };
+        let refused = start("0.0.0.0:0", |_| {}).unwrap_err().to_string();
+        assert!(refused.contains("lean.jail = \"bubblewrap\""), "{refused}");
+        assert!(start("127.0.0.1:0", |_| {}).is_ok());
+        let safe: [fn(&mut lean::LeanSettings); 3] = [
+            |settings| settings.jail = lean::JailChoice::Bubblewrap,
+            |settings| settings.backend = lean::Backend::None,
+            |settings| settings.command.clear(),
+        ];
+        for change in safe {
+            assert!(start("0.0.0.0:0", change).is_ok());
         }
     }
 
