@@ -224,10 +224,11 @@ pub fn app(service: Arc<Service>) -> Router {
     let guarded = Router::new()
         .route("/v1/verify", post(routes::verify))
         .route("/v1/datasets", get(routes::datasets))
+        .route("/v1/datasets/{name}/tasks/{*id}", get(routes::task))
         .route("/v1/info", get(routes::info))
         .route("/v1/verdicts/{key}", get(routes::verdict))
-        .layer(middleware::from_fn_with_state(
         .merge(compat::routes())
+        .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             auth::check,
         ));
@@ -240,10 +241,10 @@ pub fn app(service: Arc<Service>) -> Router {
         .fallback(routes::unknown)
         .method_not_allowed_fallback(routes::wrong_method)
         .layer(middleware::from_fn_with_state(
-        .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             strangers::check,
         ))
+        .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             routes::count,
         ))

@@ -3,12 +3,13 @@
 use serde_json::{Value as Json, json};
 use utoipa::OpenApi;
 use verifier_api::{
-    Datasets, Problem, Readiness, ServiceInfo, StoredVerdict, VerifyRequest, VerifyResponse,
+    Datasets, Problem, Readiness, ServiceInfo, StoredVerdict, TaskInfo, VerifyRequest,
+    VerifyResponse,
 };
 
-/// An OpenAPI 3.1 document.
 use super::compat;
 
+/// An OpenAPI 3.1 document.
 pub(super) fn document() -> Json {
     json!({
         "openapi": "3.1.0",
@@ -51,6 +52,15 @@ fn native_paths() -> Json {
             "responses": { "200": answer("One judgement per item, in the order of the items.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "429": problem, "500": problem }
         } },
         "/v1/datasets": { "get": { "summary": "The data sets whose tasks a request can name.", "security": guarded, "responses": { "200": answer("The data sets.", "Datasets"), "401": problem } } },
+        "/v1/datasets/{name}/tasks/{id}": { "get": {
+            "summary": "One task that a request can name.",
+            "security": guarded,
+            "parameters": [
+                { "name": "name", "in": "path", "required": true, "schema": { "type": "string" }, "description": "The part of the task's id before the first slash." },
+                { "name": "id", "in": "path", "required": true, "schema": { "type": "string" }, "description": "The rest of the id; it may have slashes of its own." }
+            ],
+            "responses": { "200": answer("The task.", "TaskInfo"), "401": problem, "404": problem }
+        } },
         "/v1/info": { "get": { "summary": "The versions of the service, its graders, interpreter and data.", "security": guarded, "responses": { "200": answer("The service.", "ServiceInfo"), "401": problem } } },
         "/v1/verdicts/{key}": { "get": {
             "summary": "A verdict from the cache.",
@@ -76,6 +86,7 @@ fn schema(name: &str) -> Json {
     VerifyResponse,
     StoredVerdict,
     Datasets,
+    TaskInfo,
     ServiceInfo,
     Readiness,
     Problem

@@ -234,6 +234,15 @@ impl ProblemResponse {
         )
     }
 
+    pub(super) fn unknown_task(reason: &str) -> ProblemResponse {
+        ProblemResponse::new(
+            StatusCode::NOT_FOUND,
+            "unknown-task",
+            "No such task",
+            reason,
+        )
+    }
+
     pub(super) fn unknown_route(path: &str) -> ProblemResponse {
         let detail = format!("there is nothing at `{path}`; /openapi.json lists the routes");
         ProblemResponse::new(
@@ -290,6 +299,7 @@ impl IntoResponse for ProblemResponse {
                 .insert(name, HeaderValue::from_static(accepted));
         }
         if status == StatusCode::UNAUTHORIZED {
+            // Not Basic: a browser would ask for a password, and then send it with the requests of every page.
             response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -299,7 +309,6 @@ impl IntoResponse for ProblemResponse {
 }
 
 /// The response if a handler panicked.
-            // Not Basic: a browser would ask for a password, and then send it with the requests of every page.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the layer passes it by value"

@@ -10,8 +10,7 @@ use axum::extract::{MatchedPath, Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt as _;
-use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict};
+use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, TaskInfo};
 
 use super::hold::Hold;
 use super::id::{Answers, Id};
@@ -19,6 +18,7 @@ use super::judge::{Batch, judge};
 use super::{ProblemResponse, Service, body, openapi, request};
 use crate::cache::Key;
 use crate::metrics;
+use crate::registry::grader;
 
 type Shared = State<Arc<Service>>;
 
@@ -44,6 +44,25 @@ pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {
     Json(Datasets {
         datasets: service.registry.datasets(),
     })
+}
+
+pub(super) async fn task(
+    State(service): Shared,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Json<TaskInfo>, ProblemResponse> {
+    let no_text = || ProblemResponse::bad(None, "id", "it is not UTF-8");
+    let Path((dataset, rest)) = path.map_err(|_| no_text())?;
+    let id = format!("{dataset}/{rest}");
+    match service.registry.get(&id) {
+        None => Err(ProblemResponse::unknown_task(
+            &service.registry.missing(&id),
+        )),
+        Some(task) => Ok(Json(TaskInfo {
+            grader: grader(&task.spec).to_owned(),
+            digest: task.content.to_string(),
+            id,
+        })),
+    }
 }
 
 pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {

@@ -533,6 +533,19 @@ async fn the_service_reports_its_info_and_its_metrics() {
     );
     let (_, sets) = get(&app, "/v1/datasets").await;
     assert_eq!(sets["datasets"][0]["train"], 1);
+    let (_, task) = get(&app, "/v1/datasets/sums/tasks/1").await;
+    assert_eq!(
+        (&task["id"], &task["grader"]),
+        (&json!("sums/1"), &json!("math"))
+    );
+    let (status, problem) = get(&app, "/v1/datasets/smus/tasks/1/2").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("Did you mean `sums/…`?")
+    );
     verify(&app, &json!([item("a", &json!("sums/1"), r"\boxed{2}")])).await;
     let (_, metrics) = get(&app, "/metrics").await;
     let metrics = metrics.as_str().unwrap();
@@ -554,6 +567,10 @@ async fn the_openapi_document_has_every_route() {
     let (_, document) = get(&app, "/openapi.json").await;
     for (path, operations) in document["paths"].as_object().unwrap() {
         for method in operations.as_object().unwrap().keys() {
+            let path = path
+                .replace("{key}", &"0".repeat(64))
+                .replace("{name}", "sums")
+                .replace("{id}", "1");
             let request = Request::builder()
                 .method(method.to_uppercase().as_str())
                 .header(header::CONTENT_TYPE, "application/json")
@@ -568,9 +585,5 @@ async fn the_openapi_document_has_every_route() {
             );
         }
     }
-            let path = path
-                .replace("{key}", &"0".repeat(64))
-                .replace("{name}", "sums")
-                .replace("{id}", "1");
     assert_eq!(document["paths"].as_object().unwrap().len(), 17);
 }
