@@ -130,6 +130,9 @@ if [ "${1:-}" = --lean ]; then
   exit
 fi
 
+step "other projects' clients"
+bash scripts/compat.sh
+
 step "lints"
 if component clippy clippy; then
   cargo clippy --release --locked --workspace --all-targets -- --deny warnings

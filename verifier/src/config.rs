@@ -37,6 +37,10 @@ settings! {
         pub require: Vec<String>,
         /// File whose first line is the token that clients have to send. If it is not set, the variable RAPID_VERIFIER_TOKEN may hold the token. Also --token-file.
         pub token_file: Option<PathBuf>,
+        /// Names by which clients may address a service without a token, besides localhost and the name in listen, such as that of a proxy on this machine. Any web page that
+        /// a browser on this machine shows can send requests here, and a name that its owner lets mean 127.0.0.1 makes them look like the page's own. A service with a token
+        /// needs no such list.
+        pub allowed_hosts: Vec<String>,
         /// Limits of requests and connections.
         pub limits: LimitsConfig,
         /// The cache of verdicts and expected values.
@@ -49,6 +53,8 @@ settings! {
         pub docker: DockerConfig,
         /// Proofs. Without a project or a command, their verdict is `unavailable`. sandboxes/lean/README.md explains how a proof is judged.
         pub lean: lean::LeanSettings,
+        /// The routes of other projects' clients; docs/clients.md describes them.
+        pub compat: CompatConfig,
     }
 }
 
@@ -123,6 +129,27 @@ settings! {
         pub runtime: Option<String>,
         /// Maximum number of containers at a time, including warm ones; at least 2. 0: two for each worker, and two more.
         pub containers: usize,
+    }
+}
+
+settings! {
+    /// The routes of other projects' clients.
+    pub struct CompatConfig {
+        /// Maximum seconds from a request of such a client to its answer, judging included. While the queue is full or a grader cannot judge now, the request waits; then it is
+        /// answered 503. Each client has a limit of its own, a little below its time limit, and the lower one counts.
+        pub hold_seconds: u64 = 600 => at_least(1.0),
+        /// NeMo Gym.
+        pub nemo_gym: NemoGymConfig,
+    }
+}
+
+settings! {
+    /// NeMo Gym.
+    pub struct NemoGymConfig {
+        /// Whether a sample that cannot be judged is answered with `reward: 0`, `mask_sample: true` and `_ng_failure_class` instead of an error. It is not a verdict, and only
+        /// a trainer that reads these marks leaves the sample out. NeMo RL before July 2026 ignores them and trains on the reward 0, as it does later with
+        /// `env.should_mask_flagged_samples: false`. In its GRPO, masked samples have still counted in the mean of their group (NVIDIA-NeMo/RL issue 4061).
+        pub failsafe: bool,
     }
 }
 

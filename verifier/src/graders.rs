@@ -164,9 +164,10 @@ impl Graders {
                 Ok(grader) => grader.grade_with(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Lean(task) => Ok(match self.lean.grader() {
-                Ok(grader) => grader.grade(task, completion),
-                Err(unavailable) => *unavailable,
+            TaskSpec::Lean(spec) => Ok(match (self.lean.grader(), task.snippet_seconds) {
+                (Ok(grader), None) => grader.grade(spec, completion),
+                (Ok(grader), Some(seconds)) => grader.run_snippet(completion, seconds),
+                (Err(unavailable), _) => *unavailable,
             }),
         }
     }
@@ -228,6 +229,29 @@ impl Graders {
             TaskSpec::Code(_) => self.code.grader().err().map(|unavailable| *unavailable),
             TaskSpec::Lean(_) => self.lean.grader().err().map(|unavailable| *unavailable),
         }
+    }
+
+    /// Fails if Lean is ready and no jail keeps the code that it runs from this machine.
+    ///
+    /// # Errors
+    /// The reason, with a remedy.
+    pub fn check_jail(&self) -> Result<(), &'static str> {
+        match self.lean.grader() {
+            Ok(grader) if !grader.is_jailed() => Err(lean::NO_JAIL),
+            _ => Ok(()),
+        }
+    }
+
+    /// The most seconds that a file of Lean may take, in addition to starting Lean.
+    #[must_use]
+    pub fn max_lean_seconds(&self) -> u64 {
+        self.settings.lean.seconds
+    }
+
+    /// The Lean of a test instead of the configured one.
+    #[cfg(test)]
+    pub(crate) fn set_lean(&self, grader: LeanGrader) {
+        self.lean.set(Ok(grader));
     }
 
     /// The key of a verdict: the digest of everything that the verdict depends on.

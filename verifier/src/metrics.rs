@@ -24,6 +24,7 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     judgements: Family<JudgementLabels, Counter>,
+    client_items: Family<ClientLabels, Counter>,
     seconds: Family<GraderLabel, Histogram>,
     queued: Count,
     running: Count,
@@ -44,6 +45,12 @@ struct JudgementLabels {
     grader: &'static str,
     verdict: &'static str,
     cached: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClientLabels {
+    client: &'static str,
+    outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -78,6 +85,12 @@ impl Default for Metrics {
                 &mut registry,
                 "judgements",
                 "Items judged",
+                Family::default(),
+            ),
+            client_items: add(
+                &mut registry,
+                "client_items",
+                "Items of other projects' clients by what the client was told: the verdict, withheld (an error and no reward), or failsafe (a reward 0 that is masked)",
                 Family::default(),
             ),
             seconds: add(
@@ -145,6 +158,13 @@ impl Metrics {
                 .get_or_create(&GraderLabel { grader })
                 .observe(seconds);
         }
+    }
+
+    /// Counts items of a client by what it was told about them.
+    pub fn client_items(&self, client: &'static str, outcome: &'static str, items: usize) {
+        self.client_items
+            .get_or_create(&ClientLabels { client, outcome })
+            .inc_by(items as u64);
     }
 
     /// All metrics as text of the type [`CONTENT_TYPE`].

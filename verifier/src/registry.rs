@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datasets::did_you_mean::nearest;
 use datasets::digest::of_tasks;
-use datasets::{Dataset, Task, TaskSpec};
+use datasets::{Dataset, LeanTask, Task, TaskSpec};
 use verifier_api::DatasetInfo;
 
 use crate::cache::{Key, KeyWriter};
@@ -24,6 +24,8 @@ pub struct RegisteredTask {
     pub inline: bool,
     /// Whether a completion is a whole program, which is run unchanged.
     pub is_whole_program: bool,
+    /// If a completion is a snippet of Lean, which is run unchanged: the seconds that it may take.
+    pub snippet_seconds: Option<u64>,
 }
 
 impl From<TaskSpec> for RegisteredTask {
@@ -35,6 +37,7 @@ impl From<TaskSpec> for RegisteredTask {
             question: String::new(),
             inline: false,
             is_whole_program: false,
+            snippet_seconds: None,
         }
     }
 }
@@ -73,6 +76,20 @@ impl RegisteredTask {
             content,
             inline: true,
             ..task
+        }
+    }
+
+    /// The task of every snippet of Lean that may take `seconds`: to have no error and no `sorry`.
+    #[must_use]
+    pub fn snippet(seconds: u64) -> RegisteredTask {
+        let (header, statement) = (String::new(), String::new());
+        RegisteredTask {
+            content: KeyWriter::new()
+                .field("snippet-1")
+                .field(seconds.to_le_bytes())
+                .finish(),
+            snippet_seconds: Some(seconds),
+            ..RegisteredTask::inline(TaskSpec::Lean(LeanTask { header, statement }))
         }
     }
 
@@ -160,6 +177,12 @@ impl Registry {
         self.tasks.get(id).cloned()
     }
 
+    /// Whether there is a data set with this name.
+    #[must_use]
+    pub fn has_dataset(&self, name: &str) -> bool {
+        self.datasets.contains_key(name)
+    }
+
     /// The data sets, ordered by name.
     #[must_use]
     pub fn datasets(&self) -> Vec<DatasetInfo> {
@@ -170,7 +193,7 @@ impl Registry {
     #[must_use]
     pub fn missing(&self, id: &str) -> String {
         let set = id.split('/').next().unwrap_or_default();
-        if self.datasets.contains_key(set) {
+        if self.has_dataset(set) {
             return format!("the data set `{set}` has no task `{id}`");
         }
         let names: Vec<&str> = self.datasets.keys().map(String::as_str).collect();

@@ -282,7 +282,7 @@ mod tests {
     use crate::grade::{lean, math};
     use crate::graders::GraderSettings;
     use crate::registry::Registry;
-    use crate::service::{DiskStores, ServiceSettings};
+    use crate::service::{CompatSettings, DiskStores, ServiceSettings};
 
     /// A service with one task, a function that doubles its argument and whose prompt is code; and the sources that its sandbox runs.
     fn service() -> (Arc<Service>, Arc<Mutex<Vec<String>>>) {
@@ -322,6 +322,11 @@ mod tests {
             workers: 1,
             cache_bytes: 1 << 20,
             token: None,
+            allowed_hosts: Vec::new(),
+            compat: CompatSettings {
+                hold: std::time::Duration::ZERO,
+                nemo_gym_failsafe: false,
+            },
             graders: GraderSettings {
                 lean: lean::LeanSettings::default(),
                 workers: 1,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datasets::fetch::{self, ArtifactKind};
 use sandboxes::docker::{self, DockerSandbox};
@@ -15,7 +16,7 @@ use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
 use crate::memory_pool;
 use crate::registry::Registry;
-use crate::service::{DiskStores, Service, ServiceSettings, Token};
+use crate::service::{CompatSettings, DiskStores, Service, ServiceSettings, Token};
 
 /// The artifact that the wasm sandbox runs.
 pub const SANDBOX: &str = "python-wasi";
@@ -49,6 +50,14 @@ pub enum SetupError {
         listen: Listen,
         /// One of its addresses that is not loopback.
         address: SocketAddr,
+    },
+    /// Other machines could reach the service, and with it code of proofs that no jail keeps from this machine.
+    #[error(
+        "refusing to judge proofs of other machines without a jail: set lean.jail = \"bubblewrap\", or lean.backend = \"none\", or listen on 127.0.0.1 instead of {listen}"
+    )]
+    Unjailed {
+        /// The configured address.
+        listen: Listen,
     },
     /// The host name to listen on has no address.
     #[error(
@@ -95,11 +104,16 @@ pub fn service(config: &Config, token: Option<String>) -> Result<Listening, Setu
             source,
         })?;
     let reachable = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
-    if let (None, Some(address)) = (&token, addresses.iter().find(reachable)) {
-        return Err(SetupError::Unguarded {
-            listen: listen(),
-            address: *address,
-        });
+    if let Some(address) = addresses.iter().find(reachable) {
+        if token.is_none() {
+            return Err(SetupError::Unguarded {
+                listen: listen(),
+                address: *address,
+            });
+        }
+        if config.lean.runs_without_jail() {
+            return Err(SetupError::Unjailed { listen: listen() });
+        }
     }
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
     let (service, open) = with_registry(config, token, registry, open_disk_stores(config))?;
@@ -130,6 +144,11 @@ pub fn with_registry(
         workers: workers(config),
         cache_bytes: config.cache.memory_bytes,
         token,
+        allowed_hosts: allowed_hosts(config),
+        compat: CompatSettings {
+            hold: Duration::from_secs(config.compat.hold_seconds),
+            nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
+        },
         graders: GraderSettings {
             math: config.math,
             code: config.code.extraction,
@@ -146,6 +165,15 @@ pub fn with_registry(
     };
     let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
     Ok((service, sandbox(config)))
+}
+
+/// The names of this machine that a service without a token answers to, besides localhost.
+fn allowed_hosts(config: &Config) -> Vec<String> {
+    let own = match &config.listen {
+        Listen::Name { host, .. } => Some(host.clone()),
+        Listen::Address(_) => None,
+    };
+    config.allowed_hosts.iter().cloned().chain(own).collect()
 }
 
 /// Number of worker threads: as configured, or the number of cores that this process may use.
@@ -336,6 +364,28 @@ mod tests {
             "localhost:0",
         ] {
             assert!(service(&config_on(closed), None).is_ok(), "{closed}");
+        }
+    }
+
+    #[test]
+    fn proofs_of_other_machines_need_a_jail() {
+        let start = |listen: &str, change: fn(&mut lean::LeanSettings)| {
+            let mut config = config_on(listen);
+            config.lean.command = vec!["lean".to_owned(), "--json".to_owned()];
+            config.lean.jail = lean::JailChoice::None;
+            change(&mut config.lean);
+            service(&config, Some("secret".to_owned())).map(drop)
+        };
+        let refused = start("0.0.0.0:0", |_| {}).unwrap_err().to_string();
+        assert!(refused.contains("lean.jail = \"bubblewrap\""), "{refused}");
+        assert!(start("127.0.0.1:0", |_| {}).is_ok());
+        let safe: [fn(&mut lean::LeanSettings); 3] = [
+            |settings| settings.jail = lean::JailChoice::Bubblewrap,
+            |settings| settings.backend = lean::Backend::None,
+            |settings| settings.command.clear(),
+        ];
+        for change in safe {
+            assert!(start("0.0.0.0:0", change).is_ok());
         }
     }
 

@@ -440,7 +440,7 @@ async fn an_incomplete_request_does_not_keep_a_service_running_and_a_second_sign
         let address = client.url().strip_prefix("http://").unwrap();
         let mut half = TcpStream::connect(address.trim_end_matches('/')).unwrap();
         // After `100 Continue`, the service waits for the body.
-        half.write_all(b"POST /v1/verify HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n")
+        half.write_all(b"POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n")
             .unwrap();
         let mut response = [0; 12];
         half.read_exact(&mut response).unwrap();

@@ -11,23 +11,8 @@ impl Keys {
     /// All keys, one line per section: `  section.{key, key}`.
     #[must_use]
     pub fn list(self) -> String {
-        let names = |keys: &[Key]| {
-            let names: Vec<_> = keys.iter().map(|key| key.name).collect();
-            names.join(", ")
-        };
-        let (sections, outside): (Vec<Key>, Vec<Key>) = self
-            .keys
-            .iter()
-            .partition(|key| matches!(key.kind, ValueKind::Section(_)));
         let mut lines = Vec::new();
-        if !outside.is_empty() {
-            lines.push(format!("  {}", names(&outside)));
-        }
-        lines.extend(
-            sections
-                .iter()
-                .map(|key| format!("  {}.{{{}}}", key.name, names(key.keys()))),
-        );
+        list(&mut lines, "", self.keys);
         lines.join("\n")
     }
 
@@ -35,12 +20,29 @@ impl Keys {
     #[must_use]
     pub fn explain(self, values: &Table, defaults: &Table) -> String {
         let mut text = String::new();
-        explain(&mut text, self.keys, values, defaults);
+        explain(&mut text, "", self.keys, values, defaults);
         text
     }
 }
 
-fn explain(text: &mut String, keys: &[Key], values: &Table, defaults: &Table) {
+/// Lists the keys of a section, whose path is `prefix`, and of the sections in it.
+fn list(lines: &mut Vec<String>, prefix: &str, keys: &[Key]) {
+    let (sections, own): (Vec<&Key>, Vec<&Key>) = keys
+        .iter()
+        .partition(|key| matches!(key.kind, ValueKind::Section(_)));
+    let names: Vec<&str> = own.iter().map(|key| key.name).collect();
+    let names = names.join(", ");
+    match prefix {
+        _ if names.is_empty() => {}
+        "" => lines.push(format!("  {names}")),
+        _ => lines.push(format!("  {prefix}{{{names}}}")),
+    }
+    for section in sections {
+        list(lines, &format!("{prefix}{}.", section.name), section.keys());
+    }
+}
+
+fn explain(text: &mut String, prefix: &str, keys: &[Key], values: &Table, defaults: &Table) {
     for key in keys.iter().filter(|key| key.keys().is_empty()) {
         comment(text, key.help);
         let (value, default) = (values.get(key.name), defaults.get(key.name));
@@ -70,9 +72,10 @@ fn explain(text: &mut String, keys: &[Key], values: &Table, defaults: &Table) {
     for key in keys.iter().filter(|key| !key.keys().is_empty()) {
         let _ = writeln!(text);
         comment(text, key.help);
-        let _ = writeln!(text, "[{}]", key.name);
+        let _ = writeln!(text, "[{prefix}{}]", key.name);
         explain(
             text,
+            &format!("{prefix}{}.", key.name),
             key.keys(),
             &inner(values, key.name),
             &inner(defaults, key.name),

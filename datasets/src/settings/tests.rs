@@ -23,10 +23,20 @@ settings! {
         cap: f64 = 2.0 => at_least(1.0),
         /// Where.
         place: Location,
+        /// Deeper.
+        deep: Deep,
     }
     beside {
         /// Where it was found.
         found: Option<PathBuf>,
+    }
+}
+
+settings! {
+    /// Deeper.
+    struct Deep {
+        /// How deep.
+        depth: usize = 3,
     }
 }
 
@@ -59,7 +69,10 @@ fn a_declaration_gives_a_struct_with_defaults_and_a_list_of_keys() {
         (program.run.place.name(), program.run.found),
         ("here", None)
     );
-    assert_eq!(KEYS.list(), "  name\n  run.{seconds, cap, place}");
+    assert_eq!(
+        KEYS.list(),
+        "  name\n  run.{seconds, cap, place}\n  run.deep.{depth}"
+    );
 }
 
 #[test]
@@ -79,7 +92,7 @@ fn unknown_keys_and_wrong_values_are_refused_with_the_remedy() {
         ),
         (
             "run.name=x",
-            "--set run.name=x: there is no key `run.name`; the section [run] has seconds, cap, place. There is `name`",
+            "--set run.name=x: there is no key `run.name`; the section [run] has seconds, cap, place, deep. There is `name`",
         ),
         (
             "nam=x",
@@ -127,7 +140,7 @@ fn unknown_keys_and_wrong_values_are_refused_with_the_remedy() {
         ),
         (
             "run.found=x",
-            "--set run.found=x: there is no key `run.found`; the section [run] has seconds, cap, place",
+            "--set run.found=x: there is no key `run.found`; the section [run] has seconds, cap, place, deep",
         ),
     ] {
         assert_eq!(set(setting).unwrap_err().to_string(), says);
@@ -155,6 +168,11 @@ cap = 3.0
 # Where.
 # Takes one of `here`, `there`.
 # place = \"here\"
+
+# Deeper.
+[run.deep]
+# How deep.
+# depth = 3
 ";
     assert_eq!(KEYS.explain(&values, &defaults), text);
 }

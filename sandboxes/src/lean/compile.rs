@@ -71,7 +71,12 @@ impl Drop for Running<'_> {
 }
 
 impl Lean for Compiler {
-    fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
+    fn compile_within(
+        &self,
+        header: &str,
+        body: &str,
+        seconds: u64,
+    ) -> Result<Compiled, LeanError> {
         let broken = |error: std::io::Error| {
             LeanError::Missing(format!(
                 "the folder for its file cannot be created: {error}"
@@ -97,7 +102,7 @@ impl Lean for Compiler {
         }
 
         let _running = self.enter();
-        let seconds = self.bounds.start_seconds + self.bounds.seconds;
+        let seconds = self.bounds.start_seconds + self.bounds.seconds.min(seconds);
         let deadline = Instant::now() + Duration::from_secs(seconds);
         let command = self
             .program

@@ -14,7 +14,7 @@ mod project;
 mod second_checker;
 mod self_limits;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use compile::Compiler;
 pub use helper_process::{Allowance, End, EndCause, HelperCommand, HelperProcess};
@@ -31,6 +31,9 @@ pub struct Message {
     pub severity: Severity,
     /// Where it begins.
     pub pos: Position,
+    /// Where it ends, if it is about a range.
+    #[serde(default, rename = "endPos")]
+    pub end: Option<Position>,
     /// Its text.
     pub data: String,
 }
@@ -48,7 +51,7 @@ pub enum Severity {
 }
 
 /// A position in a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// Counted from 1.
     pub line: usize,
@@ -107,21 +110,29 @@ pub struct Compiled {
 
 /// The interface to Lean that a grader uses.
 pub trait Lean: Send + Sync {
-    /// Has Lean compile `header`, then `body`, once.
+    /// Has Lean compile `header`, then `body`, once. It may take at most `seconds`, or less if [`Bounds::seconds`] is less, in addition to [`Bounds::start_seconds`].
     ///
     /// # Errors
     /// [`LeanError`].
-    fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError>;
+    fn compile_within(&self, header: &str, body: &str, seconds: u64)
+    -> Result<Compiled, LeanError>;
 
-    /// As [`Lean::compile`], but repeats a run once that the clock, the memory limit or a crash ended, since a busy machine may be the cause. Also returns whether one run
-    /// was enough.
-    fn compile_with_retry(&self, header: &str, body: &str) -> (Result<Compiled, LeanError>, bool) {
-        match self.compile(header, body) {
-            Err(LeanError::Timeout(_) | LeanError::Memory(_) | LeanError::Crashed(_)) => {
-                (self.compile(header, body), false)
-            }
-            decided => (decided, true),
-        }
+    /// As [`Lean::compile_within`], for as long as [`Bounds::seconds`].
+    ///
+    /// # Errors
+    /// [`LeanError`].
+    fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
+        self.compile_within(header, body, u64::MAX)
+    }
+}
+
+/// Repeats a run once that the clock, the memory limit or a crash ended, since a busy machine may be the cause. Also returns whether one run was enough.
+pub fn with_retry(
+    run: impl Fn() -> Result<Compiled, LeanError>,
+) -> (Result<Compiled, LeanError>, bool) {
+    match run() {
+        Err(LeanError::Timeout(_) | LeanError::Memory(_) | LeanError::Crashed(_)) => (run(), false),
+        decided => (decided, true),
     }
 }
 
@@ -133,6 +144,9 @@ fn split(messages: Vec<Message>, line: usize) -> Messages {
             parts.header.push(message);
         } else {
             message.pos.line -= line - 1;
+            if let Some(end) = &mut message.end {
+                end.line = end.line.saturating_sub(line - 1);
+            }
             parts.body.push(message);
         }
     }

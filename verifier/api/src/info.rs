@@ -97,6 +97,18 @@ pub struct Datasets {
     pub datasets: Vec<DatasetInfo>,
 }
 
+/// Body of `GET /v1/datasets/{name}/tasks/{id}`: one task that a request can name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TaskInfo {
+    /// Its id, as a request names it, such as `mbppplus/2`.
+    pub id: String,
+    /// The grader that it needs: `math`, `code` or `lean`.
+    pub grader: String,
+    /// BLAKE3 of the data that decides on it, 64 hexadecimal digits: an item's `task_digest`.
+    pub digest: String,
+}
+
 /// The limits of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -16,7 +16,7 @@ pub use client::Client;
 pub use error::ClientError;
 pub use info::{
     DatasetInfo, Datasets, GraderInfo, GraderState, Readiness, RequestLimits, ServiceInfo,
-    StoredVerdict,
+    StoredVerdict, TaskInfo,
 };
 pub use problem::Problem;
 pub use types::{

@@ -39,9 +39,10 @@ fn is_input_error(error: &(dyn Error + 'static)) -> bool {
 
 fn is_setup_input_error(error: &SetupError) -> bool {
     match error {
-        SetupError::Token { .. } | SetupError::Unguarded { .. } | SetupError::Unresolved { .. } => {
-            true
-        }
+        SetupError::Token { .. }
+        | SetupError::Unguarded { .. }
+        | SetupError::Unjailed { .. }
+        | SetupError::Unresolved { .. } => true,
         SetupError::Dataset(error) => error.is_misnamed(),
         SetupError::Threads(_) => false,
     }

@@ -11,6 +11,7 @@ mod messages;
 mod proof;
 mod scan;
 mod settings;
+mod snippet;
 mod statement;
 
 use std::path::PathBuf;
@@ -18,7 +19,9 @@ use std::sync::Arc;
 
 use datasets::LeanTask;
 use kernel::Axioms;
-use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, SecondChecker, Severity};
+use sandboxes::lean::{
+    Compiled, Lean, LeanError, Message, Messages, SecondChecker, Severity, with_retry,
+};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
@@ -27,6 +30,7 @@ pub use self::kernel_runner::{Kernels, serve as serve_kernel};
 use self::proof::{NothingToCompile, Task};
 use self::scan::Refused;
 pub use self::settings::{AxiomsChoice, Backend, JailChoice, LeanSettings};
+pub use self::snippet::NO_JAIL;
 use self::statement::{NoStatement, StatementModule, Statements};
 use super::{Grading, excerpt};
 
@@ -52,6 +56,8 @@ pub struct LeanGrader {
     headers: Vec<String>,
     kernel_runner: KernelRunner,
     statements: Statements,
+    /// Whether a jail keeps the code of proofs from this machine.
+    jailed: bool,
     /// The part of the verdicts' keys that identifies this Lean and its settings.
     pub identity: sandboxes::Identity,
 }
@@ -74,6 +80,7 @@ impl LeanGrader {
             headers,
             kernel_runner: KernelRunner::in_process(folders),
             statements: Statements::default(),
+            jailed: false,
             identity,
         }
     }
@@ -117,7 +124,7 @@ impl LeanGrader {
             Ok(module) => module,
             Err(grading) => return *grading,
         };
-        let (compiled, once) = self.lean.compile_with_retry(header, &sources.proof);
+        let (compiled, once) = with_retry(|| self.lean.compile(header, &sources.proof));
         let grading = match compiled {
             Ok(compiled) => self.judge_compiled(&statement_module, header, &sources, &compiled),
             Err(error) => self.grading_without_answer(&error, header, &sources.statement),
@@ -238,6 +245,21 @@ impl LeanGrader {
                 Ok(compiled) if !compiled.files.is_empty() => incorrect(&error.to_string()),
                 _ => Grading::unavailable(&error.to_string(), true),
             },
+        }
+    }
+
+    /// Whether a jail keeps the code of proofs from this machine.
+    #[must_use]
+    pub fn is_jailed(&self) -> bool {
+        self.jailed
+    }
+
+    /// This grader, as if its Lean ran in a jail.
+    #[cfg(test)]
+    pub(crate) fn in_jail(self) -> LeanGrader {
+        LeanGrader {
+            jailed: true,
+            ..self
         }
     }
 

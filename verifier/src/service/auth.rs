@@ -1,11 +1,14 @@
-//! Checks the bearer token.
+//! Checks the token: that of the scheme Bearer, or the password of the scheme Basic, for clients that can only put credentials into the URL.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::HeaderValue;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 
 use super::{ProblemResponse, Service};
 
@@ -20,9 +23,9 @@ impl Token {
         Token(blake3::hash(text.as_bytes()))
     }
 
-    fn matches(&self, text: &str) -> bool {
+    fn matches(&self, given: &[u8]) -> bool {
         // `blake3::Hash` compares in constant time.
-        self.0 == blake3::hash(text.as_bytes())
+        self.0 == blake3::hash(given)
     }
 }
 
@@ -32,17 +35,54 @@ pub(super) async fn check(
     next: Next,
 ) -> Response {
     if let Some(token) = &service.token {
-        let given = request
-            .headers()
-            .get(AUTHORIZATION)
-            .and_then(|header| header.to_str().ok())
-            .and_then(|header| {
-                let (scheme, rest) = header.split_once(' ')?;
-                scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim())
-            });
-        if !given.is_some_and(|given| token.matches(given)) {
+        let given = request.headers().get(AUTHORIZATION).and_then(given);
+        if !given.as_ref().is_some_and(|given| token.matches(given)) {
             return ProblemResponse::unauthorised(given.is_some()).into_response();
         }
     }
     next.run(request).await
+}
+
+/// The token in a header. With Basic it is the password, or the user name if there is no password; clients decode the URL's percent signs.
+fn given(header: &HeaderValue) -> Option<Vec<u8>> {
+    let (scheme, credentials) = header.to_str().ok()?.split_once(' ')?;
+    let credentials = credentials.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(credentials.as_bytes().to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let mut user = BASE64_STANDARD.decode(credentials).ok()?;
+    let colon = user.iter().position(|byte| *byte == b':')?;
+    let password = user.split_off(colon + 1);
+    user.pop();
+    Some(if password.is_empty() { user } else { password })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_that_of_bearer_or_a_part_of_basic() {
+        let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
+        for (header, expected) in [
+            ("Bearer secret".to_owned(), Some("secret")),
+            ("bEARER  secret ".to_owned(), Some("secret")),
+            (basic("anyone:secret"), Some("secret")),
+            (basic("anyone:a:b"), Some("a:b")),
+            (basic(":secret"), Some("secret")),
+            (basic("secret:"), Some("secret")),
+            (basic("pâté:schlüssel"), Some("schlüssel")),
+            (basic("secret:").replace("Basic", "basic"), Some("secret")),
+            (basic("secret"), None),
+            ("Basic secret".to_owned(), None),
+            ("Digest secret".to_owned(), None),
+            ("secret".to_owned(), None),
+        ] {
+            let found = given(&HeaderValue::from_str(&header).unwrap());
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{header}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hyper::Request;
@@ -40,27 +40,35 @@ const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
 /// Poll interval for open requests at shutdown.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The number of complete requests without a response.
+/// The complete requests without a response.
 #[derive(Debug, Default)]
-pub(super) struct OpenRequests(AtomicUsize);
+pub(super) struct OpenRequests {
+    count: AtomicUsize,
+    last: AtomicBool,
+}
 
 /// Counts one open request until it is dropped, after its response or when the client disconnects.
 pub(super) struct OpenRequest<'a>(&'a OpenRequests);
 
 impl OpenRequests {
     pub(super) fn begin(&self) -> OpenRequest<'_> {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.count.fetch_add(1, Ordering::SeqCst);
         OpenRequest(self)
     }
 
+    /// Whether they are the last, because the service is stopping.
+    pub(super) fn are_last(&self) -> bool {
+        self.last.load(Ordering::SeqCst)
+    }
+
     fn any(&self) -> bool {
-        self.0.load(Ordering::SeqCst) > 0
+        self.count.load(Ordering::SeqCst) > 0
     }
 }
 
 impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -131,6 +139,7 @@ pub(super) async fn serve_with(
     }
     // From now on, new connections are refused at once.
     drop(listener);
+    service.open_requests.last.store(true, Ordering::SeqCst);
     tokio::select! {
         () = connections.shutdown() => {
             tracing::info!("stopped: every request that was begun has its answer");

@@ -8,8 +8,8 @@ use std::io::Read;
 use axum::http::{HeaderMap, header};
 use flate2::read::MultiGzDecoder;
 
+use super::ProblemResponse;
 use super::body_memory::BodyPermit;
-use super::{ProblemResponse, Refusal};
 
 /// Bytes that are unpacked at a time, before memory is reserved for them.
 const CHUNK: usize = 64 << 10;
@@ -62,9 +62,7 @@ pub(super) fn unpacked(
         if all.len() + length > limit {
             return Err(ProblemResponse::too_large(limit));
         }
-        permit
-            .grow(packed + all.len() + length)
-            .map_err(|Refusal::Full { retry_after }| ProblemResponse::full(retry_after))?;
+        permit.grow(packed + all.len() + length)?;
         all.extend_from_slice(&piece[..length]);
     }
 }

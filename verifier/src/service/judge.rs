@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use verifier_api::Judgement;
 
-use super::Service;
 use super::canonical_queue;
 use super::request::JudgeItem;
+use super::{ProblemResponse, Service};
 use crate::cache::Key;
 use crate::grade::Grading;
 use crate::grade::code::{CanonicalResult, NoVerdictYet};
@@ -31,6 +31,12 @@ impl From<Full> for Refusal {
         Refusal::Full {
             retry_after: full.retry_after,
         }
+    }
+}
+
+impl From<Refusal> for ProblemResponse {
+    fn from(Refusal::Full { retry_after }: Refusal) -> ProblemResponse {
+        ProblemResponse::full(retry_after)
     }
 }
 

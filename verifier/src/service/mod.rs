@@ -1,17 +1,21 @@
 //! The service: its state, and its routes as a function from the state to a router.
 
 mod auth;
+mod body;
 mod body_memory;
 mod canonical_queue;
+mod compat;
 mod connections;
 mod decimal;
 mod gzip;
+mod hold;
 mod id;
 mod judge;
 mod openapi;
 mod problem;
 mod request;
 mod routes;
+mod strangers;
 pub(crate) mod surrogates;
 
 use std::sync::Arc;
@@ -30,6 +34,7 @@ use crate::pool::Pool;
 use crate::registry::Registry;
 
 pub use auth::Token;
+pub use compat::CompatSettings;
 pub use connections::serve;
 pub use id::Id;
 pub use judge::{Batch, Refusal, judge};
@@ -47,8 +52,12 @@ pub struct ServiceSettings {
     pub workers: usize,
     /// Maximum size of the verdicts cached in memory, in bytes.
     pub cache_bytes: usize,
-    /// The token that `/v1` requires.
+    /// The token that `/v1` and `/compat` require.
     pub token: Option<Token>,
+    /// Without a token, the names to which the service answers besides localhost.
+    pub allowed_hosts: Vec<String>,
+    /// The routes of other projects' clients.
+    pub compat: CompatSettings,
     /// The graders' settings.
     pub graders: GraderSettings,
 }
@@ -67,6 +76,8 @@ pub struct Service {
     limits: RequestLimits,
     connections: usize,
     token: Option<Token>,
+    allowed_hosts: Vec<String>,
+    compat: CompatSettings,
     registry: Registry,
     graders: Graders,
     cache: VerdictCache,
@@ -101,6 +112,8 @@ impl Service {
             workers,
             cache_bytes,
             token,
+            allowed_hosts,
+            compat,
             graders,
         } = settings;
         Ok(Arc::new(Service {
@@ -117,6 +130,8 @@ impl Service {
             limits,
             connections,
             token,
+            allowed_hosts,
+            compat,
             registry,
         }))
     }
@@ -209,8 +224,10 @@ pub fn app(service: Arc<Service>) -> Router {
     let guarded = Router::new()
         .route("/v1/verify", post(routes::verify))
         .route("/v1/datasets", get(routes::datasets))
+        .route("/v1/datasets/{name}/tasks/{*id}", get(routes::task))
         .route("/v1/info", get(routes::info))
         .route("/v1/verdicts/{key}", get(routes::verdict))
+        .merge(compat::routes())
         .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             auth::check,
@@ -223,6 +240,10 @@ pub fn app(service: Arc<Service>) -> Router {
         .route("/openapi.json", get(routes::openapi))
         .fallback(routes::unknown)
         .method_not_allowed_fallback(routes::wrong_method)
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&service),
+            strangers::check,
+        ))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             routes::count,

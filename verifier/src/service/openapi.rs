@@ -3,8 +3,11 @@
 use serde_json::{Value as Json, json};
 use utoipa::OpenApi;
 use verifier_api::{
-    Datasets, Problem, Readiness, ServiceInfo, StoredVerdict, VerifyRequest, VerifyResponse,
+    Datasets, Problem, Readiness, ServiceInfo, StoredVerdict, TaskInfo, VerifyRequest,
+    VerifyResponse,
 };
+
+use super::compat;
 
 /// An OpenAPI 3.1 document.
 pub(super) fn document() -> Json {
@@ -18,7 +21,10 @@ pub(super) fn document() -> Json {
         },
         "paths": paths(),
         "components": {
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "basic": { "type": "http", "scheme": "basic", "description": "The token as the password, for clients that can only put credentials into the URL; the user name is ignored. Without a password, the user name is the token." }
+            },
             "responses": { "problem": { "description": "The error, as a problem document of RFC 9457.", "content": { "application/problem+json": { "schema": schema("Problem") } } } },
             "schemas": schemas()
         }
@@ -26,7 +32,15 @@ pub(super) fn document() -> Json {
 }
 
 fn paths() -> Json {
-    let guarded = json!([{ "token": [] }, {}]);
+    let mut paths = native_paths();
+    if let Some(paths) = paths.as_object_mut() {
+        paths.extend(compat::paths());
+    }
+    paths
+}
+
+fn native_paths() -> Json {
+    let guarded = json!([{ "token": [] }, { "basic": [] }, {}]);
     let problem = json!({ "$ref": "#/components/responses/problem" });
     let answer = |what: &str, name: &str| json!({ "description": what, "content": { "application/json": { "schema": schema(name) } } });
     json!({
@@ -38,6 +52,15 @@ fn paths() -> Json {
             "responses": { "200": answer("One judgement per item, in the order of the items.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "429": problem, "500": problem }
         } },
         "/v1/datasets": { "get": { "summary": "The data sets whose tasks a request can name.", "security": guarded, "responses": { "200": answer("The data sets.", "Datasets"), "401": problem } } },
+        "/v1/datasets/{name}/tasks/{id}": { "get": {
+            "summary": "One task that a request can name.",
+            "security": guarded,
+            "parameters": [
+                { "name": "name", "in": "path", "required": true, "schema": { "type": "string" }, "description": "The part of the task's id before the first slash." },
+                { "name": "id", "in": "path", "required": true, "schema": { "type": "string" }, "description": "The rest of the id; it may have slashes of its own." }
+            ],
+            "responses": { "200": answer("The task.", "TaskInfo"), "401": problem, "404": problem }
+        } },
         "/v1/info": { "get": { "summary": "The versions of the service, its graders, interpreter and data.", "security": guarded, "responses": { "200": answer("The service.", "ServiceInfo"), "401": problem } } },
         "/v1/verdicts/{key}": { "get": {
             "summary": "A verdict from the cache.",
@@ -63,6 +86,7 @@ fn schema(name: &str) -> Json {
     VerifyResponse,
     StoredVerdict,
     Datasets,
+    TaskInfo,
     ServiceInfo,
     Readiness,
     Problem

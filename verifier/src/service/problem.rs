@@ -10,6 +10,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use verifier_api::Problem;
 
+/// The kind of the problem that a body's content coding is not known.
+const UNKNOWN_ENCODING: &str = "unknown-encoding";
+
 /// A problem document with its headers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProblemResponse {
@@ -40,7 +43,7 @@ impl ProblemResponse {
 
     pub(super) fn not_json(reason: impl std::fmt::Display) -> ProblemResponse {
         let detail = format!(
-            "the body is not JSON ({reason}); send {{\"items\": […]}} as /openapi.json describes it"
+            "the body is not JSON ({reason}); /openapi.json describes the body of each route"
         );
         ProblemResponse::new(
             StatusCode::BAD_REQUEST,
@@ -91,7 +94,7 @@ impl ProblemResponse {
         );
         ProblemResponse::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unknown-encoding",
+            UNKNOWN_ENCODING,
             "Unknown content encoding",
             detail,
         )
@@ -141,17 +144,81 @@ impl ProblemResponse {
         answer
     }
 
+    /// A full queue or memory as 503, for clients that repeat only that, or that know no 429.
+    pub(super) fn or_unavailable(self) -> ProblemResponse {
+        match self.problem.status {
+            429 => ProblemResponse::unavailable("too many bytes of requests are in flight"),
+            _ => self,
+        }
+    }
+
+    /// No reward, for a client to whom a verdict `unavailable` cannot be told.
+    pub(super) fn unavailable(reason: &str) -> ProblemResponse {
+        let mut answer = ProblemResponse::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "There is no reward now",
+            format!("{reason}. This is no verdict on a completion, so there is no reward"),
+        );
+        answer.retry_after = Some(Duration::from_secs(1));
+        answer
+    }
+
+    pub(super) fn no_jail(reason: &str) -> ProblemResponse {
+        ProblemResponse::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "no-jail",
+            "Snippets are not run without a jail",
+            reason,
+        )
+    }
+
     pub(super) fn unauthorised(wrong: bool) -> ProblemResponse {
         let detail = if wrong {
-            "the bearer token is not this server's"
+            "the token is not this server's"
         } else {
-            "this server requires a token: send the header `Authorization: Bearer TOKEN`"
+            "this server requires a token: send the header `Authorization: Bearer TOKEN`, or put it into the URL as the password, as in http://user:TOKEN@HOST/"
         };
         ProblemResponse::new(
             StatusCode::UNAUTHORIZED,
             "unauthorised",
             "A token is needed",
             detail,
+        )
+    }
+
+    pub(super) fn unknown_host(host: &str) -> ProblemResponse {
+        let host: String = host.chars().take(100).collect();
+        let detail = format!(
+            "this server has no token, so it answers only to names of its own machine, and `{host}` may be anybody's: use localhost or 127.0.0.1, add the name to allowed_hosts in the server's configuration, or give the server a token"
+        );
+        ProblemResponse::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "unknown-host",
+            "The request is for another host",
+            detail,
+        )
+    }
+
+    pub(super) fn unknown_origin(origin: &str) -> ProblemResponse {
+        let origin: String = origin.chars().take(100).collect();
+        let detail = format!(
+            "this server has no token, so it answers no web page of another origin, such as `{origin}`: send the request from a program, or give the server a token"
+        );
+        ProblemResponse::new(
+            StatusCode::FORBIDDEN,
+            "unknown-origin",
+            "The request is of another origin",
+            detail,
+        )
+    }
+
+    pub(super) fn no_json_type() -> ProblemResponse {
+        ProblemResponse::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not-json-type",
+            "The body is not declared as JSON",
+            "this server has no token, so it reads only bodies that are declared as JSON, which a web page of another origin cannot send: send the header `Content-Type: application/json`, or give the server a token",
         )
     }
 
@@ -164,6 +231,15 @@ impl ProblemResponse {
             "unknown-key",
             "No such verdict",
             detail,
+        )
+    }
+
+    pub(super) fn unknown_task(reason: &str) -> ProblemResponse {
+        ProblemResponse::new(
+            StatusCode::NOT_FOUND,
+            "unknown-task",
+            "No such task",
+            reason,
         )
     }
 
@@ -187,7 +263,7 @@ impl ProblemResponse {
         )
     }
 
-    fn internal() -> ProblemResponse {
+    pub(super) fn internal() -> ProblemResponse {
         let detail = "something went wrong inside the server; its log says what. The same request may succeed later";
         ProblemResponse::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -213,13 +289,17 @@ impl IntoResponse for ProblemResponse {
             );
         }
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            // RFC 7694.
-            let accepted = HeaderValue::from_static("gzip");
+            // RFC 7694 and RFC 9110, 15.5.16: what would have been accepted.
+            let (name, accepted) = match self.problem.kind.ends_with(UNKNOWN_ENCODING) {
+                true => (header::ACCEPT_ENCODING, "gzip"),
+                false => (header::ACCEPT, "application/json"),
+            };
             response
                 .headers_mut()
-                .insert(header::ACCEPT_ENCODING, accepted);
+                .insert(name, HeaderValue::from_static(accepted));
         }
         if status == StatusCode::UNAUTHORIZED {
+            // Not Basic: a browser would ask for a password, and then send it with the requests of every page.
             response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

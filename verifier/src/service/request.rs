@@ -40,7 +40,7 @@ impl JudgeItem {
 }
 
 /// An error in a field: the field's path, and the reason.
-type FieldError = (String, String);
+pub(super) type FieldError = (String, String);
 
 /// Parses the items of a request's body.
 pub(super) fn read(
@@ -68,14 +68,8 @@ pub(super) fn read(
     if let Some(key) = body.keys().next() {
         return Err(ProblemResponse::bad(None, key, "the body has only `items`"));
     }
-    if items.len() > limits.items {
-        let reason = format!(
-            "{} items are more than the {} that one request may hold; split them",
-            items.len(),
-            limits.items
-        );
-        return Err(ProblemResponse::bad(None, "items", &reason));
-    }
+    check_count("items", items.len(), limits)
+        .map_err(|(field, reason)| ProblemResponse::bad(None, &field, &reason))?;
     items
         .into_iter()
         .enumerate()
@@ -84,6 +78,36 @@ pub(super) fn read(
                 .map_err(|(field, reason)| ProblemResponse::bad(Some(index), &field, &reason))
         })
         .collect()
+}
+
+/// Parses a body that is an object, of which `parse` takes what it knows. For the routes of other projects' clients, whose bodies may have more fields.
+pub(super) fn read_object<T>(
+    body: &[u8],
+    parse: impl FnOnce(Fields<'_>) -> Result<T, FieldError>,
+) -> Result<T, ProblemResponse> {
+    let repaired = surrogates::replaced(body);
+    let body: &RawValue = serde_json::from_slice(repaired.as_deref().unwrap_or(body))
+        .map_err(ProblemResponse::not_json)?;
+    Fields::new("", body)
+        .map_err(|(_, reason)| ("(body)".to_owned(), reason))
+        .and_then(parse)
+        .map_err(|(field, reason)| ProblemResponse::bad(None, &field, &reason))
+}
+
+/// Fails if the list `field` has more items than a request may hold.
+pub(super) fn check_count(
+    field: &str,
+    items: usize,
+    limits: &RequestLimits,
+) -> Result<(), FieldError> {
+    if items > limits.items {
+        let reason = format!(
+            "{items} items are more than the {} that one request may hold; split them",
+            limits.items
+        );
+        return Err((field.to_owned(), reason));
+    }
+    Ok(())
 }
 
 /// The fields of an object; `None` for anything else.
@@ -97,7 +121,7 @@ fn array(json: &RawValue) -> Option<Vec<&RawValue>> {
 }
 
 /// The value of a string; `None` for anything else.
-fn string(json: &RawValue) -> Option<String> {
+pub(super) fn string(json: &RawValue) -> Option<String> {
     serde_json::from_str(json.get()).ok()
 }
 
@@ -168,7 +192,11 @@ fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
             "it must be a task's id or an object with `kind`".to_owned(),
         ));
     }
-    let mut fields = Fields::new("task.", inline)?;
+    task_spec(Fields::new("task.", inline)?)
+}
+
+/// The task that an object with `kind` describes.
+pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> {
     let kind = fields.string("kind")?;
     match kind.as_str() {
         "math" => {
@@ -204,9 +232,9 @@ fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
         }
         other => {
             let near = hint(nearest(other, ["math", "code", "lean"]));
-            Err((
-                "task.kind".to_owned(),
-                format!("`{other}` is not one of `math`, `code`, `lean`{near}"),
+            Err(fields.fault(
+                "kind",
+                &format!("`{other}` is not one of `math`, `code`, `lean`{near}"),
             ))
         }
     }
@@ -235,12 +263,12 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
 fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
     let entry_point = fields.string("entry_point")?;
     if let Some(reason) = invalid_name_reason(&entry_point) {
-        return Err(("task.entry_point".to_owned(), reason));
+        return Err(fields.fault("entry_point", &reason));
     }
     let canonical = fields.optional_string("canonical")?;
     let mut tests = Vec::new();
     for (index, test) in fields.list("tests")?.into_iter().enumerate() {
-        let path = format!("task.tests[{index}]");
+        let path = format!("{}tests[{index}]", fields.path);
         let mut fields = Fields::new(&format!("{path}."), test)?;
         let args = fields.required_list("args")?;
         let args = args
@@ -269,9 +297,9 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
         ));
     }
     if tests.is_empty() && asserts.is_empty() {
-        return Err((
-            "task.tests".to_owned(),
-            "a code task needs at least one element in `tests` or `asserts`".to_owned(),
+        return Err(fields.fault(
+            "tests",
+            "a code task needs at least one element in `tests` or `asserts`",
         ));
     }
     Ok(CodeTask {
@@ -310,13 +338,14 @@ fn value(path: &str, json: &RawValue) -> Result<Value, FieldError> {
 }
 
 /// The fields of an object that are not parsed yet, and the object's path.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     path: String,
     left: BTreeMap<String, &'a RawValue>,
 }
 
 impl<'a> Fields<'a> {
-    fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, FieldError> {
+    /// Parses an object whose fields have paths that begin with `path`.
+    pub(super) fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, FieldError> {
         match object(json) {
             Some(left) => Ok(Fields {
                 path: path.to_owned(),
@@ -332,18 +361,18 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn fault(&self, name: &str, reason: &str) -> FieldError {
+    pub(super) fn fault(&self, name: &str, reason: &str) -> FieldError {
         (format!("{}{name}", self.path), reason.to_owned())
     }
 
-    fn take(&mut self, name: &str) -> Result<&'a RawValue, FieldError> {
+    pub(super) fn take(&mut self, name: &str) -> Result<&'a RawValue, FieldError> {
         self.left
             .remove(name)
             .ok_or_else(|| self.fault(name, "it is missing"))
     }
 
     /// An optional field. `null` counts as absent, as in files of tasks.
-    fn optional(&mut self, name: &str) -> Option<&'a RawValue> {
+    pub(super) fn optional(&mut self, name: &str) -> Option<&'a RawValue> {
         self.left.remove(name).filter(|json| json.get() != "null")
     }
 
@@ -351,11 +380,11 @@ impl<'a> Fields<'a> {
         Id::of(self.take("id")?).ok_or_else(|| self.fault("id", "it must be a string or a number"))
     }
 
-    fn string(&mut self, name: &str) -> Result<String, FieldError> {
+    pub(super) fn string(&mut self, name: &str) -> Result<String, FieldError> {
         string(self.take(name)?).ok_or_else(|| self.fault(name, "it must be a string"))
     }
 
-    fn optional_string(&mut self, name: &str) -> Result<Option<String>, FieldError> {
+    pub(super) fn optional_string(&mut self, name: &str) -> Result<Option<String>, FieldError> {
         let Some(json) = self.optional(name) else {
             return Ok(None);
         };
@@ -363,7 +392,7 @@ impl<'a> Fields<'a> {
         Ok(Some(text))
     }
 
-    fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
+    pub(super) fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
         array(self.take(name)?).ok_or_else(|| self.fault(name, "it must be an array"))
     }
 
@@ -385,6 +414,17 @@ impl<'a> Fields<'a> {
                 })
             })
             .collect()
+    }
+
+    /// All fields that are not parsed yet, by name.
+    pub(super) fn left(&self) -> &BTreeMap<String, &'a RawValue> {
+        &self.left
+    }
+
+    /// These fields without those that are `null`. Tables give each row the fields of all, so `null` is absent.
+    pub(super) fn without_nulls(mut self) -> Fields<'a> {
+        self.left.retain(|_, value| value.get() != "null");
+        self
     }
 
     /// Fails if a field is left, which is unknown.

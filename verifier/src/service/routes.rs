@@ -10,94 +10,59 @@ use axum::extract::{MatchedPath, Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt as _;
-use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict};
+use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, TaskInfo};
 
-use super::gzip::Coding;
+use super::hold::Hold;
 use super::id::{Answers, Id};
-use super::judge::{Batch, Refusal, judge};
-use super::{ProblemResponse, Service, gzip, openapi, request};
+use super::judge::{Batch, judge};
+use super::{ProblemResponse, Service, body, openapi, request};
 use crate::cache::Key;
 use crate::metrics;
+use crate::registry::grader;
 
 type Shared = State<Arc<Service>>;
-
-/// Time limit for reading a request's body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) async fn verify(
     State(service): Shared,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ProblemResponse> {
-    let full = |Refusal::Full { retry_after }| ProblemResponse::full(retry_after);
-    let limit = service.limits.body_bytes;
-    let coding = gzip::coding(&headers)?;
-    let length = length(&headers, limit)?;
-    let mut permit = service.body_memory.acquire(length).map_err(full)?;
-    let body = read(body, limit, BODY_TIMEOUT).await?;
-    permit.shrink(body.len());
+    let mut hold = Hold::at_most(Duration::ZERO);
+    let body = body::receive(&service, &headers, body, &mut hold).await?;
     let _open = service.open_requests.begin();
-    // Unpacking and parsing a large body and computing its keys would block a thread that serves other requests too.
-    let (ids, batch, _permit) = {
-        let service = Arc::clone(&service);
-        tokio::task::spawn_blocking(move || {
-            let body = match coding {
-                Coding::Plain => body,
-                Coding::Gzip => {
-                    let unpacked = gzip::unpacked(&body[..], body.len(), limit, &mut permit)?;
-                    drop(body);
-                    permit.shrink(unpacked.len());
-                    unpacked
-                }
-            };
-            let items = request::read(&body, &service.registry, &service.limits)?;
-            let ids: Vec<Id> = items.iter().map(|item| item.id.clone()).collect();
-            Ok((ids, Batch::new(&service, items), permit))
-        })
-        .await
-        .map_err(|_| ProblemResponse::unread())??
+    let parse = |service: &Service, body: &[u8]| {
+        let items = request::read(body, &service.registry, &service.limits)?;
+        let ids: Vec<Id> = items.iter().map(|item| item.id.clone()).collect();
+        Ok((ids, Batch::new(service, items)))
     };
-    let judgements = judge(&service, batch).await.map_err(full)?;
+    let ((ids, batch), _permit) = body.parse(&service, parse).await?;
+    let judgements = judge(&service, batch).await?;
     Ok(Json(Answers::new(&ids, &judgements)).into_response())
-}
-
-/// The maximum length of the body: the announced one, or `limit` if none is announced.
-fn length(headers: &HeaderMap, limit: usize) -> Result<usize, ProblemResponse> {
-    let announced = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok())
-        .and_then(|length| length.parse::<usize>().ok());
-    match announced {
-        Some(length) if length > limit => Err(ProblemResponse::too_large(limit)),
-        announced => Ok(announced.unwrap_or(limit)),
-    }
-}
-
-/// Reads a body of at most `limit` bytes within `timeout`.
-async fn read(body: Body, limit: usize, timeout: Duration) -> Result<Vec<u8>, ProblemResponse> {
-    tokio::time::timeout(timeout, all(body, limit))
-        .await
-        .map_err(|_| ProblemResponse::late(timeout))?
-}
-
-async fn all(body: Body, limit: usize) -> Result<Vec<u8>, ProblemResponse> {
-    let mut bytes = Vec::new();
-    let mut pieces = body.into_data_stream();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|_| ProblemResponse::unread())?;
-        if bytes.len() + piece.len() > limit {
-            return Err(ProblemResponse::too_large(limit));
-        }
-        bytes.extend_from_slice(&piece);
-    }
-    Ok(bytes)
 }
 
 pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {
     Json(Datasets {
         datasets: service.registry.datasets(),
     })
+}
+
+pub(super) async fn task(
+    State(service): Shared,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Json<TaskInfo>, ProblemResponse> {
+    let no_text = || ProblemResponse::bad(None, "id", "it is not UTF-8");
+    let Path((dataset, rest)) = path.map_err(|_| no_text())?;
+    let id = format!("{dataset}/{rest}");
+    match service.registry.get(&id) {
+        None => Err(ProblemResponse::unknown_task(
+            &service.registry.missing(&id),
+        )),
+        Some(task) => Ok(Json(TaskInfo {
+            grader: grader(&task.spec).to_owned(),
+            digest: task.content.to_string(),
+            id,
+        })),
+    }
 }
 
 pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {
@@ -175,22 +140,4 @@ pub(super) async fn count(State(service): Shared, request: Request, next: Next) 
     let response = next.run(request).await;
     service.metrics.request(&route, response.status().as_u16());
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_body_that_does_not_arrive_is_given_up() {
-        let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-        let timeout = Duration::from_millis(10);
-        let problem = read(Body::from_stream(pieces), 100, timeout)
-            .await
-            .unwrap_err();
-        assert_eq!(
-            problem.into_response().status(),
-            StatusCode::REQUEST_TIMEOUT
-        );
-    }
 }

@@ -1,12 +1,16 @@
 mod canonical_queue;
+mod compat;
 mod connections;
 mod inline;
+mod kimina;
 mod queue;
+mod strangers;
 mod written;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -32,6 +36,11 @@ fn settings() -> ServiceSettings {
         workers: 2,
         cache_bytes: 1 << 20,
         token: None,
+        allowed_hosts: Vec::new(),
+        compat: CompatSettings {
+            hold: Duration::from_secs(10),
+            nemo_gym_failsafe: false,
+        },
         graders: GraderSettings {
             lean: crate::grade::lean::LeanSettings::default(),
             workers: 1,
@@ -88,6 +97,11 @@ async fn send(app: &Router, request: Request<Body>) -> (StatusCode, Json, axum::
     (status, body, headers)
 }
 
+/// The head of a request with a JSON body.
+fn post(path: &str) -> axum::http::request::Builder {
+    Request::post(path).header(header::CONTENT_TYPE, "application/json")
+}
+
 async fn get(app: &Router, path: &str) -> (StatusCode, Json) {
     let (status, body, _) = send(app, Request::get(path).body(Body::empty()).unwrap()).await;
     (status, body)
@@ -95,11 +109,7 @@ async fn get(app: &Router, path: &str) -> (StatusCode, Json) {
 
 async fn verify(app: &Router, items: &Json) -> (StatusCode, Json) {
     let body = json!({ "items": items }).to_string();
-    let (status, body, _) = send(
-        app,
-        Request::post("/v1/verify").body(Body::from(body)).unwrap(),
-    )
-    .await;
+    let (status, body, _) = send(app, post("/v1/verify").body(Body::from(body)).unwrap()).await;
     (status, body)
 }
 
@@ -262,11 +272,8 @@ async fn a_bad_item_fails_the_whole_batch_and_is_named() {
     let body =
         json!({ "items": [item("a", &json!("sums/1"), ""), item("b", &json!("sums/7"), "")] })
             .to_string();
-    let (status, problem, headers) = send(
-        &app,
-        Request::post("/v1/verify").body(Body::from(body)).unwrap(),
-    )
-    .await;
+    let (status, problem, headers) =
+        send(&app, post("/v1/verify").body(Body::from(body)).unwrap()).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
     assert_eq!(
@@ -280,7 +287,7 @@ async fn a_bad_item_fails_the_whole_batch_and_is_named() {
 async fn a_body_over_the_limit_is_refused_whether_its_length_is_announced_or_not() {
     let (app, _) = ready();
     let long = "x".repeat(20_000);
-    let announced = Request::post("/v1/verify")
+    let announced = post("/v1/verify")
         .header(header::CONTENT_LENGTH, "20000")
         .body(Body::from(long.clone()))
         .unwrap();
@@ -291,9 +298,7 @@ async fn a_body_over_the_limit_is_refused_whether_its_length_is_announced_or_not
             .map(|piece| Ok::<_, std::io::Error>(piece.to_vec()))
             .collect::<Vec<_>>(),
     );
-    let streamed = Request::post("/v1/verify")
-        .body(Body::from_stream(pieces))
-        .unwrap();
+    let streamed = post("/v1/verify").body(Body::from_stream(pieces)).unwrap();
     assert_eq!(send(&app, streamed).await.0, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
@@ -322,6 +327,19 @@ async fn with_a_token_v1_requires_it() {
         ("/v1/info", Some("Bearer wrong"), StatusCode::UNAUTHORIZED),
         ("/v1/info", Some("Basic secret"), StatusCode::UNAUTHORIZED),
         ("/v1/info", Some("Bearer secret"), StatusCode::OK),
+        // anyone:secret, secret: and anyone:wrong.
+        (
+            "/v1/info",
+            Some("Basic YW55b25lOnNlY3JldA=="),
+            StatusCode::OK,
+        ),
+        ("/v1/info", Some("Basic c2VjcmV0Og=="), StatusCode::OK),
+        (
+            "/v1/info",
+            Some("Basic YW55b25lOndyb25n"),
+            StatusCode::UNAUTHORIZED,
+        ),
+        ("/compat/kimina/health", None, StatusCode::UNAUTHORIZED),
         ("/v1/info", Some("bearer secret"), StatusCode::OK),
         ("/v1/datasets", None, StatusCode::UNAUTHORIZED),
         ("/healthz", None, StatusCode::OK),
@@ -424,7 +442,7 @@ async fn a_verdict_requested_while_the_grader_is_prepared_has_a_key_with_its_int
             }
         }
     };
-    let judged = tokio::time::timeout(std::time::Duration::from_secs(60), judged);
+    let judged = tokio::time::timeout(Duration::from_secs(60), judged);
     assert_ne!(judged.await.unwrap(), json!(early.to_string()));
     assert_eq!(service.cache.get(&early), None);
 }
@@ -515,6 +533,19 @@ async fn the_service_reports_its_info_and_its_metrics() {
     );
     let (_, sets) = get(&app, "/v1/datasets").await;
     assert_eq!(sets["datasets"][0]["train"], 1);
+    let (_, task) = get(&app, "/v1/datasets/sums/tasks/1").await;
+    assert_eq!(
+        (&task["id"], &task["grader"]),
+        (&json!("sums/1"), &json!("math"))
+    );
+    let (status, problem) = get(&app, "/v1/datasets/smus/tasks/1/2").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("Did you mean `sums/…`?")
+    );
     verify(&app, &json!([item("a", &json!("sums/1"), r"\boxed{2}")])).await;
     let (_, metrics) = get(&app, "/metrics").await;
     let metrics = metrics.as_str().unwrap();
@@ -536,9 +567,14 @@ async fn the_openapi_document_has_every_route() {
     let (_, document) = get(&app, "/openapi.json").await;
     for (path, operations) in document["paths"].as_object().unwrap() {
         for method in operations.as_object().unwrap().keys() {
+            let path = path
+                .replace("{key}", &"0".repeat(64))
+                .replace("{name}", "sums")
+                .replace("{id}", "1");
             let request = Request::builder()
                 .method(method.to_uppercase().as_str())
-                .uri(path.replace("{key}", &"0".repeat(64)));
+                .header(header::CONTENT_TYPE, "application/json")
+                .uri(&path);
             let (_, body, _) = send(&app, request.body(Body::empty()).unwrap()).await;
             assert!(
                 !matches!(
@@ -549,5 +585,5 @@ async fn the_openapi_document_has_every_route() {
             );
         }
     }
-    assert_eq!(document["paths"].as_object().unwrap().len(), 8);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 17);
 }

@@ -28,6 +28,7 @@ mod tests {
         Message {
             severity,
             pos: Position { line, column: 0 },
+            end: None,
             data: data.into(),
         }
     }

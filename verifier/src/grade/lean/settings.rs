@@ -92,6 +92,18 @@ choice! {
     }
 }
 
+impl LeanSettings {
+    /// Whether proofs are judged with nothing that keeps their code from this machine.
+    #[must_use]
+    pub fn runs_without_jail(&self) -> bool {
+        self.judges_proofs() && self.jail == JailChoice::None
+    }
+
+    fn judges_proofs(&self) -> bool {
+        self.backend != Backend::None && (self.project.is_some() || !self.command.is_empty())
+    }
+}
+
 impl LeanGrader {
     /// Creates the grader; `workers` is the number of proofs that are judged at a time. Lean itself is not started.
     ///
@@ -104,7 +116,7 @@ impl LeanGrader {
                     .to_owned(),
             );
         }
-        if settings.project.is_none() && settings.command.is_empty() {
+        if !settings.judges_proofs() {
             return Err(NO_LEAN.to_owned());
         }
         let jail = jail(settings.jail)?;
@@ -168,6 +180,7 @@ impl LeanGrader {
             headers: settings.headers.clone(),
             kernel_runner,
             statements: Statements::default(),
+            jailed: jail != Jail::None,
             identity,
         })
     }

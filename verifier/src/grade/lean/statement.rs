@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandboxes::lean::{Lean, LeanError};
+use sandboxes::lean::{Lean, LeanError, with_retry};
 
 use super::kernel_runner::CheckFailure;
 use super::messages;
@@ -72,7 +72,7 @@ fn compile(
     header: &str,
     statement: &str,
 ) -> Result<Result<StatementModule, String>, NoStatement> {
-    let (compiled, _) = lean.compile_with_retry(header, statement);
+    let (compiled, _) = with_retry(|| lean.compile(header, statement));
     let compiled = compiled.map_err(NoStatement::NoAnswer)?;
     if compiled.files.is_empty() {
         let error = messages::first_error(&compiled.messages);

@@ -15,7 +15,7 @@ struct FakeLean {
 }
 
 impl Lean for FakeLean {
-    fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
+    fn compile_within(&self, header: &str, body: &str, _: u64) -> Result<Compiled, LeanError> {
         let inputs = (header.to_owned(), body.to_owned());
         self.inputs.lock().unwrap().push(inputs);
         (self.compile)(header, body)
@@ -27,6 +27,7 @@ fn message(severity: Severity, line: usize, data: &str) -> Message {
     Message {
         severity,
         pos,
+        end: None,
         data: data.to_owned(),
     }
 }

@@ -59,8 +59,8 @@ async fn an_incomplete_request_does_not_keep_a_service_from_stopping() {
     for half in [
         "",
         "POST /v1/ver",
-        "POST /v1/verify HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{\"items\":",
-        "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nGET /hea",
+        "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"items\":",
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\nGET /hea",
     ] {
         let timeouts = ConnectionTimeouts {
             first: LONG,
@@ -105,7 +105,7 @@ async fn a_connection_over_the_limit_waits_until_another_ends() {
     };
     let served = Served::new(&service(one), timeouts).await;
     let first = served.client("").await;
-    let request = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let mut second = served.client(request).await;
     let mut answer = String::new();
     let early = tokio::time::timeout(SHORT, second.read_to_string(&mut answer)).await;
@@ -128,7 +128,7 @@ async fn an_item_that_is_being_judged_when_a_service_stops_gets_its_response() {
     let _half = served.client("POST /v1/ver").await;
     let body = json!({ "items": slow(0, 1) }).to_string();
     let head = format!(
-        "POST /v1/verify HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     let mut whole = served.client(&(head + &body)).await;

@@ -1,7 +1,6 @@
 //! The queue while all workers are busy.
 
 use std::sync::{Condvar, Mutex};
-use std::time::Duration;
 
 use super::*;
 
@@ -28,7 +27,14 @@ impl Gate {
 
 /// A service in which programs that contain "slow" wait until the gate opens. Programs that contain "long" run out of fuel in a first pass, and wait with their full fuel.
 pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<FakeSandbox>) {
-    let service = service(settings());
+    gated_with(settings(), gate)
+}
+
+pub(super) fn gated_with(
+    settings: ServiceSettings,
+    gate: &Arc<Gate>,
+) -> (Arc<Service>, Arc<FakeSandbox>) {
+    let service = service(settings);
     let held = Arc::clone(gate);
     let sandbox = Arc::new(FakeSandbox::new(move |source, calls, limits| {
         let long = source.contains("long");
@@ -63,11 +69,8 @@ async fn a_full_queue_answers_429_with_a_retry_time_and_queues_nothing_of_the_ba
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let body = json!({ "items": slow(100, 10) }).to_string();
-    let (status, problem, headers) = send(
-        &app,
-        Request::post("/v1/verify").body(Body::from(body)).unwrap(),
-    )
-    .await;
+    let (status, problem, headers) =
+        send(&app, post("/v1/verify").body(Body::from(body)).unwrap()).await;
     assert_eq!(
         (status, problem["type"].as_str()),
         (StatusCode::TOO_MANY_REQUESTS, Some("/problems/queue-full"))

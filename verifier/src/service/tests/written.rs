@@ -13,7 +13,7 @@ async fn answer(
     body: Vec<u8>,
     coding: Option<&str>,
 ) -> (StatusCode, String, Option<String>) {
-    let mut request = Request::post("/v1/verify").header(header::CONTENT_LENGTH, body.len());
+    let mut request = post("/v1/verify").header(header::CONTENT_LENGTH, body.len());
     if let Some(coding) = coding {
         request = request.header(header::CONTENT_ENCODING, coding);
     }

@@ -1,0 +1,66 @@
+//! Sends bodies to the routes of a service that judges mathematics alone.
+//!
+//! No body makes a handler panic (the answer would be 500), and every answer is JSON. An answer without a verdict is a problem document, and has no reward.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tower::ServiceExt as _;
+use verifier::config::{Config, SandboxKind};
+use verifier::registry::Registry;
+use verifier::service::DiskStores;
+use verifier::setup;
+
+static SERVICE: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
+    let mut config = Config::default();
+    config.workers = 1;
+    config.code.sandbox = SandboxKind::None;
+    config.compat.hold_seconds = 1;
+    let Ok(registry) = Registry::open(&["starter-math".to_owned()], None) else {
+        panic!("the starter data set is a part of the program");
+    };
+    let made = setup::with_registry(&config, None, registry, DiskStores::default());
+    let Ok((service, open)) = made else {
+        panic!("the threads of the service do not start");
+    };
+    service.prepare(open);
+    let Ok(runtime) = Runtime::new() else {
+        panic!("the async runtime does not start");
+    };
+    (runtime, verifier::app(service))
+});
+
+/// Sends a body, and checks the answer.
+pub fn answer(path: &str, body: &[u8]) {
+    let (runtime, app) = &*SERVICE;
+    let request = Request::post(path)
+        .header("content-type", "application/json")
+        .body(Body::from(body.to_vec()));
+    let Ok(request) = request else {
+        panic!("`{path}` is no path");
+    };
+    let (status, answer) = runtime.block_on(async {
+        let Ok(response) = app.clone().oneshot(request).await;
+        let status = response.status().as_u16();
+        let bytes = to_bytes(response.into_body(), usize::MAX).await;
+        let bytes = bytes.unwrap_or_default();
+        (status, serde_json::from_slice::<Value>(&bytes))
+    });
+    let Ok(answer) = answer else {
+        panic!("the answer is not JSON");
+    };
+    match status {
+        200 => {}
+        400 | 413 | 422 | 503 => {
+            assert_eq!(answer["status"], status);
+            for field in ["reward", "rewards", "results"] {
+                assert_eq!(answer.get(field), None, "{answer}");
+            }
+        }
+        other => panic!("the status is {other}: {answer}"),
+    }
+}

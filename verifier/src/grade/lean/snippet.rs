@@ -1,0 +1,98 @@
+//! Runs a snippet: a file of Lean that stands for itself, without a theorem that it should prove. Its verdict is what Lean's messages say.
+//!
+//! Elaborating a snippet runs its code, which may write messages of its own. So this verdict says less than that on a proof, and a service gives it only in a jail.
+
+use sandboxes::lean::{Compiled, LeanError, Message, Position, Severity, with_retry};
+use serde_json::{Value as Json, json};
+use verifier_api::Verdict;
+
+use super::{LeanGrader, no_answer};
+use crate::grade::Grading;
+
+/// Why no snippet is run without a jail.
+pub const NO_JAIL: &str = "a snippet may run any code while Lean reads it, and no jail keeps it from this machine (lean.jail = \"none\"); install bubblewrap, and set lean.jail = \"bubblewrap\"";
+
+/// Bytes of the longest text of all messages together.
+const MAX_MESSAGES_BYTES: usize = 1 << 20;
+
+/// What Lean writes about a declaration with `sorry`, in either of its quotation marks.
+const SORRIES: [&str; 2] = ["declaration uses 'sorry'", "declaration uses `sorry`"];
+
+impl LeanGrader {
+    /// Runs a snippet for at most `seconds`, in addition to the time for starting Lean. Blocks while Lean works. The detail has Lean's `messages` and the places of its
+    /// `sorries`, or the `reason` why there are none.
+    #[must_use]
+    pub fn run_snippet(&self, code: &str, seconds: u64) -> Grading {
+        if !self.is_jailed() {
+            return Grading::unavailable(NO_JAIL, false);
+        }
+        let (compiled, once) = with_retry(|| self.lean.compile_within("", code, seconds));
+        let grading = match compiled {
+            Ok(compiled) => grading(&compiled),
+            Err(LeanError::Timeout(seconds)) => stopped(
+                Verdict::Timeout,
+                &format!("Lean timed out after {seconds} seconds"),
+            ),
+            Err(error @ LeanError::Memory(_)) => stopped(Verdict::Memory, &error.to_string()),
+            Err(error @ LeanError::Output(_)) => stopped(Verdict::Incorrect, &error.to_string()),
+            Err(error @ LeanError::Missing(_)) => no_answer(&error),
+            // It is the snippet's fault if Lean works without it.
+            Err(error @ LeanError::Crashed(_)) => match self.lean.compile("", "") {
+                Ok(_) => stopped(Verdict::Incorrect, &error.to_string()),
+                Err(error) => no_answer(&error),
+            },
+        };
+        Grading {
+            deterministic: grading.deterministic && once,
+            ..grading
+        }
+    }
+}
+
+fn stopped(verdict: Verdict, reason: &str) -> Grading {
+    Grading::new(verdict, json!({ "reason": reason }))
+}
+
+/// The grading of a snippet that Lean has read.
+fn grading(compiled: &Compiled) -> Grading {
+    let mut messages: Vec<&Message> = compiled.messages.header.iter().collect();
+    messages.extend(&compiled.messages.body);
+    let bytes: usize = messages.iter().map(|message| message.data.len()).sum();
+    if bytes > MAX_MESSAGES_BYTES {
+        let reason = format!("Lean's messages have {bytes} bytes, more than {MAX_MESSAGES_BYTES}");
+        return stopped(Verdict::Incorrect, &reason);
+    }
+    let has_error = messages
+        .iter()
+        .any(|message| message.severity == Severity::Error);
+    // Without an error, Lean compiles every file to a module.
+    let ended_early = compiled.files.is_empty() && !has_error;
+    let end = Message {
+        severity: Severity::Error,
+        pos: Position { line: 1, column: 0 },
+        end: None,
+        data: "Lean ended before it had read the whole snippet".to_owned(),
+    };
+    messages.extend(ended_early.then_some(&end));
+    let sorries: Vec<Json> = messages
+        .iter()
+        .filter(|message| SORRIES.iter().any(|text| message.data.starts_with(text)))
+        .map(|message| json!({ "pos": message.pos, "endPos": message.end, "goal": "" }))
+        .collect();
+    let verdict = match has_error || ended_early || !sorries.is_empty() {
+        true => Verdict::Incorrect,
+        false => Verdict::Correct,
+    };
+    let messages: Vec<Json> = messages.into_iter().map(shown).collect();
+    Grading::new(verdict, json!({ "messages": messages, "sorries": sorries }))
+}
+
+/// A message in the form of Lean's REPL.
+fn shown(message: &Message) -> Json {
+    let severity = match message.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Information => "info",
+    };
+    json!({ "severity": severity, "pos": message.pos, "endPos": message.end, "data": message.data })
+}

@@ -1,0 +1,246 @@
+//! Kimina: `KiminaClient(api_url="http://…/compat/kimina")`, and the older `/verify`.
+//!
+//! Its client sends snippets of Lean, which need not prove anything, and reads Lean's messages about each. So this route runs whatever code a snippet has, only in a jail.
+//! The messages are those of the process that ran the snippet, which may forge them: `/v1/verify` decides on proofs, by a kernel. The client waits 600 seconds, repeats a
+//! request that fails twice, and then reports an `error` of its own for each snippet.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::client::{self, Client, Rewarded};
+use crate::registry::RegisteredTask;
+use crate::service::request::{FieldError, Fields, check_count, read_object};
+use crate::service::{Id, JudgeItem, ProblemResponse, Service};
+
+const CLIENT: Client = Client {
+    name: "kimina",
+    patience: Duration::from_secs(570),
+};
+
+const CHECK: &str = "/compat/kimina/api/check";
+const VERIFY: &str = "/compat/kimina/verify";
+const HEALTH: &str = "/compat/kimina/health";
+
+/// A form of the request and its answer.
+#[derive(Clone, Copy)]
+struct Form {
+    /// The list of snippets.
+    list: &'static str,
+    /// The id of each, here and in the answer.
+    id: &'static str,
+    /// The fields of which one has the text.
+    texts: &'static [&'static str],
+    /// What asks for Lean's info trees.
+    infotree: &'static str,
+    /// The seconds that a snippet may take if the request does not say.
+    seconds: u64,
+    /// Whether the time is a part of `response`.
+    time_in_response: bool,
+}
+
+const CHECK_FORM: Form = Form {
+    list: "snippets",
+    id: "id",
+    texts: &["code"],
+    infotree: "infotree",
+    seconds: 30,
+    time_in_response: false,
+};
+
+const VERIFY_FORM: Form = Form {
+    list: "codes",
+    id: "custom_id",
+    texts: &["proof", "code"],
+    infotree: "infotree_type",
+    seconds: 300,
+    time_in_response: true,
+};
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    let answer_as = |form: Form| {
+        post(
+            move |State(service): State<Arc<Service>>, headers: HeaderMap, body: Body| async move {
+                answer(service, &headers, body, form).await
+            },
+        )
+    };
+    Router::new()
+        .route(CHECK, answer_as(CHECK_FORM))
+        .route(VERIFY, answer_as(VERIFY_FORM))
+        .route(HEALTH, get(health))
+}
+
+/// Whether snippets are run here.
+async fn health(State(service): State<Arc<Service>>) -> Result<Json<Value>, ProblemResponse> {
+    check_jail(&service)?;
+    let unavailable = service
+        .graders
+        .unavailable_grading(&RegisteredTask::snippet(1).spec);
+    match unavailable {
+        None => Ok(Json(json!({ "status": "ok" }))),
+        Some(grading) => {
+            let reason = grading.detail["reason"].as_str().unwrap_or_default();
+            Err(ProblemResponse::unavailable(reason))
+        }
+    }
+}
+
+fn check_jail(service: &Service) -> Result<(), ProblemResponse> {
+    service
+        .graders
+        .check_jail()
+        .map_err(ProblemResponse::no_jail)
+}
+
+async fn answer(
+    service: Arc<Service>,
+    headers: &HeaderMap,
+    body: Body,
+    form: Form,
+) -> Result<Json<Value>, ProblemResponse> {
+    check_jail(&service)?;
+    let parse = move |service: &Service, body: &[u8]| items(service, body, form);
+    let judged = CLIENT.judge(&service, headers, body, parse).await?;
+    let rewards = judged
+        .rewards
+        .map_err(|withheld| CLIENT.refuse(&service, &withheld))?;
+    let results: Vec<Value> = judged
+        .rest
+        .iter()
+        .zip(&rewards)
+        .map(|(id, item)| result(id, item, form))
+        .collect();
+    Ok(Json(json!({ "results": results })))
+}
+
+/// Parses a body into items and the ids of their snippets.
+fn items(
+    service: &Service,
+    body: &[u8],
+    form: Form,
+) -> Result<(Vec<JudgeItem>, Vec<String>), ProblemResponse> {
+    read_object(body, |mut fields| {
+        let snippets = fields.required_list(form.list)?;
+        check_count(form.list, snippets.len(), &service.limits)?;
+        if fields.optional(form.infotree).is_some() {
+            return Err(fields.fault(form.infotree, "info trees are not supported; leave it out"));
+        }
+        let seconds = seconds(&mut fields, form)?;
+        // Equal limits give equal tasks, so that verdicts are shared.
+        let seconds = seconds.clamp(1, service.graders.max_lean_seconds());
+        let task = Arc::new(RegisteredTask::snippet(seconds));
+        let mut ids = Vec::with_capacity(snippets.len());
+        let mut items = Vec::with_capacity(snippets.len());
+        let mut seen = HashSet::new();
+        for (index, snippet) in snippets.into_iter().enumerate() {
+            let (id, code) = snippet_of(&format!("{}[{index}].", form.list), snippet, form)?;
+            if !seen.insert(id.clone()) {
+                let reason = format!("two snippets have the {} `{id}`", form.id);
+                return Err(fields.fault(&format!("{}[{index}]", form.list), &reason));
+            }
+            ids.push(id);
+            items.push(client::item(Arc::clone(&task), String::new(), &code));
+        }
+        Ok((items, ids))
+    })
+}
+
+fn seconds(fields: &mut Fields<'_>, form: Form) -> Result<u64, FieldError> {
+    match fields.optional("timeout") {
+        None => Ok(form.seconds),
+        Some(json) => serde_json::from_str(json.get())
+            .map_err(|_| fields.fault("timeout", "it must be a whole number of seconds")),
+    }
+}
+
+/// The id and the text of a snippet at this path.
+fn snippet_of(path: &str, snippet: &RawValue, form: Form) -> Result<(String, String), FieldError> {
+    let mut fields = Fields::new(path, snippet)?;
+    let id = fields.take(form.id)?;
+    let id = Id::of(id).ok_or_else(|| fields.fault(form.id, "it must be a string or a number"))?;
+    for name in form.texts {
+        if let Some(code) = fields.optional_string(name)? {
+            return Ok((id.to_string(), code));
+        }
+    }
+    Err(fields.fault(form.texts[form.texts.len() - 1], "it is missing"))
+}
+
+/// What the client is told about a snippet: Lean's response, or why there is none.
+fn result(id: &str, item: &Rewarded, form: Form) -> Value {
+    let (detail, seconds) = (&item.judgement.detail, item.judgement.elapsed_ms / 1e3);
+    let mut result = json!({ form.id: id });
+    if !form.time_in_response {
+        result["time"] = json!(seconds);
+    }
+    if let Some(reason) = detail.get("reason") {
+        result["error"] = reason.clone();
+        return result;
+    }
+    let mut response = without_nulls(detail);
+    if form.time_in_response {
+        response["time"] = json!(seconds);
+    }
+    result["response"] = response;
+    result
+}
+
+/// Without the fields that are null or an empty list, which Lean's REPL leaves out too.
+fn without_nulls(json: &Value) -> Value {
+    match json {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| !value.is_null() && *value != &json!([]))
+            .map(|(name, value)| (name.clone(), without_nulls(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
+pub(super) fn paths() -> Map<String, Value> {
+    let request = |form: Form| {
+        let texts = form
+            .texts
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({ "type": "string" })));
+        let mut properties: Map<String, Value> = texts.collect();
+        properties.insert(form.id.to_owned(), json!({ "type": ["string", "integer"] }));
+        let snippet = json!({ "type": "object", "required": [form.id], "properties": properties });
+        json!({ "type": "object", "required": [form.list], "properties": {
+            form.list: { "type": "array", "items": snippet },
+            "timeout": { "type": "integer", "description": "The seconds that a snippet may take, in addition to starting Lean. The server's limit may be lower." }
+        } })
+    };
+    let response = json!({ "type": "object", "required": ["results"], "properties": { "results": { "type": "array", "items": {
+        "type": "object",
+        "description": "Either `response`, with Lean's `messages` and `sorries`, or `error`, why there is none: the snippet exceeded a limit of time, memory or output, or ended Lean.",
+    } } } });
+    let problem = json!({ "$ref": "#/components/responses/problem" });
+    let health = json!({ "get": {
+        "summary": "Whether snippets of Lean are run here.",
+        "security": [{ "token": [] }, { "basic": [] }, {}],
+        "responses": { "200": { "description": "They are." }, "401": problem, "501": problem, "503": problem }
+    } });
+    let summary = "Lean's messages about snippets, for Kimina's clients.";
+    let mut check = client::post(summary, &request(CHECK_FORM), &response);
+    let mut verify = client::post(summary, &request(VERIFY_FORM), &response);
+    for operation in [&mut check, &mut verify] {
+        operation["post"]["responses"]["501"] = problem.clone();
+    }
+    Map::from_iter([
+        (CHECK.to_owned(), check),
+        (VERIFY.to_owned(), verify),
+        (HEALTH.to_owned(), health),
+    ])
+}

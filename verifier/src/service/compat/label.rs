@@ -1,0 +1,227 @@
+//! Which task a label means. A data set of another project has one field for the truth: a bare answer, a whole task, or the id of a task of the service.
+//!
+//! What could be two of these is refused: a wrong guess would make every completion of the task incorrect. The Python package has the same rules (docs/clients.md).
+
+use std::sync::Arc;
+
+use datasets::{MathTask, TaskSpec};
+use serde_json::value::RawValue;
+
+use crate::registry::{RegisteredTask, Registry};
+use crate::service::decimal;
+use crate::service::request::{FieldError, Fields, string, task_spec};
+
+/// Letters of the shortest name that counts as a data set's if the service has none of this name.
+const MIN_DATASET_NAME: usize = 3;
+
+/// How to write an answer that could also be something else.
+const WRITE_AN_ANSWER: &str = r#"give an answer as {"kind": "math", "answer": …}"#;
+
+/// The task that `label` means; `path` is the label's place in the body.
+///
+/// # Errors
+/// If it means none, or may mean two.
+pub(super) fn task(
+    path: &str,
+    label: &RawValue,
+    registry: &Registry,
+) -> Result<Arc<RegisteredTask>, FieldError> {
+    let fault = |reason: String| (path.to_owned(), reason);
+    match label.get().as_bytes() {
+        [b'{', ..] => whole_task(path, label),
+        [b'-' | b'0'..=b'9', ..] => decimal::from_json_number(label.get())
+            .map(answer)
+            .ok_or_else(|| {
+                fault("its exponent is too large; give the answer as a string".to_owned())
+            }),
+        [b'"', ..] => text(path, string(label).unwrap_or_default().trim(), registry),
+        b"null" => Err(fault(
+            "it is null, and without a label no completion can be judged; give an answer, a task's id, or an object with `kind`".to_owned(),
+        )),
+        _ => Err(fault(
+            "it means no task; give an answer as text or number, a task's id, or an object with `kind`".to_owned(),
+        )),
+    }
+}
+
+fn answer(answer: String) -> Arc<RegisteredTask> {
+    Arc::new(RegisteredTask::inline(TaskSpec::Math(MathTask { answer })))
+}
+
+fn whole_task(path: &str, label: &RawValue) -> Result<Arc<RegisteredTask>, FieldError> {
+    let fields = Fields::new(&format!("{path}."), label)?.without_nulls();
+    if !fields.left().contains_key("kind") {
+        let names: Vec<&str> = fields.left().keys().map(String::as_str).collect();
+        let reason = format!(
+            "the object has no `kind` (its fields: {}); a whole task has a `kind`, \"math\", \"code\" or \"lean\"",
+            names.join(", ")
+        );
+        return Err((path.to_owned(), reason));
+    }
+    Ok(Arc::new(RegisteredTask::inline(task_spec(fields)?)))
+}
+
+fn text(path: &str, text: &str, registry: &Registry) -> Result<Arc<RegisteredTask>, FieldError> {
+    let fault = |reason: String| Err((path.to_owned(), reason));
+    if text.is_empty() {
+        return fault("it is empty, so no completion could be correct".to_owned());
+    }
+    if is_meant_as_object(text) {
+        return match serde_json::from_str::<&RawValue>(text) {
+            Ok(object) => whole_task(path, object),
+            Err(error) => fault(format!("it looks like a JSON object, and is not ({error})")),
+        };
+    }
+    let Some(name) = dataset_name(text) else {
+        return Ok(answer(text.to_owned()));
+    };
+    let long = name.chars().filter(|c| c.is_alphabetic()).count() >= MIN_DATASET_NAME;
+    match (registry.has_dataset(name), long) {
+        (true, true) => registry
+            .get(text)
+            .ok_or_else(|| (path.to_owned(), registry.missing(text))),
+        (false, false) => Ok(answer(text.to_owned())),
+        (true, false) => fault(format!(
+            "the service has a data set `{name}`, but `{text}` may be a quotient too; {WRITE_AN_ANSWER}"
+        )),
+        (false, true) => fault(format!(
+            "`{text}` looks like a task's id: {}; {WRITE_AN_ANSWER}",
+            registry.missing(text)
+        )),
+    }
+}
+
+/// Whether a text begins as a JSON object does, and not as a set in mathematics.
+fn is_meant_as_object(text: &str) -> bool {
+    text.strip_prefix('{')
+        .is_some_and(|rest| rest.trim_start().starts_with(['"', '\'']))
+}
+
+/// The part before the slash, if the text may be a task's id.
+fn dataset_name(text: &str) -> Option<&str> {
+    let (name, rest) = text.split_once('/')?;
+    let is_name = name.starts_with(char::is_alphabetic)
+        && name
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
+    (is_name && rest.starts_with(|c: char| !c.is_whitespace())).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use datasets::{Dataset, Task};
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    /// A registry with the data sets `sums` and `x`, each with the task 2, whose answer is 4.
+    fn registry() -> Registry {
+        let mut registry = Registry::default();
+        for name in ["sums", "x"] {
+            let task = Task {
+                id: format!("{name}/2"),
+                question: "2 + 2?".to_owned(),
+                spec: TaskSpec::Math(MathTask {
+                    answer: "4".to_owned(),
+                }),
+            };
+            registry.add(Dataset {
+                name: name.to_owned(),
+                train: vec![task],
+                eval: Vec::new(),
+            });
+        }
+        registry
+    }
+
+    fn read(label: &Json) -> Result<Arc<RegisteredTask>, String> {
+        let label = serde_json::value::to_raw_value(label).unwrap();
+        task("labels[1]", &label, &registry())
+            .map_err(|(field, reason)| format!("{field}: {reason}"))
+    }
+
+    fn read_answer(label: &Json) -> String {
+        match &read(label).unwrap().spec {
+            TaskSpec::Math(task) => task.answer.clone(),
+            other => panic!("{label} means {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_bare_label_is_an_answer() {
+        for (label, expected) in [
+            (json!(r"\frac12"), r"\frac12"),
+            (json!(" 3/4\n"), "3/4"),
+            (json!("a/b"), "a/b"),
+            (json!("a / b"), "a / b"),
+            (json!("speed /time"), "speed /time"),
+            (json!("{1, 2}"), "{1, 2}"),
+            (json!("[1, 2]"), "[1, 2]"),
+            (json!(12), "12"),
+            (json!(0.5), "0.5"),
+            (json!(-3), "-3"),
+            (json!("null"), "null"),
+        ] {
+            assert_eq!(read_answer(&label), expected, "{label}");
+        }
+    }
+
+    #[test]
+    fn a_whole_task_is_an_object_or_its_text() {
+        let code = json!({ "kind": "code", "entry_point": "f", "asserts": ["assert f() == 1"], "answer": null });
+        for label in [json!(code.to_string()), code] {
+            assert!(matches!(read(&label).unwrap().spec, TaskSpec::Code(_)));
+        }
+        assert_eq!(
+            read_answer(&json!({ "kind": "math", "answer": "speed/time" })),
+            "speed/time"
+        );
+    }
+
+    #[test]
+    fn the_id_of_a_task_is_that_task() {
+        let task = read(&json!("sums/2")).unwrap();
+        assert!(!task.inline && task.question == "2 + 2?");
+    }
+
+    #[test]
+    fn what_means_no_task_or_two_is_refused_with_its_place() {
+        for (label, reason) in [
+            (json!(null), "labels[1]: it is null"),
+            (json!(true), "it means no task"),
+            (json!([1]), "it means no task"),
+            (json!(" "), "labels[1]: it is empty"),
+            (
+                json!({ "answer": "1" }),
+                "has no `kind` (its fields: answer)",
+            ),
+            (json!({ "kind": "math" }), "labels[1].answer: it is missing"),
+            (
+                json!({ "kind": "mth", "answer": "1" }),
+                "labels[1].kind: `mth` is not one of",
+            ),
+            (
+                json!("{'kind': 'math'}"),
+                "it looks like a JSON object, and is not",
+            ),
+            (
+                json!(r#"{"kind": "math""#),
+                "it looks like a JSON object, and is not",
+            ),
+            (json!("sums/9"), "the data set `sums` has no task `sums/9`"),
+            (json!("smus/2"), "Did you mean `sums/…`?"),
+            (json!("speed/time"), "`speed/time` looks like a task's id"),
+            (
+                json!("x/2"),
+                "the service has a data set `x`, but `x/2` may be a quotient too",
+            ),
+            (
+                json!({ "kind": "code", "entry_point": "f", "tests": [{ "args": 1, "expected": 2 }] }),
+                "labels[1].tests[0].args: it must be an array",
+            ),
+        ] {
+            let error = read(&label).unwrap_err();
+            assert!(error.contains(reason), "{label}: {error}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The texts of chat messages, in the forms of OpenAI's two interfaces.
+
+use serde_json::Value as Json;
+
+/// The text of the last message with this role; `None` if there is none. What is no message, such as a tool call, is skipped.
+pub(super) fn last<'a>(messages: &'a [Json], role: &str) -> Option<&'a Json> {
+    messages
+        .iter()
+        .rev()
+        .find(|message| message["role"] == role)
+        .map(|message| &message["content"])
+}
+
+/// The text of a message's content: the content itself, or its parts of text one after the other; `None` if it has another form.
+pub(super) fn text(content: &Json) -> Option<String> {
+    match content {
+        Json::Null => Some(String::new()),
+        Json::String(text) => Some(text.clone()),
+        Json::Array(parts) => Some(
+            parts
+                .iter()
+                .filter(|part| {
+                    matches!(
+                        part["type"].as_str(),
+                        Some("text" | "input_text" | "output_text")
+                    )
+                })
+                .filter_map(|part| part["text"].as_str())
+                .collect(),
+        ),
+        _ => None,
+    }
+}
+
+/// The text of a prompt that is a text, or messages, of which the last one of the user counts; `None` if it has another form.
+pub(super) fn prompt(prompt: &Json) -> Option<String> {
+    match prompt {
+        Json::Array(messages) => last(messages, "user").map_or(Some(String::new()), text),
+        other => text(other),
+    }
+}

@@ -1,0 +1,42 @@
+//! The routes of other projects' clients, each under a base path of its own, in a file of its own.
+//!
+//! They read a client's request into the items of `/v1/verify`, which are judged by the same code, and answer in the client's form. None of them makes a reward out of
+//! `unavailable`: a request is held for nearly as long as its client waits ([`client`]), then it is refused.
+
+mod client;
+mod completion;
+mod kimina;
+mod label;
+mod messages;
+mod nemo_gym;
+mod openrlhf;
+mod slime;
+
+use std::sync::Arc;
+
+use axum::Router;
+use serde_json::{Map, Value as Json};
+
+use super::Service;
+
+pub use client::CompatSettings;
+
+/// The routes.
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new()
+        .merge(kimina::routes())
+        .merge(nemo_gym::routes())
+        .merge(openrlhf::routes())
+        .merge(slime::routes())
+}
+
+/// The routes in the form of OpenAPI: the operations of each path.
+pub(super) fn paths() -> Map<String, Json> {
+    let clients = [
+        kimina::paths(),
+        nemo_gym::paths(),
+        openrlhf::paths(),
+        slime::paths(),
+    ];
+    clients.into_iter().flatten().collect()
+}

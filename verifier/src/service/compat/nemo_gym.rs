@@ -1,0 +1,240 @@
+//! NeMo Gym: a resources server, at the base path `/compat/nemo-gym`.
+//!
+//! An agent sends the row of the data set, to which `responses_create_params` belongs, with the model's `response` in the form of OpenAI's Responses API, and gets it back
+//! with a `reward`. The row's `expected_answer` says which task is judged. An error ends the agent's rollout; its collector repeats it or counts it, and gives no reward.
+
+mod aggregate;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+
+use super::client::{self, Client};
+use super::{completion, label, messages};
+use crate::service::hold::Hold;
+use crate::service::request::{FieldError, Fields, check_count, read_object};
+use crate::service::{JudgeItem, ProblemResponse, Service, body};
+
+const CLIENT: Client = Client {
+    name: "nemo-gym",
+    // The client itself waits without a limit.
+    patience: Duration::from_secs(600),
+};
+
+const SEED_SESSION: &str = "/compat/nemo-gym/seed_session";
+const VERIFY: &str = "/compat/nemo-gym/verify";
+const AGGREGATE_METRICS: &str = "/compat/nemo-gym/aggregate_metrics";
+
+/// The fields of an earlier answer, which a row has if it is verified again.
+const ANSWER_FIELDS: [&str; 6] = [
+    "reward",
+    "mask_sample",
+    "failure_kind",
+    "failure_reason",
+    "_ng_failure_class",
+    "_ng_failure_judge_error",
+];
+
+/// The fields of a row, as they were sent.
+type Row = BTreeMap<String, Box<RawValue>>;
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new()
+        .route(SEED_SESSION, post(seed_session))
+        .route(VERIFY, post(verify))
+        .route(AGGREGATE_METRICS, post(aggregate_metrics))
+}
+
+/// Begins a session. Judging needs no state, so there is nothing to do.
+async fn seed_session(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ProblemResponse> {
+    let checked = |_: &Service, body: &[u8]| read_object(body, |_| Ok(()));
+    parsed(&service, &headers, body, checked).await?;
+    Ok(Json(json!({})))
+}
+
+async fn verify(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Row>, ProblemResponse> {
+    let parse = |service: &Service, body: &[u8]| {
+        let (item, row) = item_and_row(service, body)?;
+        Ok((vec![item], row))
+    };
+    let judged = CLIENT.judge(&service, &headers, body, parse).await?;
+    let mut row = judged.rest;
+    let fields = match judged.rewards.as_deref() {
+        Ok([item]) => json!({ "reward": item.reward }),
+        Ok(_) => return Err(ProblemResponse::internal()),
+        Err(withheld) if service.compat.nemo_gym_failsafe => {
+            CLIENT.count(&service, "failsafe", withheld.items);
+            failsafe(&withheld.reason)
+        }
+        Err(withheld) => return Err(CLIENT.refuse(&service, withheld)),
+    };
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        let value = to_raw_value(value).map_err(|_| ProblemResponse::internal())?;
+        row.insert(name.clone(), value);
+    }
+    Ok(Json(row))
+}
+
+/// What stands for a reward where the operator wants no errors: 0, with the marks by which NeMo Gym and its trainers leave the sample out.
+fn failsafe(reason: &str) -> Value {
+    json!({
+        "reward": 0.0,
+        "mask_sample": true,
+        "failure_kind": "verifier_error",
+        "failure_reason": reason,
+        "_ng_failure_class": "verifier_error",
+    })
+}
+
+/// Parses a body of `/verify`.
+fn item_and_row(service: &Service, body: &[u8]) -> Result<(JudgeItem, Row), ProblemResponse> {
+    read_object(body, |mut fields| {
+        let row = fields
+            .left()
+            .iter()
+            .filter(|(name, _)| !ANSWER_FIELDS.contains(&name.as_str()))
+            .map(|(name, value)| (name.clone(), (*value).to_owned()))
+            .collect();
+        let (path, label) = expected_answer(&mut fields)?;
+        let task = label::task(&path, label, &service.registry)?;
+        let prompt = prompt(&mut fields)?;
+        let completion = completion(&mut fields)?;
+        let completion = completion::without_end_tokens(&completion);
+        Ok((client::item(task, prompt, completion), row))
+    })
+}
+
+/// The label of a row, which newer rows have in `verifier_metadata`, and its place.
+fn expected_answer<'a>(fields: &mut Fields<'a>) -> Result<(String, &'a RawValue), FieldError> {
+    const NAME: &str = "expected_answer";
+    if !fields.left().contains_key(NAME)
+        && let Some(metadata) = fields.optional("verifier_metadata")
+    {
+        let path = "verifier_metadata.";
+        let label = Fields::new(path, metadata)?.take(NAME)?;
+        return Ok((format!("{path}{NAME}"), label));
+    }
+    Ok((NAME.to_owned(), fields.take(NAME)?))
+}
+
+/// The question of a row, or else the user's last message.
+fn prompt(fields: &mut Fields<'_>) -> Result<String, FieldError> {
+    if let Some(question) = fields.optional_string("question")? {
+        return Ok(question);
+    }
+    let path = "responses_create_params.";
+    let mut params = Fields::new(path, fields.take("responses_create_params")?)?;
+    let Some(input) = params.optional("input") else {
+        return Ok(String::new());
+    };
+    serde_json::from_str(input.get())
+        .ok()
+        .and_then(|input| messages::prompt(&input))
+        .ok_or_else(|| params.fault("input", "it must be a string or messages"))
+}
+
+/// The text of the model's last message; empty if there is none, as after a tool call that was the last step.
+fn completion(fields: &mut Fields<'_>) -> Result<String, FieldError> {
+    let mut response = Fields::new("response.", fields.take("response")?)?;
+    let output: Vec<Value> = serde_json::from_str(response.take("output")?.get())
+        .map_err(|_| response.fault("output", "it must be an array"))?;
+    match messages::last(&output, "assistant") {
+        None => Ok(String::new()),
+        Some(content) => messages::text(content).ok_or_else(|| {
+            response.fault(
+                "output",
+                "the content of the last message must be a string or an array of parts",
+            )
+        }),
+    }
+}
+
+async fn aggregate_metrics(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ProblemResponse> {
+    let aggregated = |service: &Service, body: &[u8]| {
+        let responses = responses(service, body)?;
+        Ok(aggregate::metrics(&responses))
+    };
+    Ok(Json(parsed(&service, &headers, body, aggregated).await?))
+}
+
+/// Parses a body of `/aggregate_metrics`.
+fn responses(service: &Service, body: &[u8]) -> Result<Vec<Map<String, Value>>, ProblemResponse> {
+    read_object(body, |mut fields| {
+        let name = "verify_responses";
+        let responses = fields.required_list(name)?;
+        check_count(name, responses.len(), &service.limits)?;
+        let parse = |(index, response): (usize, &RawValue)| {
+            serde_json::from_str(response.get()).map_err(|_| {
+                let place = format!("{name}[{index}]");
+                (place, "it must be an object".to_owned())
+            })
+        };
+        responses.into_iter().enumerate().map(parse).collect()
+    })
+}
+
+/// Receives and parses a body of which nothing is judged.
+async fn parsed<T: Send + 'static>(
+    service: &Arc<Service>,
+    headers: &HeaderMap,
+    body: Body,
+    parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
+) -> Result<T, ProblemResponse> {
+    let mut hold = Hold::at_most(CLIENT.patience.min(service.compat.hold));
+    let body = body::receive(service, headers, body, &mut hold)
+        .await
+        .map_err(ProblemResponse::or_unavailable)?;
+    let (parsed, _permit) = body
+        .parse(service, parse)
+        .await
+        .map_err(ProblemResponse::or_unavailable)?;
+    Ok(parsed)
+}
+
+pub(super) fn paths() -> Map<String, Value> {
+    let object = json!({ "type": "object" });
+    let row = json!({ "type": "object", "required": ["responses_create_params", "response", "expected_answer"], "properties": {
+        "responses_create_params": { "type": "object", "properties": { "input": { "description": "A text, or messages, of which the last one of the user counts." } } },
+        "response": { "type": "object", "required": ["output"], "properties": { "output": { "type": "array", "items": object } } },
+        "expected_answer": { "description": "An answer, the id of a task, or a whole task, also as JSON text. It may be in `verifier_metadata` instead." },
+        "question": { "type": "string", "description": "The question, if it is not the user's last message." }
+    } });
+    let rewarded = json!({ "type": "object", "description": "The row with its reward.", "required": ["reward"], "properties": { "reward": { "type": "number" } } });
+    let responses = json!({ "type": "object", "required": ["verify_responses"], "properties": { "verify_responses": { "type": "array", "items": object } } });
+    let metrics = json!({ "type": "object", "properties": { "group_level_metrics": { "type": "array", "items": object }, "agent_metrics": object, "key_metrics": object } });
+    let summary = "Statistics over answers of /verify, without those that are masked.";
+    Map::from_iter([
+        (
+            SEED_SESSION.to_owned(),
+            client::post("Nothing: judging needs no session.", &object, &object),
+        ),
+        (
+            VERIFY.to_owned(),
+            client::post("A reward for NeMo Gym.", &row, &rewarded),
+        ),
+        (
+            AGGREGATE_METRICS.to_owned(),
+            client::post(summary, &responses, &metrics),
+        ),
+    ])
+}

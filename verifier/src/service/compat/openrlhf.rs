@@ -1,0 +1,116 @@
+//! OpenRLHF: `remote_rm_url = http://…/compat/openrlhf/get_reward`.
+//!
+//! Its client sends `query` (the prompt and the completion, with special tokens), `prompts` and `labels`, all empty for some of several servers. It waits 180 seconds,
+//! repeats a request that fails four times after a second, and then trains without the sample.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use axum::{Json, Router};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::client::{self, Client};
+use super::{completion, label};
+use crate::service::request::{FieldError, Fields, check_count, read_object, string};
+use crate::service::{JudgeItem, ProblemResponse, Service};
+
+const CLIENT: Client = Client {
+    name: "openrlhf",
+    patience: Duration::from_secs(150),
+};
+
+const GET_REWARD: &str = "/compat/openrlhf/get_reward";
+
+/// The answer.
+#[derive(Serialize)]
+struct Answer {
+    rewards: Vec<f64>,
+    /// What the client filters prompts by, and logs.
+    scores: Vec<f64>,
+    extra_logs: Map<String, Value>,
+}
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new().route(GET_REWARD, post(get_reward))
+}
+
+async fn get_reward(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Answer>, ProblemResponse> {
+    let parse = |service: &Service, body: &[u8]| Ok((items(service, body)?, ()));
+    let judged = CLIENT.judge(&service, &headers, body, parse).await?;
+    let rewards = judged
+        .rewards
+        .map_err(|withheld| CLIENT.refuse(&service, &withheld))?;
+    let rewards: Vec<f64> = rewards.iter().map(|item| item.reward).collect();
+    Ok(Json(Answer {
+        scores: rewards.clone(),
+        rewards,
+        extra_logs: Map::new(),
+    }))
+}
+
+/// Parses a body.
+fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemResponse> {
+    read_object(body, |mut fields| {
+        let queries = fields.required_list("query")?;
+        check_count("query", queries.len(), &service.limits)?;
+        let labels = list_like(&mut fields, "labels", queries.len())?;
+        let prompts = match fields.left().contains_key("prompts") {
+            true => list_like(&mut fields, "prompts", queries.len())?,
+            false => Vec::new(),
+        };
+        let mut items = Vec::with_capacity(queries.len());
+        for (index, (query, label)) in queries.into_iter().zip(labels).enumerate() {
+            let text = |name: &str, json| {
+                string(json)
+                    .ok_or_else(|| (format!("{name}[{index}]"), "it must be a string".to_owned()))
+            };
+            let query = text("query", query)?;
+            let prompt = prompts
+                .get(index)
+                .map_or(Ok(String::new()), |prompt| text("prompts", *prompt))?;
+            let task = label::task(&format!("labels[{index}]"), label, &service.registry)?;
+            let completion = completion::after_prompt(&query, &prompt);
+            items.push(client::item(task, prompt.clone(), completion));
+        }
+        Ok(items)
+    })
+}
+
+/// A list with as many elements as `query`.
+fn list_like<'a>(
+    fields: &mut Fields<'a>,
+    name: &str,
+    count: usize,
+) -> Result<Vec<&'a RawValue>, FieldError> {
+    let list = fields.required_list(name)?;
+    if list.len() == count {
+        return Ok(list);
+    }
+    let reason = format!("it has {} elements, and `query` has {count}", list.len());
+    Err(fields.fault(name, &reason))
+}
+
+pub(super) fn paths() -> Map<String, Value> {
+    let list = |of: &Value| json!({ "type": "array", "items": of });
+    let (texts, numbers) = (
+        list(&json!({ "type": "string" })),
+        list(&json!({ "type": "number" })),
+    );
+    let request = json!({ "type": "object", "required": ["query", "labels"], "properties": {
+        "query": texts, "prompts": texts,
+        "labels": list(&json!({ "description": "An answer, the id of a task, or a whole task, also as JSON text." }))
+    } });
+    let response = json!({ "type": "object", "properties": { "rewards": numbers, "scores": numbers, "extra_logs": { "type": "object" } } });
+    let operation = client::post("Rewards for OpenRLHF.", &request, &response);
+    Map::from_iter([(GET_REWARD.to_owned(), operation)])
+}

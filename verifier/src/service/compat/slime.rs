@@ -1,0 +1,76 @@
+//! slime: `--rm-type remote_rm --rm-url http://…/compat/slime/rm`.
+//!
+//! Its client sends one sample at a time and takes the answer, a bare number, as the reward. It waits 120 seconds, repeats a request that fails nine times, and then
+//! ends; older versions end at the first failure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::client::{self, Client};
+use super::{completion, label, messages};
+use crate::service::request::read_object;
+use crate::service::{JudgeItem, ProblemResponse, Service};
+
+const CLIENT: Client = Client {
+    name: "slime",
+    patience: Duration::from_secs(100),
+};
+
+const RM: &str = "/compat/slime/rm";
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new().route(RM, post(rm))
+}
+
+async fn rm(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<f64>, ProblemResponse> {
+    let parse = |service: &Service, body: &[u8]| Ok((vec![item(service, body)?], ()));
+    let judged = CLIENT.judge(&service, &headers, body, parse).await?;
+    match judged.rewards.as_deref() {
+        Ok([item]) => Ok(Json(item.reward)),
+        Ok(_) => Err(ProblemResponse::internal()),
+        Err(withheld) => Err(CLIENT.refuse(&service, withheld)),
+    }
+}
+
+/// Parses a body.
+fn item(service: &Service, body: &[u8]) -> Result<JudgeItem, ProblemResponse> {
+    read_object(body, |mut fields| {
+        let prompt = fields.optional("prompt").map(RawValue::get);
+        let prompt = prompt
+            .map_or(Ok(Value::Null), serde_json::from_str)
+            .ok()
+            .and_then(|prompt| messages::prompt(&prompt))
+            .ok_or_else(|| fields.fault("prompt", "it must be a string or messages"))?;
+        let response = fields.string("response")?;
+        let label = fields.take("label")?;
+        let task = label::task("label", label, &service.registry)?;
+        let completion = completion::without_end_tokens(&response);
+        Ok(client::item(task, prompt, completion))
+    })
+}
+
+pub(super) fn paths() -> Map<String, Value> {
+    let request = json!({ "type": "object", "required": ["response", "label"], "properties": {
+        "prompt": { "description": "A text, or messages, of which the last one of the user counts." },
+        "response": { "type": "string" },
+        "label": { "description": "An answer, the id of a task, or a whole task, also as JSON text." }
+    } });
+    let operation = client::post(
+        "A reward for slime.",
+        &request,
+        &json!({ "type": "number" }),
+    );
+    Map::from_iter([(RM.to_owned(), operation)])
+}

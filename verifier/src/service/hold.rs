@@ -1,0 +1,44 @@
+//! Holds a request that cannot be answered now, for clients that give up after a few attempts.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Service;
+
+/// The pause before the first repetition. Each further one is twice as long, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long one request may still be held.
+#[derive(Debug)]
+pub(super) struct Hold {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Hold {
+    /// Holds a request for at most `time`; if that is zero, not at all.
+    pub(super) fn at_most(time: Duration) -> Hold {
+        Hold {
+            until: Instant::now() + time,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// The end of the time.
+    pub(super) fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// Waits a little before another attempt. False, at once, if the time does not suffice for that or the service is stopping.
+    pub(super) async fn wait(&mut self, service: &Service) -> bool {
+        if Instant::now() + self.pause > self.until || service.open_requests.are_last() {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(MAX_PAUSE);
+        true
+    }
+}

@@ -1,0 +1,191 @@
+//! Keeps web pages away from a service without a token.
+//!
+//! A browser on this machine sends requests to it for any page that it shows. A page of a stranger cannot read the answers, unless the stranger's domain comes to mean
+//! 127.0.0.1 (DNS rebinding), and it can send requests whose media type needs no permission, which JSON's does. So a service without a token answers only requests to this
+//! machine's own names, from no other origin, and reads only JSON. A page cannot know a token, so with one there is nothing to check.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderName, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::{ProblemResponse, Service};
+
+pub(super) async fn check(
+    State(service): State<Arc<Service>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if service.token.is_none()
+        && let Err(problem) = admit(&request, &service.allowed_hosts)
+    {
+        return problem.into_response();
+    }
+    next.run(request).await
+}
+
+/// Fails if a web page may have sent the request. A request without a host is not a browser's.
+fn admit(request: &Request, allowed: &[String]) -> Result<(), ProblemResponse> {
+    let header = |name: HeaderName| {
+        let value = request.headers().get(name);
+        value.map(|value| String::from_utf8_lossy(value.as_bytes()))
+    };
+    // A proxy's client names the host in the request line instead.
+    let host = match request.uri().authority() {
+        Some(authority) => Some(authority.as_str().into()),
+        None => header(HOST),
+    };
+    if let Some(host) = &host
+        && !is_own(host, allowed)
+    {
+        return Err(ProblemResponse::unknown_host(host));
+    }
+    if let Some(origin) = header(ORIGIN)
+        && !host.is_some_and(|host| is_page_of(&origin, &host))
+    {
+        return Err(ProblemResponse::unknown_origin(&origin));
+    }
+    if request.method() == Method::POST && !header(CONTENT_TYPE).is_some_and(|kind| is_json(&kind))
+    {
+        return Err(ProblemResponse::no_json_type());
+    }
+    Ok(())
+}
+
+/// Whether `host`, a host with or without a port, means this machine wherever it is looked up, or is allowed.
+fn is_own(host: &str, allowed: &[String]) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || address
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.to_canonical().is_loopback())
+        || allowed
+            .iter()
+            .any(|allowed| allowed.trim_end_matches('.').eq_ignore_ascii_case(&name))
+}
+
+/// Whether an origin is that of a page which the service at `host` itself has sent.
+fn is_page_of(origin: &str, host: &str) -> bool {
+    let rest = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"));
+    rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
+}
+
+/// Whether a media type is JSON's, or that of a format based on it.
+fn is_json(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let kind = kind.to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::StatusCode;
+
+    use super::*;
+
+    fn status(request: axum::http::request::Builder) -> Option<StatusCode> {
+        let allowed = ["verifier.example".to_owned()];
+        let request = request.body(Body::empty()).unwrap();
+        let refused = admit(&request, &allowed).err();
+        refused.map(|problem| problem.into_response().status())
+    }
+
+    #[test]
+    fn only_this_machines_own_names_are_answered() {
+        for host in [
+            "localhost",
+            "LOCALHOST:8700",
+            "localhost.:8700",
+            "rapid.localhost:1",
+            "127.0.0.1:8700",
+            "127.1.2.3",
+            "[::1]:8700",
+            "[::ffff:127.0.0.1]",
+            "verifier.example:80",
+        ] {
+            let request = Request::get("/v1/info").header(HOST, host);
+            assert_eq!(status(request), None, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example:8700",
+            "notlocalhost",
+            "192.168.1.5:8700",
+            "0.0.0.0:8700",
+            "",
+            "a b",
+        ] {
+            let request = Request::get("/v1/info").header(HOST, host);
+            assert_eq!(
+                status(request),
+                Some(StatusCode::MISDIRECTED_REQUEST),
+                "{host}"
+            );
+        }
+        let proxied = Request::get("http://evil.example/v1/info").header(HOST, "localhost");
+        assert_eq!(status(proxied), Some(StatusCode::MISDIRECTED_REQUEST));
+        assert_eq!(status(Request::get("/v1/info")), None);
+    }
+
+    #[test]
+    fn no_other_origin_is_answered() {
+        let request = |origin: &str| {
+            Request::get("/v1/info")
+                .header(HOST, "localhost:8700")
+                .header(ORIGIN, origin)
+        };
+        for origin in ["http://localhost:8700", "https://LOCALHOST:8700"] {
+            assert_eq!(status(request(origin)), None, "{origin}");
+        }
+        for origin in [
+            "http://localhost:3000",
+            "http://evil.example",
+            "null",
+            "localhost:8700",
+            "",
+        ] {
+            let refused = status(request(origin));
+            assert_eq!(refused, Some(StatusCode::FORBIDDEN), "{origin}");
+        }
+        let without_host = Request::get("/").header(ORIGIN, "http://localhost");
+        assert_eq!(status(without_host), Some(StatusCode::FORBIDDEN));
+    }
+
+    #[test]
+    fn only_json_is_read() {
+        for kind in [
+            "application/json",
+            "Application/JSON; charset=utf-8",
+            "application/problem+json",
+        ] {
+            let request = Request::post("/").header(CONTENT_TYPE, kind);
+            assert_eq!(status(request), None, "{kind}");
+        }
+        for kind in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=application/json",
+            "text/plain; application/json",
+            "",
+        ] {
+            let request = Request::post("/").header(CONTENT_TYPE, kind);
+            let refused = status(request);
+            assert_eq!(refused, Some(StatusCode::UNSUPPORTED_MEDIA_TYPE), "{kind}");
+        }
+        let without = status(Request::post("/"));
+        assert_eq!(without, Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+}

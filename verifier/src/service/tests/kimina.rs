@@ -1,0 +1,239 @@
+//! Kimina's requests: snippets that Lean runs.
+
+use std::sync::atomic::AtomicUsize;
+
+use kernel::Axioms;
+use sandboxes::Identity;
+use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
+
+use super::*;
+use crate::grade::lean::LeanGrader;
+
+const CHECK: &str = "/compat/kimina/api/check";
+
+/// A Lean whose messages about a file are determined by its words.
+#[derive(Default)]
+struct FakeLean {
+    runs: AtomicUsize,
+}
+
+impl Lean for FakeLean {
+    fn compile_within(&self, _: &str, body: &str, seconds: u64) -> Result<Compiled, LeanError> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        let message = |severity, data: &str| Message {
+            severity,
+            pos: Position { line: 1, column: 0 },
+            end: Some(Position { line: 1, column: 6 }),
+            data: data.to_owned(),
+        };
+        let (messages, compiles) = match body {
+            "loop" => return Err(LeanError::Timeout(seconds)),
+            "fill" => return Err(LeanError::Memory(8)),
+            "crash" => return Err(LeanError::Crashed("signal 11".to_owned())),
+            "lost" => return Err(LeanError::Missing("no such file".to_owned())),
+            "exit" => (Vec::new(), false),
+            "#check Nat" => (vec![message(Severity::Information, "Nat : Type")], true),
+            "wrong" => (vec![message(Severity::Error, "unknown identifier")], false),
+            "sorry" => (
+                vec![message(Severity::Warning, "declaration uses 'sorry'")],
+                true,
+            ),
+            "talk" => (
+                vec![message(Severity::Information, &"a".repeat(2 << 20))],
+                true,
+            ),
+            _ => (Vec::new(), true),
+        };
+        Ok(Compiled {
+            messages: Messages {
+                header: Vec::new(),
+                body: messages,
+            },
+            files: compiles.then(Vec::new).into_iter().collect(),
+        })
+    }
+}
+
+/// A service whose Lean runs in a jail, or not.
+fn service_with_lean(jailed: bool) -> (Router, Arc<FakeLean>) {
+    let mut settings = settings();
+    settings.compat.hold = Duration::from_millis(200);
+    let service = service(settings);
+    let lean = Arc::new(FakeLean::default());
+    let identity = Identity {
+        backend: "lean".to_owned(),
+        interpreter: String::new(),
+        digest: String::new(),
+    };
+    let grader = LeanGrader::new(
+        Arc::clone(&lean) as Arc<dyn Lean>,
+        Axioms::Followed,
+        Vec::new(),
+        Vec::new(),
+        identity,
+    );
+    let grader = if jailed { grader.in_jail() } else { grader };
+    service.graders.set_lean(grader);
+    (app(service), lean)
+}
+
+/// A request of the client for these snippets, each with itself as its id.
+fn check(snippets: &[&str]) -> Json {
+    let snippet = |code: &&str| json!({ "id": code, "code": code });
+    json!({ "snippets": snippets.iter().map(snippet).collect::<Vec<_>>(), "timeout": 30, "debug": false, "reuse": true, "infotree": null })
+}
+
+async fn ask(app: &Router, path: &str, body: &Json) -> (StatusCode, Json) {
+    let request = post(path).body(Body::from(body.to_string())).unwrap();
+    let (status, body, _) = send(app, request).await;
+    (status, body)
+}
+
+#[tokio::test]
+async fn each_snippet_has_leans_messages_or_the_reason_why_there_are_none() {
+    let (app, _) = service_with_lean(true);
+    let (pos, end) = (
+        json!({ "line": 1, "column": 0 }),
+        json!({ "line": 1, "column": 6 }),
+    );
+    let message = |severity: &str, data: &str| json!({ "severity": severity, "pos": pos, "endPos": end, "data": data });
+    let response = |response: Json| json!({ "response": response });
+    let cases = [
+        (
+            "#check Nat",
+            response(json!({ "messages": [message("info", "Nat : Type")] })),
+        ),
+        (
+            "wrong",
+            response(json!({ "messages": [message("error", "unknown identifier")] })),
+        ),
+        (
+            "sorry",
+            response(json!({
+                "messages": [message("warning", "declaration uses 'sorry'")],
+                "sorries": [{ "pos": pos, "endPos": end, "goal": "" }]
+            })),
+        ),
+        (
+            "exit",
+            response(
+                json!({ "messages": [{ "severity": "error", "pos": pos, "data": "Lean ended before it had read the whole snippet" }] }),
+            ),
+        ),
+        ("example : 1 = 1 := rfl", response(json!({}))),
+        (
+            "loop",
+            json!({ "error": "Lean timed out after 30 seconds" }),
+        ),
+        (
+            "fill",
+            json!({ "error": "Lean needed more than 8 MiB of memory" }),
+        ),
+        (
+            "crash",
+            json!({ "error": "Lean gave no answer: signal 11" }),
+        ),
+        (
+            "talk",
+            json!({ "error": "Lean's messages have 2097152 bytes, more than 1048576" }),
+        ),
+    ];
+    let snippets: Vec<&str> = cases.iter().map(|(code, _)| *code).collect();
+    let (status, mut answer) = ask(&app, CHECK, &check(&snippets)).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let results = answer["results"].as_array_mut().unwrap();
+    assert_eq!(results.len(), cases.len());
+    for (result, (code, expected)) in results.iter_mut().zip(cases) {
+        let fields = result.as_object_mut().unwrap();
+        assert_eq!(fields.remove("id"), Some(json!(code)));
+        assert!(fields.remove("time").unwrap().is_number());
+        assert_eq!(*result, expected, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn the_older_form_has_its_own_names() {
+    let (app, _) = service_with_lean(true);
+    let body = json!({ "codes": [{ "custom_id": 7, "proof": "wrong" }, { "custom_id": "b", "code": "loop" }], "timeout": 9, "infotree_type": null, "disable_cache": false });
+    let (status, answer) = ask(&app, "/compat/kimina/verify", &body).await;
+    assert_eq!(status, StatusCode::OK);
+    let results = &answer["results"];
+    assert_eq!(results[0]["custom_id"], "7");
+    assert_eq!(results[0]["response"]["messages"][0]["severity"], "error");
+    assert!(results[0]["response"]["time"].is_number());
+    assert_eq!(
+        results[1],
+        json!({ "custom_id": "b", "error": "Lean timed out after 9 seconds" })
+    );
+}
+
+#[tokio::test]
+async fn a_snippet_is_run_once() {
+    let (app, lean) = service_with_lean(true);
+    ask(&app, CHECK, &check(&["a", "b"])).await;
+    ask(&app, CHECK, &check(&["b", "a"])).await;
+    assert_eq!(lean.runs.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn without_a_jail_nothing_is_run() {
+    let (app, lean) = service_with_lean(false);
+    let health = get(&app, "/compat/kimina/health").await;
+    let checked = ask(&app, CHECK, &check(&["a"])).await;
+    for (status, problem) in [health, checked] {
+        assert_eq!(status, StatusCode::NOT_IMPLEMENTED);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("bubblewrap"), "{detail}");
+    }
+    assert_eq!(lean.runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_lean_that_does_not_start_gives_503_and_no_results() {
+    let (app, _) = service_with_lean(true);
+    let healthy = get(&app, "/compat/kimina/health").await;
+    assert_eq!(healthy, (StatusCode::OK, json!({ "status": "ok" })));
+    let (status, problem) = ask(&app, CHECK, &check(&["a", "lost"])).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(problem.get("results"), None);
+    let (app, _) = ready();
+    let health = get(&app, "/compat/kimina/health").await;
+    let checked = ask(&app, CHECK, &check(&["a"])).await;
+    for (status, problem) in [health, checked] {
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(problem["detail"].as_str().unwrap().contains("no Lean"));
+    }
+}
+
+#[tokio::test]
+async fn a_bad_request_is_refused_with_the_place() {
+    let (app, _) = service_with_lean(true);
+    let good = |change: &dyn Fn(&mut Json)| {
+        let mut body = check(&["a", "b"]);
+        change(&mut body);
+        body
+    };
+    for (body, place) in [
+        (json!({}), "snippets"),
+        (
+            good(&|body| body["snippets"][1]["id"] = json!("a")),
+            "snippets[1]",
+        ),
+        (
+            good(&|body| body["snippets"][1]["id"] = json!(null)),
+            "snippets[1].id",
+        ),
+        (
+            good(&|body| body["snippets"][1]["code"] = json!(null)),
+            "snippets[1].code",
+        ),
+        (good(&|body| body["timeout"] = json!(-1)), "timeout"),
+        (good(&|body| body["infotree"] = json!("full")), "infotree"),
+    ] {
+        let (status, problem) = ask(&app, CHECK, &body).await;
+        assert_eq!(
+            (status, &problem["field"]),
+            (StatusCode::UNPROCESSABLE_ENTITY, &json!(place))
+        );
+    }
+}
