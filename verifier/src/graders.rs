@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use datasets::{CodeTask, CodeTest, Compare, MathTask, TaskSpec, Value};
+use sandboxes::outline::Stopped;
 use sandboxes::protocol::whole_program;
 use sandboxes::wasm::WasmSandbox;
-use sandboxes::{Identity, Limits, Sandbox, SandboxError};
+use sandboxes::{Deferred, Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
 use crate::cache::{ExpectedValueStore, Key, KeyWriter};
@@ -218,6 +219,41 @@ impl Graders {
             (TaskSpec::Code(spec), Ok(grader)) => grader.has_canonical_result(spec),
             _ => false,
         }
+    }
+
+    /// The limits of a program.
+    pub(crate) fn limits(&self) -> Limits {
+        self.settings.limits
+    }
+
+    /// The program that is judged for `completion`; `None` if the task is not about code or there is no program.
+    ///
+    /// # Errors
+    /// [`Stopped`], also while code cannot be judged.
+    pub(crate) fn program(
+        &self,
+        task: &RegisteredTask,
+        completion: &str,
+    ) -> Result<Option<String>, Stopped> {
+        if !matches!(task.spec, TaskSpec::Code(_) | TaskSpec::Program(_)) {
+            return Ok(None);
+        }
+        let grader = self.code_grader(task).map_err(|unavailable| {
+            let reason = unavailable.detail["reason"].to_string();
+            Stopped::Failed(Deferred::Failed(reason).into())
+        })?;
+        match &task.spec {
+            TaskSpec::Code(spec) => grader.program(spec, completion),
+            _ => grader.whole_program(completion),
+        }
+    }
+
+    /// The grader of a data set's programs.
+    ///
+    /// # Errors
+    /// The `unavailable` grading, if code cannot be judged now.
+    pub(crate) fn code(&self) -> Result<Arc<CodeGrader>, Box<Grading>> {
+        self.code.grader()
     }
 
     fn code_grader(&self, task: &RegisteredTask) -> Result<Arc<CodeGrader>, Box<Grading>> {

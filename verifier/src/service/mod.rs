@@ -1,8 +1,10 @@
 //! The service: its state, and its routes as a function from the state to a router.
 
 mod auth;
+mod body;
 mod body_memory;
 mod canonical_queue;
+mod compat;
 mod connections;
 mod decimal;
 mod gzip;
@@ -211,6 +213,7 @@ pub fn app(service: Arc<Service>) -> Router {
         .route("/v1/datasets", get(routes::datasets))
         .route("/v1/info", get(routes::info))
         .route("/v1/verdicts/{key}", get(routes::verdict))
+        .merge(compat::routes())
         .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
             auth::check,

@@ -42,7 +42,7 @@ impl JudgeItem {
 }
 
 /// An error in a field: the field's path, and the reason.
-type FieldError = (String, String);
+pub(super) type FieldError = (String, String);
 
 /// Parses the items of a request's body.
 pub(super) fn read(
@@ -163,7 +163,7 @@ fn registered_task(
     }
 }
 
-fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
+pub(super) fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
     if !inline.get().starts_with('{') {
         return Err((
             "task".to_owned(),

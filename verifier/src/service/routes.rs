@@ -1,7 +1,6 @@
 //! The handlers: one function for each route.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -10,20 +9,16 @@ use axum::extract::{MatchedPath, Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt as _;
 use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict};
 
 use super::gzip::Coding;
 use super::id::{Answers, Id};
 use super::judge::{Batch, Refusal, judge};
-use super::{ProblemResponse, Service, gzip, openapi, request};
+use super::{ProblemResponse, Service, body, gzip, openapi, request};
 use crate::cache::Key;
 use crate::metrics;
 
 type Shared = State<Arc<Service>>;
-
-/// Time limit for reading a request's body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) async fn verify(
     State(service): Shared,
@@ -33,9 +28,9 @@ pub(super) async fn verify(
     let full = |Refusal::Full { retry_after }| ProblemResponse::full(retry_after);
     let limit = service.limits.body_bytes;
     let coding = gzip::coding(&headers)?;
-    let length = length(&headers, limit)?;
+    let length = body::length(&headers, limit)?;
     let mut permit = service.body_memory.acquire(length).map_err(full)?;
-    let body = read(body, limit, BODY_TIMEOUT).await?;
+    let body = body::read(body, limit, body::TIMEOUT).await?;
     permit.shrink(body.len());
     let _open = service.open_requests.begin();
     // Unpacking and parsing a large body and computing its keys would block a thread that serves other requests too.
@@ -60,38 +55,6 @@ pub(super) async fn verify(
     };
     let judgements = judge(&service, batch).await.map_err(full)?;
     Ok(Json(Answers::new(&ids, &judgements)).into_response())
-}
-
-/// The maximum length of the body: the announced one, or `limit` if none is announced.
-fn length(headers: &HeaderMap, limit: usize) -> Result<usize, ProblemResponse> {
-    let announced = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok())
-        .and_then(|length| length.parse::<usize>().ok());
-    match announced {
-        Some(length) if length > limit => Err(ProblemResponse::too_large(limit)),
-        announced => Ok(announced.unwrap_or(limit)),
-    }
-}
-
-/// Reads a body of at most `limit` bytes within `timeout`.
-async fn read(body: Body, limit: usize, timeout: Duration) -> Result<Vec<u8>, ProblemResponse> {
-    tokio::time::timeout(timeout, all(body, limit))
-        .await
-        .map_err(|_| ProblemResponse::late(timeout))?
-}
-
-async fn all(body: Body, limit: usize) -> Result<Vec<u8>, ProblemResponse> {
-    let mut bytes = Vec::new();
-    let mut pieces = body.into_data_stream();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|_| ProblemResponse::unread())?;
-        if bytes.len() + piece.len() > limit {
-            return Err(ProblemResponse::too_large(limit));
-        }
-        bytes.extend_from_slice(&piece);
-    }
-    Ok(bytes)
 }
 
 pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {
@@ -175,22 +138,4 @@ pub(super) async fn count(State(service): Shared, request: Request, next: Next) 
     let response = next.run(request).await;
     service.metrics.request(&route, response.status().as_u16());
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_body_that_does_not_arrive_is_given_up() {
-        let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-        let timeout = Duration::from_millis(10);
-        let problem = read(Body::from_stream(pieces), 100, timeout)
-            .await
-            .unwrap_err();
-        assert_eq!(
-            problem.into_response().status(),
-            StatusCode::REQUEST_TIMEOUT
-        );
-    }
 }

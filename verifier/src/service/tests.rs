@@ -2,6 +2,7 @@ mod canonical_queue;
 mod connections;
 mod inline;
 mod queue;
+mod sandbox_fusion;
 mod written;
 
 use std::collections::HashSet;
@@ -549,5 +550,5 @@ async fn the_openapi_document_has_every_route() {
             );
         }
     }
-    assert_eq!(document["paths"].as_object().unwrap().len(), 8);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 11);
 }
