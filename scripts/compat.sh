@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries other projects' clients, from PyPI and unmodified, against the built service. Installs them into a virtual environment in the build folder, without those of their
-# dependencies that the tests do not use (kimina-client names `datasets`, of 150 MB). With RAPID_TEST_LEAN, Kimina's snippets are run by a real Lean, which takes minutes.
-# RAPID_VERIFIER_BIN names another service than the built one.
+# dependencies that the tests do not use: kimina-client names `datasets`, of 150 MB, and of verl only its files are used, since all of it needs PyTorch. With
+# RAPID_TEST_LEAN, Kimina's snippets are run by a real Lean, which takes minutes. RAPID_VERIFIER_BIN names another service than the built one.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -12,8 +12,8 @@ export RAPID_VERIFIER_BIN=${RAPID_VERIFIER_BIN:-$target/release/rapid-verifier} 
 
 [ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet --no-compile pytest httpx aiohttp requests \
-  colorama pydantic pygments tabulate tenacity tqdm
-"$work/venv/bin/pip" install --quiet --no-compile --no-deps kimina-client==0.2.1
+  colorama pydantic pygments tabulate tenacity tqdm sandbox-fusion==0.3.7
+"$work/venv/bin/pip" install --quiet --no-compile --no-deps kimina-client==0.2.1 verl==0.9.1
 
 # The tests start the service as those of the Python client do.
 PYTHONPATH=$root/verifier/clients/python/tests "$work/venv/bin/pytest" -o "cache_dir=$work/pytest" "$@" verifier/clients/compat

@@ -68,10 +68,17 @@ impl TaskSpec {
     /// Digest of everything in the task that decides whether an answer is right.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let writer = DigestWriter::new().field(self.kind());
+        let form = match self {
+            TaskSpec::Program(_) => "program",
+            TaskSpec::Math(_) | TaskSpec::Code(_) | TaskSpec::Lean(_) => self.kind(),
+        };
+        let writer = DigestWriter::new().field(form);
         match self {
             TaskSpec::Math(task) => writer.field(&task.answer),
             TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
+            TaskSpec::Program(task) => task.tests.iter().fold(writer, |writer, test| {
+                writer.field(&test.stdin).field(&test.stdout)
+            }),
             TaskSpec::Code(task) => {
                 let text = |value: &Value| value.to_json().to_string();
                 let mut writer = writer
@@ -101,7 +108,7 @@ impl Task {
     pub fn digest(&self) -> Digest {
         let example = match &self.spec {
             TaskSpec::Code(task) => task.example.as_ref(),
-            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+            TaskSpec::Math(_) | TaskSpec::Program(_) | TaskSpec::Lean(_) => None,
         };
         DigestWriter::new()
             .field(&self.id)
@@ -136,7 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{CodeTask, CodeTest, Compare, MathTask, Task};
+    use crate::{CodeTask, CodeTest, Compare, MathTask, ProgramTask, ProgramTest, Task};
 
     #[test]
     fn boundaries_between_fields_change_the_digest() {
@@ -227,6 +234,42 @@ mod tests {
             .fields(["2"].iter())
             .finish();
         assert_eq!(TaskSpec::Code(code()).digest(), by_hand);
+    }
+
+    #[test]
+    fn each_test_of_a_program_changes_its_digest() {
+        let program = |tests: &[(&str, &str)]| {
+            let test = |&(stdin, stdout): &(&str, &str)| ProgramTest {
+                stdin: stdin.to_owned(),
+                stdout: stdout.to_owned(),
+            };
+            let tests = tests.iter().map(test).collect();
+            TaskSpec::Program(ProgramTask { tests }).digest()
+        };
+        let mut digests = [
+            program(&[]),
+            program(&[("1", "2")]),
+            program(&[("12", "")]),
+            program(&[("1", "3")]),
+            program(&[("1", "2"), ("1", "2")]),
+        ];
+        assert_eq!(program(&[("1", "2")]), digests[1]);
+        digests.sort();
+        assert!(digests.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn the_digests_of_other_tasks_are_those_of_earlier_versions() {
+        // Services of earlier versions have cached verdicts under them.
+        let dataset = |name| crate::open(name, None).unwrap().digest().to_string();
+        assert_eq!(
+            ["starter-math", "starter-code", "starter-lean"].map(dataset),
+            [
+                "d18b4acaa4db9279f72bc17ce090e23e1b2c8d5ea54e549d5eb513c40c8e966c",
+                "0f0e6c78f62712aa3d69a45c17875a0e045a8fd68e3496d6f289f3f1cd1fcad2",
+                "cb02b165233838ba35757c4e42e09101657ef7abcc1b5b54178bfb425592662d",
+            ]
+        );
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub mod value;
 pub use error::DatasetError;
 pub use load::{NAMES, open};
 pub use overlap::overlap;
-pub use task::{CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, Split, Task, TaskSpec};
+pub use task::{
+    CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest, Split,
+    Task, TaskSpec,
+};
 pub use template::Template;
 pub use value::Value;

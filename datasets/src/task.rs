@@ -41,6 +41,8 @@ pub enum TaskSpec {
     Math(MathTask),
     /// A Python function.
     Code(CodeTask),
+    /// A whole Python program.
+    Program(ProgramTask),
     /// A Lean proof.
     Lean(LeanTask),
 }
@@ -51,7 +53,7 @@ impl TaskSpec {
     pub fn kind(&self) -> &'static str {
         match self {
             TaskSpec::Math(_) => "math",
-            TaskSpec::Code(_) => "code",
+            TaskSpec::Code(_) | TaskSpec::Program(_) => "code",
             TaskSpec::Lean(_) => "lean",
         }
     }
@@ -96,6 +98,22 @@ pub struct CodeTest {
     pub args: Vec<Value>,
     /// The recorded result; `None` if the canonical program has to compute it.
     pub expected: Option<Value>,
+}
+
+/// A Python program to write, which reads standard input and writes standard output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramTask {
+    /// Runs of the program, each by itself.
+    pub tests: Vec<ProgramTest>,
+}
+
+/// One run of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramTest {
+    /// What the program reads from standard input.
+    pub stdin: String,
+    /// What it must write to standard output.
+    pub stdout: String,
 }
 
 /// How a result is compared with the expected value (EvalPlus's oracles).

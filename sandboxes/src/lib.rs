@@ -8,6 +8,6 @@ pub mod sandbox;
 pub mod wasm;
 
 pub use sandbox::{
-    Call, Deferred, End, Identity, Limits, Patience, Program, Request, Run, Sandbox, SandboxError,
-    Watch, Work,
+    Call, Deferred, End, Identity, Limits, MAX_STREAM_BYTES, Patience, Program, Request, Run,
+    Sandbox, SandboxError, Watch, Work,
 };

@@ -67,6 +67,14 @@ pub enum Work<'a> {
         /// The source of each test.
         tests: &'a [String],
     },
+    /// Executes the program's source in a fresh instance as `python3 main.py` does, with `stdin` as its standard input. [`Run::stdout`] is all of its standard output, which
+    /// may have [`Limits::output`] bytes. No call is made.
+    WholeProgram {
+        /// Python source.
+        source: &'a str,
+        /// At most [`MAX_STREAM_BYTES`].
+        stdin: &'a str,
+    },
     /// Has the harness's own `outline` read each of `texts`, which are JSON arrays as [`crate::outline::read`] writes them. No program runs in its instance, so
     /// its answers can be trusted.
     Outline {
@@ -131,6 +139,9 @@ impl fmt::Debug for Watch {
     }
 }
 
+/// The most that a whole program may read from standard input, and write to standard output, in bytes. In Docker the two are files in the memory of the container.
+pub const MAX_STREAM_BYTES: usize = 8_000_000;
+
 /// What one program may use. All limits are deterministic, except `backstop` and, in Docker, `fuel` and `memory`: the machine may run out of memory before the limit
 /// ([`End::MachineOutOfMemory`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -140,7 +151,7 @@ pub struct Limits {
     pub fuel: u64,
     /// Bytes of the instance's memory: the linear memory in wasm, the container's memory in Docker.
     pub memory: u64,
-    /// Bytes of standard output and error that a run returns; the rest is dropped.
+    /// Bytes of standard output and error that a run returns; the rest is dropped. A whole program may not write more to standard output; the most is [`MAX_STREAM_BYTES`].
     pub output: usize,
     /// Bytes of one encoded value that a run returns; see [`Call::Returned`].
     pub value: usize,
@@ -173,7 +184,7 @@ pub struct Run {
     pub fuel: u64,
     /// Peak size of the linear memory, in bytes; 0 in Docker, where it is not measured.
     pub peak_memory: u64,
-    /// The first bytes that the program wrote to standard output, only for people to read.
+    /// The first bytes that the program wrote to standard output, only for people to read; of a whole program all, with U+FFFD in place of what is not UTF-8.
     pub stdout: String,
 }
 
@@ -202,6 +213,15 @@ pub enum End {
     Completed,
     /// Every test was run, and neither the tests nor the code that is loaded before them called the program.
     Uncalled,
+    /// The whole program exited, by itself or by an exception that it did not catch.
+    Exited {
+        /// Its exit status; 0 says that it succeeded.
+        status: i32,
+        /// The start of its standard error, for people to read.
+        stderr: String,
+    },
+    /// The whole program wrote more to standard output than it may.
+    TooMuchOutput,
     /// The watch ended it after the last call in [`Run::calls`].
     Watched,
     /// The source did not compile, raised an exception while it ran, or does not define the entry point.

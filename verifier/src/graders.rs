@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use datasets::{CodeTask, CodeTest, Compare, MathTask, TaskSpec, Value};
+use sandboxes::outline::Stopped;
+use sandboxes::protocol::whole_program;
 use sandboxes::wasm::WasmSandbox;
-use sandboxes::{Identity, Limits, Sandbox, SandboxError};
+use sandboxes::{Deferred, Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
 use crate::cache::{ExpectedValueStore, Key, KeyWriter};
@@ -142,6 +144,10 @@ impl Graders {
                 Ok(grader) => grader.grade_first_pass(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
+            TaskSpec::Program(spec) => match self.code_grader(task) {
+                Ok(grader) => grader.grade_program_first_pass(spec, completion, mode),
+                Err(unavailable) => Ok(*unavailable),
+            },
             TaskSpec::Lean(_) => Err(NoVerdictYet::NotInFirstPass),
         }
     }
@@ -164,6 +170,10 @@ impl Graders {
                 Ok(grader) => grader.grade_with(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
+            TaskSpec::Program(spec) => Ok(match self.code_grader(task) {
+                Ok(grader) => grader.grade_program(spec, completion, mode),
+                Err(unavailable) => *unavailable,
+            }),
             TaskSpec::Lean(spec) => Ok(match (self.lean.grader(), task.snippet_seconds) {
                 (Ok(grader), None) => grader.grade(spec, completion),
                 (Ok(grader), Some(seconds)) => grader.run_snippet(completion, seconds),
@@ -212,6 +222,41 @@ impl Graders {
         }
     }
 
+    /// The limits of a program.
+    pub(crate) fn limits(&self) -> Limits {
+        self.settings.limits
+    }
+
+    /// The program that is judged for `completion`; `None` if the task is not about code or there is no program.
+    ///
+    /// # Errors
+    /// [`Stopped`], also while code cannot be judged.
+    pub(crate) fn program(
+        &self,
+        task: &RegisteredTask,
+        completion: &str,
+    ) -> Result<Option<String>, Stopped> {
+        if !matches!(task.spec, TaskSpec::Code(_) | TaskSpec::Program(_)) {
+            return Ok(None);
+        }
+        let grader = self.code_grader(task).map_err(|unavailable| {
+            let reason = unavailable.detail["reason"].to_string();
+            Stopped::Failed(Deferred::Failed(reason).into())
+        })?;
+        match &task.spec {
+            TaskSpec::Code(spec) => grader.program(spec, completion),
+            _ => grader.whole_program(completion),
+        }
+    }
+
+    /// The grader of a data set's programs.
+    ///
+    /// # Errors
+    /// The `unavailable` grading, if code cannot be judged now.
+    pub(crate) fn code(&self) -> Result<Arc<CodeGrader>, Box<Grading>> {
+        self.code.grader()
+    }
+
     fn code_grader(&self, task: &RegisteredTask) -> Result<Arc<CodeGrader>, Box<Grading>> {
         let grader = self.code.grader()?;
         Ok(match (task.inline, task.is_whole_program) {
@@ -226,7 +271,9 @@ impl Graders {
     pub fn unavailable_grading(&self, spec: &TaskSpec) -> Option<Grading> {
         match spec {
             TaskSpec::Math(_) => None,
-            TaskSpec::Code(_) => self.code.grader().err().map(|unavailable| *unavailable),
+            TaskSpec::Code(_) | TaskSpec::Program(_) => {
+                self.code.grader().err().map(|unavailable| *unavailable)
+            }
             TaskSpec::Lean(_) => self.lean.grader().err().map(|unavailable| *unavailable),
         }
     }
@@ -274,7 +321,7 @@ impl Graders {
                 let writer = writer.field(lean::VERSION);
                 with_identity(writer, identity)
             }
-            TaskSpec::Code(_) => {
+            TaskSpec::Code(_) | TaskSpec::Program(_) => {
                 let code = self.code.grader().ok();
                 let identity = code.as_ref().map(|grader| grader.sandbox().identity());
                 let Limits {
@@ -290,6 +337,12 @@ impl Graders {
                     false => self.settings.code.name(),
                 };
                 let writer = writer.field(code::VERSION).field(extraction);
+                let writer = match &task.spec {
+                    TaskSpec::Program(_) => writer
+                        .field(code::STDIO_VERSION)
+                        .field(whole_program::digest()),
+                    _ => writer,
+                };
                 with_identity(writer, identity)
                     .field(fuel.to_le_bytes())
                     .field(memory.to_le_bytes())
@@ -464,44 +517,4 @@ pub fn no_sandbox(reason: String) -> OpenSandbox {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_extraction_rule_is_part_of_the_key_except_for_whole_programs() {
-        let keys = |is_whole_program: bool| {
-            let spec = TaskSpec::Code(CodeTask {
-                entry_point: "f".to_owned(),
-                prefix: None,
-                canonical: None,
-                imports: Vec::new(),
-                example: None,
-                tests: Vec::new(),
-                asserts: vec!["assert f(1) == 2".to_owned()],
-                atol: 0.0,
-                compare: Compare::Equal,
-            });
-            let task = RegisteredTask::from(spec);
-            let task = if is_whole_program {
-                task.for_whole_programs()
-            } else {
-                task
-            };
-            [Extraction::Program, Extraction::LastBlock].map(|code| {
-                let settings = GraderSettings {
-                    math: math::MathSettings::default(),
-                    code,
-                    lean: lean::LeanSettings::default(),
-                    workers: 1,
-                    limits: Limits::default(),
-                    memory_pool: None,
-                    expected_bytes: 1 << 20,
-                    require: Vec::new(),
-                };
-                Graders::new(settings, None).key(&task, "", "x = 1", TestMode::All)
-            })
-        };
-        let ([one, other], [whole, whole_by_other_rule]) = (keys(false), keys(true));
-        assert!(one != other && whole == whole_by_other_rule && one != whole);
-    }
-}
+mod tests;

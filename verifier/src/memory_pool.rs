@@ -54,7 +54,7 @@ impl Sandbox for PooledMemorySandbox {
         }
         let bytes = match request.work {
             Work::Tests { .. } => limit.saturating_mul(INSTANCES),
-            Work::Calls { .. } | Work::Outline { .. } => limit,
+            Work::Calls { .. } | Work::WholeProgram { .. } | Work::Outline { .. } => limit,
         };
         let _lease = match request.patience {
             Patience::Wait => self.memory.acquire(bytes),

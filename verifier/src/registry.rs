@@ -47,7 +47,7 @@ impl From<Task> for RegisteredTask {
     fn from(task: Task) -> RegisteredTask {
         let question = match &task.spec {
             TaskSpec::Math(_) => task.question,
-            TaskSpec::Code(_) | TaskSpec::Lean(_) => String::new(),
+            TaskSpec::Code(_) | TaskSpec::Program(_) | TaskSpec::Lean(_) => String::new(),
         };
         RegisteredTask {
             question,

@@ -5,6 +5,7 @@
 //! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
 //! | `answer` | math | the right answer, text or a number |
 //! | `entry_point` | code | the function to write |
+//! | `tests` | program | `[{"stdin": …, "stdout": …}, …]`, texts |
 //! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; `expected` may be missing if there is a `canonical` |
 //! | `asserts` | code | Python statements that must run without an exception, or definitions of tests: `unittest` classes, `test_…` functions, `check(candidate)` |
 //! | `canonical`, `imports`, `example`, `atol`, `compare` | code, optional | a right program; import lines of the tests; the assertion shown in the prompt; absolute tolerance; `equal`, `set` or `not-none` |
@@ -17,7 +18,7 @@
 //! Records in HumanEval's and HumanEval+'s own form are accepted unchanged (`humaneval.rs`).
 //!
 //! A record with a `statement` is a theorem, otherwise a record with an `entry_point` is a function, otherwise one with an `answer` is a
-//! question. Other fields are ignored, unless their name is almost one of these and the record lacks that field. If no record of a file
+//! question, otherwise one with `tests` is a program. Other fields are ignored, unless their name is almost one of these and the record lacks that field. If no record of a file
 //! has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
 
 use std::collections::HashMap;
@@ -28,8 +29,8 @@ use super::record::{self, Record};
 use crate::did_you_mean::nearest;
 use crate::python_name::invalid_name_reason;
 use crate::{
-    CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, Split, Task, TaskSpec,
-    Value,
+    CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, ProgramTask,
+    ProgramTest, Split, Task, TaskSpec, Value,
 };
 
 const FIELDS: [&str; 18] = [
@@ -127,12 +128,14 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
         TaskSpec::Math(MathTask {
             answer: answer(record)?,
         })
+    } else if record.has("tests") {
+        TaskSpec::Program(program(record)?)
     } else {
         let present: Vec<&str> = record.field_names().take(12).collect();
         return Err(record.error(
             None,
             format!(
-                "the record has neither `answer` (math) nor `entry_point` (code) nor `statement` (Lean); it has {}",
+                "the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has {}",
                 present.join(", ")
             ),
         ));
@@ -275,6 +278,43 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
     })
 }
 
+fn program(record: &Record) -> Result<ProgramTask, DatasetError> {
+    let tests = record
+        .list("tests")?
+        .iter()
+        .enumerate()
+        .map(|(i, item)| {
+            program_test(item)
+                .map_err(|reason| record.error("tests", format!("test {}: {reason}", i + 1)))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    if tests.is_empty() {
+        return Err(record.error("tests", "the task has no tests; give at least one"));
+    }
+    Ok(ProgramTask { tests })
+}
+
+fn program_test(item: &Value) -> Result<ProgramTest, String> {
+    const FORM: &str = "a test of a program is {\"stdin\": …, \"stdout\": …}, both text; the record of a function has an `entry_point`";
+    let Value::Dict(entries) = item else {
+        return Err(format!("{FORM}; this one is {}", record::kind(item)));
+    };
+    let (mut stdin, mut stdout) = (None, None);
+    for entry in entries {
+        match entry {
+            (Value::Str(key), Value::Str(text)) if key == "stdin" => stdin = Some(text.clone()),
+            (Value::Str(key), Value::Str(text)) if key == "stdout" => stdout = Some(text.clone()),
+            (Value::Str(key), _) => return Err(format!("`{key}` does not fit: {FORM}")),
+            _ => {}
+        }
+    }
+    match (stdin, stdout) {
+        (Some(stdin), Some(stdout)) => Ok(ProgramTest { stdin, stdout }),
+        (None, _) => Err(format!("`stdin` is missing: {FORM}")),
+        (_, None) => Err(format!("`stdout` is missing: {FORM}")),
+    }
+}
+
 fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
     let Value::Dict(entries) = item else {
         return Err(format!(
@@ -334,9 +374,20 @@ mod tests {
             r#"{"id":"f","question":"q","entry_point":"f","tests":[{"args":[{"$tuple":[1]}],"expected":{"$set":[]}}],"atol":1,"compare":"set","split":"eval"}"#,
             "\n",
             r#"{"id":7,"statement":"theorem t : True := by\n","header":"import Std\n","split":"eval"}"#,
+            "\n",
+            r#"{"id":"p","question":"q","tests":[{"stdin":"1\n","stdout":"2"}]}"#,
         ))
         .unwrap();
-        assert_eq!(ids(&dataset.train), ["mine/1"]);
+        assert_eq!(ids(&dataset.train), ["mine/1", "mine/p"]);
+        assert_eq!(
+            dataset.train[1].spec,
+            TaskSpec::Program(ProgramTask {
+                tests: vec![ProgramTest {
+                    stdin: "1\n".to_owned(),
+                    stdout: "2".to_owned()
+                }]
+            })
+        );
         assert_eq!(ids(&dataset.eval), ["mine/f", "mine/7"]);
         assert_eq!(dataset.train[0].question, "1+1?");
         assert_eq!(
@@ -430,7 +481,7 @@ mod tests {
             ),
             (
                 r#"{"question":"a"}"#,
-                "mine.jsonl, line 1: the record has neither `answer` (math) nor `entry_point` (code) nor `statement` (Lean); it has question",
+                "mine.jsonl, line 1: the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has question",
             ),
             (
                 r#"{"question":"a","answer":"1","split":"test"}"#,
@@ -455,6 +506,22 @@ mod tests {
             (
                 r#"{"question":"q","entry_point":"f"}"#,
                 "mine.jsonl, line 1, field `tests`: the task has no tests: give `tests` or `asserts`, and at least one of them",
+            ),
+            (
+                r#"{"question":"q","tests":[]}"#,
+                "mine.jsonl, line 1, field `tests`: the task has no tests; give at least one",
+            ),
+            (
+                r#"{"question":"q","tests":[{"stdin":"1"}]}"#,
+                "mine.jsonl, line 1, field `tests`: test 1: `stdout` is missing: a test of a program is",
+            ),
+            (
+                r#"{"question":"q","tests":[{"args":[1],"expected":2}]}"#,
+                "mine.jsonl, line 1, field `tests`: test 1: `args` does not fit: a test of a program is",
+            ),
+            (
+                r#"{"question":"q","tests":[{"stdin":1,"stdout":"2"}]}"#,
+                "mine.jsonl, line 1, field `tests`: test 1: `stdin` does not fit: a test of a program is",
             ),
             (
                 r#"{"question":"q","entry_point":"f","tests":[{"args":[]}]}"#,

@@ -6,11 +6,11 @@ use std::time::Instant;
 use super::DockerSandbox;
 use super::clock::overrun;
 use super::conversation::{converse, end, end_of_stop, prepare, read, report};
-use super::guest::Guest;
+use super::guest::{Guest, Meter};
 use super::pool::Pool;
 use super::termination::Termination;
 use crate::protocol::test_instance::call_answer;
-use crate::protocol::{Candidate, Reply, TestInstance, arguments, is_answered};
+use crate::protocol::{Candidate, Reply, TestInstance, arguments, is_answered, whole_program};
 use crate::{End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 /// Bytes of memory below which the interpreter cannot work.
@@ -46,6 +46,11 @@ impl Sandbox for DockerSandbox {
                 let test_instance =
                     TestInstance::new(program, prelude, tests, request.watch, &limits);
                 self.wait_for(run_tests(pool, candidate, test_instance, limits))
+            }
+            Work::WholeProgram { source, stdin } => {
+                whole_program::check(stdin)?;
+                let candidate = whole_program::candidate(source, Some(stdin), &limits);
+                self.wait_for(run_whole_program(pool, candidate, limits))
             }
             Work::Outline { texts } => {
                 let (parsing_containers, texts) =
@@ -99,13 +104,45 @@ async fn run_calls(
     let [mut guest] = prepared_guests(&pool, &limits).await?;
     let started = Instant::now();
     let meters = [guest.meter()];
-    let outcome = tokio::select! {
-        outcome = converse(&mut guest, &mut candidate, b"J") => outcome,
-        stop = overrun(&meters, limits) => Err(stop),
-    };
+    let outcome = talk(&mut guest, &mut candidate, &meters, limits).await;
     let end = end(&candidate, outcome)?;
     let calls = candidate.take_results();
     Ok(report(&meters, calls, end, started, guest.printed()).await)
+}
+
+/// Runs a whole program, in one container.
+async fn run_whole_program(
+    pool: Arc<Pool>,
+    mut candidate: Candidate,
+    limits: Limits,
+) -> Result<Run, SandboxError> {
+    let [mut guest] = prepared_guests(&pool, &limits).await?;
+    let started = Instant::now();
+    let meters = [guest.meter()];
+    let outcome = talk(&mut guest, &mut candidate, &meters, limits).await;
+    let output = whole_program::max_output(&limits);
+    let end = match (
+        whole_program::end(&candidate.take_results(), output),
+        outcome,
+    ) {
+        (Some(exited), Ok(())) => exited,
+        (None, Ok(())) => End::Died("the program broke the conversation off".to_owned()),
+        (_, Err(stop)) => end_of_stop(stop)?,
+    };
+    Ok(report(&meters, Vec::new(), end, started, guest.printed()).await)
+}
+
+/// Answers a candidate's guest until it has no further request, or its time is up.
+async fn talk(
+    guest: &mut Guest,
+    candidate: &mut Candidate,
+    meters: &[Meter],
+    limits: Limits,
+) -> Result<(), Termination> {
+    tokio::select! {
+        outcome = converse(guest, candidate, b"J") => outcome,
+        stop = overrun(meters, limits) => Err(stop),
+    }
 }
 
 /// Runs the tests of a task in one container, and the program in another.

@@ -7,6 +7,7 @@ pub(crate) mod arguments;
 pub(crate) mod candidate;
 pub mod marshal;
 pub(crate) mod test_instance;
+pub mod whole_program;
 
 pub(crate) use candidate::Candidate;
 pub(crate) use test_instance::{Reply, TestInstance};

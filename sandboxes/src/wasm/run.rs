@@ -5,8 +5,9 @@ use super::host_call::HostCall;
 use super::instance_pair::InstancePair;
 use super::store_data::StoreData;
 use super::termination::Termination;
+use super::wasi::{Input, Output};
 use super::{TURN, WasmSandbox};
-use crate::protocol::{Candidate, TestInstance, arguments};
+use crate::protocol::{Candidate, TestInstance, arguments, whole_program};
 use crate::{Call, Deferred, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 impl Sandbox for WasmSandbox {
@@ -34,6 +35,10 @@ impl Sandbox for WasmSandbox {
                 TestInstance::new(program, prelude, tests, request.watch, limits),
                 limits,
             ),
+            Work::WholeProgram { source, stdin } => {
+                whole_program::check(stdin)?;
+                self.run_whole_program(source, stdin, limits)
+            }
             Work::Outline { texts } => {
                 let mut candidate = Candidate::outlining(limits);
                 candidate.set_calls(texts);
@@ -104,9 +109,44 @@ impl WasmSandbox {
         })
     }
 
+    /// Runs a whole program. Its standard streams are the instance's own.
+    fn run_whole_program(
+        &self,
+        source: &str,
+        stdin: &str,
+        limits: &Limits,
+    ) -> Result<Run, SandboxError> {
+        let candidate = whole_program::candidate(source, None, limits);
+        let data = StoreData {
+            stdin: Input::new(stdin.as_bytes()),
+            stdout: Output::refusing(whole_program::max_output(limits)),
+            ..self.data(HostCall::Candidate(Box::new(candidate)), limits)
+        };
+        run_now(async {
+            let mut guest = self.start_with(data, limits).await?;
+            let outcome = guest.turn(TURN).await;
+            let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
+            let exited = whole_program::end(&candidate.take_results(), usize::MAX);
+            let end = match (exited, outcome) {
+                _ if guest.data().stdout.exceeded() => End::TooMuchOutput,
+                (Some(end), Ok(_) | Err(Termination::Exit(_))) => end,
+                (_, Err(stop)) => stop.end()?,
+                (None, Ok(_)) => End::Died("the program broke the conversation off".to_owned()),
+            };
+            Ok(report(&mut guest, Vec::new(), end))
+        })
+    }
+
+    fn data(&self, host_call: HostCall, limits: &Limits) -> StoreData {
+        StoreData::new(self.library.clone(), limits, host_call)
+    }
+
     /// Starts an instance whose requests `host_call` answers.
     async fn start(&self, host_call: HostCall, limits: &Limits) -> Result<Guest, SandboxError> {
-        let data = StoreData::new(self.library.clone(), limits, host_call);
+        self.start_with(self.data(host_call, limits), limits).await
+    }
+
+    async fn start_with(&self, data: StoreData, limits: &Limits) -> Result<Guest, SandboxError> {
         Guest::start(&self.program, data, limits)
             .await
             .map_err(|stop| match stop {

@@ -7,7 +7,7 @@ use wasmtime::{Memory, ResourceLimiter};
 use super::fuel::Tank;
 use super::host_call::HostCall;
 use super::termination::Termination;
-use super::wasi::{Clock, Files, Output, Random};
+use super::wasi::{Clock, Files, Input, Output, Random};
 use crate::Limits;
 
 /// The data of a guest's store.
@@ -15,6 +15,7 @@ pub(super) struct StoreData {
     pub(super) files: Files,
     pub(super) clock: Clock,
     pub(super) random: Random,
+    pub(super) stdin: Input,
     pub(super) stdout: Output,
     pub(super) stderr: Output,
     pub(super) host_call: HostCall,
@@ -32,6 +33,7 @@ impl StoreData {
             files: Files::new(library),
             clock: Clock::new(),
             random: Random::new(),
+            stdin: Input::default(),
             stdout: Output::new(limits.output),
             stderr: Output::new(limits.output),
             host_call,

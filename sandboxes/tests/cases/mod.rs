@@ -6,6 +6,7 @@ pub(crate) mod limits;
 pub(crate) mod misuse;
 pub(crate) mod reading;
 pub(crate) mod values;
+pub(crate) mod whole_programs;
 
 use sandboxes::{Call, End, Limits, Program, Request, Run, Sandbox, SandboxError, Work};
 
@@ -61,6 +62,16 @@ macro_rules! cases {
             }
             reading {
                 the_outline_of_a_text_does_not_depend_on_earlier_texts
+            }
+            whole_programs {
+                a_whole_program_reads_and_writes_and_exits
+                an_uncaught_exception_is_on_standard_error
+                a_thread_runs_where_it_is_started
+                whole_programs_have_limits
+                output_is_limited_and_never_cut_short_unnoticed
+                long_input_and_output_come_through
+                a_whole_program_that_speaks_to_the_host_lies_only_about_its_own_output
+                runs_of_whole_programs_share_nothing
             }
             isolation {
                 calls_of_one_run_share_an_instance_and_runs_share_nothing

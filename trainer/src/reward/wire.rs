@@ -2,7 +2,7 @@
 
 use datasets::digest::Digest;
 use datasets::{CodeTask, Compare, TaskSpec, Value};
-use verifier_api::{CodeTest, InlineTask, Item, TaskRef};
+use verifier_api::{CodeTest, InlineTask, Item, ProgramTest, TaskRef};
 
 use super::JudgeRequest;
 
@@ -38,6 +38,16 @@ fn inline(spec: &TaskSpec) -> InlineTask {
             statement: lean.statement.clone(),
         },
         TaskSpec::Code(code) => inline_code(code),
+        TaskSpec::Program(program) => InlineTask::Program {
+            tests: program
+                .tests
+                .iter()
+                .map(|test| ProgramTest {
+                    stdin: test.stdin.clone(),
+                    stdout: test.stdout.clone(),
+                })
+                .collect(),
+        },
     }
 }
 

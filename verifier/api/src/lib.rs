@@ -20,7 +20,8 @@ pub use info::{
 };
 pub use problem::Problem;
 pub use types::{
-    CodeTest, Compare, InlineTask, Item, Judgement, TaskRef, Verdict, VerifyRequest, VerifyResponse,
+    CodeTest, Compare, InlineTask, Item, Judgement, ProgramTest, TaskRef, Verdict, VerifyRequest,
+    VerifyResponse,
 };
 
 /// Version of the wire contract, which is the first path segment of its routes.

@@ -96,6 +96,13 @@ pub enum InlineTask {
         #[cfg_attr(feature = "openapi", schema(default = "equal"))]
         compare: Compare,
     },
+    /// A Python program to write, which reads standard input and writes standard output.
+    #[cfg_attr(feature = "openapi", schema(title = "ProgramTask"))]
+    Program {
+        /// Runs of the program, each by itself.
+        #[cfg_attr(feature = "openapi", schema(min_items = 1))]
+        tests: Vec<ProgramTest>,
+    },
     /// A theorem to prove in Lean 4.
     #[cfg_attr(feature = "openapi", schema(title = "LeanTask"))]
     Lean {
@@ -104,6 +111,18 @@ pub enum InlineTask {
         /// The theorem up to and including `:= by`.
         statement: String,
     },
+}
+
+/// One run of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ProgramTest {
+    /// What the program reads from standard input.
+    pub stdin: String,
+    /// What it must write to standard output. Blanks at the ends of lines and blank lines at the end do not count, and numbers with a point or an exponent may differ a
+    /// little.
+    pub stdout: String,
 }
 
 /// One call of the entry point. Values are JSON; values that JSON lacks are tagged (`{"$tuple": […]}`, `{"$set": […]}`, …).

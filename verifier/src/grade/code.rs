@@ -16,14 +16,16 @@ mod extract;
 mod first_pass;
 mod program;
 mod run_tests;
+mod stdio;
 mod suite;
 mod test_dependency;
+mod value_mismatch;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use datasets::python_name::invalid_name_reason;
-use datasets::{CodeTask, Compare, Value};
+use datasets::{CodeTask, Compare};
 use sandboxes::outline::Stopped;
 use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work};
 use serde_json::{Value as Json, json};
@@ -35,13 +37,16 @@ use canonical::calls_of;
 use expected_values::{ExpectedValues, ExpectedValuesCache};
 use extract::ExtractedProgram;
 use first_pass::FirstPass;
+use program::Wanted;
 use run_tests::{TestResults, ValueCheck};
 use suite::{Suite, Suites};
+use value_mismatch::value_mismatch;
 
 pub use canonical::CanonicalResult;
 pub use compare::passes;
 pub use expected_values::NoCanonicalResult;
 pub use extract::Extraction;
+pub use stdio::{ProgramRun, VERSION as STDIO_VERSION};
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "code-10";
@@ -263,7 +268,8 @@ impl CodeGrader {
         if self.whole_programs {
             return extract::whole_program(sandbox, completion, &self.limits);
         }
-        extract::find(sandbox, self.extraction, task, completion, &self.limits)
+        let wanted = Wanted::from(task);
+        extract::find(sandbox, self.extraction, wanted, completion, &self.limits)
     }
 
     /// Judges one completion: extracts the program, runs its tests, and computes the verdict.
@@ -282,17 +288,8 @@ impl CodeGrader {
                 Err(EarlyEnd::Verdict(grading)) => Ok(*grading),
                 Err(EarlyEnd::CanonicalResult(key)) => Err(key),
             },
-            Ok(None) => Ok(Grading::new(
-                Verdict::Malformed,
-                json!({ "reason": "the completion holds no code" }),
-            )),
-            Err(Stopped::OutOfTime) => Ok(Grading {
-                deterministic: false,
-                ..Grading::new(
-                    Verdict::Timeout,
-                    json!({ "reason": "the completion takes too long to read" }),
-                )
-            }),
+            Ok(None) => Ok(without_code()),
+            Err(Stopped::OutOfTime) => Ok(too_long_to_read()),
             Err(Stopped::Failed(error)) => Ok(*failure(&error)),
         }
     }
@@ -495,6 +492,25 @@ impl CodeGrader {
     }
 }
 
+/// The grading of a completion without a program.
+fn without_code() -> Grading {
+    Grading::new(
+        Verdict::Malformed,
+        json!({ "reason": "the completion holds no code" }),
+    )
+}
+
+/// The grading of a completion whose parsing a clock stopped.
+fn too_long_to_read() -> Grading {
+    Grading {
+        deterministic: false,
+        ..Grading::new(
+            Verdict::Timeout,
+            json!({ "reason": "the completion takes too long to read" }),
+        )
+    }
+}
+
 /// The `unavailable` grading for a failure of the sandbox.
 fn failure(error: &SandboxError) -> Box<Grading> {
     Box::new(Grading::unavailable(
@@ -543,53 +559,6 @@ fn test_error(name: &str, raised: &str) -> Box<Grading> {
         ),
         false,
     ))
-}
-
-/// Describes how `got`, the result of `call`, differs from the expected value; `None` if it passes.
-fn value_mismatch(
-    call: &str,
-    expected: &str,
-    got: &str,
-    atol: f64,
-    compare: Compare,
-) -> Option<Json> {
-    // Most correct results have the same encoding as the expected one. An opaque object must not equal itself.
-    let plain = !expected.contains("\"$opaque\"");
-    let same = expected == got && plain && compare != Compare::Root;
-    if same || (is_comparable_size(expected, got) && is_passed(call, expected, got, atol, compare))
-    {
-        return None;
-    }
-    let mut detail =
-        json!({ "args": excerpt(call), "expected": excerpt(expected), "got": excerpt(got) });
-    if let Some(kind) = without_encoding(got) {
-        detail["no_encoding"] = json!(excerpt(kind));
-    }
-    Some(detail)
-}
-
-fn is_passed(call: &str, expected: &str, got: &str, atol: f64, compare: Compare) -> bool {
-    let (Ok(expected), Ok(got)) = (Value::parse_json(expected), Value::parse_json(got)) else {
-        return false;
-    };
-    let args = match compare {
-        Compare::Equal | Compare::Set | Compare::NotNone => Vec::new(),
-        Compare::PyramidSurface | Compare::DigitDistance | Compare::Root => {
-            match Value::parse_json(call) {
-                Ok(Value::List(args)) => args,
-                _ => return false,
-            }
-        }
-    };
-    passes(&args, &expected, &got, atol, compare)
-}
-
-/// Whether `got` is short enough, in bytes and in elements, to equal `expected`. A longer value is not parsed: a program may return 16 MiB for each test, and parsing
-/// costs time and memory that its fuel does not cover. The longest value that equals a short one is an integer of 309 digits, for `1e308`.
-fn is_comparable_size(expected: &str, got: &str) -> bool {
-    let commas = |text: &str| text.bytes().filter(|&byte| byte == b',').count();
-    got.len() <= (64 << 10) + 64 * expected.len()
-        && (got.len() <= 64 << 10 || commas(got) <= 10_000 + 4 * commas(expected))
 }
 
 #[cfg(test)]

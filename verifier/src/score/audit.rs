@@ -126,7 +126,7 @@ impl Audit {
         let tasks = tasks.filter(|task| seen.insert(&task.id));
         let functions = tasks.filter_map(|task| match &task.spec {
             TaskSpec::Code(code) => Some((&task.id, &code.entry_point)),
-            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+            TaskSpec::Math(_) | TaskSpec::Program(_) | TaskSpec::Lean(_) => None,
         });
         let programs = functions.flat_map(|(id, name)| {
             TrivialProgram::all().map(move |program| Sample {

@@ -203,7 +203,7 @@ fn sample(text: &str, lookup: &TaskLookup<'_>) -> Result<Sample, String> {
             return Err(missing(text, "`completion` or `solution`", &fields));
         }
     };
-    if is_whole_program && !matches!(spec, TaskSpec::Code(_)) {
+    if is_whole_program && !matches!(spec, TaskSpec::Code(_) | TaskSpec::Program(_)) {
         return Err(format!(
             "`solution` is for programs, and `{task}` is not a code task; give `completion`"
         ));
@@ -308,7 +308,7 @@ fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreErro
                 reason,
             };
             let (task, spec) = lookup.find(&id).map_err(fault)?;
-            if !matches!(spec, TaskSpec::Code(_)) {
+            if !matches!(spec, TaskSpec::Code(_) | TaskSpec::Program(_)) {
                 return Err(fault(format!("`{task}` is not a code task")));
             }
             samples.push(Sample {

@@ -14,27 +14,32 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// How long one request may still be held.
 #[derive(Debug)]
 pub(super) struct Hold {
-    until: Instant,
+    end: Instant,
     pause: Duration,
 }
 
 impl Hold {
     /// Holds a request for at most `time`; if that is zero, not at all.
     pub(super) fn at_most(time: Duration) -> Hold {
+        Hold::until(Instant::now() + time)
+    }
+
+    /// Holds a request until then.
+    pub(super) fn until(end: Instant) -> Hold {
         Hold {
-            until: Instant::now() + time,
+            end,
             pause: FIRST_PAUSE,
         }
     }
 
     /// The end of the time.
-    pub(super) fn until(&self) -> Instant {
-        self.until
+    pub(super) fn end(&self) -> Instant {
+        self.end
     }
 
     /// Waits a little before another attempt. False, at once, if the time does not suffice for that or the service is stopping.
     pub(super) async fn wait(&mut self, service: &Service) -> bool {
-        if Instant::now() + self.pause > self.until || service.open_requests.are_last() {
+        if Instant::now() + self.pause > self.end || service.open_requests.are_last() {
             return false;
         }
         tokio::time::sleep(self.pause).await;

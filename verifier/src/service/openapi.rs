@@ -8,6 +8,9 @@ use verifier_api::{
 };
 
 use super::compat;
+use super::compat::sandbox_fusion_wire::{
+    EvalResult, RunCodeRequest, RunCodeResponse, SubmitRequest,
+};
 
 /// An OpenAPI 3.1 document.
 pub(super) fn document() -> Json {
@@ -68,6 +71,19 @@ fn native_paths() -> Json {
             "parameters": [{ "name": "key", "in": "path", "required": true, "schema": { "type": "string", "pattern": "^[0-9a-f]{64}$" } }],
             "responses": { "200": answer("The verdict.", "StoredVerdict"), "401": problem, "404": problem, "422": problem }
         } },
+        "/compat/sandbox-fusion/run_code": { "post": {
+            "summary": "Run a Python program, as SandboxFusion does. A request that cannot be answered now is held for compile_timeout + run_timeout + 8 seconds, and then refused with 504.",
+            "security": guarded,
+            "requestBody": { "required": true, "content": { "application/json": { "schema": schema("RunCodeRequest") } } },
+            "responses": { "200": answer("How the program ended, and what it wrote.", "RunCodeResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "500": problem, "504": problem }
+        } },
+        "/compat/sandbox-fusion/submit": { "post": {
+            "summary": "Judge a completion, as SandboxFusion does. A request that cannot be answered now is held as those of run_code.",
+            "security": guarded,
+            "requestBody": { "required": true, "content": { "application/json": { "schema": schema("SubmitRequest") } } },
+            "responses": { "200": answer("The verdict.", "EvalResult"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "500": problem, "504": problem }
+        } },
+        "/compat/sandbox-fusion/v1/ping": { "get": { "summary": "Whether the process answers, as SandboxFusion says it.", "security": guarded, "responses": { "200": { "description": "The text `pong`.", "content": { "application/json": {} } }, "401": problem } } },
         "/healthz": { "get": { "summary": "Whether the process answers.", "responses": { "200": { "description": "The process answers." } } } },
         "/readyz": { "get": { "summary": "Whether no grader is being prepared and every required one can judge.", "responses": { "200": answer("Ready.", "Readiness"), "503": answer("Not ready, with the reasons.", "Readiness") } } },
         "/metrics": { "get": { "summary": "Counters in Prometheus's text format.", "responses": { "200": { "description": "The counters.", "content": { "text/plain": {} } } } } },
@@ -89,7 +105,11 @@ fn schema(name: &str) -> Json {
     TaskInfo,
     ServiceInfo,
     Readiness,
-    Problem
+    Problem,
+    RunCodeRequest,
+    RunCodeResponse,
+    SubmitRequest,
+    EvalResult
 )))]
 struct Bodies;
 

@@ -129,6 +129,43 @@ impl ProblemResponse {
         answer
     }
 
+    /// A body of another service's route that is not JSON, or lacks fields.
+    pub(super) fn bad_body(reason: &serde_json::Error) -> ProblemResponse {
+        let status = if reason.is_data() {
+            StatusCode::UNPROCESSABLE_ENTITY
+        } else {
+            StatusCode::BAD_REQUEST
+        };
+        let detail =
+            format!("the body cannot be read ({reason}); send it as /openapi.json describes it");
+        ProblemResponse::new(status, "bad-body", "The body cannot be read", detail)
+    }
+
+    /// An error in a field of another service's route.
+    pub(super) fn bad_field(field: &str, reason: &str) -> ProblemResponse {
+        let mut answer = ProblemResponse::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "bad-field",
+            "The request cannot be answered",
+            format!("`{field}`: {reason}"),
+        );
+        answer.problem.field = Some(field.to_owned());
+        answer
+    }
+
+    /// A request that was held for as long as its client waits.
+    pub(super) fn no_answer(missing: &str) -> ProblemResponse {
+        let detail = format!(
+            "there is no answer in the time that the request allows ({missing}), and none is made up; send the same request again"
+        );
+        ProblemResponse::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "no-answer",
+            "No answer in time",
+            detail,
+        )
+    }
+
     pub(super) fn full(retry_after: Duration) -> ProblemResponse {
         let detail = format!(
             "the queue is full; send the same request again in {} s",
@@ -148,6 +185,14 @@ impl ProblemResponse {
     pub(super) fn or_unavailable(self) -> ProblemResponse {
         match self.problem.status {
             429 => ProblemResponse::unavailable("too many bytes of requests are in flight"),
+            _ => self,
+        }
+    }
+
+    /// A full queue or memory as 504, for clients that repeat nothing else.
+    pub(super) fn or_no_answer(self) -> ProblemResponse {
+        match self.problem.status {
+            429 => ProblemResponse::no_answer("too many bytes of requests are in flight"),
             _ => self,
         }
     }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use datasets::did_you_mean::{hint, nearest};
 use datasets::python_name::invalid_name_reason;
-use datasets::{CodeTask, CodeTest, Compare, LeanTask, MathTask, TaskSpec, Value};
+use datasets::{
+    CodeTask, CodeTest, Compare, LeanTask, MathTask, ProgramTask, ProgramTest, TaskSpec, Value,
+};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use verifier_api::RequestLimits;
@@ -185,7 +187,7 @@ fn registered_task(
     }
 }
 
-fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
+pub(super) fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
     if !inline.get().starts_with('{') {
         return Err((
             "task".to_owned(),
@@ -230,11 +232,16 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
             ])?;
             Ok(TaskSpec::Code(task))
         }
+        "program" => {
+            let task = program(&mut fields)?;
+            fields.done(&["kind", "tests"])?;
+            Ok(TaskSpec::Program(task))
+        }
         other => {
-            let near = hint(nearest(other, ["math", "code", "lean"]));
+            let near = hint(nearest(other, ["math", "code", "program", "lean"]));
             Err(fields.fault(
                 "kind",
-                &format!("`{other}` is not one of `math`, `code`, `lean`{near}"),
+                &format!("`{other}` is not one of `math`, `code`, `program`, `lean`{near}"),
             ))
         }
     }
@@ -313,6 +320,22 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
         atol: tolerance(fields)?,
         compare: compare(fields)?,
     })
+}
+
+fn program(fields: &mut Fields<'_>) -> Result<ProgramTask, FieldError> {
+    let mut tests = Vec::new();
+    for (index, test) in fields.required_list("tests")?.into_iter().enumerate() {
+        let mut fields = Fields::new(&format!("task.tests[{index}]."), test)?;
+        tests.push(ProgramTest {
+            stdin: fields.string("stdin")?,
+            stdout: fields.string("stdout")?,
+        });
+        fields.done(&["stdin", "stdout"])?;
+    }
+    if tests.is_empty() {
+        return Err(fields.fault("tests", "a program needs at least one test"));
+    }
+    Ok(ProgramTask { tests })
 }
 
 fn tolerance(fields: &mut Fields<'_>) -> Result<f64, FieldError> {

@@ -4,6 +4,7 @@ mod connections;
 mod inline;
 mod kimina;
 mod queue;
+mod sandbox_fusion;
 mod strangers;
 mod written;
 
@@ -585,5 +586,5 @@ async fn the_openapi_document_has_every_route() {
             );
         }
     }
-    assert_eq!(document["paths"].as_object().unwrap().len(), 17);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 20);
 }

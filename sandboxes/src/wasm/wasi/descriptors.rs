@@ -136,7 +136,7 @@ fn streams(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
                     } else {
                         &mut data.stderr
                     }
-                    .write(bytes);
+                    .write(bytes)?;
                 }
                 view.write_u32(done, bytes as u32)
             })
@@ -154,7 +154,7 @@ fn total(caller: &mut Caller<'_, StoreData>, buffers: i32, count: i32) -> wasmti
         .sum())
 }
 
-/// Reads the zip at `offset`, or at the descriptor's position, which then advances. Standard input is at its end.
+/// Reads the zip at `offset`, or at the descriptor's position, which then advances. Standard input has no positions, and nothing is read from it at one.
 fn read(
     mut caller: Caller<'_, StoreData>,
     fd: i32,
@@ -168,7 +168,10 @@ fn read(
     charge(&mut caller, bytes.min(size))?;
     with(caller, |view| {
         match view.data.files.node(fd)? {
-            Node::Stream if fd == 0 => return view.write_u32(done, 0),
+            Node::Stream if fd == 0 => {
+                let count = if offset.is_none() { count } else { 0 };
+                return read_stdin(view, buffers, count, done);
+            }
             Node::Stream => return Err(errno::BADF),
             Node::Folder => return Err(errno::ISDIR),
             Node::Library => {}
@@ -192,6 +195,20 @@ fn read(
         }
         view.write_u32(done, (position - start) as u32)
     })
+}
+
+fn read_stdin(view: &mut View<'_>, buffers: i32, count: i32, done: i32) -> Result<(), Errno> {
+    let mut total = 0;
+    for index in 0..count.min(BUFFERS) {
+        let (at, length) = view.iovec(buffers, index)?;
+        let (target, data) = view.target(at, length)?;
+        let read = data.stdin.read(target);
+        total += read;
+        if read < target.len() {
+            break;
+        }
+    }
+    view.write_u32(done, total as u32)
 }
 
 fn paths(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {

@@ -5,6 +5,7 @@ pub(super) type Errno = u16;
 
 pub(super) const BADF: Errno = 8;
 pub(super) const FAULT: Errno = 21;
+pub(super) const FBIG: Errno = 22;
 pub(super) const INVAL: Errno = 28;
 pub(super) const ISDIR: Errno = 31;
 pub(super) const MFILE: Errno = 33;

@@ -15,7 +15,7 @@ use self::memory::View;
 use super::store_data::StoreData;
 
 pub(super) use self::files::Files;
-pub(super) use self::virtual_devices::{Clock, Output, Random};
+pub(super) use self::virtual_devices::{Clock, Input, Output, Random};
 
 const MODULE: &str = "wasi_snapshot_preview1";
 const ARGUMENTS: [&[u8]; 1] = [b"python\0"];

@@ -1,4 +1,6 @@
-//! Time, randomness and standard output, which a program elsewhere would get from the machine.
+//! Time, randomness and the standard streams, which a program elsewhere would get from the machine.
+
+use super::errno::{self, Errno};
 
 /// Seconds from 1970 to 2025-01-01T00:00:00Z, where every run's clock begins.
 const EPOCH: u64 = 1_735_689_600;
@@ -48,10 +50,47 @@ impl Random {
     }
 }
 
-/// Stores the first bytes written, and drops the rest.
+/// Bytes to be read once, from the first on. By default there are none.
+#[derive(Default)]
+pub(in crate::wasm) struct Input {
+    bytes: Vec<u8>,
+    position: usize,
+}
+
+impl Input {
+    pub(in crate::wasm) fn new(bytes: &[u8]) -> Input {
+        Input {
+            bytes: bytes.to_owned(),
+            position: 0,
+        }
+    }
+
+    /// Fills the beginning of `target`, and returns how much of it; 0 at the end.
+    pub(super) fn read(&mut self, target: &mut [u8]) -> usize {
+        let left = &self.bytes[self.position..];
+        let count = left.len().min(target.len());
+        target[..count].copy_from_slice(&left[..count]);
+        self.position += count;
+        count
+    }
+}
+
+/// What happens to bytes beyond an output's limit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    /// They are dropped, and the guest does not notice.
+    Dropped,
+    /// The guest's write fails.
+    Refused,
+}
+
+/// Stores the first bytes written.
 pub(in crate::wasm) struct Output {
     bytes: Vec<u8>,
     limit: usize,
+    beyond: Beyond,
+    /// Whether more than the limit was written.
+    exceeded: bool,
 }
 
 impl Output {
@@ -59,13 +98,33 @@ impl Output {
         Output {
             bytes: Vec::new(),
             limit,
+            beyond: Beyond::Dropped,
+            exceeded: false,
         }
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) {
+    /// An output that refuses what is beyond its limit.
+    pub(in crate::wasm) fn refusing(limit: usize) -> Output {
+        Output {
+            beyond: Beyond::Refused,
+            ..Output::new(limit)
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         let room = self.limit - self.bytes.len();
         self.bytes
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.exceeded |= bytes.len() > room;
+        match self.beyond {
+            Beyond::Refused if self.exceeded => Err(errno::FBIG),
+            Beyond::Refused | Beyond::Dropped => Ok(()),
+        }
+    }
+
+    /// Whether more than the limit was written.
+    pub(in crate::wasm) fn exceeded(&self) -> bool {
+        self.exceeded
     }
 
     /// The stored bytes, as text.

@@ -258,6 +258,10 @@ fn expected_values_of(run: Run, calls: usize) -> Result<ExpectedValues, NoExpect
                 ..wrong("the machine ran out of memory".to_owned())
             });
         }
+        End::Exited { status, .. } => {
+            return Err(wrong(format!("it exited with status {status}")));
+        }
+        End::TooMuchOutput => return Err(wrong("it wrote too much".to_owned())),
         End::Died(how) => return Err(wrong(format!("it died ({})", excerpt(&how)))),
     }
     if run.calls.len() != calls {

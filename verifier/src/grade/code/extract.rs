@@ -13,14 +13,13 @@ mod fences;
 mod last_block;
 
 use clap::ValueEnum;
-use datasets::CodeTask;
 use datasets::settings::choice;
 use sandboxes::outline::{self, Fault, Outline, Stopped, Text};
 use sandboxes::{Limits, Sandbox};
 
 use self::choose::ParsedText;
 use self::fences::Part;
-use super::program;
+use super::program::{self, Wanted};
 
 /// Maximum size of a text that is parsed, in bytes. No model writes more, and a longer text would use up the fuel of the others.
 const MAX_TEXT_BYTES: usize = 1 << 20;
@@ -53,19 +52,19 @@ pub(super) struct ExtractedProgram {
 pub(super) fn find(
     sandbox: &dyn Sandbox,
     extraction: Extraction,
-    task: &CodeTask,
+    wanted: Wanted<'_>,
     completion: &str,
     limits: &Limits,
 ) -> Result<Option<ExtractedProgram>, Stopped> {
     match extraction {
-        Extraction::Program => chosen_program(sandbox, task, completion, limits),
-        Extraction::LastBlock => last_block(sandbox, task, completion, limits),
+        Extraction::Program => chosen_program(sandbox, wanted, completion, limits),
+        Extraction::LastBlock => last_block(sandbox, wanted, completion, limits),
     }
 }
 
 fn last_block(
     sandbox: &dyn Sandbox,
-    task: &CodeTask,
+    wanted: Wanted<'_>,
     completion: &str,
     limits: &Limits,
 ) -> Result<Option<ExtractedProgram>, Stopped> {
@@ -73,8 +72,10 @@ fn last_block(
         return Ok(None);
     };
     let fenced = code.len() < completion.len();
-    let whole = program::is_whole(code, &task.entry_point);
-    let source = program::assemble(task, code, fenced, whole).into_owned();
+    let whole = wanted
+        .entry_point
+        .is_some_and(|name| program::is_whole(code, name));
+    let source = program::assemble(wanted, code, fenced, whole).into_owned();
     let fault = load_error(sandbox, &source, limits)?;
     Ok(Some(ExtractedProgram { source, fault }))
 }
@@ -117,7 +118,7 @@ fn load_error(
 /// The rule [`Extraction::Program`].
 fn chosen_program(
     sandbox: &dyn Sandbox,
-    task: &CodeTask,
+    wanted: Wanted<'_>,
     completion: &str,
     limits: &Limits,
 ) -> Result<Option<ExtractedProgram>, Stopped> {
@@ -142,18 +143,18 @@ fn chosen_program(
     let marks = fences::marks(&answer);
     let parts = fences::parts(&answer, &marks);
     texts.extend(parts.iter().map(TextToParse::of));
-    let parsed = parse(sandbox, task, &texts, limits)?;
+    let parsed = parse(sandbox, wanted, &texts, limits)?;
     let (wholes, parsed) = parsed.split_at(wholes);
     let code = wholes.last().map(ParsedText::code).unwrap_or_default();
     let outside = fences::outside_of(&answer, &marks, &code);
     if outside.len() == marks.len() {
-        return Ok(choose::choose(task, wholes, &marks, &parts, parsed));
+        return Ok(choose::choose(wanted, wholes, &marks, &parts, parsed));
     }
     // Some fences are inside strings, which is rare: the parts change.
     let parts = fences::parts(&answer, &outside);
     let texts: Vec<_> = parts.iter().map(TextToParse::of).collect();
-    let parsed = parse(sandbox, task, &texts, limits)?;
-    Ok(choose::choose(task, wholes, &outside, &parts, &parsed))
+    let parsed = parse(sandbox, wanted, &texts, limits)?;
+    Ok(choose::choose(wanted, wholes, &outside, &parts, &parsed))
 }
 
 /// A text to be parsed.
@@ -176,11 +177,11 @@ impl<'a> TextToParse<'a> {
 /// Parses each text, alone and, if the task has a prefix, after the prefix.
 fn parse<'a>(
     sandbox: &dyn Sandbox,
-    task: &CodeTask,
+    wanted: Wanted<'_>,
     to_parse: &[TextToParse<'a>],
     limits: &Limits,
 ) -> Result<Vec<ParsedText<'a>>, Stopped> {
-    let prefix = task.prefix.as_deref();
+    let prefix = wanted.prefix;
     let header = |fenced| {
         let prefix = prefix.unwrap_or_default();
         format!("{prefix}{}", program::line_break(prefix, fenced))

@@ -7,14 +7,39 @@ use std::borrow::Cow;
 
 use datasets::CodeTask;
 
+/// What a completion has to contain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// The function that the program defines; `None` if it only has to run.
+    pub entry_point: Option<&'a str>,
+    /// The code that the completion continues.
+    pub prefix: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    pub(super) const WHOLE_PROGRAM: Wanted<'static> = Wanted {
+        entry_point: None,
+        prefix: None,
+    };
+}
+
+impl<'a> From<&'a CodeTask> for Wanted<'a> {
+    fn from(task: &'a CodeTask) -> Wanted<'a> {
+        Wanted {
+            entry_point: Some(&task.entry_point),
+            prefix: task.prefix.as_deref(),
+        }
+    }
+}
+
 /// The program of `code`. `fenced` says whether the code was in a fenced block, and `whole` whether it has the whole function and not only the rest of the prefix's.
 pub(super) fn assemble<'a>(
-    task: &CodeTask,
+    wanted: Wanted<'_>,
     code: &'a str,
     fenced: bool,
     whole: bool,
 ) -> Cow<'a, str> {
-    let Some(prefix) = &task.prefix else {
+    let Some(prefix) = wanted.prefix else {
         return Cow::Borrowed(code);
     };
     if !whole {
@@ -26,7 +51,7 @@ pub(super) fn assemble<'a>(
     }
     let before = prefix
         .split_inclusive('\n')
-        .take_while(|line| !defines(line, &task.entry_point))
+        .take_while(|line| !wanted.entry_point.is_some_and(|name| defines(line, name)))
         .map(str::len)
         .sum::<usize>();
     Cow::Owned(format!("{}\n{code}", &prefix[..before]))
@@ -95,26 +120,16 @@ fn defines(line: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use datasets::Compare;
-
     use super::*;
 
     const PREFIX: &str = "import math\n\ndef g(x):\n    return x\n\ndef f(x: int) -> int:\n    \"\"\" Twice. \"\"\"\n";
 
     fn assembled(prefix: Option<&str>, code: &str) -> String {
-        let task = CodeTask {
-            entry_point: "f".to_owned(),
-            prefix: prefix.map(str::to_owned),
-            canonical: None,
-            imports: Vec::new(),
-            example: None,
-            tests: Vec::new(),
-            asserts: Vec::new(),
-            atol: 0.0,
-            compare: Compare::Equal,
+        let wanted = Wanted {
+            entry_point: Some("f"),
+            prefix,
         };
-        let whole = is_whole(code, &task.entry_point);
-        assemble(&task, code, false, whole).into_owned()
+        assemble(wanted, code, false, is_whole(code, "f")).into_owned()
     }
 
     #[test]

@@ -123,13 +123,13 @@ impl TestResults {
     }
 
     /// Records a failed test.
-    fn record_failure(&mut self, index: usize, mut detail: Json) {
+    pub(super) fn record_failure(&mut self, index: usize, mut detail: Json) {
         detail["test"] = json!(index);
         self.failure.get_or_insert((Verdict::Incorrect, detail));
     }
 
     /// Records the end of a run that answered all tests before `index`. Returns whether another run may continue with the tests after `index`.
-    fn record_end(&mut self, end: &End, index: usize) -> bool {
+    pub(super) fn record_end(&mut self, end: &End, index: usize) -> bool {
         let (verdict, reason) = match end {
             End::Completed | End::Uncalled if index == self.total => {
                 self.uncalled |= *end == End::Uncalled;
@@ -154,6 +154,8 @@ impl TestResults {
                 let reason = "the largest program when the machine was out of memory";
                 (Verdict::Memory, reason.to_owned())
             }
+            End::Exited { status, .. } => (Verdict::Incorrect, format!("exit status {status}")),
+            End::TooMuchOutput => (Verdict::Incorrect, "too much output".to_owned()),
             End::Died(how) => (Verdict::Incorrect, excerpt(how)),
         };
         let detail = json!({ "reason": reason, "test": index });

@@ -162,7 +162,7 @@ async fn attempt(
     let batch = batch
         .await
         .map_err(|_| "the service failed; its log says why".to_owned())?;
-    tokio::time::timeout_at(hold.until(), judge(service, batch))
+    tokio::time::timeout_at(hold.end(), judge(service, batch))
         .await
         .map_err(|_| "judging takes longer than this client waits. What is running is judged to its end, so that a repetition finds its verdict".to_owned())
 }

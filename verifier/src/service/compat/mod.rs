@@ -10,6 +10,7 @@ mod label;
 mod messages;
 mod nemo_gym;
 mod openrlhf;
+mod sandbox_fusion;
 mod slime;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use serde_json::{Map, Value as Json};
 use super::Service;
 
 pub use client::CompatSettings;
+pub(super) use sandbox_fusion::wire as sandbox_fusion_wire;
 
 /// The routes.
 pub(super) fn routes() -> Router<Arc<Service>> {
@@ -27,6 +29,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .merge(kimina::routes())
         .merge(nemo_gym::routes())
         .merge(openrlhf::routes())
+        .nest("/compat/sandbox-fusion", sandbox_fusion::routes())
         .merge(slime::routes())
 }
 

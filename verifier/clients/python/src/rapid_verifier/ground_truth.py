@@ -91,7 +91,7 @@ def _whole_task(value: Mapping[str, Any], ground_truth_is: GroundTruthIs) -> Tas
         keys = ", ".join(map(str, value)) or "none"
         raise GroundTruthError(
             f"the ground truth is an object without `kind` (its fields: {keys}); a whole task has "
-            'a `kind`, "math", "code" or "lean"'
+            'a `kind`, "math", "code", "program" or "lean"'
         )
     if ground_truth_is == "answer":
         raise GroundTruthError(

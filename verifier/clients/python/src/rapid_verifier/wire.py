@@ -53,6 +53,20 @@ class CodeTask(_CodeTask, total=False):
     compare: Literal["equal", "set", "not-none"]
 
 
+class ProgramTest(TypedDict):
+    """A run of a program: what it reads from standard input, and what it must write."""
+
+    stdin: str
+    stdout: str
+
+
+class ProgramTask(TypedDict):
+    """A Python program to write, which reads standard input and writes standard output."""
+
+    kind: Literal["program"]
+    tests: Sequence[ProgramTest]
+
+
 class LeanTask(TypedDict):
     """A theorem to prove in Lean 4. `statement` ends in `:= by`."""
 
@@ -61,7 +75,7 @@ class LeanTask(TypedDict):
     statement: str
 
 
-Task = str | MathTask | CodeTask | LeanTask | Mapping[str, Any]
+Task = str | MathTask | CodeTask | ProgramTask | LeanTask | Mapping[str, Any]
 """The id of a task in a data set of the service (`"mbppplus/2"`), or a whole task."""
 
 

@@ -3,12 +3,11 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use datasets::CodeTask;
 use sandboxes::outline::{Fault, Outline, Piece};
 
 use super::ExtractedProgram;
 use super::fences::{Label, Mark, Part, PartPosition};
-use crate::grade::code::program;
+use crate::grade::code::program::{self, Wanted};
 
 /// A text and the parser's outlines of it.
 pub(super) struct ParsedText<'a> {
@@ -69,7 +68,7 @@ impl Block<'_> {
 
 /// Chooses the program of a completion. `wholes` are the outlines of the text with and without its thoughts, and `parsed` those of `parts`.
 pub(super) fn choose(
-    task: &CodeTask,
+    wanted: Wanted<'_>,
     wholes: &[ParsedText<'_>],
     marks: &[Mark],
     parts: &[Part<'_>],
@@ -77,7 +76,7 @@ pub(super) fn choose(
 ) -> Option<ExtractedProgram> {
     let blocks = wholes
         .iter()
-        .find_map(|whole| whole_as_program(task, whole))
+        .find_map(|whole| whole_as_program(wanted, whole))
         .unwrap_or_else(|| {
             if marks.is_empty() {
                 wholes.last().map(unfenced_blocks).unwrap_or_default()
@@ -87,14 +86,21 @@ pub(super) fn choose(
         });
     let last = |fits: &dyn Fn(&Block<'_>) -> bool| blocks.iter().rposition(fits);
     let counts = |block: &Block<'_>| block.label != Label::Other;
-    let defines = |block: &Block<'_>| block.defines(&task.entry_point);
-    let chosen = last(&|block| counts(block) && defines(block)).or_else(|| last(&defines));
+    let chosen = match wanted.entry_point {
+        Some(name) => {
+            let defines = |block: &Block<'_>| block.defines(name);
+            last(&|block| counts(block) && defines(block)).or_else(|| last(&defines))
+        }
+        // A block without a label may be an example of the input or the output, which may be valid Python.
+        None => last(&|block| block.label == Label::Python && block.alone.is_some())
+            .or_else(|| last(&|block| counts(block) && block.alone.is_some())),
+    };
     if let Some(chosen) = chosen {
-        return Some(with_dependencies(task, &blocks[..=chosen]));
+        return Some(with_dependencies(wanted, &blocks[..=chosen]));
     }
     if let Some(block) = last(&counts).or_else(|| last(&|_| true)) {
         let block = &blocks[block];
-        let source = program::assemble(task, &block.text, block.fenced, false).into_owned();
+        let source = program::assemble(wanted, &block.text, block.fenced, false).into_owned();
         return Some(ExtractedProgram {
             source,
             fault: block.fault.cloned(),
@@ -105,7 +111,7 @@ pub(super) fn choose(
     if whole.text.trim().is_empty() || !marks.is_empty() && parts.is_empty() {
         return None;
     }
-    let source = program::assemble(task, whole.text, false, false).into_owned();
+    let source = program::assemble(wanted, whole.text, false, false).into_owned();
     Some(ExtractedProgram {
         source,
         fault: load_error(whole).cloned(),
@@ -113,7 +119,7 @@ pub(super) fn choose(
 }
 
 /// The single block of a text that is a program as a whole: alone, or after the task's prefix.
-fn whole_as_program<'a>(task: &CodeTask, whole: &'a ParsedText<'_>) -> Option<Vec<Block<'a>>> {
+fn whole_as_program<'a>(wanted: Wanted<'_>, whole: &'a ParsedText<'_>) -> Option<Vec<Block<'a>>> {
     let only_piece = |outline: &'a Outline| match outline {
         Outline::Read {
             pieces,
@@ -130,7 +136,7 @@ fn whole_as_program<'a>(task: &CodeTask, whole: &'a ParsedText<'_>) -> Option<Ve
         .as_ref()
         .and_then(only_piece)
         .is_some_and(|piece| piece.continues_header);
-    let defines = alone.is_some_and(|piece| piece.defines.contains(&task.entry_point));
+    let defines = alone.is_some_and(|piece| defines_entry_point(wanted, piece));
     // A text that only uses the function is a program, but does not continue a prefix.
     if alone.is_none() && !continues_prefix || whole.text.trim().is_empty() {
         return None;
@@ -143,6 +149,12 @@ fn whole_as_program<'a>(task: &CodeTask, whole: &'a ParsedText<'_>) -> Option<Ve
         continues_prefix: continues_prefix && !defines,
         fault: load_error(whole),
     }])
+}
+
+fn defines_entry_point(wanted: Wanted<'_>, piece: &Piece) -> bool {
+    wanted
+        .entry_point
+        .is_some_and(|name| piece.defines.iter().any(|defined| defined == name))
 }
 
 /// Why a text cannot be loaded: after the prefix, if there is one.
@@ -277,13 +289,13 @@ fn uses(piece: Option<&Piece>) -> impl Iterator<Item = &str> {
 }
 
 /// The program of the last of `blocks`, together with the earlier blocks that provide names which it uses.
-fn with_dependencies(task: &CodeTask, blocks: &[Block<'_>]) -> ExtractedProgram {
+fn with_dependencies(wanted: Wanted<'_>, blocks: &[Block<'_>]) -> ExtractedProgram {
     let mut source = String::new();
     if let Some((chosen, earlier)) = blocks.split_last() {
         let is_body = chosen.continues_prefix
             && !chosen
                 .alone
-                .is_some_and(|piece| piece.defines.contains(&task.entry_point));
+                .is_some_and(|piece| defines_entry_point(wanted, piece));
         let mut missing: HashSet<&str> = HashSet::new();
         missing.extend(uses(chosen.alone.filter(|_| !is_body)));
         let mut providers = Vec::new();
@@ -308,7 +320,7 @@ fn with_dependencies(task: &CodeTask, blocks: &[Block<'_>]) -> ExtractedProgram 
             }
         }
         source.push_str(&chosen.text);
-        source = program::assemble(task, &source, chosen.fenced, !is_body).into_owned();
+        source = program::assemble(wanted, &source, chosen.fenced, !is_body).into_owned();
         source = program::futures_first(source);
     }
     ExtractedProgram {

@@ -1,0 +1,88 @@
+//! The conversation about a whole program: one call of `guest/whole_program.py`, whose result is the exit status. Everything that the program writes to standard output
+//! is kept outside the conversation.
+
+use super::Candidate;
+use crate::{Call, End, Limits, MAX_STREAM_BYTES, Program, SandboxError};
+
+/// The program of the harness that runs the whole program.
+const DRIVER: Program<'static> = Program {
+    source: include_str!("../../guest/whole_program.py"),
+    entry_point: "run",
+};
+/// Bytes of the result, which has the start of standard error.
+const MAX_RESULT: usize = 1 << 20;
+
+/// A digest of the interpreter's side, which verdicts on whole programs depend on.
+#[must_use]
+pub fn digest() -> [u8; 32] {
+    *blake3::hash(DRIVER.source.as_bytes()).as_bytes()
+}
+
+/// Checks that a sandbox can give a program this input.
+///
+/// # Errors
+/// [`SandboxError::Unusable`] if it cannot: the task is wrong.
+pub(crate) fn check(stdin: &str) -> Result<(), SandboxError> {
+    if stdin.len() <= MAX_STREAM_BYTES {
+        return Ok(());
+    }
+    Err(SandboxError::Unusable(format!(
+        "the standard input of a program has {} bytes, and {MAX_STREAM_BYTES} are the most; leave the test out",
+        stdin.len()
+    )))
+}
+
+/// Bytes that the program may write to standard output.
+pub(crate) fn max_output(limits: &Limits) -> usize {
+    limits.output.min(MAX_STREAM_BYTES)
+}
+
+/// A conversation about the program `source`. `stdin` is its standard input, unless that is not part of the conversation.
+pub(crate) fn candidate(source: &str, stdin: Option<&str>, limits: &Limits) -> Candidate {
+    let call = serde_json::json!([source, stdin, max_output(limits)]).to_string();
+    let limits = Limits {
+        value: MAX_RESULT,
+        ..*limits
+    };
+    Candidate::calling(DRIVER, &[call], None, &limits)
+}
+
+/// How a program ended that has sent a result; `None` if it has sent none. `output` is the most that standard output may have, in bytes.
+pub(crate) fn end(results: &[Call], output: usize) -> Option<End> {
+    let [Call::Returned(result), ..] = results else {
+        return None;
+    };
+    let (status, size, stderr): (i32, usize, String) = serde_json::from_str(result).ok()?;
+    Some(if size > output {
+        End::TooMuchOutput
+    } else {
+        End::Exited { status, stderr }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_source_is_ascii() {
+        assert!(DRIVER.source.is_ascii());
+    }
+
+    #[test]
+    fn only_a_result_of_the_right_form_is_an_exit() {
+        let returned = |text: &str| [Call::Returned(text.to_owned())];
+        assert_eq!(
+            end(&returned(r#"[3,5,"oops"]"#), 5),
+            Some(End::Exited {
+                status: 3,
+                stderr: "oops".to_owned()
+            })
+        );
+        assert_eq!(end(&returned(r#"[0,6,""]"#), 5), Some(End::TooMuchOutput));
+        for forged in ["0", "[0]", r#"{"$digest":"x"}"#, r#"[0,0,""#, "[0,-1,\"\"]"] {
+            assert_eq!(end(&returned(forged), 5), None, "{forged}");
+        }
+        assert_eq!(end(&[], 5), None);
+    }
+}

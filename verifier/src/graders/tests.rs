@@ -1,0 +1,107 @@
+use datasets::{ProgramTask, ProgramTest};
+
+use super::*;
+
+fn graders(code: Extraction) -> Graders {
+    let settings = GraderSettings {
+        math: math::MathSettings::default(),
+        code,
+        lean: lean::LeanSettings::default(),
+        workers: 1,
+        limits: Limits::default(),
+        memory_pool: None,
+        expected_bytes: 1 << 20,
+        require: Vec::new(),
+    };
+    Graders::new(settings, None)
+}
+
+#[test]
+fn the_keys_of_other_verdicts_are_those_from_before_there_were_whole_programs() {
+    let dataset = datasets::open("starter-code", None).unwrap();
+    let function = RegisteredTask::from(dataset.train[0].clone());
+    let math = RegisteredTask::from(TaskSpec::Math(MathTask {
+        answer: "2".to_owned(),
+    }));
+    let graders = graders(Extraction::Program);
+    let limits = Limits::default();
+    let by_hand = KeyWriter::new()
+        .field("verdict-1")
+        .field("code")
+        .field(code::VERSION)
+        .field("program")
+        .field("")
+        .field("")
+        .field(limits.fuel.to_le_bytes())
+        .field(limits.memory.to_le_bytes())
+        .field((limits.output as u64).to_le_bytes())
+        .field((limits.value as u64).to_le_bytes())
+        .field([0])
+        .field(function.content.0)
+        .field("p")
+        .field("x = 1")
+        .finish();
+    let key = |task| graders.key(task, "p", "x = 1", TestMode::UntilFailure);
+    assert_eq!(key(&function), by_hand);
+    let by_hand = KeyWriter::new()
+        .field("verdict-1")
+        .field("math")
+        .field(math::VERSION)
+        .field(graders.settings.math.name())
+        .field(math.content.0)
+        .field("p")
+        .field("x = 1")
+        .finish();
+    assert_eq!(key(&math), by_hand);
+}
+
+#[test]
+fn everything_that_decides_on_a_whole_program_changes_its_key() {
+    let program = |stdout: &str| {
+        RegisteredTask::from(TaskSpec::Program(ProgramTask {
+            tests: vec![ProgramTest {
+                stdin: "1".to_owned(),
+                stdout: stdout.to_owned(),
+            }],
+        }))
+    };
+    let [chosen, last] = [Extraction::Program, Extraction::LastBlock].map(graders);
+    let mut keys = [
+        chosen.key(&program("2"), "", "x", TestMode::All),
+        chosen.key(&program("2"), "", "x", TestMode::UntilFailure),
+        chosen.key(&program("3"), "", "x", TestMode::All),
+        chosen.key(&program("2"), "", "y", TestMode::All),
+        last.key(&program("2"), "", "x", TestMode::All),
+        chosen.key(&program("2").for_whole_programs(), "", "x", TestMode::All),
+    ];
+    assert_eq!(chosen.key(&program("2"), "", "x", TestMode::All), keys[0]);
+    keys.sort();
+    assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
+}
+
+#[test]
+fn the_extraction_rule_is_part_of_the_key_except_for_whole_programs() {
+    let keys = |is_whole_program: bool| {
+        let spec = TaskSpec::Code(CodeTask {
+            entry_point: "f".to_owned(),
+            prefix: None,
+            canonical: None,
+            imports: Vec::new(),
+            example: None,
+            tests: Vec::new(),
+            asserts: vec!["assert f(1) == 2".to_owned()],
+            atol: 0.0,
+            compare: Compare::Equal,
+        });
+        let task = RegisteredTask::from(spec);
+        let task = if is_whole_program {
+            task.for_whole_programs()
+        } else {
+            task
+        };
+        [Extraction::Program, Extraction::LastBlock]
+            .map(|code| graders(code).key(&task, "", "x = 1", TestMode::All))
+    };
+    let ([one, other], [whole, whole_by_other_rule]) = (keys(false), keys(true));
+    assert!(one != other && whole == whole_by_other_rule && one != whole);
+}

@@ -1,0 +1,137 @@
+//! The routes of SandboxFusion that the PyPI package `sandbox-fusion` and verl use: `/run_code` runs a program, `/submit` judges a completion.
+//!
+//! Both clients take some answers for verdicts: verl every status other than 200 and 504, the package (in `submit_safe`) every failure. So a request that cannot be answered now is
+//! held nearly as long as verl waits, which is `compile_timeout + run_timeout + 10` seconds, and is then refused with 504, which both send again.
+
+mod run;
+mod submit;
+pub(in crate::service) mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::routing::{get, post};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+use crate::service::body_memory::BodyPermit;
+use crate::service::hold::Hold;
+use crate::service::{ProblemResponse, Service, body, surrogates};
+
+/// Seconds that SandboxFusion takes for a timeout that a request leaves out.
+const DEFAULT_TIMEOUT: f64 = 10.0;
+/// Seconds that verl waits beyond both timeouts.
+const CLIENT_SLACK: f64 = 10.0;
+/// Seconds before the client gives up at which it is refused.
+const MARGIN: f64 = 2.0;
+/// The longest timeout, in seconds.
+const MAX_TIMEOUT: f64 = 3600.0;
+
+/// The routes, relative to their base path.
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new()
+        .route("/run_code", post(run::run_code))
+        .route("/submit", post(submit::submit))
+        .route("/v1/ping", get(ping))
+}
+
+/// What SandboxFusion answers.
+async fn ping() -> axum::Json<&'static str> {
+    axum::Json("pong")
+}
+
+/// The time at which a request that arrived at `arrival` is refused.
+fn deadline(arrival: Instant, compile: f64, run: f64) -> Instant {
+    arrival + Duration::from_secs_f64(compile + run + CLIENT_SLACK - MARGIN)
+}
+
+/// A timeout of a request, in seconds.
+fn timeout(field: &str, given: Option<f64>) -> Result<f64, ProblemResponse> {
+    match given {
+        None => Ok(DEFAULT_TIMEOUT),
+        Some(seconds) if (0.0..=MAX_TIMEOUT).contains(&seconds) => Ok(seconds),
+        Some(_) => Err(ProblemResponse::bad_field(
+            field,
+            &format!("it must be a number of seconds, at most {MAX_TIMEOUT}"),
+        )),
+    }
+}
+
+/// Only Python runs here.
+fn check_language(field: &str, language: &str) -> Result<(), ProblemResponse> {
+    if language == "python" {
+        return Ok(());
+    }
+    let language: String = language.chars().take(50).collect();
+    Err(ProblemResponse::bad_field(
+        field,
+        &format!(
+            "`{language}` does not run here, only `python`; send programs in other languages to a service of SandboxFusion's own"
+        ),
+    ))
+}
+
+/// Reads and parses a request's body, whose memory counts until the permit is dropped. While other bodies take all memory for bodies, it waits.
+async fn read<T: DeserializeOwned + Send + 'static>(
+    service: &Arc<Service>,
+    arrival: Instant,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, BodyPermit), ProblemResponse> {
+    let mut hold = Hold::until(deadline(arrival, DEFAULT_TIMEOUT, DEFAULT_TIMEOUT));
+    let parse = |_: &Service, body: &[u8]| {
+        let repaired = surrogates::replaced(body);
+        serde_json::from_slice(repaired.as_deref().unwrap_or(body))
+            .map_err(|error| ProblemResponse::bad_body(&error))
+    };
+    let body = body::receive(service, headers, body, &mut hold)
+        .await
+        .map_err(ProblemResponse::or_no_answer)?;
+    body.parse(service, parse)
+        .await
+        .map_err(ProblemResponse::or_no_answer)
+}
+
+/// Why an attempt to answer a request has failed.
+enum Obstacle {
+    /// Another attempt may succeed. The text says what is missing.
+    Wait(String),
+    /// The request itself is wrong.
+    Refused(ProblemResponse),
+}
+
+impl From<ProblemResponse> for Obstacle {
+    fn from(problem: ProblemResponse) -> Obstacle {
+        Obstacle::Refused(problem)
+    }
+}
+
+/// Attempts to answer until that succeeds, or the client is about to give up.
+///
+/// # Errors
+/// The problem document of a wrong request, or a 504.
+async fn answer<T, F>(
+    service: &Service,
+    deadline: Instant,
+    attempt: impl Fn() -> F,
+) -> Result<T, ProblemResponse>
+where
+    F: Future<Output = Result<T, Obstacle>>,
+{
+    let mut hold = Hold::until(deadline);
+    let mut missing = "the service is busy".to_owned();
+    loop {
+        match timeout_at(deadline, attempt()).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(Obstacle::Refused(problem))) => return Err(problem),
+            Ok(Err(Obstacle::Wait(reason))) => missing = reason,
+            Err(_) => return Err(ProblemResponse::no_answer(&missing)),
+        }
+        if !hold.wait(service).await {
+            return Err(ProblemResponse::no_answer(&missing));
+        }
+    }
+}

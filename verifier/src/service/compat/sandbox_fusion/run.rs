@@ -1,0 +1,225 @@
+//! `/run_code`: runs a program, and returns what it wrote.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use sandboxes::{End, MAX_STREAM_BYTES, Run, SandboxError};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::wire::{CommandRunResult, CommandStatus, RunCodeRequest, RunCodeResponse, RunStatus};
+use super::{Obstacle, answer, check_language, deadline, read, timeout};
+use crate::grade::code::ProgramRun;
+use crate::pool::{Full, Job, Lane};
+use crate::service::{ProblemResponse, Service};
+
+/// Fuel that stands for a second. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
+const FUEL_PER_SECOND: f64 = 2e9;
+/// The most fuel of a program, in multiples of the service's limit.
+const MAX_FUEL: u64 = 10;
+/// The least memory of a program, in bytes, which the interpreter needs itself.
+const MIN_MEMORY: u64 = 256 << 20;
+/// Exit statuses of programs that end without one: as of a program that the kernel kills, and of one that aborts.
+const KILLED: i32 = 137;
+const ABORTED: i32 = 134;
+
+pub(super) async fn run_code(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<RunCodeResponse>, ProblemResponse> {
+    let arrival = Instant::now();
+    let (request, _permit) = read::<RunCodeRequest>(&service, arrival, &headers, body).await?;
+    let _open = service.open_requests.begin();
+    let compile = timeout("compile_timeout", request.compile_timeout)?;
+    let run = timeout("run_timeout", request.run_timeout)?;
+    let program = Arc::new(program(&service, request, run)?);
+    let until = deadline(arrival, compile, run);
+    let (service, program) = (&service, &program);
+    let (run, time) = answer(service, until, || attempt(service, program)).await?;
+    Ok(Json(response(run, time)))
+}
+
+/// The program of a request, with its limits.
+fn program(
+    service: &Service,
+    request: RunCodeRequest,
+    seconds: f64,
+) -> Result<ProgramRun, ProblemResponse> {
+    let RunCodeRequest {
+        code,
+        stdin,
+        language,
+        memory_limit_mb,
+        files,
+        fetch_files,
+        args,
+        ..
+    } = request;
+    check_language("language", &language)?;
+    let without_files = "programs have no files here; let them read standard input and write standard output, and leave it out";
+    for (field, is_empty) in [
+        ("files", files.is_empty()),
+        ("fetch_files", fetch_files.is_empty()),
+    ] {
+        if !is_empty {
+            return Err(ProblemResponse::bad_field(field, without_files));
+        }
+    }
+    if !args.is_empty() {
+        return Err(ProblemResponse::bad_field(
+            "args",
+            "programs have no arguments here; leave it out",
+        ));
+    }
+    let stdin = stdin.unwrap_or_default();
+    if stdin.len() > MAX_STREAM_BYTES {
+        let reason = format!("it may have {MAX_STREAM_BYTES} bytes at most");
+        return Err(ProblemResponse::bad_field("stdin", &reason));
+    }
+    let limits = service.graders.limits();
+    let memory = memory_limit_mb
+        .and_then(|mib| u64::try_from(mib).ok())
+        .filter(|mib| *mib > 0)
+        .map_or(limits.memory, |mib| mib.saturating_mul(1 << 20));
+    Ok(ProgramRun {
+        source: code,
+        stdin,
+        fuel: ((seconds * FUEL_PER_SECOND) as u64).clamp(1, limits.fuel.saturating_mul(MAX_FUEL)),
+        memory: memory.max(MIN_MEMORY).min(limits.memory),
+    })
+}
+
+/// Runs the program once, in the order of the queue. Returns the run and its time.
+async fn attempt(
+    service: &Arc<Service>,
+    program: &Arc<ProgramRun>,
+) -> Result<(Run, Duration), Obstacle> {
+    if let Err(unavailable) = service.graders.code() {
+        return Err(Obstacle::Wait(match &unavailable.detail["reason"] {
+            Value::String(reason) => reason.clone(),
+            _ => "code cannot be judged now".to_owned(),
+        }));
+    }
+    let mut place = service
+        .first_pass_pool
+        .reserve(1)
+        .map_err(|_| Obstacle::Wait("the queue is full".to_owned()))?;
+    let (reply, answer) = oneshot::channel();
+    let job = RunJob {
+        service: Arc::clone(service),
+        program: Arc::clone(program),
+        lane: place.lane(),
+        reply,
+        deferred: false,
+    };
+    place.submit(Box::new(job));
+    let mut guard = SweepGuard {
+        service,
+        answered: false,
+    };
+    let outcome = answer.await;
+    guard.answered = true;
+    match outcome {
+        Ok(Ok(run)) => Ok(run),
+        Ok(Err(error)) => Err(Obstacle::Wait(error.to_string())),
+        Err(_) => Err(Obstacle::Wait("the program's run was lost".to_owned())),
+    }
+}
+
+/// Removes the queued job of a request whose future is dropped before the end.
+struct SweepGuard<'a> {
+    service: &'a Service,
+    answered: bool,
+}
+
+impl Drop for SweepGuard<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.service.first_pass_pool.sweep();
+            self.service.long_pool.sweep();
+        }
+    }
+}
+
+/// A run of a program, whose result goes to the request that waits for it. Nothing is cached.
+struct RunJob {
+    service: Arc<Service>,
+    program: Arc<ProgramRun>,
+    lane: Lane,
+    reply: oneshot::Sender<Result<(Run, Duration), SandboxError>>,
+    /// Whether a first pass gave it up.
+    deferred: bool,
+}
+
+impl Job for RunJob {
+    fn wanted(&mut self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn run(mut self: Box<Self>) {
+        let Ok(grader) = self.service.graders.code() else {
+            return; // Dropping the channel says that there is no run.
+        };
+        let started = std::time::Instant::now();
+        let outcome = grader.run_program(&self.program, !self.deferred);
+        if matches!(outcome, Err(SandboxError::Deferred(_))) && !self.deferred {
+            self.deferred = true;
+            let service = Arc::clone(&self.service);
+            match service.long_pool.reserve_in(self.lane, 1) {
+                Ok(mut reservation) => reservation.submit(self),
+                // The queue is full, so this thread runs the program.
+                Err(Full { .. }) => self.run(),
+            }
+            return;
+        }
+        // Sending fails if the client has gone, which does not matter.
+        let _ = self.reply.send(outcome.map(|run| (run, started.elapsed())));
+    }
+}
+
+/// A run as SandboxFusion describes it.
+fn response(run: Run, time: Duration) -> RunCodeResponse {
+    let (return_code, stderr) = match run.end {
+        End::Exited { status, stderr } => (Some(status), stderr),
+        End::OutOfFuel | End::OutOfTime => (None, String::new()),
+        End::OutOfMemory | End::MachineOutOfMemory => (
+            Some(KILLED),
+            "MemoryError: the program was stopped".to_owned(),
+        ),
+        End::TooMuchOutput => (
+            Some(1),
+            format!("OSError: more than {MAX_STREAM_BYTES} bytes of standard output"),
+        ),
+        End::Died(how) => (Some(ABORTED), how),
+        // Not of whole programs.
+        End::Unloadable { kind, message } => (Some(1), format!("{kind}: {message}")),
+        End::Completed | End::Uncalled | End::Watched => (Some(ABORTED), String::new()),
+    };
+    RunCodeResponse {
+        status: match return_code {
+            Some(0) => RunStatus::Success,
+            _ => RunStatus::Failed,
+        },
+        message: String::new(),
+        compile_result: None,
+        run_result: CommandRunResult {
+            status: match return_code {
+                Some(_) => CommandStatus::Finished,
+                None => CommandStatus::TimeLimitExceeded,
+            },
+            execution_time: time.as_secs_f64(),
+            return_code,
+            stdout: run.stdout,
+            stderr,
+        },
+        executor_pod_name: None,
+        files: BTreeMap::new(),
+    }
+}

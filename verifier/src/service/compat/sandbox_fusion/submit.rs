@@ -1,0 +1,284 @@
+//! `/submit`: judges a completion as `/v1/verify` does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use datasets::{ProgramTask, ProgramTest, TaskSpec};
+use sandboxes::outline::Stopped;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use verifier_api::{Judgement, Verdict};
+
+use super::wire::{
+    CommandRunResult, CommandStatus, EvalResult, EvalTestCase, RunCodeResponse, RunStatus,
+    SubmitRequest, TestConfig,
+};
+use super::{Obstacle, answer, check_language, deadline, read, timeout};
+use crate::grade::code::TestMode;
+use crate::registry::{RegisteredTask, Registry};
+use crate::service::judge::{Batch, judge};
+use crate::service::{Id, JudgeItem, ProblemResponse, Service, request};
+
+/// The forms of a task that a request may bring.
+const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval's form (`prompt`, `entry_point`, `test`), or an object with `test`, an array of \
+                     {\"input\": {\"stdin\": …}, \"output\": {\"stdout\": …}}";
+
+pub(super) async fn submit(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<EvalResult>, ProblemResponse> {
+    let arrival = Instant::now();
+    let (request, _permit) = read::<SubmitRequest>(&service, arrival, &headers, body).await?;
+    let _open = service.open_requests.begin();
+    let compile = timeout("config.compile_timeout", request.config.compile_timeout)?;
+    let run = timeout("config.run_timeout", request.config.run_timeout)?;
+    let item = item(request, service.registry())?;
+    let until = deadline(arrival, compile, run);
+    let (service, item) = (&service, &item);
+    let result = answer(service, until, || attempt(service, item)).await?;
+    Ok(Json(result))
+}
+
+/// The completion with its task.
+fn item(request: SubmitRequest, registry: &Registry) -> Result<JudgeItem, ProblemResponse> {
+    let SubmitRequest {
+        dataset,
+        id,
+        completion,
+        config,
+    } = request;
+    let TestConfig {
+        language,
+        custom_extract_logic,
+        provided_data,
+        ..
+    } = config;
+    if let Some(language) = language {
+        check_language("config.language", &language)?;
+    }
+    if custom_extract_logic.is_some() {
+        return Err(ProblemResponse::bad_field(
+            "config.custom_extract_logic",
+            "code of the client's does not run here; leave it out, and the program is found by the service's own rule",
+        ));
+    }
+    let id = Id::of(&id)
+        .ok_or_else(|| ProblemResponse::bad_field("id", "it must be a string or a number"))?;
+    let task = match provided_data.filter(|data| data.get() != "null") {
+        Some(data) => Arc::new(RegisteredTask::inline(provided_task(&data)?)),
+        None => registered_task(&dataset, &id.to_string(), registry)?,
+    };
+    Ok(JudgeItem {
+        id,
+        task,
+        prompt: String::new(),
+        completion,
+        test_mode: TestMode::UntilFailure,
+    })
+}
+
+/// The service's task `id` of `dataset`. The id may have the data set's name before it: `HumanEval/3`.
+fn registered_task(
+    dataset: &str,
+    id: &str,
+    registry: &Registry,
+) -> Result<Arc<RegisteredTask>, ProblemResponse> {
+    let (_, number) = id.rsplit_once('/').unwrap_or(("", id));
+    let named = |id: &str| registry.get(&format!("{dataset}/{id}"));
+    named(id).or_else(|| named(number)).ok_or_else(|| {
+        let reason = registry.missing(&format!("{dataset}/{id}"));
+        ProblemResponse::bad_field("id", &reason)
+    })
+}
+
+/// The part of a record that says which form it has.
+#[derive(Deserialize)]
+struct Form {
+    #[serde(default)]
+    kind: Option<Box<RawValue>>,
+    #[serde(default)]
+    prompt: Option<String>,
+    #[serde(default)]
+    entry_point: Option<String>,
+    #[serde(default)]
+    test: Option<Box<RawValue>>,
+}
+
+/// A test of SandboxFusion's form `GeneralStdioTest`.
+#[derive(Deserialize)]
+struct StdioTest {
+    input: Stdin,
+    output: Stdout,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stdin {
+    stdin: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stdout {
+    stdout: String,
+}
+
+/// The task that a request brings.
+fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
+    const FIELD: &str = "config.provided_data";
+    let wrong = |reason: &str| ProblemResponse::bad_field(FIELD, reason);
+    let form: Form = serde_json::from_str(data.get()).map_err(|_| wrong(FORMS))?;
+    let whole_task = |task: &RawValue| {
+        request::inline_task(task).map_err(|(field, reason)| {
+            ProblemResponse::bad_field(&field.replacen("task", FIELD, 1), &reason)
+        })
+    };
+    if form.kind.is_some() {
+        return whole_task(data);
+    }
+    let test = form.test.ok_or_else(|| wrong(FORMS))?;
+    if let Ok(tests) = serde_json::from_str::<Vec<StdioTest>>(test.get()) {
+        let tests: Vec<ProgramTest> = tests
+            .into_iter()
+            .map(|test| ProgramTest {
+                stdin: test.input.stdin,
+                stdout: test.output.stdout,
+            })
+            .collect();
+        if tests.is_empty() {
+            return Err(wrong("`test` is empty; give at least one test"));
+        }
+        return Ok(TaskSpec::Program(ProgramTask { tests }));
+    }
+    match (
+        form.prompt,
+        form.entry_point,
+        serde_json::from_str::<String>(test.get()),
+    ) {
+        (Some(prompt), Some(entry_point), Ok(test)) => {
+            // Tests may use what stands before the function.
+            let head = format!("def {entry_point}(");
+            let preamble = prompt.rfind(&head).map_or("", |at| prompt[..at].trim());
+            let imports = (!preamble.is_empty()).then_some(preamble);
+            let task = json!({
+                "kind": "code",
+                "entry_point": entry_point,
+                "prefix": prompt,
+                "imports": imports.into_iter().collect::<Vec<_>>(),
+                "asserts": [test],
+            });
+            let task = RawValue::from_string(task.to_string()).map_err(|_| wrong(FORMS))?;
+            whole_task(&task)
+        }
+        _ => Err(wrong(FORMS)),
+    }
+}
+
+/// Judges the completion once.
+async fn attempt(service: &Arc<Service>, item: &JudgeItem) -> Result<EvalResult, Obstacle> {
+    let lost = |_| Obstacle::Wait("the completion was not judged".to_owned());
+    let batch = {
+        let (service, item) = (Arc::clone(service), item.clone());
+        tokio::task::spawn_blocking(move || Batch::new(&service, vec![item]))
+            .await
+            .map_err(lost)?
+    };
+    let judgement = judge(service, batch)
+        .await
+        .map_err(|_| Obstacle::Wait("the queue is full".to_owned()))?
+        .pop()
+        .ok_or_else(|| Obstacle::Wait("the completion was not judged".to_owned()))?;
+    if judgement.reward.is_none() {
+        let reason = judgement.detail["reason"].as_str().unwrap_or("no reason");
+        let grader_works = service
+            .graders
+            .unavailable_grading(&item.task.spec)
+            .is_none();
+        if grader_works && !judgement.retryable {
+            let reason = format!("the task cannot be judged: {reason}");
+            return Err(ProblemResponse::bad_field("id", &reason).into());
+        }
+        return Err(Obstacle::Wait(reason.to_owned()));
+    }
+    let program = {
+        let (service, item) = (Arc::clone(service), item.clone());
+        tokio::task::spawn_blocking(move || service.graders.program(&item.task, &item.completion))
+            .await
+            .map_err(lost)?
+    };
+    let extracted = match program {
+        Ok(Some(program)) => program,
+        Ok(None) => judgement.detail["extracted"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        Err(Stopped::OutOfTime) => String::new(),
+        Err(Stopped::Failed(error)) => return Err(Obstacle::Wait(error.to_string())),
+    };
+    Ok(result(item.id.clone(), extracted, judgement))
+}
+
+fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
+    let Judgement {
+        verdict,
+        detail,
+        passed,
+        total,
+        key,
+        ..
+    } = judgement;
+    let accepted = verdict == Verdict::Correct;
+    // Answers and proofs have one test.
+    let passing = passed.unwrap_or(u32::from(accepted));
+    let mut tests: Vec<EvalTestCase> = (0..passing)
+        .map(|_| EvalTestCase {
+            passed: true,
+            exec_info: exec_info(Verdict::Correct),
+            test_info: None,
+        })
+        .collect();
+    if !accepted {
+        tests.push(EvalTestCase {
+            passed: false,
+            exec_info: exec_info(verdict),
+            test_info: Some(detail.clone()),
+        });
+    }
+    EvalResult {
+        id,
+        accepted,
+        extracted_code,
+        tests,
+        extra: json!({ "verdict": verdict, "detail": detail, "passed": passed, "total": total, "key": key }),
+    }
+}
+
+/// A test's run, as far as the verdict tells.
+fn exec_info(verdict: Verdict) -> RunCodeResponse {
+    let (status, command, return_code) = match verdict {
+        Verdict::Correct => (RunStatus::Success, CommandStatus::Finished, Some(0)),
+        Verdict::Timeout => (RunStatus::Failed, CommandStatus::TimeLimitExceeded, None),
+        _ => (RunStatus::Failed, CommandStatus::Finished, Some(1)),
+    };
+    RunCodeResponse {
+        status,
+        message: String::new(),
+        compile_result: None,
+        run_result: CommandRunResult {
+            status: command,
+            execution_time: 0.0,
+            return_code,
+            stdout: String::new(),
+            stderr: String::new(),
+        },
+        executor_pod_name: None,
+        files: BTreeMap::new(),
+    }
+}

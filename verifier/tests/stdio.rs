@@ -1,0 +1,256 @@
+//! Judges whole programs, right and wrong, through a running service, as the machine's own CPython judges them: `stdio/programs.py` makes the programs of the data sets' functions, adds
+//! those of `stdio/written.py`, and runs them all natively.
+//!
+//! The programs that native CPython does not finish within seconds are left out.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../datasets/tests/data/mod.rs"]
+mod data;
+mod running;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use datasets::{CodeTask, Task, TaskSpec, Value};
+use serde::Deserialize;
+use serde_json::json;
+use verifier_api::{InlineTask, Item, Judgement, ProgramTest, TaskRef, Verdict};
+
+use running::{Running, docker, interpreter};
+
+/// Functions of MBPP+ that become programs.
+const MAX_MBPPPLUS: usize = 20;
+/// In Docker, where each test takes a container, one program in this many is judged unless `RAPID_TEST_LONG=1`.
+const SHARE_IN_DOCKER: usize = 12;
+
+/// A program with its tests, and whether native CPython passes them.
+#[derive(Deserialize)]
+struct Labelled {
+    name: String,
+    source: String,
+    tests: Vec<ProgramTest>,
+    passes: bool,
+}
+
+impl Labelled {
+    fn item(&self) -> Item {
+        Item {
+            id: self.name.clone(),
+            task: TaskRef::Inline(InlineTask::Program {
+                tests: self.tests.clone(),
+            }),
+            prompt: String::new(),
+            completion: format!("```python\n{}\n```\n", self.source),
+            task_digest: None,
+            all_tests: true,
+        }
+    }
+}
+
+/// A function with a solution, as `programs.py` reads it; `None` if its arguments are not plain JSON.
+fn function(task: &Task) -> Option<serde_json::Value> {
+    let TaskSpec::Code(CodeTask {
+        entry_point,
+        canonical: Some(source),
+        tests,
+        ..
+    }) = &task.spec
+    else {
+        return None;
+    };
+    let calls: Vec<Vec<_>> = tests
+        .iter()
+        .take(2)
+        .map(|test| test.args.iter().map(Value::to_json).collect())
+        .collect();
+    let function =
+        json!({ "name": task.id, "entry_point": entry_point, "source": source, "calls": calls });
+    let plain = !function["calls"].to_string().contains("\"$");
+    plain.then_some(function)
+}
+
+/// The programs; `None` after a message if there is no Python.
+fn programs() -> Option<Vec<Labelled>> {
+    let mut tasks = datasets::open("starter-code", None).unwrap().train;
+    tasks.extend(datasets::open("starter-code", None).unwrap().eval);
+    if let Some(records) = data::holding("mbppplus") {
+        let dataset = datasets::open("mbppplus", Some(&records.folder)).unwrap();
+        tasks.extend(dataset.train.into_iter().take(MAX_MBPPPLUS));
+    }
+    let functions = tasks.iter().filter_map(function);
+    let functions: Vec<String> = functions.map(|function| function.to_string()).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stdio");
+    let spawned = Command::new("python3")
+        .args(["-B", "programs.py"])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut python = match spawned {
+        Ok(python) => python,
+        Err(error) => {
+            eprintln!("SKIPPED: python3 cannot be started ({error})");
+            return None;
+        }
+    };
+    python
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(functions.join("\n").as_bytes())
+        .unwrap();
+    let output = python.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let lines = str::from_utf8(&output.stdout).unwrap().lines();
+    let programs: Vec<Labelled> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let right = programs.iter().filter(|program| program.passes).count();
+    eprintln!("{} programs, {right} of them right", programs.len());
+    assert!(programs.len() >= 500 && right >= 150 && programs.len() - right >= 150);
+    Some(programs)
+}
+
+/// Checks the judgements of `programs`.
+fn assert_as_labelled(sandbox: &str, programs: &[&Labelled], judgements: &[Judgement]) {
+    let wrong: Vec<String> = programs
+        .iter()
+        .zip(judgements)
+        .filter(|(program, judgement)| {
+            judgement.reward != Some(f64::from(u8::from(program.passes)))
+        })
+        .map(|(program, judgement)| {
+            format!(
+                "{sandbox}: natively {}, here {judgement:?}\n{}",
+                program.passes, program.source
+            )
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+async fn judge(sandbox: &str, programs: &[&Labelled]) -> Vec<Judgement> {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path(), sandbox).await;
+    running
+        .judge(programs.iter().map(|program| program.item()).collect())
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_are_judged_as_native_cpython_judges_them_in_both_sandboxes() {
+    if !interpreter() {
+        return;
+    }
+    let Some(programs) = programs() else { return };
+    let all: Vec<&Labelled> = programs.iter().collect();
+    let in_wasm = judge("wasm", &all).await;
+    assert_as_labelled("wasm", &all, &in_wasm);
+    assert!(in_wasm.iter().all(|judgement| judgement.deterministic));
+    if !docker() {
+        return;
+    }
+    let long = std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1");
+    let share = if long { 1 } else { SHARE_IN_DOCKER };
+    if !long {
+        eprintln!(
+            "SKIPPED: all but one in {share} of the programs in Docker; RAPID_TEST_LONG=1 judges them"
+        );
+    }
+    let some: Vec<&Labelled> = programs.iter().step_by(share).collect();
+    let in_docker = judge("docker", &some).await;
+    assert_as_labelled("docker", &some, &in_docker);
+    for (native, wasm) in in_docker.iter().zip(in_wasm.iter().step_by(share)) {
+        assert_eq!((native.verdict, native.passed), (wasm.verdict, wasm.passed));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_are_read_like_those_of_functions() {
+    if !interpreter() {
+        return;
+    }
+    let test = |stdin: &str, stdout: &str| ProgramTest {
+        stdin: stdin.to_owned(),
+        stdout: stdout.to_owned(),
+    };
+    let item = |completion: &str, all_tests: bool| Item {
+        id: completion.to_owned(),
+        task: TaskRef::Inline(InlineTask::Program {
+            tests: vec![test("1\n", "2\n"), test("3\n", "6\n"), test("0\n", "0\n")],
+        }),
+        prompt: String::new(),
+        completion: completion.to_owned(),
+        task_digest: None,
+        all_tests,
+    };
+    let right = "print(2 * int(input()))";
+    let wrong = "print(6)";
+    let cases = [
+        (right.to_owned(), Verdict::Correct, Some(3)),
+        (
+            format!("Here it is:\n```python\n{right}\n```\nFor 1 it prints\n```\n2\n```\n"),
+            Verdict::Correct,
+            Some(3),
+        ),
+        (
+            format!("<think>\n```python\n{wrong}\n```\n</think>\n```\n{right}\n```"),
+            Verdict::Correct,
+            Some(3),
+        ),
+        (
+            "```python\ndef double(n):\n    return 2 * n\n```\nand\n```python\nprint(double(int(input())))\n```"
+                .to_owned(),
+            Verdict::Correct,
+            Some(3),
+        ),
+        (
+            format!("```python\n{wrong}\n```"),
+            Verdict::Incorrect,
+            Some(1),
+        ),
+        (
+            "```python\ndef f(:\n```".to_owned(),
+            Verdict::Incorrect,
+            Some(0),
+        ),
+        ("I cannot.".to_owned(), Verdict::Incorrect, Some(0)),
+        ("  \n".to_owned(), Verdict::Malformed, None),
+        (
+            "```python\nwhile True: pass\n```".to_owned(),
+            Verdict::Timeout,
+            Some(0),
+        ),
+        (
+            "```python\nx = [0]\nwhile True: x += x\n```".to_owned(),
+            Verdict::Memory,
+            Some(0),
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path(), "wasm").await;
+    let items = cases.iter().map(|(completion, ..)| item(completion, true));
+    let judgements = running.judge(items.collect()).await;
+    for ((completion, verdict, passed), judgement) in cases.iter().zip(&judgements) {
+        assert_eq!(
+            (&judgement.verdict, &judgement.passed),
+            (verdict, passed),
+            "{completion}: {judgement:?}"
+        );
+    }
+    // The same verdicts again, from the cache.
+    let items = cases.iter().map(|(completion, ..)| item(completion, true));
+    for (again, first) in running.judge(items.collect()).await.iter().zip(&judgements) {
+        assert!(again.cached);
+        assert_eq!((again.verdict, &again.key), (first.verdict, &first.key));
+    }
+    let until_failure = running
+        .judge(vec![item(&format!("```python\n{wrong}\n```"), false)])
+        .await;
+    assert_eq!(
+        (until_failure[0].passed, until_failure[0].total),
+        (Some(0), Some(3))
+    );
+}
