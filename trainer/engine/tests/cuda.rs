@@ -192,6 +192,30 @@ fn a_step_matches_the_cpus() {
 }
 
 #[test]
+fn gradients_in_any_number_of_parts_are_the_same_up_to_rounding() {
+    for (seed, family) in [(220, Family::Qwen3), (221, Family::Gemma3)] {
+        let c = case(seed, family);
+        for (dtype, most) in [(Dtype::F32, 1e-6), (Dtype::Bf16, 1e-2)] {
+            // Mostly one part of each sum, a few, and more than there is work for.
+            let gradients = [1, 5, 60].map(|multiprocessors| {
+                let device = Emulated::with_multiprocessors(multiprocessors);
+                let backend = cuda::open_on(device, dtype);
+                let mut model = Model::new(c.config.clone(), c.weights.clone(), backend).unwrap();
+                update(&mut model, &c);
+                let gradient = all(&mut model, TensorKind::Gradient);
+                let values = gradient.into_iter().flat_map(|(_, values)| values);
+                values.collect::<Vec<f32>>()
+            });
+            for parts in &gradients[1..] {
+                let distance = distance(parts, &gradients[0]);
+                assert!(distance > 0.0, "{family:?}: the sums are in the same order");
+                assert!(distance < most, "{family:?} in {dtype:?}: {distance}");
+            }
+        }
+    }
+}
+
+#[test]
 fn gradients_in_bf16_are_near_those_in_f32() {
     for (seed, family) in (230..).zip(Family::ALL) {
         let c = case(seed, family);

@@ -9,7 +9,7 @@ use crate::batch::{Batch, Span};
 /// Number of queries of a tile of attention, as in `kernels/attention.cu`.
 const QUERY_TILE: usize = 64;
 /// Number of rows of keys of a tile in attention's backward pass.
-const KEY_TILE: usize = 64;
+pub(super) const KEY_TILE: usize = 64;
 /// The store's row of a padding token.
 pub(super) const NO_ROW: u32 = u32::MAX;
 

@@ -78,6 +78,7 @@ pub const NAMES: &[&str] = &[
     "attention_backward_kv<bf16, 64>",
     "attention_backward_kv<bf16, 128>",
     "attention_backward_kv<bf16, 256>",
+    "attention_add_parts",
     "log_probs",
     "log_probs_backward",
     "sample",

@@ -12,6 +12,8 @@ use crate::backend::{Buf, Purpose, Rows};
 use crate::config::Activation;
 use crate::error::EngineError;
 
+/// Number of blocks for each multiprocessor into which work is divided, so that each has work to the end.
+const BLOCKS_EACH: u32 = 4;
 /// Maximum number of blocks over elements. Beyond it, each block processes several parts.
 const BLOCKS: u64 = 16 * 1024;
 
@@ -87,6 +89,11 @@ pub(super) fn decode(bytes: &[u8], format: Format, values: &mut [f32]) {
 }
 
 impl Cuda {
+    /// Number of blocks that occupy the device.
+    pub(super) fn occupying_blocks(&self) -> usize {
+        (BLOCKS_EACH * self.driver.multiprocessors()) as usize
+    }
+
     /// Returns the value of a successful call. Otherwise remembers the fault, if it is the first, and returns `None`.
     pub(super) fn settle<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         match result {
