@@ -7,7 +7,7 @@ use half::bf16;
 use super::batch::EqualTokens;
 use super::driver::{Address, Arg, Fault, Format, Launch, Matrix, Product};
 use super::scratch::Use;
-use super::{BLOCK, Cuda, ROW};
+use super::{ADDED_COLUMNS, BLOCK, Cuda};
 use crate::backend::{Buf, Purpose, Rows};
 use crate::config::Activation;
 use crate::error::EngineError;
@@ -294,7 +294,7 @@ impl Cuda {
     pub(super) fn add_parts(&mut self, y: Buf, partial: Address, parts: usize) {
         let width = y.len();
         let args = [self.at(y), Arg::Address(partial), word(parts), word(width)];
-        let launch = blocks([width.div_ceil(ROW as usize), 1, 1], ROW);
+        let launch = blocks([width.div_ceil(ADDED_COLUMNS), 1, 1], BLOCK);
         self.launch("add_parts", launch, &args);
     }
 }

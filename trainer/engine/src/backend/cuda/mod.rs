@@ -19,6 +19,7 @@ pub mod ledger;
 mod libraries;
 mod logits;
 mod matmul;
+mod norms;
 pub mod nvtx;
 pub mod probe;
 mod scratch;
@@ -28,7 +29,7 @@ use std::ops::Range;
 
 use self::arena::Arena;
 use self::batch::{BatchPlan, EqualTokens, KeyTiles};
-use self::driver::{Arg, Driver, Fault, Format, Launch};
+use self::driver::{Arg, Driver, Fault, Format};
 use self::graphs::Recordings;
 use self::launch::{
     activation_number, blocks, decode, device_error, elementwise, encoded, size, word,
@@ -49,10 +50,10 @@ const VOCABULARY: u32 = 512;
 const BLOCK: u32 = 256;
 /// Threads of a block that processes a row.
 const ROW: u32 = 128;
-/// Vectors that a block of [`BLOCK`] threads normalises, one per warp.
+/// Warps of a block of [`BLOCK`] threads.
 const WARPS: usize = 8;
-/// Number of vectors over which a norm's weight gradient is summed before the sums are added up.
-const NORM_PART: usize = 16;
+/// Columns that a block of [`BLOCK`] threads adds up.
+const ADDED_COLUMNS: usize = 8;
 /// Number of rows over which a bias's gradient is summed before the sums are added up.
 const BIAS_PART: usize = 64;
 /// Number of parts of a sum over all elements.
@@ -279,25 +280,7 @@ impl Backend for Cuda {
     }
 
     fn rms_norm(&mut self, y: Rows, x: Rows, weight: Buf, norm: Norm, accumulate: bool) {
-        let width = weight.len();
-        let [y_at, y_stride] = self.rows(y, norm.rows, norm.heads * width);
-        let [x_at, x_stride] = self.rows(x, norm.rows, norm.heads * width);
-        let args = [
-            y_at,
-            y_stride,
-            x_at,
-            x_stride,
-            self.at(weight),
-            word(norm.rows),
-            word(norm.heads),
-            word(width),
-            Arg::Float(norm.eps),
-            Arg::Float(norm.offset),
-            Arg::Word(u32::from(accumulate)),
-        ];
-        let formats = [self.format(y.buf), self.format(x.buf)];
-        let launch = blocks([(norm.rows * norm.heads).div_ceil(WARPS), 1, 1], BLOCK);
-        self.launch_for("rms_norm", &formats, launch, &args);
+        self.normalise(y, x, weight, norm, accumulate);
     }
 
     fn rms_norm_backward(
@@ -309,37 +292,7 @@ impl Backend for Cuda {
         weight: Buf,
         norm: Norm,
     ) {
-        let width = weight.len();
-        let parts = (norm.rows * norm.heads).div_ceil(NORM_PART);
-        let Some(partial) = self.scratch(Use::Partial, 4 * parts * width) else {
-            return;
-        };
-        let operand = |rows: Rows| self.rows(rows, norm.rows, norm.heads * width);
-        let ([dx_at, dx_stride], [dy_at, dy_stride], [x_at, x_stride]) =
-            (operand(dx), operand(dy), operand(x));
-        let args = [
-            dx_at,
-            dx_stride,
-            dy_at,
-            dy_stride,
-            x_at,
-            x_stride,
-            self.at(weight),
-            Arg::Address(partial),
-            word(norm.rows),
-            word(norm.heads),
-            word(width),
-            Arg::Float(norm.eps),
-            Arg::Float(norm.offset),
-            word(NORM_PART),
-        ];
-        let formats = [dx, dy, x].map(|rows| self.format(rows.buf));
-        let launch = Launch {
-            shared: (4 * width) as u32,
-            ..blocks([parts, 1, 1], BLOCK)
-        };
-        self.launch_for("rms_norm_backward", &formats, launch, &args);
-        self.add_parts(dweight, partial, parts);
+        self.normalise_backward([dx, dy, x], dweight, weight, norm);
     }
 
     fn linear(&mut self, y: Buf, x: Buf, weight: Buf, s: Linear, accumulate: bool) {
