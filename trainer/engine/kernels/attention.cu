@@ -46,6 +46,13 @@ struct Visit {
     u32 span, position;
 };
 
+// Writes `count` segments into the table: for each, `updates` has its number, its position and its row.
+// Grid-stride, 256 threads per block.
+__global__ void set_segments(Segment *segments, const u32 *updates, u32 count) {
+    for (size_t i = thread_in_grid(); i < count; i += threads_of_grid())
+        segments[updates[3 * i]] = {updates[3 * i + 1], updates[3 * i + 2]};
+}
+
 // Finds the store's rows of a span's keys, which must be requested in order of position.
 struct Cursor {
     // The segment after the current one, and the end of the span's segments.

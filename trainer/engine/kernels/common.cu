@@ -17,7 +17,7 @@ struct bf16 {
 // last `q_len`.
 struct Span {
     u32 q_start, q_len, keys;
-    // The span has `segments` segments, from number `segment` on.
+    // The span has `segments` segments, from number `segment` of the table on.
     u32 segment, segments;
 };
 

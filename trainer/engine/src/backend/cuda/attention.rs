@@ -107,19 +107,13 @@ fn check_supported(a: &Attention) -> Result<(), Fault> {
 }
 
 impl Cuda {
-    /// Number of rows of keys and values that the batch's spans need.
-    fn store_rows(&self) -> usize {
-        let segments = self.batch.spans.iter().flat_map(|span| &span.kv);
-        segments.map(|(row, n)| row + n).max().unwrap_or(0)
-    }
-
     /// The arguments for keys and values of attention's kernels.
     fn keys(&self, a: &Attention) -> [Arg; 4] {
         assert!(
             a.heads.is_multiple_of(a.kv_heads),
             "heads of queries share heads of keys evenly"
         );
-        let (rows, width) = (self.store_rows(), a.kv_heads * a.head_dim);
+        let (rows, width) = (self.plan.store_rows, a.kv_heads * a.head_dim);
         let ([k, k_stride], [v, v_stride]) =
             (self.rows(a.k, rows, width), self.rows(a.v, rows, width));
         [k, k_stride, v, v_stride]
@@ -155,7 +149,7 @@ impl Cuda {
         let [q, q_stride] = self.rows(a.q, tokens, width);
         let (keys, shape, lse) = (self.keys(a), Self::shape(a), self.at(lse));
         let single = self.plan.single;
-        let [spans, segments] = [self.plan.spans(), self.plan.segments()].map(Arg::Address);
+        let [spans, segments] = [self.plan.spans(), self.plan.segments].map(Arg::Address);
         if single > 0 {
             let splits = self.splits(single * a.kv_heads);
             let rows = single * a.heads * splits as usize;
@@ -217,7 +211,7 @@ impl Cuda {
         };
         if self.key_tiles.is_none() {
             let mut words = std::mem::take(&mut self.words);
-            let mut tiles = KeyTiles::new(&self.batch, &mut words);
+            let mut tiles = KeyTiles::new(&self.plan, &self.segments, &mut words);
             let address = self.send(Use::KeyTiles, &words);
             self.words = words;
             let Some(address) = address else { return };
@@ -248,7 +242,7 @@ impl Cuda {
         let launch = blocks([(tokens * a.heads).div_ceil(WARPS), 1, 1], BLOCK);
         self.launch_for("attention_delta", &[format], launch, &args);
 
-        let [spans, segments] = [self.plan.spans(), self.plan.segments()].map(Arg::Address);
+        let [spans, segments] = [self.plan.spans(), self.plan.segments].map(Arg::Address);
         let mut args = vec![dq[0], dq[1], dy[0], dy[1], lse, delta, q[0], q[1]];
         args.extend(self.keys(a));
         args.extend([spans, segments, Arg::Address(self.plan.tiles_from(0))]);
@@ -275,7 +269,7 @@ impl Cuda {
         if key_tiles.count == 0 {
             return;
         }
-        let (rows, width) = (self.store_rows(), a.kv_heads * a.head_dim);
+        let (rows, width) = (self.plan.store_rows, a.kv_heads * a.head_dim);
         let parts = self.splits(key_tiles.count * a.kv_heads);
         let bytes = match parts {
             1 => 0,

@@ -58,6 +58,7 @@ pub const NAMES: &[&str] = &[
     "gate<bf16>",
     "gate_backward<float>",
     "gate_backward<bf16>",
+    "set_segments",
     "attention_delta<float>",
     "attention_delta<bf16>",
     "attention_combine<float>",

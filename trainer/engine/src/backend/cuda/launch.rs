@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use half::bf16;
 
-use super::batch::EqualTokens;
+use super::batch::{BatchPlan, EqualTokens};
 use super::driver::{Address, Arg, Fault, Format, Launch, Matrix, Product};
 use super::scratch::Use;
 use super::{ADDED_COLUMNS, BLOCK, Cuda};
 use crate::backend::{Buf, Purpose, Rows};
+use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
 
@@ -178,6 +179,28 @@ impl Cuda {
         let written = self.driver.write(address, bytes);
         self.settle(written)?;
         Some(address)
+    }
+
+    /// Sends a batch, and brings the table of segments up to date with it.
+    pub(super) fn send_batch(&mut self, batch: &Batch, tokens: usize) {
+        let mut words = std::mem::take(&mut self.words);
+        let mut plan = BatchPlan::new(batch, tokens, &mut self.segments, &mut words);
+        let address = self.send(Use::Batch, &words);
+        self.words = words;
+        let table = self.scratch(Use::Segments, self.segments.bytes());
+        let (Some(address), Some(table)) = (address, table) else {
+            return;
+        };
+        (plan.address, plan.segments) = (address, table);
+        let args = [
+            Arg::Address(table),
+            Arg::Address(plan.new_segments()),
+            word(plan.updates),
+        ];
+        if plan.updates > 0 {
+            self.launch("set_segments", elementwise(plan.updates), &args);
+        }
+        self.plan = plan;
     }
 
     /// Sends row indices.

@@ -23,6 +23,7 @@ mod norms;
 pub mod nvtx;
 pub mod probe;
 mod scratch;
+mod segments;
 mod staging;
 
 use std::ops::Range;
@@ -36,6 +37,7 @@ use self::launch::{
 };
 pub(crate) use self::logits::logits_rows;
 use self::scratch::{Scratch, Use};
+use self::segments::SegmentTable;
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
 };
@@ -67,8 +69,9 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
         activations: dtype.into(),
         arena: Arena::default(),
         scratch: Scratch::default(),
-        batch: Batch::default(),
+        tokens: Vec::new(),
         plan: BatchPlan::default(),
+        segments: SegmentTable::default(),
         key_tiles: None,
         draws: 0,
         words: Vec::new(),
@@ -90,8 +93,10 @@ struct Cuda {
     activations: Format,
     arena: Arena,
     scratch: Scratch,
-    batch: Batch,
+    /// The current batch's tokens.
+    tokens: Vec<u32>,
     plan: BatchPlan,
+    segments: SegmentTable,
     key_tiles: Option<KeyTiles>,
     /// Number of current draws.
     draws: usize,
@@ -203,15 +208,11 @@ impl Backend for Cuda {
     ) -> Result<(), EngineError> {
         self.check()?;
         batch.check(store_rows).map_err(EngineError::Request)?;
-        let mut words = std::mem::take(&mut self.words);
-        let mut plan = BatchPlan::new(batch, tokens, &mut words);
-        let address = self.send(Use::Batch, &words);
-        self.words = words;
-        self.check()?;
-        plan.address = address.unwrap_or_default();
-        self.plan = plan;
+        self.send_batch(batch, tokens);
+        // After a failure, what the device has of the segments is not known.
+        self.check().inspect_err(|_| self.segments.forget())?;
         self.key_tiles = None;
-        self.batch.clone_from(batch);
+        self.tokens.clone_from(&batch.tokens);
         Ok(())
     }
 
@@ -229,7 +230,7 @@ impl Backend for Cuda {
     }
 
     fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize, scale: f32) {
-        let equal = EqualTokens::new(&self.batch.tokens);
+        let equal = EqualTokens::new(&self.tokens);
         let Some([order, starts, ids]) = self.send_equal_tokens(&equal) else {
             return;
         };
