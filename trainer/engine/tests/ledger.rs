@@ -185,6 +185,15 @@ fn a_decoding_step_sends_72_bytes_a_sequence_and_12_more_for_a_new_block() {
 }
 
 #[test]
+fn a_decoding_step_computes_at_most_an_eighth_more_than_its_sequences() {
+    let of = |sequences| decoded_at(QWEN, sequences, 64).operation("linear").flops;
+    let of_one = of(1);
+    for (sequences, computed) in [(64, 64), (520, 576), (1025, 1152), (1500, 1536)] {
+        assert_eq!(of(sequences), computed * of_one, "{sequences}");
+    }
+}
+
+#[test]
 fn decoding_attention_reads_every_key_and_value_once() {
     let work = decoded(QWEN, 1024);
     let decode = work

@@ -197,7 +197,7 @@ impl Backend for Cuda {
     }
 
     fn padded(&self, batch: &Batch) -> usize {
-        graphs::bucket(batch)
+        graphs::padded(batch)
     }
 
     fn begin(
