@@ -40,7 +40,7 @@ fn logits(model: &mut Model, tokens: &[u32]) -> Vec<Vec<f32>> {
         spans: vec![Span {
             q_start: 0,
             q_len: n,
-            kv: vec![(0, n)],
+            kv: vec![(0, n)].into(),
         }],
     };
     let logits = model.logits(&batch, &rows).unwrap();

@@ -181,7 +181,7 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
         fill.spans.push(Span {
             q_start: start,
             q_len: prompt,
-            kv: vec![(p * prompt, prompt)],
+            kv: vec![(p * prompt, prompt)].into(),
         });
     }
     let began = Instant::now();
@@ -215,7 +215,7 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
             batch.spans.push(Span {
                 q_start: s,
                 q_len: 1,
-                kv: vec![(s / per_prompt * prompt, prompt), (row, t + 1)],
+                kv: vec![(s / per_prompt * prompt, prompt), (row, t + 1)].into(),
             });
         }
         let rows: Vec<usize> = (0..sequences).collect();

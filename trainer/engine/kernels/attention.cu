@@ -46,6 +46,13 @@ struct Visit {
     u32 span, position;
 };
 
+// Writes `count` segments into the table: for each, `updates` has its number, its position and its row.
+// Grid-stride, 256 threads per block.
+__global__ void set_segments(Segment *segments, const u32 *updates, u32 count) {
+    for (size_t i = thread_in_grid(); i < count; i += threads_of_grid())
+        segments[updates[3 * i]] = {updates[3 * i + 1], updates[3 * i + 2]};
+}
+
 // Finds the store's rows of a span's keys, which must be requested in order of position.
 struct Cursor {
     // The segment after the current one, and the end of the span's segments.
@@ -175,6 +182,53 @@ struct KeyQueries {
     // The queries that attend to one of the keys.
     __device__ __forceinline__ Range queries(u32 row, u32 window) const {
         return Range(first_query(row), query_end(row, window));
+    }
+};
+
+// One of `count` parts into which a block's work is divided.
+struct Part {
+    u32 number, count;
+};
+
+// A part of the work on a tile of keys for one span: of all pairs of a head of the group and a tile of
+// `length` queries, in the order of the heads, then of the queries, those with the numbers from..to.
+struct QueryTiles {
+    u32 from, to;
+    // First head of the group, first query of a head's first tile, queries of a tile, tiles of a head.
+    u32 first_head, first_query, length, tiles;
+
+    __device__ __forceinline__
+    QueryTiles(const KeyQueries &seeing, u32 length, u32 first_head, u32 group, Part part)
+        : first_head(first_head), first_query(seeing.from), length(length) {
+        tiles = seeing.to > seeing.from ? (seeing.to - seeing.from + length - 1) / length : 0;
+        u32 all = tiles * group, size = (all + part.count - 1) / part.count;
+        from = min(part.number * size, all);
+        to = min(from + size, all);
+    }
+
+    __device__ __forceinline__ u32 head(u32 n) const { return first_head + n / tiles; }
+    __device__ __forceinline__ u32 query(u32 n) const { return first_query + n % tiles * length; }
+};
+
+// Where a block's sums of gradients of keys and values go: they are added to dk and dv, or are written to its
+// part of `partial`, which has `rows` rows of `width` numbers of each.
+struct KeyGradients {
+    float *dk;
+    size_t dk_stride;
+    float *dv;
+    size_t dv_stride;
+    float *partial;
+    u32 rows, width;
+    Part part;
+
+    __device__ __forceinline__ void put(size_t row, u32 column, float dk_sum, float dv_sum) const {
+        if (part.count == 1) {
+            dk[row * dk_stride + column] += dk_sum;
+            dv[row * dv_stride + column] += dv_sum;
+        } else {
+            float *to = partial + ((size_t)part.number * rows + row) * 2 * width + column;
+            to[0] = dk_sum, to[width] = dv_sum;
+        }
     }
 };
 

@@ -206,10 +206,10 @@ static __device__ __forceinline__ void backward_q_tile(
     }
 }
 
-// dk and dv of up to 32 keys of a tile, from its `first` on.
+// The part's sums of dk and dv, for up to 32 keys of a tile from its `first` on.
 static __device__ __forceinline__ void backward_kv_tile(
-    float *dk, size_t dk_stride, float *dv, size_t dv_stride, const AttentionInputs<float> &in,
-    const AttentionGradients<float> &given, const KeyTile &tile, const Visit *visits, u32 first) {
+    const KeyGradients &to, const AttentionInputs<float> &in, const AttentionGradients<float> &given,
+    const KeyTile &tile, const Visit *visits, u32 first) {
     u32 head_dim = in.head_dim, pitch = head_dim + 4, kv_head = blockIdx.y, group = in.heads / in.kv_heads,
         count = min(FLOAT_ROWS, tile.count - first);
     float *k_tile = (float *)dynamic_shared, *v_tile = k_tile + FLOAT_ROWS * pitch,
@@ -223,51 +223,50 @@ static __device__ __forceinline__ void backward_kv_tile(
     FloatVectors dk_sum = {}, dv_sum = {};
     for (u32 i = 0; i < tile.visits; i++) {
         KeyQueries seeing(in.spans[visits[i].span], visits[i].position + first, count, in.window);
+        QueryTiles share(seeing, FLOAT_COLUMNS, kv_head * group, group, to.part);
         Range seen[2] = {
             row < count ? seeing.queries(row, in.window) : Range(0, 0),
             row + 1 < count ? seeing.queries(row + 1, in.window) : Range(0, 0)};
-        for (u32 head = kv_head * group; head < (kv_head + 1) * group; head++) {
+        for (u32 n = share.from; n < share.to; n++) {
+            u32 head = share.head(n), base = share.query(n);
             const float *q = in.q + (size_t)head * head_dim, *dy = given.dy + (size_t)head * head_dim;
             bool q_aligned = aligned_rows(q, in.q_stride), dy_aligned = aligned_rows(dy, given.dy_stride);
-            for (u32 base = seeing.from; base < seeing.to; base += FLOAT_COLUMNS) {
-                consecutive_rows(tokens, seeing.token + base, seeing.to - base);
-                copy_rows(q_tile, pitch, q, in.q_stride, tokens, head_dim, q_aligned);
-                copy_rows(dy_tile, pitch, dy, given.dy_stride, tokens, head_dim, dy_aligned);
-                commit_copies();
-                wait_copies<0>();
-                __syncthreads();
-                FloatScores weights, slopes;
-                float_products(weights, k_tile, q_tile, pitch, head_dim);
-                scoring.apply(weights);
-                float_products(slopes, v_tile, dy_tile, pitch, head_dim);
+            consecutive_rows(tokens, seeing.token + base, seeing.to - base);
+            copy_rows(q_tile, pitch, q, in.q_stride, tokens, head_dim, q_aligned);
+            copy_rows(dy_tile, pitch, dy, given.dy_stride, tokens, head_dim, dy_aligned);
+            commit_copies();
+            wait_copies<0>();
+            __syncthreads();
+            FloatScores weights, slopes;
+            float_products(weights, k_tile, q_tile, pitch, head_dim);
+            scoring.apply(weights);
+            float_products(slopes, v_tile, dy_tile, pitch, head_dim);
 #pragma unroll
-                for (u32 j = 0; j < 2; j++) {
-                    u32 query = base + threadIdx.x % 8 + 8 * j;
-                    size_t at = (size_t)(seeing.token + query) * in.heads + head;
-                    float lse = query < seeing.to ? given.lse[at] : 0,
-                          delta = query < seeing.to ? given.delta[at] : 0;
+            for (u32 j = 0; j < 2; j++) {
+                u32 query = base + threadIdx.x % 8 + 8 * j;
+                size_t at = (size_t)(seeing.token + query) * in.heads + head;
+                float lse = query < seeing.to ? given.lse[at] : 0,
+                      delta = query < seeing.to ? given.delta[at] : 0;
 #pragma unroll
-                    for (u32 r = 0; r < 2; r++)
-                        scoring.gradient(weights[r][j], slopes[r][j], seen[r].holds(query), lse, delta);
-                }
-                float_combine(dv_sum, weights, dy_tile, pitch, head_dim);
-                float_combine(dk_sum, slopes, q_tile, pitch, head_dim);
-                __syncthreads();
+                for (u32 r = 0; r < 2; r++)
+                    scoring.gradient(weights[r][j], slopes[r][j], seen[r].holds(query), lse, delta);
             }
+            float_combine(dv_sum, weights, dy_tile, pitch, head_dim);
+            float_combine(dk_sum, slopes, q_tile, pitch, head_dim);
+            __syncthreads();
         }
     }
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
         if (row + i >= count) continue;
-        size_t to = tile.row + first + row + i, column = (size_t)kv_head * head_dim;
 #pragma unroll
         for (u32 n = 0; n < 8; n++) {
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
                 u32 c = 32 * n + 4 * (threadIdx.x % 8) + j;
                 if (c >= head_dim) continue;
-                dk[to * dk_stride + column + c] += dk_sum[i][n][j];
-                dv[to * dv_stride + column + c] += dv_sum[i][n][j];
+                size_t at = tile.row + first + row + i;
+                to.put(at, kv_head * head_dim + c, dk_sum[i][n][j], dv_sum[i][n][j]);
             }
         }
     }

@@ -17,7 +17,7 @@ struct bf16 {
 // last `q_len`.
 struct Span {
     u32 q_start, q_len, keys;
-    // The span has `segments` segments, from number `segment` on.
+    // The span has `segments` segments, from number `segment` of the table on.
     u32 segment, segments;
 };
 
@@ -99,6 +99,14 @@ static __device__ __forceinline__ void copy_async(void *to, const void *from) {
                  : "memory");
 }
 
+// The same for 4 bytes, aligned to 4.
+static __device__ __forceinline__ void copy_word_async(void *to, const void *from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 :
+                 : "r"(shared_address(to)), "l"(from)
+                 : "memory");
+}
+
 // Makes a group of the copies that this thread has started since the last group.
 static __device__ __forceinline__ void commit_copies() {
     asm volatile("cp.async.commit_group;" : : : "memory");
@@ -146,7 +154,8 @@ static inline void load_transposed(u32 (&to)[4], SharedAddress row) {
     emulator::sync_warp(~0u, emulator::LoadMatrix<true>::resolve, &argument);
 }
 
-static inline void copy_async(void *to, const void *from) { emulator::copy_async(to, from); }
+static inline void copy_async(void *to, const void *from) { emulator::copy_async(to, from, 16); }
+static inline void copy_word_async(void *to, const void *from) { emulator::copy_async(to, from, 4); }
 static inline void commit_copies() { emulator::commit_copies(); }
 template <u32 LEFT> static inline void wait_copies() { emulator::wait_copies(LEFT); }
 

@@ -38,10 +38,11 @@ typedef void (*Resolve)(void *const *arguments, unsigned mask);
 
 enum class State { Ready, AtBlock, AtWarp, Finished };
 
-// 16 bytes that cp.async copies only when they are waited for.
+// Bytes that cp.async copies only when they are waited for.
 struct Copy {
     void *to;
     const void *from;
+    size_t bytes;
 };
 
 struct Fiber {
@@ -70,20 +71,20 @@ void sync_warp(unsigned mask, Resolve resolve, void *argument);
 
 // A device may make a copy at any time from here to when it is waited for. It is made late if threads run in
 // rising order, and at once if they run in falling order.
-inline void copy_async(void *to, const void *from) {
+inline void copy_async(void *to, const void *from, size_t bytes) {
     if (falling) {
-        memcpy(to, from, 16);
+        memcpy(to, from, bytes);
         return;
     }
     if (current->copies.empty()) current->copies.emplace_back();
-    current->copies.back().push_back({to, from});
+    current->copies.back().push_back({to, from, bytes});
 }
 inline void commit_copies() { current->copies.emplace_back(); }
 // Makes the copies of all groups except the newest `left`.
 inline void wait_copies(size_t left) {
     std::vector<std::vector<Copy>> &groups = current->copies;
     for (; groups.size() > left + 1; groups.erase(groups.begin())) {
-        for (const Copy &copy : groups[0]) memcpy(copy.to, copy.from, 16);
+        for (const Copy &copy : groups[0]) memcpy(copy.to, copy.from, copy.bytes);
     }
 }
 

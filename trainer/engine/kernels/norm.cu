@@ -14,7 +14,7 @@ static __device__ __forceinline__ float inverse_rms(const X *x, u32 width, float
     return 1 / sqrtf(warp_sum(sum) / width + eps);
 }
 
-// Added to `y` if `accumulate`. Eight vectors per block of 256 threads; grid rows · heads / 8.
+// Added to `y` if `accumulate`. Four vectors per block of 128 threads; grid rows · heads / 4.
 template <class Y, class X>
 __global__ void rms_norm(
     Y *y, size_t y_stride, const X *x, size_t x_stride, const float *weight, u32 rows, u32 heads, u32 width,
@@ -40,7 +40,7 @@ __global__ void rms_norm(
 // (`add_parts` adds the parts to the weight's gradient.) With s = 1 / rms: dx = dy·(offset + weight)·s − x ·
 // s³ · mean(dy·(offset + weight)·x).
 //
-// One block of 256 threads per part of `vectors_a_part` vectors, which it processes eight at a time: first a
+// One block of 128 threads per part of `vectors_a_part` vectors, which it processes four at a time: first a
 // vector per warp for dx, then columns per thread for the weight. Dynamic shared memory: `width` floats.
 template <class DX, class DY, class X>
 __global__ void rms_norm_backward(

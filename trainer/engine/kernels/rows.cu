@@ -138,11 +138,22 @@ __global__ void column_sums(float *partial, const X *x, u32 rows, u32 width, u32
     partial[(size_t)blockIdx.y * width + column] = sum;
 }
 
-// y[c] += Σ partial[part][c], in order. Grid columns / 128, one thread per column.
+// y[c] += Σ partial[part][c]. A block adds eight columns, 32 bytes of a part, with 32 threads for each: a
+// thread adds every 32nd part in order, and the threads' sums are added in a pairwise tree. Grid columns / 8,
+// 256 threads.
 __global__ void add_parts(float *y, const float *partial, u32 parts, u32 width) {
-    u32 column = blockIdx.x * blockDim.x + threadIdx.x;
-    if (column >= width) return;
+    const u32 columns = 8, rows = 32;
+    __shared__ float sums[rows][columns];
+    u32 c = threadIdx.x % columns, row = threadIdx.x / columns, column = blockIdx.x * columns + c;
     float sum = 0;
-    for (u32 part = 0; part < parts; part++) sum += partial[(size_t)part * width + column];
-    y[column] += sum;
+    if (column < width) {
+#pragma unroll 4
+        for (u32 part = row; part < parts; part += rows) sum += partial[(size_t)part * width + column];
+    }
+    sums[row][c] = sum;
+    for (u32 step = rows / 2; step > 0; step /= 2) {
+        __syncthreads();
+        if (row < step) sums[row][c] += sums[row + step][c];
+    }
+    if (row == 0 && column < width) y[column] += sums[0][c];
 }

@@ -1,6 +1,7 @@
 //! The input of a forward pass, and the numbers that it returns to the caller.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A prompt and its completions. The forward and backward passes compute the prompt once for all of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,111 @@ pub struct TokenStats {
     pub entropy: Vec<f32>,
 }
 
+/// Rows of the KV cache that hold a sequence's keys and values, in order of position.
+///
+/// Rows are only ever added, at the end. So a backend that has seen some rows with a [`KvRows::id`] has to look only at those that follow, in any later batch,
+/// wherever the sequence's span is in it. A clone has an id of its own.
+#[derive(Debug)]
+pub struct KvRows {
+    id: u64,
+    ranges: Vec<(usize, usize)>,
+    len: usize,
+    end: usize,
+}
+
+impl KvRows {
+    /// Differs from the id of any other value in this process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Ranges as `(first row, number of rows)`; none is empty. The last one may grow until another one follows.
+    pub fn ranges(&self) -> &[(usize, usize)] {
+        &self.ranges
+    }
+
+    /// Number of rows, which is the number of positions.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Number of rows that a KV cache needs to have all of them.
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Adds `n` consecutive rows as a range of their own.
+    pub fn push(&mut self, row: usize, n: usize) {
+        if n > 0 {
+            self.ranges.push((row, n));
+            self.count(row, n);
+        }
+    }
+
+    /// Adds `n` consecutive rows. If they follow the last range's rows, that range grows.
+    pub fn append(&mut self, row: usize, n: usize) {
+        match self.ranges.last_mut() {
+            Some((first, length)) if *first + *length == row => {
+                *length += n;
+                self.count(row, n);
+            }
+            _ => self.push(row, n),
+        }
+    }
+
+    fn count(&mut self, row: usize, n: usize) {
+        self.len = self.len.saturating_add(n);
+        self.end = self.end.max(row.saturating_add(n));
+    }
+}
+
+impl Default for KvRows {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            ranges: Vec::new(),
+            len: 0,
+            end: 0,
+        }
+    }
+}
+
+impl Clone for KvRows {
+    fn clone(&self) -> Self {
+        Self {
+            ranges: self.ranges.clone(),
+            len: self.len,
+            end: self.end,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Vec<(usize, usize)>> for KvRows {
+    fn from(ranges: Vec<(usize, usize)>) -> Self {
+        let mut rows = Self::default();
+        for (row, n) in ranges {
+            rows.push(row, n);
+        }
+        rows
+    }
+}
+
+/// Compares the rows, not the ids.
+impl PartialEq for KvRows {
+    fn eq(&self, other: &Self) -> bool {
+        self.ranges == other.ranges
+    }
+}
+
+impl Eq for KvRows {}
+
 /// The queries of one sequence in a packed batch, and the rows of keys and values that they attend to.
 ///
 /// The rows of `kv`, concatenated in order, are the sequence's positions `0..n`. The batch's tokens `q_start..q_start + q_len` are its last `q_len` positions.
@@ -31,8 +137,8 @@ pub struct Span {
     pub q_start: usize,
     /// Number of tokens.
     pub q_len: usize,
-    /// `(first row, number of rows)` in the KV cache, in order of position.
-    pub kv: Vec<(usize, usize)>,
+    /// The rows of keys and values in the KV cache.
+    pub kv: KvRows,
 }
 
 /// A packed batch of tokens for one forward pass.
@@ -77,12 +183,13 @@ impl Batch {
                 return Err(format!("the token {} lies in two spans", span.q_start));
             }
             range.fill(true);
-            if let Some((row, n)) = span.kv.iter().find(|(row, n)| outside(*row, *n)) {
+            if span.kv.end() > store_rows {
                 return Err(format!(
-                    "rows {row} to {row} + {n} lie outside a KV cache of {store_rows}"
+                    "a span reads row {} of a KV cache of {store_rows} rows",
+                    span.kv.end() - 1
                 ));
             }
-            if span.kv.iter().map(|(_, n)| n).sum::<usize>() < span.q_len {
+            if span.kv.len() < span.q_len {
                 return Err(format!(
                     "a span of {} tokens has fewer keys than tokens",
                     span.q_len

@@ -102,7 +102,7 @@ fn ours(
         spans: vec![Span {
             q_start: 0,
             q_len: n,
-            kv: vec![(0, n)],
+            kv: vec![(0, n)].into(),
         }],
     };
     model.logits(&batch, &[n - 1])

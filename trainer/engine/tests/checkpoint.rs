@@ -149,7 +149,7 @@ fn our_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
         spans: vec![Span {
             q_start: 0,
             q_len: n,
-            kv: vec![(0, n)],
+            kv: vec![(0, n)].into(),
         }],
     };
     model.logits(&batch, &[n - 1]).unwrap()

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use emulated::{Counters, Emulated};
 use engine::backend::{Dtype, cpu, cuda};
-use engine::batch::{Batch, Span};
+use engine::batch::{Batch, KvRows, Span};
 use engine::config::{Family, ModelConfig};
 use engine::load::Weights;
 use engine::model::{Lora, Model, TensorKind};
@@ -192,6 +192,30 @@ fn a_step_matches_the_cpus() {
 }
 
 #[test]
+fn gradients_in_any_number_of_parts_are_the_same_up_to_rounding() {
+    for (seed, family) in [(220, Family::Qwen3), (221, Family::Gemma3)] {
+        let c = case(seed, family);
+        for (dtype, most) in [(Dtype::F32, 1e-6), (Dtype::Bf16, 1e-2)] {
+            // Mostly one part of each sum, a few, and more than there is work for.
+            let gradients = [1, 5, 60].map(|multiprocessors| {
+                let device = Emulated::with_multiprocessors(multiprocessors);
+                let backend = cuda::open_on(device, dtype);
+                let mut model = Model::new(c.config.clone(), c.weights.clone(), backend).unwrap();
+                update(&mut model, &c);
+                let gradient = all(&mut model, TensorKind::Gradient);
+                let values = gradient.into_iter().flat_map(|(_, values)| values);
+                values.collect::<Vec<f32>>()
+            });
+            for parts in &gradients[1..] {
+                let distance = distance(parts, &gradients[0]);
+                assert!(distance > 0.0, "{family:?}: the sums are in the same order");
+                assert!(distance < most, "{family:?} in {dtype:?}: {distance}");
+            }
+        }
+    }
+}
+
+#[test]
 fn gradients_in_bf16_are_near_those_in_f32() {
     for (seed, family) in (230..).zip(Family::ALL) {
         let c = case(seed, family);
@@ -245,20 +269,24 @@ fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) ->
         model.infer(&batch(prompt, 0, row), &[], &[]).unwrap();
     }
     let mut last: Vec<u32> = random.tokens(count, vocabulary);
+    let mut kv: Vec<KvRows> = (0..count)
+        .map(|i| vec![(at[i % 2], prompts[i % 2].len())].into())
+        .collect();
     let mut sampled = Vec::new();
     for step in 0..steps {
         let mut together = Batch::default();
         let mut draws = Vec::new();
         for (i, token) in last.iter().enumerate() {
-            let (prompt, own) = (i % 2, 100 + 20 * i);
-            let length = prompts[prompt].len();
+            let row = 100 + 20 * i + step as usize;
+            let mut kv = std::mem::take(&mut kv[i]);
             together.tokens.push(*token);
-            together.positions.push((length as u64 + step) as u32);
-            together.rows.push(own + step as usize);
+            together.positions.push(kv.len() as u32);
+            together.rows.push(row);
+            kv.append(row, 1);
             together.spans.push(Span {
                 q_start: i,
                 q_len: 1,
-                kv: vec![(at[prompt], length), (own, step as usize + 1)],
+                kv,
             });
             let cut = i % 3 == 2;
             draws.push(Draw {
@@ -276,6 +304,7 @@ fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) ->
         let tokens = model.infer(&together, &rows, &draws).unwrap();
         last = tokens.iter().map(|sampled| sampled.token).collect();
         sampled.extend(tokens);
+        kv = together.spans.into_iter().map(|span| span.kv).collect();
     }
     sampled
 }
@@ -311,6 +340,94 @@ fn decoding_samples_the_cpus_tokens_recorded_or_not() {
         assert_eq!(sampled(5)[0], first[0]);
         assert_eq!(counters.lock().unwrap().calls["replay"], 13);
     }
+}
+
+/// Sequences come and go, change places, share rows and grow, the device fails, and the store is made again. A device that knows the rows of earlier batches
+/// computes the same as one that has not seen any of them.
+#[test]
+fn rows_that_the_device_has_are_those_of_the_batch() {
+    let mut random = Random(261);
+    let config = config(&mut random, Family::Llama);
+    let weights = weights(&mut random, &config);
+    let [(mut model, counters), (mut reference, _)] =
+        [(), ()].map(|()| emulated_model(&config, &weights, Dtype::F32));
+    let store = 4000;
+    let mut running: Vec<KvRows> = Vec::new();
+    let mut free: Vec<usize> = Vec::new();
+    for step in 0..180 {
+        if step % 60 == 0 {
+            for model in [&mut model, &mut reference] {
+                model.release_kv();
+                model.reserve_kv(store + step).unwrap();
+            }
+            running.clear();
+            free = (0..store / 16).collect();
+        }
+        if running.len() < 12 && random.below(3) == 0 {
+            // The first three blocks are everybody's prompt.
+            let mut rows = KvRows::default();
+            for block in [7, 3, 90] {
+                rows.append(16 * block, 1 + random.below(16));
+            }
+            rows.push(16 * free.swap_remove(100 + random.below(20)), 1);
+            running.push(rows);
+        }
+        if random.below(6) == 0 && !running.is_empty() {
+            running.swap_remove(random.below(running.len()));
+        }
+        if random.below(9) == 0 && !running.is_empty() {
+            let places = random.below(running.len());
+            running.rotate_left(places);
+        }
+        if running.is_empty() {
+            continue;
+        }
+        let mut together = Batch::default();
+        // One of them may compute several tokens.
+        let several = random.below(5 * running.len());
+        for (i, mut kv) in running.drain(..).enumerate() {
+            let count = if i == several { 5 } else { 1 };
+            let q_start = together.tokens.len();
+            for _ in 0..count {
+                let &(first, n) = kv.ranges().last().unwrap();
+                let in_block = (first + n) % 16;
+                let row = match in_block {
+                    0 => 16 * free.swap_remove(100 + random.below(20)),
+                    _ => first + n,
+                };
+                together.tokens.push(random.below(config.vocab_size) as u32);
+                together.positions.push(kv.len() as u32);
+                together.rows.push(row);
+                kv.append(row, 1);
+            }
+            together.spans.push(Span {
+                q_start,
+                q_len: count,
+                kv,
+            });
+        }
+        let all: Vec<usize> = (0..together.tokens.len()).collect();
+        let draws: Vec<Draw> = (0..all.len() as u64)
+            .map(|seed| Draw {
+                sampling: Sampling::default(),
+                seed,
+                index: step as u64,
+            })
+            .collect();
+        if step % 17 == 16 {
+            // The batch does not arrive, or the draws.
+            let writes = counters.lock().unwrap().calls["write"];
+            counters.lock().unwrap().failing = Some(("write", writes + step % 2));
+            assert!(model.infer(&together, &all, &draws).is_err());
+            counters.lock().unwrap().failing = None;
+        }
+        let sampled = model.infer(&together, &all, &draws).unwrap();
+        let expected = reference.infer(&together.clone(), &all, &draws).unwrap();
+        assert_eq!(sampled, expected, "step {step}");
+        running = together.spans.into_iter().map(|span| span.kv).collect();
+    }
+    let calls = &counters.lock().unwrap().calls;
+    assert!(calls["replay"] > 20, "{calls:?}");
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn generate(
             batch.spans.push(Span {
                 q_start,
                 q_len: count,
-                kv,
+                kv: kv.into(),
             });
             s.computed = end;
             let mut draw = |sample: usize, index: usize| {

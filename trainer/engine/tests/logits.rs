@@ -107,7 +107,7 @@ fn assert_decode_as_if_alone(mut random: Random, family: Family) {
         together.spans.push(Span {
             q_start: start,
             q_len: tail.len(),
-            kv: vec![(100, 37), (row, tail.len())],
+            kv: vec![(100, 37), (row, tail.len())].into(),
         });
         row += tail.len();
         last_rows.push(together.tokens.len() - 1);
@@ -191,7 +191,7 @@ fn inconsistent_batches_are_rejected() {
     bad.rows[1] = 8;
     assert!(model.logits(&bad, &[2]).is_err());
     let mut bad = good.clone();
-    bad.spans[0].kv = vec![(6, 3)];
+    bad.spans[0].kv = vec![(6, 3)].into();
     assert!(model.logits(&bad, &[2]).is_err());
     let mut bad = good;
     bad.spans[0].q_len = 2;

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::prefix::PrefixIndex;
+use crate::batch::KvRows;
 
 /// Rows of a block, one for each token.
 pub(crate) const BLOCK: usize = 16;
@@ -109,22 +110,16 @@ impl BlockTable {
         self.blocks[position / BLOCK] * BLOCK + position % BLOCK
     }
 
-    /// Appends the ranges of rows, `(first row, number of rows)`, of the first `count` tokens. Adjacent ranges are joined, except with ranges that were in
-    /// `ranges` before.
-    pub(crate) fn ranges(&self, count: usize, ranges: &mut Vec<(usize, usize)>) {
-        let start_len = ranges.len();
-        let mut remaining = count;
-        for block in &self.blocks {
-            if remaining == 0 {
-                break;
+    /// Adds the rows of the tokens `from..to`. The first token's begin a range of their own, so that prompts have the same ranges for all their samples.
+    pub(crate) fn add_rows(&self, from: usize, to: usize, rows: &mut KvRows) {
+        let mut position = from;
+        while position < to {
+            let n = (BLOCK - position % BLOCK).min(to - position);
+            match position {
+                0 => rows.push(self.row(0), n),
+                _ => rows.append(self.row(position), n),
             }
-            let rows = remaining.min(BLOCK);
-            let first = block * BLOCK;
-            match ranges[start_len..].last_mut() {
-                Some((start, length)) if *start + *length == first => *length += rows,
-                _ => ranges.push((first, rows)),
-            }
-            remaining -= rows;
+            position += n;
         }
     }
 
@@ -169,9 +164,11 @@ mod tests {
                 for (rows, &length) in owners.iter().zip(&lengths) {
                     prop_assert!(rows.blocks().len() >= blocks_for(length));
                     prop_assert!(rows.blocks().iter().all(|b| *b < total && seen.insert(*b)));
-                    let mut ranges = vec![];
-                    rows.ranges(length, &mut ranges);
-                    let listed: Vec<usize> = ranges.iter().flat_map(|&(first, n)| first..first + n).collect();
+                    let mut all = KvRows::default();
+                    rows.add_rows(0, length / 3, &mut all);
+                    rows.add_rows(length / 3, length, &mut all);
+                    let listed: Vec<usize> = all.ranges().iter().flat_map(|&(first, n)| first..first + n).collect();
+                    prop_assert_eq!(all.len(), length);
                     let expected: Vec<usize> = (0..length).map(|p| rows.row(p)).collect();
                     prop_assert_eq!(listed, expected);
                 }

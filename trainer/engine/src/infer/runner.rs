@@ -5,7 +5,7 @@ use super::prefix::{shared_blocks, shared_prompt_tokens};
 use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::SequenceGroup;
 use crate::api::{Completion, GenerateRequest};
-use crate::batch::{Batch, Span};
+use crate::batch::{Batch, KvRows, Span};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::sample::Draw;
@@ -83,7 +83,7 @@ pub(crate) fn run(
         if chunks.is_empty() {
             return Ok(());
         }
-        let batch = batch(&scheduler.sequences, &chunks);
+        let batch = batch(&mut scheduler.sequences, &chunks);
         let mut rows = Vec::new();
         let mut draws = Vec::new();
         let mut origins = Vec::new();
@@ -100,6 +100,7 @@ pub(crate) fn run(
             }
         }
         let sampled = model.infer(&batch, &rows, &draws)?;
+        return_rows(&mut scheduler.sequences, &chunks, batch);
         for ((request, sample), token) in origins.into_iter().zip(sampled) {
             let sequence = &mut scheduler.sequences[request];
             let finish = sequence
@@ -126,22 +127,25 @@ pub(crate) fn run(
     }
 }
 
-/// The chunks as one batch, with one span for each.
-pub(super) fn batch(sequences: &[SequenceGroup], chunks: &[ScheduledChunk]) -> Batch {
+/// The chunks as one batch, with one span for each. Samples' rows are moved into it, until [`return_rows`], so that each step adds only what is new to them.
+pub(super) fn batch(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]) -> Batch {
     let mut batch = Batch::default();
     for chunk in chunks {
-        let sequence = &sequences[chunk.request];
+        let sequence = &mut sequences[chunk.request];
         let end = chunk.from + chunk.count;
-        let mut kv = Vec::new();
-        let (tokens, rows, before) = match chunk.sample {
-            None => (&sequence.prompt[..], &sequence.rows, 0),
+        let (tokens, rows, before, mut kv) = match chunk.sample {
+            None => (&sequence.prompt[..], &sequence.rows, 0, KvRows::default()),
             Some(number) => {
-                sequence.rows.ranges(sequence.prompt.len(), &mut kv);
-                let sample = &sequence.samples[number];
-                (&sample.tokens[..], &sample.rows, sequence.prompt.len())
+                let prompt = sequence.prompt.len();
+                let sample = &mut sequence.samples[number];
+                let mut kv = std::mem::take(&mut sample.kv);
+                if kv.is_empty() {
+                    sequence.rows.add_rows(0, prompt, &mut kv);
+                }
+                (&sample.tokens[..], &sample.rows, prompt, kv)
             }
         };
-        rows.ranges(end, &mut kv);
+        rows.add_rows(kv.len() - before, end, &mut kv);
         batch.spans.push(Span {
             q_start: batch.tokens.len(),
             q_len: chunk.count,
@@ -154,6 +158,19 @@ pub(super) fn batch(sequences: &[SequenceGroup], chunks: &[ScheduledChunk]) -> B
         }
     }
     batch
+}
+
+/// Moves the samples' rows from the batch of these chunks back to the samples.
+pub(super) fn return_rows(
+    sequences: &mut [SequenceGroup],
+    chunks: &[ScheduledChunk],
+    batch: Batch,
+) {
+    for (chunk, span) in chunks.iter().zip(batch.spans) {
+        if let Some(number) = chunk.sample {
+            sequences[chunk.request].samples[number].kv = span.kv;
+        }
+    }
 }
 
 /// Reserves memory for keys and values; returns the number of blocks.

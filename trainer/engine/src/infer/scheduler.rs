@@ -8,6 +8,7 @@
 
 use super::blocks::{BLOCK, BlockAllocator, blocks_for};
 use super::sequence::{SampleState, SequenceGroup};
+use crate::batch::KvRows;
 
 /// Tokens of a prompt (`sample` is `None`) or of a sample that the next step computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +112,7 @@ impl Scheduler {
     fn preempt(&mut self, request: usize, sample: usize) {
         let sample = &mut self.sequences[request].samples[sample];
         sample.rows.release(&mut self.pool);
+        sample.kv = KvRows::default();
         sample.computed = 0;
         sample.phase = SampleState::Waiting;
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::blocks::{BlockTable, blocks_for};
 use crate::api::{Finish, GenerateRequest};
+use crate::batch::KvRows;
 use crate::sample::Sampled;
 use crate::sample::Sampling;
 use crate::text::{StopStrings, Tokenizer};
@@ -28,6 +29,8 @@ pub(crate) struct Sample {
     pub(crate) phase: SampleState,
     /// Blocks of its own tokens; the prompt's belong to the request.
     pub(crate) rows: BlockTable,
+    /// The rows of the prompt and of its own tokens, from the first step that computes any of them on.
+    pub(crate) kv: KvRows,
     /// Number of tokens whose keys and values are in the store.
     pub(crate) computed: usize,
     stop: StopStrings,
@@ -63,6 +66,7 @@ impl SequenceGroup {
                 logp: Vec::new(),
                 phase: SampleState::Waiting,
                 rows: BlockTable::default(),
+                kv: KvRows::default(),
                 computed: 0,
                 stop: stop.clone(),
             })

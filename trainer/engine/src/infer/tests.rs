@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::blocks::BLOCK;
 use super::prefix::shared_blocks;
-use super::runner::{batch, prompt_blocks};
+use super::runner::{batch, prompt_blocks, return_rows};
 use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Finish, GenerateRequest};
@@ -137,7 +137,7 @@ fn run(
         prop_assert!(running <= max_sequences);
         prop_assert!(chunks.iter().map(|p| p.count).sum::<usize>() <= chunk + running);
 
-        let planned = batch(&scheduler.sequences, &chunks);
+        let planned = batch(&mut scheduler.sequences, &chunks);
         prop_assert_eq!(planned.check(blocks * BLOCK), Ok(()));
         let label = |chunk: &ScheduledChunk, position: usize| match chunk.sample {
             None => labels[chunk.request][position],
@@ -158,6 +158,7 @@ fn run(
         for (chunk, span) in chunks.iter().zip(&planned.spans) {
             let attended: Vec<Option<Label>> = span
                 .kv
+                .ranges()
                 .iter()
                 .flat_map(|&(first, n)| first..first + n)
                 .map(|row| store.get(&row).copied())
@@ -171,6 +172,7 @@ fn run(
                 before.iter().copied().chain(own).map(Some).collect();
             prop_assert_eq!(attended, expected);
         }
+        return_rows(&mut scheduler.sequences, &chunks, planned);
         for chunk in &chunks {
             for sample in scheduler.computed(chunk) {
                 let sequence = &mut scheduler.sequences[chunk.request];

@@ -140,7 +140,11 @@ fn packed() -> Batch {
         (83, 130, vec![(83, 130)]),
         (213, 1, vec![(0, 70), (213, 1)]),
     ];
-    let spans = spans.map(|(q_start, q_len, kv)| Span { q_start, q_len, kv });
+    let spans = spans.map(|(q_start, q_len, kv)| Span {
+        q_start,
+        q_len,
+        kv: kv.into(),
+    });
     Batch {
         tokens: (0..214).map(|i| i % 97).collect(),
         positions: (0..214).collect(),
@@ -448,7 +452,7 @@ fn model(
         spans: vec![Span {
             q_start: 0,
             q_len: 90,
-            kv: vec![(0, 90)],
+            kv: vec![(0, 90)].into(),
         }],
     };
     let all: Vec<usize> = (0..90).collect();
@@ -459,7 +463,7 @@ fn model(
         let spans = (0..3).map(|i| Span {
             q_start: i,
             q_len: 1,
-            kv: vec![(0, 90), (90 + 4 * i, step + 1)],
+            kv: vec![(0, 90), (90 + 4 * i, step + 1)].into(),
         });
         let decoding = Batch {
             tokens: vec![7, 8, 9],

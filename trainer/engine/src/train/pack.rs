@@ -1,7 +1,7 @@
 //! Groups → packs: batches without padding. A pack contains a group's prompt once, and the group's completions attend to it.
 
 use crate::backend::Target;
-use crate::batch::{Batch, Group, Span};
+use crate::batch::{Batch, Group, KvRows, Span};
 
 /// A training batch. Its KV cache is itself: row i holds token i.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -53,8 +53,8 @@ impl Pack {
             .positions
             .extend((position..position + tokens.len()).map(|p| p as u32));
         batch.rows.extend(start..end);
-        let mut kv = context.to_vec();
-        kv.push((start, tokens.len()));
+        let mut kv = KvRows::from(context.to_vec());
+        kv.push(start, tokens.len());
         batch.spans.push(Span {
             q_start: start,
             q_len: tokens.len(),
@@ -150,7 +150,12 @@ mod tests {
         let predicted: Vec<_> = pack.targets.iter().map(|t| (t.row, t.token)).collect();
         assert_eq!(predicted, [(0, 4), (0, 6), (0, 7), (1, 5), (2, 8), (3, 9)]);
         assert_eq!(pack.slots, [(0, 0), (1, 0), (2, 0), (0, 1), (2, 1), (2, 2)]);
-        let kv: Vec<_> = pack.batch.spans.iter().map(|s| s.kv.clone()).collect();
+        let kv: Vec<_> = pack
+            .batch
+            .spans
+            .iter()
+            .map(|s| s.kv.ranges().to_vec())
+            .collect();
         assert_eq!(
             kv,
             [vec![(0, 3)], vec![(0, 3), (3, 1)], vec![(0, 3), (4, 2)]]

@@ -153,7 +153,7 @@ pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
         spans: vec![Span {
             q_start: 0,
             q_len: n - from,
-            kv: vec![(row, n)],
+            kv: vec![(row, n)].into(),
         }],
     }
 }

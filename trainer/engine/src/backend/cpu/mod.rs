@@ -107,8 +107,8 @@ impl Cpu {
 
     /// Number of rows of keys and values that the batch's spans need.
     fn store_rows(&self) -> usize {
-        let segments = self.batch.spans.iter().flat_map(|span| &span.kv);
-        segments.map(|(row, n)| row + n).max().unwrap_or(0)
+        let ends = self.batch.spans.iter().map(|span| span.kv.end());
+        ends.max().unwrap_or(0)
     }
 
     /// Attention's operands. Checks that they have the rows that the batch needs.

@@ -55,7 +55,11 @@ fn batch() -> Batch {
         (79, 4, vec![(0, 70), (79, 4)]),
         (83, 17, vec![(83, 17)]),
     ];
-    let spans = spans.map(|(q_start, q_len, kv)| Span { q_start, q_len, kv });
+    let spans = spans.map(|(q_start, q_len, kv)| Span {
+        q_start,
+        q_len,
+        kv: kv.into(),
+    });
     Batch {
         tokens: (0..100).collect(),
         positions: (0..100).collect(),

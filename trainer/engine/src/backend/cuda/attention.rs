@@ -2,9 +2,10 @@
 //!
 //! Spans of one query (decoding) are computed by blocks that each process a part of the keys and all query heads that read them. The other spans are computed
 //! by tiles of queries. The backward pass goes over tiles of queries for the queries' gradients, then over tiles of keys for the keys' and values', so that no
-//! two blocks add to the same number.
+//! two blocks add to the same number. Where there are few tiles of keys, each is processed in parts by several blocks, whose sums are added up in a fixed
+//! order.
 
-use super::batch::KeyTiles;
+use super::batch::{KEY_TILE, KeyTiles};
 use super::driver::{Arg, Fault, Format, Launch};
 use super::launch::{blocks, word};
 use super::scratch::Use;
@@ -17,8 +18,11 @@ const HEAD_DIM_STEP: usize = 16;
 const MAX_HEAD_DIM: usize = 256;
 /// Maximum number of query heads that read one key head.
 const MAX_GROUP: usize = 16;
-/// Maximum number of parts into which the keys of one query are divided.
+/// Maximum number of parts into which the work of one block is divided.
 const MAX_SPLITS: u32 = 32;
+/// Threads of a block that adds up parts of gradients, and the rows of a tile of keys that it adds.
+const ADDING: u32 = 128;
+const ADDED_ROWS: usize = 4;
 
 /// Widths of heads that kernels are compiled for. A head uses the kernel of the next larger width.
 const WIDTHS: [usize; 3] = [64, 128, 256];
@@ -74,7 +78,8 @@ impl Kernel {
             (Self::BackwardQ, ..=64) => 2 * 64 + 2 * 64,
             (Self::BackwardQ, ..=128) => 2 * 64 + 2 * 32,
             (Self::BackwardQ, _) => 2 * 64 + 2 * 16,
-            (Self::BackwardKv, ..=128) => 2 * 64 + 2 * 32,
+            // While one tile of queries is processed, the next is loaded.
+            (Self::BackwardKv, ..=128) => 2 * 64 + 2 * 2 * 32,
             (Self::BackwardKv, _) => 2 * 64 + 2 * 16,
         }
     }
@@ -102,19 +107,13 @@ fn check_supported(a: &Attention) -> Result<(), Fault> {
 }
 
 impl Cuda {
-    /// Number of rows of keys and values that the batch's spans need.
-    fn store_rows(&self) -> usize {
-        let segments = self.batch.spans.iter().flat_map(|span| &span.kv);
-        segments.map(|(row, n)| row + n).max().unwrap_or(0)
-    }
-
     /// The arguments for keys and values of attention's kernels.
     fn keys(&self, a: &Attention) -> [Arg; 4] {
         assert!(
             a.heads.is_multiple_of(a.kv_heads),
             "heads of queries share heads of keys evenly"
         );
-        let (rows, width) = (self.store_rows(), a.kv_heads * a.head_dim);
+        let (rows, width) = (self.plan.store_rows, a.kv_heads * a.head_dim);
         let ([k, k_stride], [v, v_stride]) =
             (self.rows(a.k, rows, width), self.rows(a.v, rows, width));
         [k, k_stride, v, v_stride]
@@ -132,12 +131,10 @@ impl Cuda {
         ]
     }
 
-    /// Number of parts into which the keys of each of `queries` single queries are divided, so that every multiprocessor has work.
-    fn splits(&self, queries: usize, kv_heads: usize) -> u32 {
-        let min_blocks = 4 * self.driver.multiprocessors();
-        min_blocks
-            .div_ceil((queries * kv_heads) as u32)
-            .clamp(1, MAX_SPLITS)
+    /// Number of parts into which the work of each of `blocks` blocks is divided, so that every multiprocessor has work.
+    fn splits(&self, blocks: usize) -> u32 {
+        let splits = self.occupying_blocks().div_ceil(blocks) as u32;
+        splits.clamp(1, MAX_SPLITS)
     }
 
     /// See [`crate::backend::Backend::attention`].
@@ -152,9 +149,9 @@ impl Cuda {
         let [q, q_stride] = self.rows(a.q, tokens, width);
         let (keys, shape, lse) = (self.keys(a), Self::shape(a), self.at(lse));
         let single = self.plan.single;
-        let [spans, segments] = [self.plan.spans(), self.plan.segments()].map(Arg::Address);
+        let [spans, segments] = [self.plan.spans(), self.plan.segments].map(Arg::Address);
         if single > 0 {
-            let splits = self.splits(single, a.kv_heads);
+            let splits = self.splits(single * a.kv_heads);
             let rows = single * a.heads * splits as usize;
             let Some(partial) = self.scratch(Use::Partial, 4 * rows * (a.head_dim + 2)) else {
                 return;
@@ -214,7 +211,7 @@ impl Cuda {
         };
         if self.key_tiles.is_none() {
             let mut words = std::mem::take(&mut self.words);
-            let mut tiles = KeyTiles::new(&self.batch, &mut words);
+            let mut tiles = KeyTiles::new(&self.plan, &self.segments, &mut words);
             let address = self.send(Use::KeyTiles, &words);
             self.words = words;
             let Some(address) = address else { return };
@@ -245,12 +242,11 @@ impl Cuda {
         let launch = blocks([(tokens * a.heads).div_ceil(WARPS), 1, 1], BLOCK);
         self.launch_for("attention_delta", &[format], launch, &args);
 
-        let (keys, shape) = (self.keys(a), Self::shape(a));
-        let [spans, segments] = [self.plan.spans(), self.plan.segments()].map(Arg::Address);
+        let [spans, segments] = [self.plan.spans(), self.plan.segments].map(Arg::Address);
         let mut args = vec![dq[0], dq[1], dy[0], dy[1], lse, delta, q[0], q[1]];
-        args.extend(keys);
+        args.extend(self.keys(a));
         args.extend([spans, segments, Arg::Address(self.plan.tiles_from(0))]);
-        args.extend(shape);
+        args.extend(Self::shape(a));
         let (name, shared) = instance(Kernel::BackwardQ, format, a.head_dim);
         let launch = Launch {
             shared,
@@ -258,19 +254,53 @@ impl Cuda {
         };
         self.launch(&name, launch, &args);
 
-        let (rows, kv_width) = (self.store_rows(), a.kv_heads * a.head_dim);
-        let [dk, dv] = [dk, dv].map(|rows_of| self.rows(rows_of, rows, kv_width));
-        let mut args = vec![dk[0], dk[1], dv[0], dv[1], dy[0], dy[1], lse, delta];
-        args.extend([q[0], q[1]]);
-        args.extend(keys);
-        args.push(spans);
-        args.extend([key_tiles.address, key_tiles.visits()].map(Arg::Address));
-        args.extend(shape);
+        self.key_gradients([dk, dv], &key_tiles, (dy, q), [lse, delta], a);
+    }
+
+    /// Adds the gradients of keys and values.
+    fn key_gradients(
+        &mut self,
+        [dk, dv]: [Rows; 2],
+        key_tiles: &KeyTiles,
+        (dy, q): ([Arg; 2], [Arg; 2]),
+        [lse, delta]: [Arg; 2],
+        a: &Attention,
+    ) {
+        if key_tiles.count == 0 {
+            return;
+        }
+        let (rows, width) = (self.plan.store_rows, a.kv_heads * a.head_dim);
+        let parts = self.splits(key_tiles.count * a.kv_heads);
+        let bytes = match parts {
+            1 => 0,
+            _ => 4 * parts as usize * rows * 2 * width,
+        };
+        let Some(partial) = self.scratch(Use::Partial, bytes) else {
+            return;
+        };
+        let [dk, dv] = [dk, dv].map(|rows_of| self.rows(rows_of, rows, width));
+        let partial = [Arg::Address(partial), word(rows), Arg::Word(parts)];
+        let tiles = Arg::Address(key_tiles.address);
+        let mut args = [dk, dv].concat();
+        args.extend(partial);
+        args.extend([dy[0], dy[1], lse, delta, q[0], q[1]]);
+        args.extend(self.keys(a));
+        args.extend([Arg::Address(self.plan.spans()), tiles]);
+        args.push(Arg::Address(key_tiles.visits()));
+        args.extend(Self::shape(a));
+        let format = self.format(a.q.buf);
         let (name, shared) = instance(Kernel::BackwardKv, format, a.head_dim);
         let launch = Launch {
             shared,
-            ..blocks([key_tiles.count, a.kv_heads, 1], ROW)
+            ..blocks([key_tiles.count * parts as usize, a.kv_heads, 1], ROW)
         };
         self.launch(&name, launch, &args);
+        if parts > 1 {
+            let mut args = [dk, dv].concat();
+            args.extend(partial);
+            args.extend([tiles, word(width)]);
+            let launch = blocks([key_tiles.count, KEY_TILE / ADDED_ROWS, 1], ADDING);
+            self.launch("attention_add_parts", launch, &args);
+        }
     }
 }

@@ -1,15 +1,16 @@
-//! A batch in the layout that the kernels read: one piece of memory, whose layout depends on sizes alone, except for the last parts.
+//! A batch in the layout that the kernels read: one piece of memory, whose layout depends on sizes alone, except for the last parts; and the table of segments.
 
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
 
 use super::driver::Address;
+use super::segments::SegmentTable;
 use crate::batch::{Batch, Span};
 
 /// Number of queries of a tile of attention, as in `kernels/attention.cu`.
 const QUERY_TILE: usize = 64;
 /// Number of rows of keys of a tile in attention's backward pass.
-const KEY_TILE: usize = 64;
+pub(super) const KEY_TILE: usize = 64;
 /// The store's row of a padding token.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
@@ -24,13 +25,21 @@ pub(super) struct BatchPlan {
     pub(super) tiles: usize,
     /// Number of tiles of spans of one query, which come first.
     pub(super) single_tiles: usize,
+    /// Number of rows of keys and values that the spans need.
+    pub(super) store_rows: usize,
+    /// Ids of the spans' rows, in the order of the spans on the device without padding.
+    pub(super) ids: Vec<u64>,
+    /// Number of segments to be written into the table.
+    pub(super) updates: usize,
     positions_at: usize,
     rows_at: usize,
     spans_at: usize,
-    segments_at: usize,
     tiles_at: usize,
+    updates_at: usize,
     /// Address on the device.
     pub(super) address: Address,
+    /// Address of the table of segments.
+    pub(super) segments: Address,
 }
 
 impl BatchPlan {
@@ -55,8 +64,9 @@ impl BatchPlan {
         self.at(self.spans_at)
     }
 
-    pub(super) fn segments(&self) -> Address {
-        self.at(self.segments_at)
+    /// Address of the segments to be written.
+    pub(super) fn new_segments(&self) -> Address {
+        self.at(self.updates_at)
     }
 
     /// Address of the tiles of queries, from number `first` on.
@@ -64,9 +74,14 @@ impl BatchPlan {
         self.at(self.tiles_at + 2 * first)
     }
 
-    /// Lays out a batch for `tokens` tokens into `words`. Tokens beyond the batch's own are spans without queries. If every span has one query, the content
-    /// before the segments, and where the segments begin, is a function of `tokens`.
-    pub(super) fn new(batch: &Batch, tokens: usize, words: &mut Vec<u32>) -> Self {
+    /// Lays out a batch for `tokens` tokens into `words`, and makes it the table's current one. Tokens beyond the batch's own are spans without queries. If
+    /// every span has one query, the layout up to the tiles is a function of `tokens`.
+    pub(super) fn new(
+        batch: &Batch,
+        tokens: usize,
+        table: &mut SegmentTable,
+        words: &mut Vec<u32>,
+    ) -> Self {
         let padding = tokens - batch.tokens.len();
         words.clear();
         words.extend(&batch.tokens);
@@ -79,16 +94,14 @@ impl BatchPlan {
         words.extend(repeat_n(NO_ROW, padding));
         let order = order(batch);
         let single = order.iter().filter(|span| span.q_len <= 1).count();
-        let (spans_at, mut segments) = (words.len(), Vec::new());
+        let spans_at = words.len();
         for span in &order[..single] {
-            push_span(words, &mut segments, span);
+            push_span(words, table, span);
         }
         words.extend(repeat_n(0, 5 * padding));
         for span in &order[single..] {
-            push_span(words, &mut segments, span);
+            push_span(words, table, span);
         }
-        let segments_at = words.len();
-        words.extend(segments);
         let (tiles_at, mut single_tiles) = (words.len(), 0);
         for (i, span) in order.iter().enumerate() {
             let number = if i < single { i } else { i + padding };
@@ -97,17 +110,23 @@ impl BatchPlan {
                 single_tiles += usize::from(i < single);
             }
         }
+        let updates_at = words.len();
+        let ends = order.iter().map(|span| span.kv.end());
         Self {
             tokens,
             single: single + padding,
-            tiles: (words.len() - tiles_at) / 2,
+            tiles: (updates_at - tiles_at) / 2,
             single_tiles,
+            store_rows: ends.max().unwrap_or(0),
+            ids: order.iter().map(|span| span.kv.id()).collect(),
+            updates: table.updates(words),
             positions_at,
             rows_at,
             spans_at,
-            segments_at,
             tiles_at,
+            updates_at,
             address: 0,
+            segments: 0,
         }
     }
 }
@@ -120,28 +139,10 @@ fn order(batch: &Batch) -> Vec<&Span> {
     order
 }
 
-/// Appends the kernels' `struct Span` and its `struct Segment`s.
-fn push_span(words: &mut Vec<u32>, segments: &mut Vec<u32>, span: &Span) {
-    let first = segments.len() / 2;
-    let mut position = 0;
-    for (row, n) in merged(&span.kv) {
-        segments.extend([position as u32, row as u32]);
-        position += n;
-    }
-    let count = segments.len() / 2 - first;
-    words.extend([span.q_start, span.q_len, position, first, count].map(|n| n as u32));
-}
-
-/// Ranges of rows, with adjacent ones merged.
-fn merged(ranges: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    let mut merged: Vec<(usize, usize)> = Vec::new();
-    for &(row, n) in ranges.iter().filter(|(_, n)| *n > 0) {
-        match merged.last_mut() {
-            Some((first, count)) if *first + *count == row => *count += n,
-            _ => merged.push((row, n)),
-        }
-    }
-    merged
+/// Appends the kernels' `struct Span`.
+fn push_span(words: &mut Vec<u32>, table: &mut SegmentTable, span: &Span) {
+    let [first, count] = table.place(&span.kv);
+    words.extend([span.q_start, span.q_len, span.kv.len(), first, count].map(|n| n as u32));
 }
 
 /// For each tile of rows of keys, the spans that contain it. Attention's backward pass goes through them.
@@ -159,16 +160,13 @@ impl KeyTiles {
         self.address + 4 * self.visits_at as u64
     }
 
-    /// Lays out the tiles (`struct KeyTile`, then `struct Visit`) of a batch without padding into `words`.
-    pub(super) fn new(batch: &Batch, words: &mut Vec<u32>) -> Self {
+    /// Lays out the tiles (`struct KeyTile`, then `struct Visit`) of the table's current batch, which is not padded, into `words`.
+    pub(super) fn new(plan: &BatchPlan, table: &SegmentTable, words: &mut Vec<u32>) -> Self {
         // Rows are split wherever any span's ranges begin or end, so that a tile's rows are consecutive keys of every span that contains them.
         let mut ranges = Vec::new();
-        for (number, span) in order(batch).into_iter().enumerate() {
-            let mut position = 0;
-            for (row, n) in merged(&span.kv) {
-                ranges.push((number, row, n, position));
-                position += n;
-            }
+        for (number, id) in plan.ids.iter().enumerate() {
+            let of_span = table.ranges(*id);
+            ranges.extend(of_span.map(|(row, n, position)| (number, row, n, position)));
         }
         let ends = |(_, row, n, _): &(usize, usize, usize, usize)| [*row, row + n];
         let mut cuts: Vec<usize> = ranges.iter().flat_map(ends).collect();
@@ -237,7 +235,7 @@ mod tests {
         Span {
             q_start,
             q_len,
-            kv: kv.to_vec(),
+            kv: kv.to_vec().into(),
         }
     }
 
@@ -257,8 +255,9 @@ mod tests {
 
     #[test]
     fn every_key_is_visited_once_by_each_span_that_contains_it() {
-        let mut words = Vec::new();
-        let tiles = KeyTiles::new(&group(), &mut words);
+        let (mut words, mut table) = (Vec::new(), SegmentTable::default());
+        let plan = BatchPlan::new(&group(), 81, &mut table, &mut words);
+        let tiles = KeyTiles::new(&plan, &table, &mut words);
         let mut visited = BTreeMap::new();
         for tile in 0..tiles.count {
             let [row, count, visit, visits] = words[4 * tile..][..4] else {
@@ -283,12 +282,16 @@ mod tests {
 
     #[test]
     fn tiles_cover_the_queries_of_every_span() {
-        let mut words = Vec::new();
-        let plan = BatchPlan::new(&group(), 81, &mut words);
-        assert_eq!(words[plan.tiles_at..], [0, 0, 1, 0, 1, 64, 2, 0]);
+        let (mut words, mut table) = (Vec::new(), SegmentTable::default());
+        let plan = BatchPlan::new(&group(), 81, &mut table, &mut words);
+        let tiles = plan.tiles_at..plan.updates_at;
+        assert_eq!(words[tiles], [0, 0, 1, 0, 1, 64, 2, 0]);
         assert_eq!((plan.tiles, plan.single_tiles, plan.single), (4, 1, 1));
         assert_eq!(&words[plan.spans_at..][..5], [80, 1, 71, 0, 2]);
-        assert_eq!(&words[plan.segments_at..][..4], [0, 0, 70, 80]);
+        assert_eq!((plan.updates, plan.store_rows), (4, 81));
+        // All is written into a new table, in the order of the ids: for the prompt, the first completion, and the second.
+        let updates = [[8, 0, 0], [16, 0, 0], [0, 0, 0], [1, 70, 80]];
+        assert_eq!(words[plan.updates_at..], updates.concat());
     }
 
     #[test]
@@ -300,17 +303,10 @@ mod tests {
             spans: (0..n).map(|i| span(i, 1, &[(4 * i, 4)])).collect(),
         };
         let (mut padded_words, mut full_words) = (Vec::new(), Vec::new());
-        let padded = BatchPlan::new(&decode(3), 8, &mut padded_words);
-        let full = BatchPlan::new(&decode(8), 8, &mut full_words);
-        let fixed = |p: &BatchPlan| {
-            [
-                p.positions_at,
-                p.rows_at,
-                p.spans_at,
-                p.segments_at,
-                p.single,
-            ]
-        };
+        let mut table = SegmentTable::default();
+        let padded = BatchPlan::new(&decode(3), 8, &mut table, &mut padded_words);
+        let full = BatchPlan::new(&decode(8), 8, &mut table, &mut full_words);
+        let fixed = |p: &BatchPlan| [p.positions_at, p.rows_at, p.spans_at, p.tiles_at, p.single];
         assert_eq!(fixed(&padded), fixed(&full));
         assert_eq!(padded_words[padded.rows_at..][..8][3..], [NO_ROW; 5]);
         assert_eq!(padded_words[padded.spans_at..][5 * 3..5 * 8], [0; 25]);

@@ -10,12 +10,13 @@ use super::driver::{Address, Fault, Recording};
 use crate::backend::Buf;
 use crate::batch::Batch;
 
-/// Numbers of tokens for which decoding is recorded. A batch is padded to the next one.
-const BUCKETS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+/// Numbers of tokens for which decoding is recorded are powers of two up to this, and multiples of it up to 16 times as many. Beyond that, their distance is a
+/// sixteenth of the next power of two, so that padding takes at most an eighth of a pass.
+const STEP: usize = 64;
 
-/// Maximum number of recordings. A KV cache of another size has other buffers, so a long run would otherwise fill the memory with recordings for buffers
-/// that no longer exist.
-const MAX_RECORDINGS: usize = 32;
+/// Maximum number of recordings: those of two KV caches for up to 1,024 sequences at once, 22 each, or of one for up to 16,384. A KV cache of another size has
+/// other buffers, so a long run would otherwise fill the memory with recordings for buffers that no longer exist.
+const MAX_RECORDINGS: usize = 56;
 
 /// Number of failed recordings after which no more are tried. Passes that are run call by call are slower, but correct.
 const FAILURES: usize = 3;
@@ -50,12 +51,22 @@ impl Recordings {
     }
 }
 
+/// The smallest number of tokens that decoding is recorded for and that is not below `tokens`.
+fn bucket(tokens: usize) -> usize {
+    let power = tokens.next_power_of_two();
+    if tokens <= STEP {
+        return power;
+    }
+    tokens.next_multiple_of(STEP.max(power / 16))
+}
+
 /// Number of tokens that a pass over the batch is padded to.
-pub(super) fn bucket(batch: &Batch) -> usize {
+pub(super) fn padded(batch: &Batch) -> usize {
     let tokens = batch.tokens.len();
-    let decodes = batch.spans.len() == tokens;
-    let bucket = BUCKETS.into_iter().find(|bucket| *bucket >= tokens);
-    bucket.filter(|_| decodes).unwrap_or(tokens)
+    match batch.spans.len() == tokens {
+        true => bucket(tokens),
+        false => tokens,
+    }
 }
 
 impl Cuda {
@@ -81,7 +92,7 @@ impl Cuda {
         let pass: Pass = (buffers.iter().map(ends).collect(), tokens);
         let decodes = self.plan.single == tokens && self.plan.tiles == self.plan.single_tiles;
         let allowed = self.recordings.failed < FAILURES;
-        if self.fault.is_some() || !decodes || !allowed || !BUCKETS.contains(&tokens) {
+        if self.fault.is_some() || !decodes || !allowed || bucket(tokens) != tokens {
             return false;
         }
         match self.recordings.passes.get(&pass) {
@@ -149,5 +160,33 @@ impl Cuda {
     fn not_recorded(&mut self, fault: &Fault) {
         self.recordings.failed += 1;
         tracing::warn!("decoding was not recorded and continues call by call: {fault}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_RECORDINGS, bucket};
+
+    #[test]
+    fn padding_is_at_most_an_eighth_of_a_large_pass() {
+        let sizes = [1, 3, 33, 64, 65, 520, 1000, 1024, 1025, 2048, 2049, 5000];
+        let buckets = [1, 4, 64, 64, 128, 576, 1024, 1024, 1152, 2048, 2304, 5120];
+        assert_eq!(sizes.map(bucket), buckets);
+        for tokens in 1..20_000 {
+            let bucket = bucket(tokens);
+            assert_eq!(super::bucket(bucket), bucket);
+            assert!(bucket >= tokens && (bucket - tokens) * 8 < bucket.max(8 * 64));
+        }
+    }
+
+    #[test]
+    fn recordings_of_all_sizes_are_kept() {
+        let count = |most: usize| {
+            let mut buckets: Vec<usize> = (1..=most).map(bucket).collect();
+            buckets.dedup();
+            buckets.len()
+        };
+        assert_eq!([1024, 2048, 4096, 16_384].map(count), [22, 30, 38, 54]);
+        assert!(count(16_384) <= MAX_RECORDINGS && 2 * count(1024) <= MAX_RECORDINGS);
     }
 }

@@ -4,14 +4,17 @@ use std::borrow::Cow;
 
 use half::bf16;
 
-use super::batch::EqualTokens;
+use super::batch::{BatchPlan, EqualTokens};
 use super::driver::{Address, Arg, Fault, Format, Launch, Matrix, Product};
 use super::scratch::Use;
-use super::{BLOCK, Cuda, ROW};
+use super::{ADDED_COLUMNS, BLOCK, Cuda};
 use crate::backend::{Buf, Purpose, Rows};
+use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
 
+/// Number of blocks for each multiprocessor into which work is divided, so that each has work to the end.
+const BLOCKS_EACH: u32 = 4;
 /// Maximum number of blocks over elements. Beyond it, each block processes several parts.
 const BLOCKS: u64 = 16 * 1024;
 
@@ -87,6 +90,11 @@ pub(super) fn decode(bytes: &[u8], format: Format, values: &mut [f32]) {
 }
 
 impl Cuda {
+    /// Number of blocks that occupy the device.
+    pub(super) fn occupying_blocks(&self) -> usize {
+        (BLOCKS_EACH * self.driver.multiprocessors()) as usize
+    }
+
     /// Returns the value of a successful call. Otherwise remembers the fault, if it is the first, and returns `None`.
     pub(super) fn settle<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         match result {
@@ -171,6 +179,28 @@ impl Cuda {
         let written = self.driver.write(address, bytes);
         self.settle(written)?;
         Some(address)
+    }
+
+    /// Sends a batch, and brings the table of segments up to date with it.
+    pub(super) fn send_batch(&mut self, batch: &Batch, tokens: usize) {
+        let mut words = std::mem::take(&mut self.words);
+        let mut plan = BatchPlan::new(batch, tokens, &mut self.segments, &mut words);
+        let address = self.send(Use::Batch, &words);
+        self.words = words;
+        let table = self.scratch(Use::Segments, self.segments.bytes());
+        let (Some(address), Some(table)) = (address, table) else {
+            return;
+        };
+        (plan.address, plan.segments) = (address, table);
+        let args = [
+            Arg::Address(table),
+            Arg::Address(plan.new_segments()),
+            word(plan.updates),
+        ];
+        if plan.updates > 0 {
+            self.launch("set_segments", elementwise(plan.updates), &args);
+        }
+        self.plan = plan;
     }
 
     /// Sends row indices.
@@ -287,7 +317,7 @@ impl Cuda {
     pub(super) fn add_parts(&mut self, y: Buf, partial: Address, parts: usize) {
         let width = y.len();
         let args = [self.at(y), Arg::Address(partial), word(parts), word(width)];
-        let launch = blocks([width.div_ceil(ROW as usize), 1, 1], ROW);
+        let launch = blocks([width.div_ceil(ADDED_COLUMNS), 1, 1], BLOCK);
         self.launch("add_parts", launch, &args);
     }
 }

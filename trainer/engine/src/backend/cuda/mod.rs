@@ -19,22 +19,25 @@ pub mod ledger;
 mod libraries;
 mod logits;
 mod matmul;
+mod norms;
 pub mod nvtx;
 pub mod probe;
 mod scratch;
+mod segments;
 mod staging;
 
 use std::ops::Range;
 
 use self::arena::Arena;
 use self::batch::{BatchPlan, EqualTokens, KeyTiles};
-use self::driver::{Arg, Driver, Fault, Format, Launch};
+use self::driver::{Arg, Driver, Fault, Format};
 use self::graphs::Recordings;
 use self::launch::{
     activation_number, blocks, decode, device_error, elementwise, encoded, size, word,
 };
 pub(crate) use self::logits::logits_rows;
 use self::scratch::{Scratch, Use};
+use self::segments::SegmentTable;
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
 };
@@ -49,10 +52,10 @@ const VOCABULARY: u32 = 512;
 const BLOCK: u32 = 256;
 /// Threads of a block that processes a row.
 const ROW: u32 = 128;
-/// Vectors that a block of [`BLOCK`] threads normalises, one per warp.
+/// Warps of a block of [`BLOCK`] threads.
 const WARPS: usize = 8;
-/// Number of vectors over which a norm's weight gradient is summed before the sums are added up.
-const NORM_PART: usize = 16;
+/// Columns that a block of [`BLOCK`] threads adds up.
+const ADDED_COLUMNS: usize = 8;
 /// Number of rows over which a bias's gradient is summed before the sums are added up.
 const BIAS_PART: usize = 64;
 /// Number of parts of a sum over all elements.
@@ -66,8 +69,9 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
         activations: dtype.into(),
         arena: Arena::default(),
         scratch: Scratch::default(),
-        batch: Batch::default(),
+        tokens: Vec::new(),
         plan: BatchPlan::default(),
+        segments: SegmentTable::default(),
         key_tiles: None,
         draws: 0,
         words: Vec::new(),
@@ -89,8 +93,10 @@ struct Cuda {
     activations: Format,
     arena: Arena,
     scratch: Scratch,
-    batch: Batch,
+    /// The current batch's tokens.
+    tokens: Vec<u32>,
     plan: BatchPlan,
+    segments: SegmentTable,
     key_tiles: Option<KeyTiles>,
     /// Number of current draws.
     draws: usize,
@@ -191,7 +197,7 @@ impl Backend for Cuda {
     }
 
     fn padded(&self, batch: &Batch) -> usize {
-        graphs::bucket(batch)
+        graphs::padded(batch)
     }
 
     fn begin(
@@ -202,15 +208,11 @@ impl Backend for Cuda {
     ) -> Result<(), EngineError> {
         self.check()?;
         batch.check(store_rows).map_err(EngineError::Request)?;
-        let mut words = std::mem::take(&mut self.words);
-        let mut plan = BatchPlan::new(batch, tokens, &mut words);
-        let address = self.send(Use::Batch, &words);
-        self.words = words;
-        self.check()?;
-        plan.address = address.unwrap_or_default();
-        self.plan = plan;
+        self.send_batch(batch, tokens);
+        // After a failure, what the device has of the segments is not known.
+        self.check().inspect_err(|_| self.segments.forget())?;
         self.key_tiles = None;
-        self.batch.clone_from(batch);
+        self.tokens.clone_from(&batch.tokens);
         Ok(())
     }
 
@@ -228,7 +230,7 @@ impl Backend for Cuda {
     }
 
     fn embed_backward(&mut self, dtable: Buf, dy: Buf, width: usize, scale: f32) {
-        let equal = EqualTokens::new(&self.batch.tokens);
+        let equal = EqualTokens::new(&self.tokens);
         let Some([order, starts, ids]) = self.send_equal_tokens(&equal) else {
             return;
         };
@@ -279,25 +281,7 @@ impl Backend for Cuda {
     }
 
     fn rms_norm(&mut self, y: Rows, x: Rows, weight: Buf, norm: Norm, accumulate: bool) {
-        let width = weight.len();
-        let [y_at, y_stride] = self.rows(y, norm.rows, norm.heads * width);
-        let [x_at, x_stride] = self.rows(x, norm.rows, norm.heads * width);
-        let args = [
-            y_at,
-            y_stride,
-            x_at,
-            x_stride,
-            self.at(weight),
-            word(norm.rows),
-            word(norm.heads),
-            word(width),
-            Arg::Float(norm.eps),
-            Arg::Float(norm.offset),
-            Arg::Word(u32::from(accumulate)),
-        ];
-        let formats = [self.format(y.buf), self.format(x.buf)];
-        let launch = blocks([(norm.rows * norm.heads).div_ceil(WARPS), 1, 1], BLOCK);
-        self.launch_for("rms_norm", &formats, launch, &args);
+        self.normalise(y, x, weight, norm, accumulate);
     }
 
     fn rms_norm_backward(
@@ -309,37 +293,7 @@ impl Backend for Cuda {
         weight: Buf,
         norm: Norm,
     ) {
-        let width = weight.len();
-        let parts = (norm.rows * norm.heads).div_ceil(NORM_PART);
-        let Some(partial) = self.scratch(Use::Partial, 4 * parts * width) else {
-            return;
-        };
-        let operand = |rows: Rows| self.rows(rows, norm.rows, norm.heads * width);
-        let ([dx_at, dx_stride], [dy_at, dy_stride], [x_at, x_stride]) =
-            (operand(dx), operand(dy), operand(x));
-        let args = [
-            dx_at,
-            dx_stride,
-            dy_at,
-            dy_stride,
-            x_at,
-            x_stride,
-            self.at(weight),
-            Arg::Address(partial),
-            word(norm.rows),
-            word(norm.heads),
-            word(width),
-            Arg::Float(norm.eps),
-            Arg::Float(norm.offset),
-            word(NORM_PART),
-        ];
-        let formats = [dx, dy, x].map(|rows| self.format(rows.buf));
-        let launch = Launch {
-            shared: (4 * width) as u32,
-            ..blocks([parts, 1, 1], BLOCK)
-        };
-        self.launch_for("rms_norm_backward", &formats, launch, &args);
-        self.add_parts(dweight, partial, parts);
+        self.normalise_backward([dx, dy, x], dweight, weight, norm);
     }
 
     fn linear(&mut self, y: Buf, x: Buf, weight: Buf, s: Linear, accumulate: bool) {

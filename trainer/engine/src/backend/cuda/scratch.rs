@@ -9,6 +9,8 @@ use super::driver::{Address, Driver, Fault};
 pub(super) enum Use {
     /// The current batch.
     Batch,
+    /// The table of segments.
+    Segments,
     /// The current batch's tiles of keys.
     KeyTiles,
     /// A product's left operand in bf16.

@@ -138,12 +138,12 @@ impl AttentionPlan {
         let mut open: Vec<(usize, Piece)> = Vec::new();
         let mut queries = 0;
         for (index, span) in spans.iter().enumerate() {
-            let total: usize = span.kv.iter().map(|(_, n)| n).sum();
+            let total = span.kv.len();
             let mut done = 0;
             while done < span.q_len {
                 let joins = open
                     .first()
-                    .is_some_and(|(first, _)| spans[*first].kv.first() == span.kv.first());
+                    .is_some_and(|(first, _)| first_range(&spans[*first]) == first_range(span));
                 if queries == QUERIES || !joins {
                     close(&mut tasks, &mut open, &mut queries, spans);
                 }
@@ -169,6 +169,11 @@ impl AttentionPlan {
     }
 }
 
+/// Where a span's keys begin.
+fn first_range(span: &Span) -> Option<&(usize, usize)> {
+    span.kv.ranges().first()
+}
+
 /// Creates a task of the collected pieces, which are given with the indices of their spans.
 fn close(
     tasks: &mut Vec<Task>,
@@ -176,13 +181,13 @@ fn close(
     queries: &mut usize,
     spans: &[Span],
 ) {
-    let Some(first) = open.first().map(|(span, _)| &spans[*span].kv) else {
+    let Some(first) = open.first().map(|(span, _)| spans[*span].kv.ranges()) else {
         return;
     };
     let shared = open
         .iter()
         .map(|(span, _)| {
-            let kv = &spans[*span].kv;
+            let kv = spans[*span].kv.ranges();
             kv.iter().zip(first).take_while(|(a, b)| a == b).count()
         })
         .min()
@@ -191,7 +196,10 @@ fn close(
         queries: std::mem::take(queries),
         ..Task::default()
     };
-    let kv: Vec<&[(usize, usize)]> = open.iter().map(|(span, _)| &spans[*span].kv[..]).collect();
+    let kv: Vec<&[(usize, usize)]> = open
+        .iter()
+        .map(|(span, _)| spans[*span].kv.ranges())
+        .collect();
     task.pieces = open.drain(..).map(|(_, piece)| piece).collect();
     let all = 0..task.pieces.len();
     let mut position = 0;
@@ -272,7 +280,7 @@ mod tests {
         Span {
             q_start,
             q_len,
-            kv: kv.to_vec(),
+            kv: kv.to_vec().into(),
         }
     }
 

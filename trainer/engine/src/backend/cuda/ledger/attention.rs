@@ -43,6 +43,9 @@ struct Shape {
 
 /// Adds the cost of one of attention's kernels.
 pub(super) fn add(sum: &mut Sum<'_>, kernel: &str) {
+    if kernel == "attention_add_parts" {
+        return add_parts(sum);
+    }
     let (heads, width) = (sum.n("heads"), sum.n("head_dim"));
     match kernel {
         "attention_delta" => {
@@ -189,14 +192,31 @@ fn queries(sum: &mut Sum<'_>, shape: Shape, products: u64, backward: bool) {
     sum.cost.longest_block = 2 * products * shape.width * most;
 }
 
-/// Tiles of keys, with the queries of each span that attend to them.
-fn keys(sum: &mut Sum<'_>, shape: Shape) {
-    let count = sum.grid(0);
+/// The kernels' `struct KeyTile`s: row, rows, first visit and visits.
+fn key_tiles(sum: &mut Sum<'_>, count: u64) -> Vec<[u64; 4]> {
     let words = sum.words("key_tiles", 0, KEY_TILE * count);
-    let tiles: Vec<[u64; 4]> = words
-        .chunks_exact(KEY_TILE as usize)
+    let tiles = words.chunks_exact(KEY_TILE as usize);
+    tiles
         .map(|tile| [0, 1, 2, 3].map(|i| tile[i].into()))
-        .collect();
+        .collect()
+}
+
+/// Sums of gradients of keys and values, of several parts for each row.
+fn add_parts(sum: &mut Sum<'_>) {
+    let tiles = key_tiles(sum, sum.grid(0));
+    let rows: u64 = tiles.iter().map(|[_, rows, ..]| rows).sum();
+    let n = rows * sum.n("width");
+    let partial = 2 * n * sum.n("parts");
+    sum.read("partial", partial);
+    sum.update("dk", n);
+    sum.update("dv", n);
+    sum.cost.flops += partial;
+}
+
+/// Tiles of keys, with the queries of each span that attend to them. Each tile has a block for each of several parts of the queries.
+fn keys(sum: &mut Sum<'_>, shape: Shape) {
+    let parts = sum.n("parts").max(1);
+    let tiles = key_tiles(sum, sum.grid(0) / parts);
     let visits = tiles.iter().map(|[_, _, visit, n]| visit + n).max();
     let words = sum.words("visits", 0, VISIT * visits.unwrap_or(0));
     let visits: Vec<[u64; 2]> = words
@@ -209,6 +229,7 @@ fn keys(sum: &mut Sum<'_>, shape: Shape) {
     }
     let spans = spans(sum, last);
     let [rows, columns] = shape.tile;
+    let group = shape.heads / shape.kv_heads.max(1);
     let (mut read, mut pairs, mut most) = (0, 0, 0);
     let mut visited = BTreeMap::new();
     for [_, keys, first, visit_count] in tiles {
@@ -221,12 +242,14 @@ fn keys(sum: &mut Sum<'_>, shape: Shape) {
                 let from = key.saturating_sub(position);
                 let end = (key + keys - 1).saturating_add(shape.window);
                 let to = end.saturating_sub(position).min(span.queries);
-                of_block += rows * to.saturating_sub(from).next_multiple_of(columns);
+                let passing = to.saturating_sub(from).div_ceil(columns) * group;
+                pairs += rows * passing * columns;
+                // No part has more than the first.
+                of_block += rows * passing.div_ceil(parts) * columns;
             }
             visited.insert(*number, span.queries);
         }
         read += keys;
-        pairs += of_block;
         most = most.max(of_block);
     }
     let queries: u64 = visited.values().sum();
@@ -238,14 +261,18 @@ fn keys(sum: &mut Sum<'_>, shape: Shape) {
     sum.read("delta", queries * shape.heads);
     sum.read("k", kv);
     sum.read("v", kv);
-    sum.update("dk", kv);
-    sum.update("dv", kv);
+    if parts > 1 {
+        sum.write("partial", 2 * parts * kv);
+    } else {
+        sum.update("dk", kv);
+        sum.update("dv", kv);
+    }
     // Heads wider than 128 are computed in parts, and scores and their gradients once for each part.
     let parts = match shape.tile[0] {
         ROWS => shape.width.div_ceil(128),
         _ => 1,
     };
     let of_pair = 2 * (2 * parts + 2) * shape.width;
-    sum.cost.flops += of_pair * pairs * shape.heads;
-    sum.cost.longest_block = of_pair * most * shape.heads / shape.kv_heads.max(1);
+    sum.cost.flops += of_pair * pairs * shape.kv_heads;
+    sum.cost.longest_block = of_pair * most;
 }

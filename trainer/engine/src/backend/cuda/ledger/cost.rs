@@ -162,7 +162,7 @@ impl Sum<'_> {
         match actual.unwrap_or(&element) {
             "bf16" => 2,
             "float" | "u32" => 4,
-            "double" => 8,
+            "double" | "Segment" => 8,
             other => {
                 let what = format!("the size of `{other}` is not known");
                 self.mistake.get_or_insert(what);
@@ -349,6 +349,11 @@ impl Sum<'_> {
                     self.update("logits", n);
                     self.cost.flops += 5 * n;
                 }
+            }
+            "set_segments" => {
+                let count = self.n("count");
+                self.read("updates", 3 * count);
+                self.write("segments", count);
             }
             "sample" => self.add_sampling(),
             "sum_squares" => {

@@ -82,9 +82,10 @@ fn operation(kernel: &str) -> Option<&'static str> {
     let same = |known: &&&str| known.split('<').next() == Some(name);
     match name {
         "attention_decode" | "attention_combine" | "attention_prefill" => Some("attention"),
-        "attention_delta" | "attention_backward_q" | "attention_backward_kv" => {
-            Some("attention_backward")
-        }
+        "attention_delta"
+        | "attention_backward_q"
+        | "attention_backward_kv"
+        | "attention_add_parts" => Some("attention_backward"),
         "column_sums" => Some("bias_backward"),
         // It ends the backward passes of norms and of biases.
         "add_parts" => None,

@@ -126,16 +126,29 @@ fn a_causal_gradient_computes_half_of_all_pairs_in_whole_tiles() {
     let visits: Vec<u32> = (0..4).flat_map(|i| [0, 64 * i]).collect();
     let visits = words(device, &visits);
     let (address, stride) = (Arg::Address(256), Arg::Size(896));
-    let mut args = vec![address, stride, address, stride, address, stride];
-    args.extend([
-        address, address, address, stride, address, stride, address, stride,
-    ]);
-    args.extend([spans, key_tiles, visits].map(Arg::Address));
-    args.extend(shape());
-    let kernel = "attention_backward_kv<bf16, 64>";
-    device.launch(kernel, launch([4, 2, 1]), &args).unwrap();
-    let work = counted(device, &ledger);
-    let line = work.operation("attention_backward");
+    let mut gradient = |parts: u32| {
+        let mut args = vec![address, stride, address, stride];
+        args.extend([address, Arg::Word(256), Arg::Word(parts)]);
+        args.extend([address, stride, address, address]);
+        args.extend([address, stride, address, stride, address, stride]);
+        args.extend([spans, key_tiles, visits].map(Arg::Address));
+        args.extend(shape());
+        let kernel = "attention_backward_kv<bf16, 64>";
+        let grid = [4 * parts, 2, 1];
+        device.launch(kernel, launch(grid), &args).unwrap();
+        let mut args = vec![address, stride, address, stride];
+        args.extend([address, Arg::Word(256), Arg::Word(parts)]);
+        args.extend([Arg::Address(key_tiles), Arg::Word(128)]);
+        if parts > 1 {
+            device
+                .launch("attention_add_parts", launch([4, 16, 1]), &args)
+                .unwrap();
+        }
+        counted(device, &ledger).lines
+    };
+    let lines = gradient(1);
+    let of = |kernel: &str| ("attention_backward", kernel.to_owned());
+    let line = &lines[&of("attention_backward_kv<bf16, 64>")];
     // The tiles' keys are attended to by 256, 192, 128 and 64 queries.
     let pairs = 64 * (256 + 192 + 128 + 64);
     assert_eq!(line.flops, 8 * 64 * 14 * pairs);
@@ -148,6 +161,16 @@ fn a_causal_gradient_computes_half_of_all_pairs_in_whole_tiles() {
     // The first tile's block has 256 of 160 queries on average, on one of the multiprocessors.
     let longest = (8 * 64 * 7 * 64 * 256) as f64 / (H200.mma / 132.0);
     assert!((line.seconds / (longest + H200.launch) - 1.0).abs() < 1e-9);
+    // Of its 7 · 8 tiles of queries each of 8 parts has 7. Each part's sums are written and read once.
+    let parted = gradient(8);
+    let parts = &parted[&of("attention_backward_kv<bf16, 64>")];
+    assert_eq!((parts.flops, parts.blocks), (line.flops, 8 * line.blocks));
+    assert_eq!(parts.reads, line.reads - 2 * 4 * kv);
+    assert_eq!(parts.writes, 8 * 2 * 4 * kv);
+    assert!((parts.seconds / (longest / 8.0 + H200.launch) - 1.0).abs() < 1e-9);
+    let added = &parted[&of("attention_add_parts")];
+    assert_eq!(added.reads, (8 + 1) * 2 * 4 * kv);
+    assert_eq!((added.writes, added.blocks), (2 * 4 * kv, 64));
 }
 
 #[test]

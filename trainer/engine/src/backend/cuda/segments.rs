@@ -1,0 +1,291 @@
+//! The table of segments: where in the store the keys of each sequence lie. It stays on the device, so that a batch sends only what is new.
+//!
+//! A sequence is recognised by the id of its [`KvRows`]. It has a place in the table, wherever its span is in a batch, as long as every batch contains it.
+
+use std::collections::BTreeMap;
+
+use crate::batch::KvRows;
+
+/// Smallest number of segments that a place has room for.
+const MIN_ROOM: usize = 8;
+
+/// A sequence in the table.
+#[derive(Debug, Default)]
+struct Sequence {
+    /// The kernels' `struct Segment`s: the first key's position, and its row.
+    segments: Vec<[u32; 2]>,
+    /// Number of keys.
+    keys: usize,
+    /// Number of ranges of rows that `segments` is made of.
+    ranges: usize,
+    /// Position of the last range's first key.
+    position: usize,
+    /// Number in the table of the first segment, and how many there is room for.
+    first: usize,
+    room: usize,
+    /// Whether the current batch contains the sequence.
+    current: bool,
+}
+
+impl Sequence {
+    /// Adds segments for the ranges that have not been read yet. Adjacent ranges are one segment.
+    fn read(&mut self, rows: &KvRows) {
+        let ranges = rows.ranges();
+        for (number, &(row, _)) in ranges.iter().enumerate().skip(self.ranges) {
+            let before = number.checked_sub(1).map(|before| ranges[before]);
+            self.position += before.map_or(0, |(_, n)| n);
+            if before.is_none_or(|(first, n)| first + n != row) {
+                self.segments.push([self.position as u32, row as u32]);
+            }
+        }
+        self.ranges = ranges.len();
+        self.keys = rows.len();
+    }
+}
+
+/// The table, and what the device does not have of it yet.
+#[derive(Debug, Default)]
+pub(super) struct SegmentTable {
+    sequences: BTreeMap<u64, Sequence>,
+    /// Beginnings of free places, by their room, which is a power of two.
+    free: BTreeMap<usize, Vec<usize>>,
+    /// End of the last place.
+    end: usize,
+    /// Number of segments that the table on the device has room for.
+    size: usize,
+    /// Sequences of the current batch with segments that the device does not have, and the first of these.
+    changed: Vec<(u64, usize)>,
+}
+
+impl SegmentTable {
+    /// Finds or makes a place for the rows of a span of the current batch. Returns the number of its first segment, and the number of segments.
+    pub(super) fn place(&mut self, rows: &KvRows) -> [usize; 2] {
+        let sequence = self.sequences.entry(rows.id()).or_default();
+        let mut known = sequence.segments.len();
+        sequence.read(rows);
+        sequence.current = true;
+        let count = sequence.segments.len();
+        if count > sequence.room {
+            if sequence.room > 0 {
+                let free = self.free.entry(sequence.room).or_default();
+                free.push(sequence.first);
+            }
+            sequence.room = count.next_power_of_two().max(MIN_ROOM);
+            let free = self.free.get_mut(&sequence.room).and_then(Vec::pop);
+            sequence.first = free.unwrap_or(self.end);
+            self.end = self.end.max(sequence.first + sequence.room);
+            known = 0;
+        }
+        if known < count {
+            self.changed.push((rows.id(), known));
+        }
+        [sequence.first, count]
+    }
+
+    /// Ends the current batch: frees the places of sequences that it does not contain. Appends what the device has to write, three words for each segment: its
+    /// number, its position and its row. Returns the number of these segments.
+    pub(super) fn updates(&mut self, words: &mut Vec<u32>) -> usize {
+        let free = &mut self.free;
+        self.sequences.retain(|_, sequence| {
+            let current = std::mem::take(&mut sequence.current);
+            if !current && sequence.room > 0 {
+                free.entry(sequence.room).or_default().push(sequence.first);
+            }
+            current
+        });
+        if self.end > self.size {
+            // The memory is a new one.
+            self.size = self.end.next_power_of_two();
+            self.changed = self.sequences.keys().map(|id| (*id, 0)).collect();
+        }
+        let before = words.len();
+        for (id, known) in self.changed.drain(..) {
+            let sequence = &self.sequences[&id];
+            let segments = sequence.segments.iter().enumerate().skip(known);
+            words
+                .extend(segments.flat_map(|(i, segment)| {
+                    [(sequence.first + i) as u32, segment[0], segment[1]]
+                }));
+        }
+        (words.len() - before) / 3
+    }
+
+    /// Bytes of the table on the device. When they change, all of it is written again.
+    pub(super) fn bytes(&self) -> usize {
+        8 * self.size
+    }
+
+    /// A sequence's rows of keys in the current batch, as consecutive ones from a position on: `(row, number of rows, position)`.
+    pub(super) fn ranges(&self, id: u64) -> impl Iterator<Item = (usize, usize, usize)> {
+        let sequence = self.sequences.get(&id);
+        let (segments, keys) = sequence.map_or((&[][..], 0), |s| (&s.segments[..], s.keys));
+        segments.iter().enumerate().map(move |(i, segment)| {
+            let next = segments.get(i + 1).map(|next| next[0] as usize);
+            let [position, row] = segment.map(|n| n as usize);
+            (row, next.unwrap_or(keys) - position, position)
+        })
+    }
+
+    /// Forgets what the device has.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What happens between two batches.
+    #[derive(Debug, Clone)]
+    enum Event {
+        /// A sequence begins with these rows: some that it may share with others, and its own.
+        Admit(usize, usize),
+        /// A sequence gets more rows, next to its last ones or elsewhere.
+        Grow(usize, usize, bool),
+        Finish(usize),
+        Reorder(usize),
+        /// Nothing is known of the device any more.
+        Fault,
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Vec<Event>>> {
+        let event = prop_oneof![
+            3 => (0usize..40, 1usize..20).prop_map(|(shared, own)| Event::Admit(shared, own)),
+            9 => (0usize..9, 1usize..40, any::<bool>()).prop_map(|(n, rows, near)| Event::Grow(n, rows, near)),
+            2 => (0usize..9).prop_map(Event::Finish),
+            2 => (0usize..9).prop_map(Event::Reorder),
+            1 => Just(Event::Fault),
+        ];
+        prop::collection::vec(prop::collection::vec(event, 0..8), 1..40)
+    }
+
+    /// The device's memory: unspecified where nothing was written.
+    fn write(device: &mut HashMap<usize, [u32; 2]>, words: &[u32]) {
+        for word in words.chunks_exact(3) {
+            device.insert(word[0] as usize, [word[1], word[2]]);
+        }
+    }
+
+    /// The row of each position, by a place of the table.
+    fn rows_of(
+        device: &HashMap<usize, [u32; 2]>,
+        [first, count]: [usize; 2],
+        keys: usize,
+    ) -> Vec<usize> {
+        let segments: Vec<[u32; 2]> = (first..first + count).map(|i| device[&i]).collect();
+        (0..keys)
+            .map(|position| {
+                let segment = segments.partition_point(|s| s[0] as usize <= position) - 1;
+                let [start, row] = segments[segment];
+                row as usize + position - start as usize
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_device_has_the_rows_of_every_sequence_of_every_batch(batches in events()) {
+            let mut table = SegmentTable::default();
+            let mut device = HashMap::new();
+            let mut size = 0;
+            let mut running: Vec<KvRows> = Vec::new();
+            let mut next_row = 1000;
+            for batch in batches {
+                for event in batch {
+                    let count = running.len().max(1);
+                    match event {
+                        Event::Admit(shared, own) => {
+                            let mut rows = KvRows::default();
+                            for block in 0..shared {
+                                rows.append(32 * block, 16);
+                            }
+                            rows.push(next_row, own);
+                            next_row += own + 7;
+                            running.push(rows);
+                        }
+                        Event::Grow(n, rows, near) => {
+                            if let Some(kv) = running.get_mut(n % count) {
+                                let &(row, len) = kv.ranges().last().unwrap();
+                                next_row += 100;
+                                kv.append(if near { row + len } else { next_row }, rows);
+                            }
+                        }
+                        Event::Finish(n) if !running.is_empty() => {
+                            running.remove(n % count);
+                        }
+                        Event::Reorder(n) if !running.is_empty() => running.rotate_left(n % count),
+                        Event::Fault => {
+                            table.forget();
+                            device.clear();
+                        }
+                        _ => {}
+                    }
+                }
+                let places: Vec<_> = running.iter().map(|rows| table.place(rows)).collect();
+                let mut words = Vec::new();
+                let count = table.updates(&mut words);
+                prop_assert_eq!(3 * count, words.len());
+                if table.bytes() != size {
+                    size = table.bytes();
+                    device.clear();
+                }
+                write(&mut device, &words);
+                for (rows, place) in running.iter().zip(places) {
+                    prop_assert!(8 * (place[0] + place[1]) <= size);
+                    let expected: Vec<usize> =
+                        rows.ranges().iter().flat_map(|&(row, n)| row..row + n).collect();
+                    prop_assert_eq!(rows_of(&device, place, rows.len()), expected.clone());
+                    let listed: Vec<usize> =
+                        table.ranges(rows.id()).flat_map(|(row, n, _)| row..row + n).collect();
+                    prop_assert_eq!(listed, expected);
+                }
+                // Nothing is sent twice.
+                for rows in &running {
+                    table.place(rows);
+                }
+                prop_assert_eq!(table.updates(&mut words), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let mut table = SegmentTable::default();
+        let mut words = Vec::new();
+        for generation in 0..100 {
+            let rows: Vec<KvRows> = (0..10)
+                .map(|i| vec![(100 * i + generation, 16); 1 + (i + generation) % 30].into())
+                .collect();
+            rows.iter().for_each(|rows| {
+                table.place(rows);
+            });
+            table.updates(&mut words);
+        }
+        // Two generations of ten places of 8, 16 and 32 segments.
+        assert!(
+            table.bytes() <= 8 * 20 * (8 + 16 + 32) * 2,
+            "{}",
+            table.bytes()
+        );
+    }
+
+    #[test]
+    fn adjacent_ranges_are_one_segment() {
+        let mut table = SegmentTable::default();
+        let mut rows = KvRows::from(vec![(0, 3), (3, 4)]);
+        assert_eq!(table.place(&rows), [0, 1]);
+        rows.append(7, 2);
+        rows.append(20, 1);
+        assert_eq!(table.place(&rows), [0, 2]);
+        let mut words = Vec::new();
+        assert_eq!(table.updates(&mut words), 2);
+        assert_eq!(words, [0, 0, 0, 1, 9, 20]);
+        let ranges: Vec<_> = table.ranges(rows.id()).collect();
+        assert_eq!(ranges, [(0, 9, 0), (20, 1, 9)]);
+    }
+}
