@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod emulated;
 mod support;
 
 use std::sync::{Arc, Mutex};
 
-use emulated::{Counters, Emulated};
+use engine::backend::cuda::emulated::{Counters, Emulated};
 use engine::backend::{Dtype, cpu, cuda};
 use engine::batch::{Batch, Span};
 use engine::config::{Family, ModelConfig};

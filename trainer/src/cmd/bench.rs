@@ -2,22 +2,20 @@
 
 mod machine_peaks;
 mod plan;
+mod profile;
 mod rollout;
 mod step;
 mod train;
 
-use std::path::Path;
-
-use anyhow::Context as _;
 use clap::Subcommand;
 use engine::backend::cpu::roofline::Peak;
-use engine::config::{ModelConfig, published, published_names};
+use engine::config::ModelConfig;
 use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
 use serde::Serialize;
 use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 
 use super::Usage;
-use super::args::{DeviceArgs, PLAN, model_path, positive, up_to};
+use super::args::{DeviceArgs, PLAN, configuration, model_path, positive, up_to};
 
 /// Largest value of `--max-sequences`.
 const MAX_SEQUENCES: usize = 1_000_000;
@@ -99,6 +97,9 @@ struct Options {
     /// Memory for activations that training keeps instead of recomputing them [default: a third of the remaining memory]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_MIB))]
     activations_mib: Option<u64>,
+    /// On a GPU, measure each kernel by itself instead, with random weights, and print the heaviest beside what is predicted for them
+    #[arg(long)]
+    profile: bool,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -273,24 +274,6 @@ impl Options {
     }
 }
 
-/// The configuration in a file, or that of a published model.
-fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
-    if let Some(config) = published(name) {
-        return Ok(config);
-    }
-    let path = Path::new(name);
-    if !path.exists() {
-        let names: Vec<&str> = published_names().collect();
-        return Err(Usage(format!(
-            "--random-weights {name} is neither a file nor one of {}",
-            names.join(", ")
-        ))
-        .into());
-    }
-    let text = std::fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
-    ModelConfig::from_json(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (options, measure): (_, fn(&Engine, &Options) -> anyhow::Result<Figures>) = match &args.what
     {
@@ -301,6 +284,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     options.check()?;
     if options.device.device == PLAN {
         return plan::run(&args.what, options);
+    }
+    if options.profile {
+        return profile::run(&args.what, options);
     }
     let engine_options = options.engine_options()?;
     let planned_bytes = options.planned_bytes(&args.what, &engine_options)?;

@@ -128,6 +128,7 @@ impl Engine {
             "auto" => Some(Device::Auto),
             "cpu" => Some(Device::Cpu),
             "cuda" => Some(Device::Cuda(0)),
+            "cuda:emulated" => Some(Device::Emulated),
             other => other
                 .strip_prefix("cuda:")
                 .and_then(|number| number.parse().ok())

@@ -231,6 +231,10 @@ pub trait Backend: Send {
     fn name(&self) -> String;
     /// Bytes of the device's memory, if known.
     fn memory(&self) -> Option<u64>;
+    /// Bytes of the device's memory that are free at the moment, if known.
+    fn free_memory(&self) -> Option<u64> {
+        None
+    }
     /// Whether the backend has to be dropped before the process exits, since the libraries that it calls are torn down with the process.
     fn must_drop_before_exit(&self) -> bool {
         false
@@ -277,6 +281,12 @@ pub trait Backend: Send {
     /// it again, from [`Backend::replay`] on.
     fn recorded(&mut self) -> bool {
         true
+    }
+    /// Sets whether passes are recorded. They are, unless this is called; without, each runs call by call and computes the same.
+    fn set_recording(&mut self, _on: bool) {}
+    /// Number of passes that were replayed.
+    fn replays(&self) -> u64 {
+        0
     }
 
     /// `y[i] = scale · table[token i]`.

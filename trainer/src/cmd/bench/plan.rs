@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Arg;
-use engine::backend::cuda::ledger::{DeviceModel, H200, HostCalls, Launches, Work};
+use engine::backend::cuda::ledger::{Account, DeviceModel, H200, HostCalls, Launches, Work};
 use engine::{Engine, EngineOptions};
 use serde::Serialize;
 
@@ -87,12 +87,7 @@ pub(super) fn run(what: &What, options: &Options) -> anyhow::Result<()> {
 
 impl Plan {
     fn new(what: &What, options: &Options) -> anyhow::Result<Self> {
-        let (engine, ledger) = Engine::planned(options.config()?, H200, engine_options(options)?)?;
-        // The first time memory is allocated and passes are recorded, which is not counted.
-        work(what, &engine, options)?;
-        ledger.take();
-        work(what, &engine, options)?;
-        let account = ledger.take();
+        let account = counted(what, options, H200, engine_options(options)?)?;
         let running = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
         let running = running.min(options.prompts * options.samples);
         let longest_step = account.longest_step.map(|step| {
@@ -169,8 +164,23 @@ impl Plan {
     }
 }
 
+/// The work of a command on a device that counts it.
+pub(super) fn counted(
+    what: &What,
+    options: &Options,
+    device: DeviceModel,
+    engine_options: EngineOptions,
+) -> anyhow::Result<Account> {
+    let (engine, ledger) = Engine::planned(options.config()?, device, engine_options)?;
+    // The first time memory is allocated and passes are recorded, which is not counted.
+    work(what, &engine, options)?;
+    ledger.take();
+    work(what, &engine, options)?;
+    Ok(ledger.take())
+}
+
 /// The engine's options. Its device is not opened.
-fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
+pub(super) fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
     let device = DeviceArgs {
         device: "cpu".to_owned(),
         ..options.device.clone()
@@ -179,7 +189,7 @@ fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
 }
 
 /// An iteration trains on arbitrary tokens, since the sampled ones are all the same.
-fn work(what: &What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
+pub(super) fn work(what: &What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
     if !matches!(what, What::Train(_)) {
         sample(engine, requests(engine, options))?;
     }

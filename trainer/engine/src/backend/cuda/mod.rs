@@ -10,6 +10,7 @@ mod column_major;
 pub mod compile;
 pub mod device;
 pub mod driver;
+pub mod emulated;
 mod graphs;
 mod handles;
 pub mod kernel_cache;
@@ -20,7 +21,9 @@ mod libraries;
 mod logits;
 mod matmul;
 pub mod nvtx;
+mod optimiser;
 pub mod probe;
+pub mod profile;
 mod scratch;
 mod staging;
 
@@ -55,8 +58,6 @@ const WARPS: usize = 8;
 const NORM_PART: usize = 16;
 /// Number of rows over which a bias's gradient is summed before the sums are added up.
 const BIAS_PART: usize = 64;
-/// Number of parts of a sum over all elements.
-const SUM_PARTS: usize = 1024;
 
 /// A backend on a device, with matrix products in the given number format.
 pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
@@ -72,6 +73,8 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
         draws: 0,
         words: Vec::new(),
         recordings: Recordings::default(),
+        recording: true,
+        replays: 0,
         converted: None,
         fault: None,
     })
@@ -97,6 +100,10 @@ struct Cuda {
     /// Words to be sent to the device; the memory is reused.
     words: Vec<u32>,
     recordings: Recordings,
+    /// Whether passes are recorded and replayed.
+    recording: bool,
+    /// Number of passes that were replayed.
+    replays: u64,
     /// The buffer whose numbers a product's left operand has been converted from, until another call may change them.
     converted: Option<Buf>,
     /// The first failure that has not been reported yet.
@@ -114,6 +121,10 @@ impl Backend for Cuda {
 
     fn memory(&self) -> Option<u64> {
         self.driver.memory().ok().map(|(_, total)| total)
+    }
+
+    fn free_memory(&self) -> Option<u64> {
+        self.driver.memory().ok().map(|(free, _)| free)
     }
 
     fn must_drop_before_exit(&self) -> bool {
@@ -557,43 +568,28 @@ impl Backend for Cuda {
     }
 
     fn replay(&mut self, buffers: &[Buf], tokens: usize) -> bool {
-        self.replay_pass(buffers, tokens)
+        let replayed = self.recording && self.replay_pass(buffers, tokens);
+        self.replays += u64::from(replayed);
+        replayed
     }
 
     fn recorded(&mut self) -> bool {
         self.end_recording()
     }
 
+    fn set_recording(&mut self, on: bool) {
+        self.recording = on;
+    }
+
+    fn replays(&self) -> u64 {
+        self.replays
+    }
+
     fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {
-        self.check()?;
-        let partial = self.scratch(Use::Partial, 8 * SUM_PARTS);
-        let partial = partial.unwrap_or_default();
-        let args = [Arg::Address(partial), self.at(x), size(x.len())];
-        self.launch("sum_squares", blocks([SUM_PARTS, 1, 1], BLOCK), &args);
-        let mut bytes = vec![0; 8 * SUM_PARTS];
-        self.read(partial, &mut bytes)?;
-        let parts = bytes.as_chunks().0.iter();
-        Ok(parts.map(|part| f64::from_le_bytes(*part)).sum())
+        self.sum_of_squares(x)
     }
 
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {
-        let n = weights.len();
-        let args = [
-            self.at(weights),
-            Arg::Address(self.arena.bf16_copy(weights).unwrap_or(0)),
-            self.at(gradient),
-            self.at(m),
-            self.at(v),
-            size(n),
-            Arg::Float(step.lr),
-            Arg::Float(step.beta1),
-            Arg::Float(step.beta2),
-            Arg::Float(step.eps),
-            Arg::Float(step.decay),
-            Arg::Float(step.bias1),
-            Arg::Float(step.bias2),
-            Arg::Float(step.grad_scale),
-        ];
-        self.launch("adamw", elementwise(n), &args);
+        self.update_weights(weights, gradient, m, v, step);
     }
 }

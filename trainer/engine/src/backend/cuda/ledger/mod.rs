@@ -76,6 +76,32 @@ struct Counting {
     recording: Option<Vec<Step>>,
 }
 
+/// The line of a kernel's launch. A kernel of several operations belongs to that of the last launch.
+pub(super) fn launch_line(kernel: &str, last: &'static str) -> Line {
+    (operation(kernel).unwrap_or(last), kernel.to_owned())
+}
+
+/// The line of a product, with outputs and inputs of its weight.
+pub(super) fn product_line(product: &Product) -> Line {
+    let (operation, [outputs, inputs]) = weight_of(product);
+    (operation, format!("{outputs} × {inputs}"))
+}
+
+/// The operation of a product, and outputs and inputs of its weight, by which of the operands are transposed.
+fn weight_of(product: &Product) -> (&'static str, [usize; 2]) {
+    let Product {
+        rows,
+        columns,
+        inner,
+        ..
+    } = *product;
+    match (product.a.transposed, product.b.transposed) {
+        (true, _) => ("linear_backward_weight", [rows, columns]),
+        (false, true) => ("linear", [columns, inner]),
+        (false, false) => ("linear_backward_input", [inner, columns]),
+    }
+}
+
 /// The backend's operation that launches a kernel, if it is always the same one.
 fn operation(kernel: &str) -> Option<&'static str> {
     let name = kernel.split('<').next().unwrap_or(kernel);
@@ -182,33 +208,18 @@ impl Counting {
         {
             self.current.repeated_conversions += 1;
         }
-        let operation = operation(kernel).unwrap_or(self.operation);
         let blocks = launch.grid.iter().map(|n| u64::from(*n)).product();
-        Ok(((operation, kernel.to_owned()), cost, blocks))
+        Ok((launch_line(kernel, self.operation), cost, blocks))
     }
 
     fn multiplied(&mut self, product: &Product) -> (Line, Cost, u64) {
-        let Product {
-            rows,
-            columns,
-            inner,
-            ..
-        } = *product;
-        // Outputs and inputs of the weight, by which of the operands are transposed.
-        let (operation, weight) = match (product.a.transposed, product.b.transposed) {
-            (true, _) => ("linear_backward_weight", [rows, columns]),
-            (false, true) => ("linear", [columns, inner]),
-            (false, false) => ("linear_backward_input", [inner, columns]),
-        };
         if !product.a.transposed {
-            let read = (product.b.address, weight);
+            let read = (product.b.address, weight_of(product).1);
             *self.current.weight_reads.entry(read).or_default() += 1;
         }
         self.changed(product.y.address);
         let (cost, blocks) = cost::product(product, self.model.multiprocessors);
-        let [outputs, inputs] = weight;
-        let line = (operation, format!("{outputs} × {inputs}"));
-        (line, cost, blocks)
+        (product_line(product), cost, blocks)
     }
 }
 
