@@ -88,13 +88,13 @@ struct Options {
     /// Maximum sequences generated at once [default: 256]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_SEQUENCES))]
     max_sequences: Option<usize>,
-    /// Maximum tokens of one training pack [default: 2048]
+    /// Maximum tokens of one training pack [default: 2048, and on a GPU up to 16384]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS_IN_ALL))]
     pack_tokens: Option<usize>,
     /// Train adapters of this rank instead of all weights
     #[arg(long, value_name = "N", value_parser = up_to(MAX_RANK))]
     lora: Option<usize>,
-    /// Memory for activations that training keeps instead of recomputing them [default: a third of the remaining memory]
+    /// Memory for activations that training keeps instead of recomputing them [default: a third of the remaining memory, up to 6 GiB; on a GPU half of it]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_MIB))]
     activations_mib: Option<u64>,
     /// On a GPU, measure each kernel by itself instead, with random weights, and print the heaviest beside what is predicted for them
@@ -204,16 +204,20 @@ impl Options {
     /// Bytes that the engine plans for this work.
     fn planned_bytes(&self, what: &What, options: &EngineOptions) -> anyhow::Result<u64> {
         let config = self.config()?;
+        Ok(Footprint::new(&config, options, &self.demand(what, &config)).peak())
+    }
+
+    /// The sizes of this work.
+    fn demand(&self, what: &What, config: &ModelConfig) -> Demand {
         let prompts_if = |used: bool| if used { self.prompts } else { 0 };
-        let demand = Demand {
+        Demand {
             prompt_tokens: self.prompt_tokens,
             shared_prompt_tokens: self.shared_prompt_tokens(config.vocab_size),
             max_tokens: self.tokens,
             samples: self.samples,
             sampled_prompts: prompts_if(!matches!(what, What::Train(_))),
             update_prompts: prompts_if(!matches!(what, What::Rollout(_))),
-        };
-        Ok(Footprint::new(&config, options, &demand).peak())
+        }
     }
 
     /// Tokens that sampling computes once for all prompts.

@@ -7,7 +7,7 @@ use crate::backend::cpu::Bf16Kernel;
 use crate::backend::cuda::driver::Driver;
 use crate::backend::cuda::emulated::{self, Emulated};
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
-use crate::backend::{self, Backend, Dtype, ElementBytes, cpu, cuda};
+use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
 use crate::parity::device::{Compared, compare_gpu};
 
@@ -44,22 +44,6 @@ impl Device {
                     "cuda:{n} cannot be used: {absent}"
                 ))),
             },
-        }
-    }
-
-    /// Element sizes in bytes on this device. For a missing GPU, those of the CPU.
-    pub(crate) fn element_bytes(self, dtype: Dtype) -> ElementBytes {
-        match self.memory() {
-            Some(_) => cuda::element_bytes(dtype),
-            None => cpu::element_bytes(dtype),
-        }
-    }
-
-    /// Number of rows of logits that the head computes at a time on this device. For a missing GPU, that of the CPU.
-    pub(crate) fn logits_rows(self, vocabulary: usize) -> usize {
-        match self.memory() {
-            Some(memory) => cuda::logits_rows(memory, vocabulary),
-            None => backend::logits_rows(vocabulary),
         }
     }
 

@@ -55,7 +55,7 @@ pub(super) fn run(what: &What, options: &Options) -> anyhow::Result<()> {
     let measured = profile.take();
     drop(engine);
     let model = if device.contains("H100") { H100 } else { H200 };
-    let predicted = plan::counted(what, options, model, counted_options)?.all;
+    let predicted = plan::counted(what, options, model, counted_options)?.0.all;
     let seconds: f64 = measured.values().map(|of| of.seconds).sum();
     let mut rows: Vec<Row> = measured
         .into_iter()

@@ -26,6 +26,7 @@ pub mod probe;
 pub mod profile;
 mod scratch;
 mod staging;
+mod training_defaults;
 
 use std::ops::Range;
 
@@ -37,9 +38,12 @@ use self::launch::{
     activation_number, blocks, decode, device_error, elementwise, encoded, size, word,
 };
 pub(crate) use self::logits::logits_rows;
+pub(crate) use self::scratch::ScratchSizes;
 use self::scratch::{Scratch, Use};
+pub(crate) use self::training_defaults::{RESERVED, training_defaults};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
+    TrainingDefaults,
 };
 use crate::batch::Batch;
 use crate::config::Activation;
@@ -138,6 +142,10 @@ impl Backend for Cuda {
     fn logits_rows(&self, vocabulary: usize) -> usize {
         let of_memory = |memory| logits_rows(memory, vocabulary);
         self.memory().map_or(1, of_memory)
+    }
+
+    fn training_defaults(&self, resident: u64) -> TrainingDefaults {
+        training_defaults(self.memory().unwrap_or(0), resident)
     }
 
     fn synchronise(&mut self) -> Result<(), EngineError> {
@@ -513,20 +521,7 @@ impl Backend for Cuda {
         targets: &[Target],
         temperature: f32,
     ) {
-        let rows = logits.len() / vocabulary;
-        let Some([first, tokens, _]) = self.send_targets(rows, targets, &[]) else {
-            return;
-        };
-        let args = [
-            self.at(logp),
-            self.at(entropy),
-            self.at(logits),
-            size(vocabulary),
-            first,
-            tokens,
-            Arg::Float(temperature),
-        ];
-        self.launch("log_probs", blocks([rows, 1, 1], VOCABULARY), &args);
+        self.launch_log_probs([logp, entropy], logits, vocabulary, targets, temperature);
     }
 
     fn log_probs_backward(
@@ -538,21 +533,7 @@ impl Backend for Cuda {
         temperature: f32,
         soft_cap: Option<f32>,
     ) {
-        let rows = logits.len() / vocabulary;
-        let Some([first, tokens, dlogp]) = self.send_targets(rows, targets, dlogp) else {
-            return;
-        };
-        let args = [
-            self.at(logits),
-            size(vocabulary),
-            first,
-            tokens,
-            dlogp,
-            Arg::Float(temperature),
-            Arg::Float(soft_cap.unwrap_or(0.0)),
-        ];
-        let launch = blocks([rows, 1, 1], VOCABULARY);
-        self.launch("log_probs_backward", launch, &args);
+        self.launch_log_probs_backward(logits, vocabulary, targets, dlogp, temperature, soft_cap);
     }
 
     fn draws(&mut self, draws: &[Draw]) {

@@ -12,6 +12,7 @@ mod signature;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::cost::Call;
@@ -25,13 +26,21 @@ use super::kernels;
 
 /// Reads what a device has counted; another thread may own the device.
 #[derive(Debug, Clone, Default)]
-pub struct Ledger(Arc<Mutex<Account>>);
+pub struct Ledger {
+    account: Arc<Mutex<Account>>,
+    peak_bytes: Arc<AtomicU64>,
+}
 
 impl Ledger {
     /// What was counted since the last call. Work after the last wait for the device is counted later.
     pub fn take(&self) -> Account {
-        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut account)
+    }
+
+    /// The most memory that was allocated at once, in bytes.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -125,7 +134,8 @@ impl Counting {
     /// Ends the part of the work that the host waits for.
     fn wait(&mut self) {
         let work = std::mem::take(&mut self.current);
-        let mut account = self.ledger.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let account = &self.ledger.account;
+        let mut account = account.lock().unwrap_or_else(PoisonError::into_inner);
         account.all.add(&work);
         let longest = account.longest_step.as_ref().map_or(0.0, Work::seconds);
         if work.host.replays > 0 && work.seconds() > longest {
@@ -238,7 +248,10 @@ impl Driver for Counting {
 
     fn allocate(&mut self, bytes: usize) -> Result<Address, Fault> {
         self.current.host.allocations += 1;
-        self.memory.allocate(bytes)
+        let address = self.memory.allocate(bytes)?;
+        let peak_bytes = &self.ledger.peak_bytes;
+        peak_bytes.store(self.memory.peak, Ordering::Relaxed);
+        Ok(address)
     }
 
     fn free(&mut self, address: Address) {
