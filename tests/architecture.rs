@@ -36,8 +36,6 @@ const UNSAFE: &[&str] = &[
     "sandboxes/src/wasm/",
     // Maps the modules of Lean's libraries.
     "verifier/kernel/src/olean.rs",
-    // Loads the kernels that it compiled for this processor.
-    "trainer/engine/tests/emulated/",
     // Handles the instructions that a processor without AMX refuses.
     "trainer/engine/tests/support/tile_unit.rs",
     // Calls the `gemm` crate, which has only an unsafe interface.

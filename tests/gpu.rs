@@ -1,9 +1,13 @@
-//! The messages of the programs about GPUs on a machine without a GPU.
+//! The messages of the programs about GPUs on a machine without a GPU, and the script for the first hour with one.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use engine::Device;
-use tests::programs::{rapid, run};
+use serde_json::Value;
+use tests::programs::{Outcome, program, rapid, run};
 
 /// Whether this machine has no GPU; prints that the test is skipped if it has one.
 fn without_gpu() -> bool {
@@ -39,5 +43,125 @@ fn a_requested_gpu_that_does_not_exist_is_an_error() {
         assert!(device.starts_with("FAIL"), "{device}");
         assert!(device.contains("cuda:0 cannot be used: "), "{device}");
         let _ = outcome.failure(1);
+    }
+}
+
+/// `scripts/gpu.sh` on the emulated device, at small sizes and without Python.
+fn first_hour(program: &Path, out: &Path, until: Option<&str>) -> Outcome {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu.sh");
+    let mut command = Command::new("bash");
+    command.arg(script).arg("--quick");
+    command.args(["--device", "cuda:emulated", "--rapid"]);
+    command.arg(program).arg("--out").arg(out);
+    if let Some(until) = until {
+        command.args(["--until", until]);
+    }
+    run(command.env("PYTHON", "no-python"))
+}
+
+fn steps(out: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(out.join("gpu.json")).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    all["steps"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_first_hour_with_a_gpu_passes_on_an_emulated_one_and_is_continued_where_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path();
+    let outcome = first_hour(&program("rapid"), out, Some("parity-f32")).success();
+    assert!(outcome.stdout.contains("0 of them failed"), "{outcome:?}");
+    assert_eq!(steps(out).len(), 2);
+    // A step that is recorded is not made again.
+    let record = out.join("steps/parity-f32.json");
+    std::fs::write(&record, r#"{"step": "parity-f32", "state": "passed"}"#).unwrap();
+    let outcome = first_hour(&program("rapid"), out, None).success();
+    let all = steps(out);
+    assert_eq!(
+        all[1],
+        serde_json::json!({"step": "parity-f32", "state": "passed"})
+    );
+    for step in &all[2..] {
+        let (name, state) = (step["step"].as_str().unwrap(), &step["state"]);
+        let needs_more = ["sanitizer", "torch", "vllm", "trl", "nsys", "ncu"];
+        if needs_more.iter().any(|program| name.starts_with(program)) {
+            assert_eq!(state, "not possible here", "{outcome:?}");
+            assert!(!step["reason"].as_str().unwrap().is_empty(), "{step}");
+        } else {
+            assert_eq!(state, "passed", "{step}");
+            assert!(!step["result"].is_null(), "{step}");
+        }
+    }
+    let named = |name: &str| {
+        let found = all.iter().find(|step| step["step"] == name);
+        found.unwrap_or_else(|| panic!("no step {name}"))["result"].clone()
+    };
+    let decode = named("decode-tiny-4");
+    for part in ["measured", "predicted"] {
+        let speed = decode[part]["completion_tokens_per_s"].as_f64();
+        assert!(speed.unwrap() > 0.0, "{decode}");
+    }
+    let kernels = named("profile-train")["rows"].clone();
+    let predicted = kernels.as_array().unwrap().iter();
+    let predicted = predicted.filter(|row| row["predicted_seconds"].is_f64());
+    assert!(predicted.count() >= 8, "{kernels}");
+}
+
+#[test]
+fn a_step_of_the_first_hour_that_fails_is_recorded_with_the_reason_and_the_next_ones_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrapper: PathBuf = folder.path().join("rapid");
+    let script = format!(
+        "#!/bin/bash\ncase \"$*\" in *repeat*) echo 'error: \"two\" bits differ' >&2; exit 1;; esac\nexec {} \"$@\"\n",
+        program("rapid").display()
+    );
+    std::fs::write(&wrapper, script).unwrap();
+    let chmod = Command::new("chmod").arg("+x").arg(&wrapper).status();
+    assert!(chmod.unwrap().success());
+    // The other steps are taken as made.
+    std::fs::create_dir_all(folder.path().join("out/steps")).unwrap();
+    for name in [
+        "machine",
+        "parity-f32",
+        "parity-bf16",
+        "graphs-f32",
+        "graphs-bf16",
+    ] {
+        let record = format!(r#"{{"step": "{name}", "state": "passed"}}"#);
+        let file = folder.path().join(format!("out/steps/{name}.json"));
+        std::fs::write(file, record).unwrap();
+    }
+    let out = folder.path().join("out");
+    let outcome = first_hour(&wrapper, &out, Some("repeat-bf16"));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let failed: Vec<Value> = steps(&out)
+        .into_iter()
+        .filter(|step| step["state"] == "failed")
+        .collect();
+    let names: Vec<&Value> = failed.iter().map(|step| &step["step"]).collect();
+    assert_eq!(names, ["repeat-f32", "repeat-bf16"]);
+    assert!(
+        failed[0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("\"two\" bits differ")
+    );
+}
+
+#[test]
+fn the_first_hour_does_not_begin_without_a_device() {
+    if without_gpu() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu.sh");
+        let mut command = Command::new("bash");
+        command.arg(script).arg("--rapid").arg(program("rapid"));
+        let outcome = run(command.arg("--out").arg(folder.path()));
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        assert!(
+            outcome.stderr.contains("cuda:0 does not work"),
+            "{outcome:?}"
+        );
+        let steps = std::fs::read_dir(folder.path().join("steps")).unwrap();
+        assert_eq!(steps.count(), 0);
     }
 }

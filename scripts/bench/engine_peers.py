@@ -1,4 +1,4 @@
-"""Measures other programs on the workloads of `rapid bench`, on the CPU: one measurement per run, as JSON on the last line of standard output.
+"""Measures other programs on the workloads of `rapid bench`, on the GPU if PyTorch sees one, else on the CPU: one measurement per run, as JSON on the last line of standard output.
 
     engine_peers.py export GGUF FOLDER DTYPE          the model as a Hugging Face checkpoint
     engine_peers.py vllm|transformers FOLDER DTYPE PROMPTS SAMPLES PROMPT_TOKENS TOKENS     a rollout
@@ -29,7 +29,22 @@ def model_of(folder, dtype):
     import torch
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)).to(device())
+
+
+def device():
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def seconds_since(began):
+    """Seconds until the device has finished."""
+    import torch
+
+    if device() == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
 
 
 def export(gguf, folder, dtype):
@@ -54,8 +69,8 @@ def vllm(folder, dtype, prompts, samples, prompt_tokens, tokens):
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM, SamplingParams
 
-    model = LLM(folder, dtype=dtype, max_model_len=prompt_tokens + tokens + 16, max_num_seqs=256, disable_log_stats=True)
-    vocabulary = model.get_tokenizer().vocab_size
+    model = LLM(folder, dtype=dtype, max_model_len=prompt_tokens + tokens + 16, max_num_seqs=max(256, prompts * samples), disable_log_stats=True)
+    vocabulary = json.loads((Path(folder) / "config.json").read_text())["vocab_size"]
     requests = [{"prompt_token_ids": ids} for ids in prompts_of(vocabulary, prompts, prompt_tokens)]
     sampling = SamplingParams(n=samples, temperature=1.0, max_tokens=tokens, ignore_eos=True, logprobs=0, detokenize=False)
     model.generate(requests[:1], SamplingParams(n=samples, max_tokens=4, ignore_eos=True, logprobs=0), use_tqdm=False)
@@ -75,7 +90,7 @@ def transformers(folder, dtype, prompts, samples, prompt_tokens, tokens):
     import torch
 
     model = model_of(folder, dtype).eval()
-    ids = torch.tensor(prompts_of(model.config.vocab_size, prompts, prompt_tokens))
+    ids = torch.tensor(prompts_of(model.config.vocab_size, prompts, prompt_tokens), device=device())
 
     def generate(length):
         with torch.inference_mode():
@@ -86,7 +101,7 @@ def transformers(folder, dtype, prompts, samples, prompt_tokens, tokens):
     generate(2)
     began = time.perf_counter()
     done = generate(tokens)
-    seconds = time.perf_counter() - began
+    seconds = seconds_since(began)
     sampled = (done.shape[1] - prompt_tokens) * done.shape[0]
     report(seconds=seconds, tokens_per_s=sampled / seconds)
 
@@ -106,8 +121,8 @@ def torch_step(folder, dtype, sequences, tokens, min_tokens, micro_batch):
         for start in range(0, sequences, micro_batch):
             part = rows[start:start + micro_batch]
             longest = max(map(len, part))
-            ids = torch.tensor([row + [0] * (longest - len(row)) for row in part])
-            mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in part])
+            ids = torch.tensor([row + [0] * (longest - len(row)) for row in part], device=device())
+            mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in part], device=device())
             logits = model(ids, attention_mask=mask).logits[:, :-1].float()
             logp = torch.gather(torch.log_softmax(logits, -1), 2, ids[:, 1:, None])[..., 0]
             loss = -(0.01 * logp * mask[:, 1:]).sum() / sequences
@@ -121,7 +136,7 @@ def torch_step(folder, dtype, sequences, tokens, min_tokens, micro_batch):
     for _ in range(2):
         began = time.perf_counter()
         step()
-        best = min(best, time.perf_counter() - began)
+        best = min(best, seconds_since(began))
     report(seconds=best, tokens_per_s=sum(lengths) / best, tokens=sum(lengths))
 
 
@@ -139,13 +154,13 @@ def trl(folder, dtype, prompts, samples, tokens):
             stamps.append(time.perf_counter())
 
         def on_step_end(self, *_, **__):
-            stamps[-1] = time.perf_counter() - stamps[-1]
+            stamps[-1] = seconds_since(stamps[-1])
 
     questions = [f"What is {n} times {n + 3}? Think step by step, then give the result as a number." for n in range(prompts * 4)]
     data = Dataset.from_dict({"prompt": questions})
     with tempfile.TemporaryDirectory() as out:
         settings = GRPOConfig(
-            output_dir=out, use_cpu=True, bf16=False, per_device_train_batch_size=prompts * samples // 4, gradient_accumulation_steps=4,
+            output_dir=out, use_cpu=device() == "cpu", bf16=False, per_device_train_batch_size=prompts * samples // 4, gradient_accumulation_steps=4,
             num_generations=samples, max_completion_length=tokens, max_steps=3, beta=0.0, learning_rate=1e-9, report_to=[], save_strategy="no",
             gradient_checkpointing=False, generation_kwargs={"min_new_tokens": tokens})
         trainer = GRPOTrainer(

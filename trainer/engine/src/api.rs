@@ -19,6 +19,8 @@ pub enum Device {
     Cpu,
     /// The GPU with this number.
     Cuda(usize),
+    /// The GPU's kernels on this machine's processor, for tests and to try `scripts/gpu.sh` ([`crate::backend::cuda::emulated`]).
+    Emulated,
 }
 
 /// Settings of an engine.
@@ -34,12 +36,12 @@ pub struct EngineOptions {
     pub kernel: Option<Bf16Kernel>,
     /// Capacity of the KV cache for generation, in tokens; `None` takes what the current requests need, up to a quarter of the memory.
     pub kv_tokens: Option<usize>,
-    /// Maximum tokens of one training pack.
+    /// Maximum tokens of one training pack. `None` takes the device's default ([`crate::backend::TrainingDefaults`]).
     pub pack_tokens: Option<usize>,
     /// Maximum number of sequences generated at once.
     pub max_sequences: Option<usize>,
-    /// Bytes of activations that training saves from the forward to the backward pass. `None` takes a third of the memory that weights, gradients and moments
-    /// leave. The remaining activations are recomputed, bit for bit the same.
+    /// Bytes of activations that training saves from the forward to the backward pass. `None` takes the device's default
+    /// ([`crate::backend::TrainingDefaults`]). The remaining activations are recomputed, bit for bit the same.
     pub activation_bytes: Option<u64>,
     /// Train low-rank adapters instead of the weights.
     pub lora: Option<Lora>,

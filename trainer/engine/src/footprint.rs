@@ -3,14 +3,16 @@
 //! The sizes are those of the buffers that the engine plans, for completions of full length. Shorter completions touch less of them.
 
 use crate::api::EngineOptions;
+use crate::backend::cuda::ScratchSizes;
+use crate::backend::{self, Dtype, ElementBytes, TrainingDefaults, cpu, cuda};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows, max_prompts};
 use crate::model::adapter_elements;
+use crate::model::kv_row_elements;
 use crate::model::layout::Layout;
-use crate::model::workspace::{BackwardWorkspace, PerDtype, Widths, Workspace};
-use crate::model::{PACK_TOKENS, kv_row_elements};
-use crate::train::activations::{ActivationPlan, default_budget};
+use crate::model::workspace::{BackwardWorkspace, PassSize, PerDtype, Widths, Workspace};
+use crate::train::activations::{ActivationPlan, default_pack_tokens};
 
 /// The sizes of a run's batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +41,10 @@ pub struct Footprint {
     pub weights: u64,
     /// Gradient and two moments of the trained weights.
     pub optimiser: u64,
-    /// The workspace of one pass.
+    /// The workspace of one pass, and on a GPU that of single operations.
     pub work: u64,
+    /// What a GPU's own software takes: its context and the libraries' workspaces. 0 on a CPU.
+    pub reserved: u64,
     /// Keys and values of the sequences being generated.
     pub cache: u64,
     /// Activations that training saves from the forward to the backward pass, and the workspace of the backward pass.
@@ -50,13 +54,28 @@ pub struct Footprint {
 impl Footprint {
     /// The peak memory of a run.
     pub fn peak(&self) -> u64 {
-        self.weights + self.optimiser + self.work + self.cache.max(self.activations)
+        let phase = self.cache.max(self.activations);
+        self.weights + self.optimiser + self.work + self.reserved + phase
     }
 
-    /// The footprint of training a model, or of sampling alone if nothing is trained.
+    /// The footprint of training a model, or of sampling alone if nothing is trained. A GPU that is missing counts as the CPU.
     pub fn new(config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
-        let head_rows = options.device.logits_rows(config.vocab_size);
-        let mut widths = Widths::new(config, head_rows);
+        let place = options.device.memory().map_or(Place::Cpu, Place::Gpu);
+        Self::on(place, config, options, demand)
+    }
+
+    /// The same for a GPU with `memory` bytes of memory, which need not exist.
+    pub fn on_gpu(
+        memory: u64,
+        config: &ModelConfig,
+        options: &EngineOptions,
+        demand: &Demand,
+    ) -> Self {
+        Self::on(Place::Gpu(memory), config, options, demand)
+    }
+
+    fn on(place: Place, config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
+        let mut widths = Widths::new(config, place.logits_rows(config.vocab_size));
         let layout = Layout::new(config).len();
         let adapters = options.lora.map(|lora| {
             widths.rank = lora.rank;
@@ -67,38 +86,101 @@ impl Footprint {
             _ => adapters.unwrap_or(layout),
         };
         let stored = layout + adapters.unwrap_or(0);
-        let element = options.device.element_bytes(options.dtype);
+        let element = place.element_bytes(options.dtype);
+        let width = PerDtype::from(element);
         let (weights, optimiser) = ((element.weight * stored) as u64, 12 * trained as u64);
-        let packs = packs(demand, options.pack_tokens.unwrap_or(PACK_TOKENS));
+        let layers = config.num_hidden_layers;
+        let defaults = place.training_defaults(weights + optimiser);
+        let budget = options
+            .activation_bytes
+            .unwrap_or(defaults.activation_bytes);
+        let pack_tokens = options.pack_tokens.unwrap_or_else(|| {
+            default_pack_tokens(defaults.pack_tokens, widths, layers, budget, width)
+        });
+        let packs = packs(demand, pack_tokens);
         let pack = packs.first().copied().unwrap_or(0);
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
         let shared = demand.sampled_prompts.saturating_sub(1) * demand.shared_prompt_tokens;
-        let step = CHUNK.min(demand.sampled_prompts * demand.prompt_tokens - shared)
-            + running.min(demand.sampled_prompts * demand.samples);
-        let memory = options
-            .device
-            .memory()
-            .or_else(crate::machine_memory::total);
-        let width = PerDtype::from(element);
-        let work = Workspace::len(widths, step.max(pack), pack);
+        let prompt_tokens = CHUNK.min(demand.sampled_prompts * demand.prompt_tokens - shared);
+        let samples = demand.sampled_prompts * demand.samples;
+        let step = prompt_tokens + running.min(samples);
+        let size = PassSize {
+            tokens: step.max(pack),
+            // A step samples for each running sequence, and the first token of each sample of the prompts that it completes.
+            logit_rows: pack
+                .max(running.min(samples) + samples.min(prompt_tokens * demand.samples)),
+            targets: pack,
+        };
         let activations = match demand.update_prompts {
             0 => 0,
             _ => {
-                let budget = options
-                    .activation_bytes
-                    .unwrap_or_else(|| default_budget(memory, weights + optimiser));
-                let layers = config.num_hidden_layers;
                 let plan = ActivationPlan::new(widths, layers, &packs, budget, width);
                 (plan.len + BackwardWorkspace::len(widths, pack)).bytes(width)
             }
         };
         let row_bytes = element.cache as u64 * kv_row_elements(config);
+        let cached_rows = cached_rows(place.memory(), row_bytes, options, demand, running);
+        let scratch = ScratchSizes {
+            dtype: options.dtype,
+            tokens: size.tokens,
+            logit_rows: size.logit_rows.min(widths.head_rows),
+            trains: demand.update_prompts > 0,
+            hidden: widths.hidden,
+            qkv: widths.qkv(),
+            vocabulary: widths.vocabulary,
+            heads: widths.heads,
+            head_dim: widths.head_dim,
+            cached_rows: cached_rows as usize,
+        };
+        let (scratch, reserved) = match place {
+            Place::Cpu => (0, 0),
+            Place::Gpu(_) => (scratch.bytes(), cuda::RESERVED),
+        };
         Self {
             weights,
             optimiser,
-            work: work.bytes(width),
-            cache: cached_rows(memory, row_bytes, options, demand, running) * row_bytes,
+            work: Workspace::len(widths, size).bytes(width) + scratch,
+            reserved,
+            cache: cached_rows * row_bytes,
             activations,
+        }
+    }
+}
+
+/// Where a model computes, as far as its memory depends on it.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Cpu,
+    /// A GPU with this many bytes of memory.
+    Gpu(u64),
+}
+
+impl Place {
+    fn memory(self) -> Option<u64> {
+        match self {
+            Self::Cpu => crate::machine_memory::total(),
+            Self::Gpu(memory) => Some(memory),
+        }
+    }
+
+    fn element_bytes(self, dtype: Dtype) -> ElementBytes {
+        match self {
+            Self::Cpu => cpu::element_bytes(dtype),
+            Self::Gpu(_) => cuda::element_bytes(dtype),
+        }
+    }
+
+    fn logits_rows(self, vocabulary: usize) -> usize {
+        match self {
+            Self::Cpu => backend::logits_rows(vocabulary),
+            Self::Gpu(memory) => cuda::logits_rows(memory, vocabulary),
+        }
+    }
+
+    fn training_defaults(self, resident: u64) -> TrainingDefaults {
+        match self {
+            Self::Cpu => backend::training_defaults(self.memory(), resident),
+            Self::Gpu(memory) => cuda::training_defaults(memory, resident),
         }
     }
 }

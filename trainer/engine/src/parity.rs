@@ -5,6 +5,7 @@
 
 mod candle;
 pub mod device;
+pub mod export;
 
 use std::path::Path;
 

@@ -10,6 +10,7 @@ use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
 use crate::backend::cuda::ledger::{self, DeviceModel, Ledger};
+use crate::backend::cuda::profile::{self, Profile};
 use crate::backend::{Backend, cuda};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
@@ -68,6 +69,20 @@ impl Engine {
         let backend = move || Ok(cuda::open_on(driver, dtype));
         let engine = Self::start_on(backend, move || load::random::zeros(config), options)?;
         Ok((engine, ledger))
+    }
+
+    /// Creates a model with random weights on a GPU whose calls are measured one by one.
+    pub fn profiled(
+        config: ModelConfig,
+        options: EngineOptions,
+    ) -> Result<(Self, Profile), EngineError> {
+        let driver = options.device.open_driver()?;
+        let opened = profile::open(driver);
+        let (driver, profile) = opened.map_err(|fault| EngineError::Device(fault.to_string()))?;
+        let dtype = options.dtype;
+        let backend = move || Ok(cuda::open_on(driver, dtype));
+        let engine = Self::start_on(backend, move || load::random::random(config, 0), options)?;
+        Ok((engine, profile))
     }
 
     fn start<W: TensorSource>(

@@ -3,18 +3,18 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod emulated;
 mod support;
 
 use std::sync::{Arc, Mutex};
 
-use emulated::{Counters, Emulated};
+use engine::backend::cuda::driver::{Arg, Launch};
+use engine::backend::cuda::emulated::{Counters, Emulated};
 use engine::backend::{Dtype, cpu, cuda};
 use engine::batch::{Batch, KvRows, Span};
 use engine::config::{Family, ModelConfig};
 use engine::load::Weights;
 use engine::model::{Lora, Model, TensorKind};
-use engine::parity;
+use engine::parity::device::{Extent, phases, recordings, repeated_step, true_sizes, with_cpu};
 use engine::sample::Sampling;
 use engine::sample::{Draw, Sampled};
 use engine::train::{score, step};
@@ -78,7 +78,7 @@ fn on_both(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> [Model; 2] 
 fn every_operation_and_every_family_agrees_with_the_cpu() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let open = |dtype| Ok(cuda::open_on(Emulated::open().0, dtype));
-        let results = parity::device::with_cpu(&open, dtype).unwrap();
+        let results = with_cpu(&open, dtype, Extent::Full).unwrap();
         assert!(results.len() > 60);
         let different: Vec<_> = results
             .iter()
@@ -86,6 +86,43 @@ fn every_operation_and_every_family_agrees_with_the_cpu() {
             .collect();
         assert!(different.is_empty(), "{dtype:?}: {different:#?}");
     }
+}
+
+#[test]
+fn the_code_for_true_sizes_agrees_with_the_cpu_at_small_ones() {
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let open = |dtype| Ok(cuda::open_on(Emulated::open().0, dtype));
+        let sizes = true_sizes(&open, dtype, Extent::Reduced).unwrap();
+        assert!(sizes.compared.len() > 40 && sizes.left_out.is_empty());
+        let different: Vec<_> = sizes
+            .compared
+            .iter()
+            .filter(|compared| !compared.agrees())
+            .collect();
+        assert!(different.is_empty(), "{dtype:?}: {different:#?}");
+    }
+}
+
+#[test]
+fn recordings_repetitions_and_phases_hold_on_the_emulated_device() {
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let open = |dtype| Ok(cuda::open_on(Emulated::open().0, dtype));
+        for claim in [recordings, repeated_step, phases] {
+            let claim = claim(&open, dtype, Extent::Reduced).unwrap();
+            assert!(claim.holds, "{dtype:?}: {}", claim.found);
+        }
+    }
+}
+
+#[test]
+fn a_device_that_records_nothing_does_not_pass_the_check_of_recordings() {
+    let open = |dtype| {
+        let (device, counters) = Emulated::open();
+        counters.lock().unwrap().unrecordable = Some("record");
+        Ok(cuda::open_on(device, dtype))
+    };
+    let claim = recordings(&open, Dtype::F32, Extent::Reduced).unwrap();
+    assert!(!claim.holds && claim.found.contains("no decoding pass was recorded"));
 }
 
 #[test]
@@ -100,7 +137,7 @@ fn the_order_in_which_threads_run_changes_no_bit() {
                 };
                 Ok(cuda::open_on(device, dtype))
             };
-            parity::device::with_cpu(&open, dtype).unwrap()
+            with_cpu(&open, dtype, Extent::Full).unwrap()
         });
         assert_eq!(rising, falling);
     }
@@ -148,6 +185,39 @@ fn all(model: &mut Model, kind: TensorKind) -> Vec<(String, Vec<f32>)> {
         (name, values)
     });
     values.collect()
+}
+
+/// Numbers are loaded four at a time only where they begin at a multiple of 16 bytes. With 70,001 numbers in 1,024 parts, parts of equal length would begin anywhere.
+#[test]
+fn the_parts_of_a_sum_of_squares_begin_at_multiples_of_16_bytes() {
+    const N: usize = 70_001;
+    const PARTS: usize = 1024;
+    let mut random = Random(205);
+    let values: Vec<f32> = (0..N)
+        .map(|_| random.below(2001) as f32 / 1000.0 - 1.0)
+        .collect();
+    let (mut device, _) = Emulated::open();
+    let x = device.allocate(4 * N).unwrap();
+    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    device.write(x, &bytes).unwrap();
+    let partial = device.allocate(8 * PARTS).unwrap();
+    let launch = Launch {
+        grid: [PARTS as u32, 1, 1],
+        block: 256,
+        shared: 0,
+    };
+    let args = [Arg::Address(partial), Arg::Address(x), Arg::Size(N as u64)];
+    device.launch("sum_squares", launch, &args).unwrap();
+    let mut sums = vec![0; 8 * PARTS];
+    device.read(partial, &mut sums).unwrap();
+    // ⌈70,001 / 1,024⌉ is 69; the next multiple of 4 is 72.
+    let mut parts = values.chunks(72);
+    for sum in sums.as_chunks().0 {
+        let part = parts.next().unwrap_or_default().iter();
+        let exact: f64 = part.map(|x| f64::from(*x).powi(2)).sum();
+        let sum = f64::from_le_bytes(*sum);
+        assert!((sum - exact).abs() <= 1e-6 * exact, "{sum} {exact}");
+    }
 }
 
 #[test]

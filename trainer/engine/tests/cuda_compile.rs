@@ -1,9 +1,18 @@
-//! Every kernel compiles for the architectures that it is written for, on a machine without a GPU.
+//! Every kernel compiles for the architectures that it is written for, on a machine without a GPU, and takes the registers and the memory that
+//! `kernels/resources.txt` lists.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-use engine::backend::cuda::compile::{self, Target, compile};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use engine::backend::cuda::compile::{self, Target, compile, compile_with_report};
 use engine::backend::cuda::kernels::{NAMES, SOURCES};
+
+/// The architectures: A100, H100 and H200, and the Blackwell of workstations.
+const ARCHITECTURES: [u32; 3] = [80, 90, 120];
+/// The compiler of `scripts/cuda.sh`. Another version allocates registers differently.
+const COMPILER: (u32, u32) = (13, 0);
 
 /// Whether NVRTC is available: in `LD_LIBRARY_PATH`, where a toolkit or pip installs it, or in the cache folder. Prints that a test is skipped if it is not.
 fn nvrtc() -> bool {
@@ -21,7 +30,7 @@ fn every_kernel_compiles_for_every_architecture() {
     if !nvrtc() {
         return;
     }
-    for architecture in [80, 90, 120] {
+    for architecture in ARCHITECTURES {
         let ptx = compile(SOURCES, NAMES, Target::Ptx(architecture)).unwrap();
         let text = String::from_utf8_lossy(&ptx.bytes);
         assert!(text.contains(&format!(".target sm_{architecture}")));
@@ -35,15 +44,118 @@ fn every_kernel_compiles_for_every_architecture() {
     }
 }
 
-/// Unlike PTX, machine code has limits: registers, and the shared memory that a kernel declares.
+/// What the compiler reports for a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Resources {
+    registers: u32,
+    stack: u32,
+    spill_stores: u32,
+    spill_loads: u32,
+    shared: u32,
+}
+
+impl Resources {
+    /// The resources of the kernel with this name in machine code.
+    fn of(report: &str, lowered: &str) -> Self {
+        let own = format!("entry function '{lowered}'");
+        let lines: Vec<&str> = report
+            .lines()
+            .skip_while(|line| !line.contains(&own))
+            .take_while(|line| !line.contains("entry function") || line.contains(&own))
+            .collect();
+        let number = |after: &str| {
+            lines.iter().find_map(|line| {
+                let mut words = line.split(&[' ', ','][..]).filter(|word| !word.is_empty());
+                let words: Vec<&str> = words.by_ref().collect();
+                let phrase: Vec<&str> = after.split(' ').collect();
+                let at = words.windows(phrase.len()).position(|w| w == phrase)?;
+                words[at.checked_sub(1)?].parse().ok()
+            })
+        };
+        Self {
+            registers: number("registers").unwrap_or_else(|| panic!("{lowered}: {report}")),
+            stack: number("bytes stack frame").unwrap(),
+            spill_stores: number("bytes spill stores").unwrap(),
+            spill_loads: number("bytes spill loads").unwrap(),
+            // Kernels without static shared memory have no such entry.
+            shared: number("bytes smem").unwrap_or(0),
+        }
+    }
+}
+
+/// The table: a line for each kernel, with the five numbers for each architecture.
+fn table() -> String {
+    let reports = ARCHITECTURES.map(|architecture| {
+        let (cubin, report) = compile_with_report(SOURCES, NAMES, architecture).unwrap();
+        assert!(cubin.bytes.starts_with(b"\x7fELF"));
+        assert_eq!(cubin.names.len(), NAMES.len());
+        (cubin, report)
+    });
+    let mut text = format!(
+        "# What the compiler (NVRTC {}.{}) reports for each kernel: registers of a thread, bytes of its stack, of its spill stores and of its spill loads, and\n\
+         # bytes of static shared memory of a block. Written by tests/cuda_compile.rs: RAPID_TEST_WRITE=1.\n#\n",
+        COMPILER.0, COMPILER.1
+    );
+    let names = ["registers", "stack", "stores", "loads", "shared"];
+    let _ = write!(text, "{:<38}", "#");
+    for architecture in ARCHITECTURES {
+        let _ = write!(text, "{:>10}{:40}", format!("sm_{architecture}"), "");
+    }
+    let mut line = |first: &str, cells: &[String]| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
+        let _ = write!(text, "\n{first:<38}{cells}");
+    };
+    let titles = ARCHITECTURES.iter().flat_map(|_| names.map(str::to_owned));
+    line("# kernel", &titles.collect::<Vec<_>>());
+    for (number, name) in NAMES.iter().enumerate() {
+        let cells = reports.iter().flat_map(|(cubin, report)| {
+            let r = Resources::of(report, &cubin.names[number]);
+            [
+                r.registers,
+                r.stack,
+                r.spill_stores,
+                r.spill_loads,
+                r.shared,
+            ]
+            .map(|n| n.to_string())
+        });
+        line(name, &cells.collect::<Vec<_>>());
+    }
+    text.push('\n');
+    text.lines()
+        .fold(String::new(), |all, line| all + line.trim_end() + "\n")
+}
+
+/// Registers limit how many blocks a multiprocessor runs at once, and a spill is a kernel's own traffic to memory.
 #[test]
-fn every_kernel_compiles_to_machine_code() {
+fn every_kernel_takes_the_registers_and_the_memory_of_the_table() {
     if !nvrtc() {
         return;
     }
-    let cubin = compile(SOURCES, NAMES, Target::Cubin(90)).unwrap();
-    assert!(cubin.bytes.starts_with(b"\x7fELF"));
-    assert_eq!(cubin.names.len(), NAMES.len());
+    let version = compile::version().unwrap();
+    if version != COMPILER {
+        eprintln!(
+            "SKIPPED: the registers of the CUDA kernels: the table is of NVRTC {}.{}, and this is {}.{}",
+            COMPILER.0, COMPILER.1, version.0, version.1
+        );
+        return;
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/resources.txt");
+    let table = table();
+    if std::env::var_os("RAPID_TEST_WRITE").is_some() {
+        std::fs::write(&file, &table).unwrap();
+    }
+    let committed = std::fs::read_to_string(&file).unwrap();
+    let changed: Vec<_> = committed
+        .lines()
+        .zip(table.lines())
+        .filter(|(committed, now)| committed != now)
+        .collect();
+    assert!(
+        committed == table,
+        "{} is not what the compiler reports; if this is meant, write it with RAPID_TEST_WRITE=1: {changed:#?}",
+        file.display()
+    );
 }
 
 #[test]

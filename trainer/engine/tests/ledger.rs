@@ -88,6 +88,7 @@ fn decoded(name: &str, sequences: usize) -> Work {
 /// A training step on `packs` sequences of 2,048 tokens, each of which is a pack.
 fn trained(name: &str, packs: usize) -> Work {
     let (mut model, ledger) = planned(name, H200);
+    model.set_pack_tokens(2048);
     let groups: Vec<Group> = (0..packs as u32)
         .map(|number| Group {
             prompt: vec![number; 1].into(),

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use datasets::Dataset;
+use engine::config::{ModelConfig, published, published_names};
 use engine::sample::MIN_TEMPERATURE;
 use engine::{Engine, EngineOptions, Sampling};
 use trainer::config::{self, MAX_COMPLETIONS, MAX_THREADS, NamedModel};
@@ -180,6 +181,24 @@ fn no_model(model: &str) -> anyhow::Error {
         ))
         .into(),
     }
+}
+
+/// The configuration of a model of random weights: that in a file, or a published model's.
+pub(crate) fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
+    if let Some(config) = published(name) {
+        return Ok(config);
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        let names: Vec<&str> = published_names().collect();
+        return Err(Usage(format!(
+            "--random-weights {name} is neither a file nor one of {}",
+            names.join(", ")
+        ))
+        .into());
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
+    ModelConfig::from_json(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))
 }
 
 /// Reads a data set.

@@ -2,22 +2,20 @@
 
 mod machine_peaks;
 mod plan;
+mod profile;
 mod rollout;
 mod step;
 mod train;
 
-use std::path::Path;
-
-use anyhow::Context as _;
 use clap::Subcommand;
 use engine::backend::cpu::roofline::Peak;
-use engine::config::{ModelConfig, published, published_names};
+use engine::config::ModelConfig;
 use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
 use serde::Serialize;
 use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 
 use super::Usage;
-use super::args::{DeviceArgs, PLAN, model_path, positive, up_to};
+use super::args::{DeviceArgs, PLAN, configuration, model_path, positive, up_to};
 
 /// Largest value of `--max-sequences`.
 const MAX_SEQUENCES: usize = 1_000_000;
@@ -90,15 +88,18 @@ struct Options {
     /// Maximum sequences generated at once [default: 256]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_SEQUENCES))]
     max_sequences: Option<usize>,
-    /// Maximum tokens of one training pack [default: 2048]
+    /// Maximum tokens of one training pack [default: 2048, and on a GPU up to 16384]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS_IN_ALL))]
     pack_tokens: Option<usize>,
     /// Train adapters of this rank instead of all weights
     #[arg(long, value_name = "N", value_parser = up_to(MAX_RANK))]
     lora: Option<usize>,
-    /// Memory for activations that training keeps instead of recomputing them [default: a third of the remaining memory]
+    /// Memory for activations that training keeps instead of recomputing them [default: a third of the remaining memory, up to 6 GiB; on a GPU half of it]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_MIB))]
     activations_mib: Option<u64>,
+    /// On a GPU, measure each kernel by itself instead, with random weights, and print the heaviest beside what is predicted for them
+    #[arg(long)]
+    profile: bool,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -203,16 +204,20 @@ impl Options {
     /// Bytes that the engine plans for this work.
     fn planned_bytes(&self, what: &What, options: &EngineOptions) -> anyhow::Result<u64> {
         let config = self.config()?;
+        Ok(Footprint::new(&config, options, &self.demand(what, &config)).peak())
+    }
+
+    /// The sizes of this work.
+    fn demand(&self, what: &What, config: &ModelConfig) -> Demand {
         let prompts_if = |used: bool| if used { self.prompts } else { 0 };
-        let demand = Demand {
+        Demand {
             prompt_tokens: self.prompt_tokens,
             shared_prompt_tokens: self.shared_prompt_tokens(config.vocab_size),
             max_tokens: self.tokens,
             samples: self.samples,
             sampled_prompts: prompts_if(!matches!(what, What::Train(_))),
             update_prompts: prompts_if(!matches!(what, What::Rollout(_))),
-        };
-        Ok(Footprint::new(&config, options, &demand).peak())
+        }
     }
 
     /// Tokens that sampling computes once for all prompts.
@@ -273,24 +278,6 @@ impl Options {
     }
 }
 
-/// The configuration in a file, or that of a published model.
-fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
-    if let Some(config) = published(name) {
-        return Ok(config);
-    }
-    let path = Path::new(name);
-    if !path.exists() {
-        let names: Vec<&str> = published_names().collect();
-        return Err(Usage(format!(
-            "--random-weights {name} is neither a file nor one of {}",
-            names.join(", ")
-        ))
-        .into());
-    }
-    let text = std::fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
-    ModelConfig::from_json(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (options, measure): (_, fn(&Engine, &Options) -> anyhow::Result<Figures>) = match &args.what
     {
@@ -301,6 +288,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     options.check()?;
     if options.device.device == PLAN {
         return plan::run(&args.what, options);
+    }
+    if options.profile {
+        return profile::run(&args.what, options);
     }
     let engine_options = options.engine_options()?;
     let planned_bytes = options.planned_bytes(&args.what, &engine_options)?;

@@ -1,16 +1,21 @@
 //! `rapid doctor`: what works on this machine, what does not, and what to do about it.
 
 mod gpu;
+mod learning;
 mod machine;
 mod model;
 mod services;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use anyhow::bail;
+use clap::ValueEnum as _;
+use engine::parity::export::export;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::args::DeviceArgs;
+use super::args::{DeviceArgs, configuration};
 
 /// Check this machine, and print how to fix each failed check
 ///
@@ -21,7 +26,8 @@ Examples:
   rapid doctor
   rapid doctor --verifier http://127.0.0.1:8700
   rapid doctor --model smollm2-135m-instruct
-  rapid doctor --device cuda:0")]
+  rapid doctor --device cuda:0
+  rapid doctor --device cuda:0 --dtype bf16 --gpu-checks parity,graphs --json")]
 pub(crate) struct Args {
     /// Load this model, generate with it, and check that sampling and training compute the same probabilities
     #[arg(long, value_name = "MODEL")]
@@ -29,11 +35,40 @@ pub(crate) struct Args {
     /// Ask this verifier what it can judge
     #[arg(long, value_name = "URL", env = "RAPID_VERIFIER")]
     verifier: Option<String>,
+    /// Run only these checks of the GPU, and none of the machine
+    #[arg(long, value_name = "CHECK", value_enum, value_delimiter = ',')]
+    gpu_checks: Vec<GpuCheck>,
+    /// Check the GPU at small sizes only: for tools that slow it down a hundredfold
+    #[arg(long)]
+    quick: bool,
+    /// Instead of any check, write a model of random weights with its logits and gradients on this device into this folder, for scripts/gpu/torch_parity.py
+    #[arg(long, value_name = "FOLDER", requires = "random_weights", hide = true)]
+    export: Option<PathBuf>,
+    /// The model for --export: a config.json, or the name of a published model's configuration
+    #[arg(long, value_name = "CONFIG", hide = true)]
+    random_weights: Option<String>,
     /// Print the checks as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     device: DeviceArgs,
+}
+
+/// A check of a GPU. Each is made in f32 and in bf16, or in the number type of --dtype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum GpuCheck {
+    /// Every kernel, and small models of each family, equal the CPU's within rounding
+    Parity,
+    /// So do the operations at the sizes of real models
+    Sizes,
+    /// Recorded decoding passes sample the same bits as others, also after an update
+    Graphs,
+    /// The same update has the same bits twice
+    Repeat,
+    /// A thousand changes between sampling and training leave no memory behind
+    Phases,
+    /// Twenty updates of RAPID learn what they do on the CPU
+    Learning,
 }
 
 /// The result of a check.
@@ -54,6 +89,9 @@ struct Check {
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
+    /// The numbers behind the finding, for JSON alone.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    figures: Value,
 }
 
 impl Check {
@@ -63,6 +101,7 @@ impl Check {
             what: what.into(),
             found: found.into(),
             remedy: None,
+            figures: Value::Null,
         }
     }
 
@@ -72,6 +111,7 @@ impl Check {
             what: what.into(),
             found: found.into(),
             remedy: Some(remedy.into()),
+            figures: Value::Null,
         }
     }
 
@@ -81,14 +121,33 @@ impl Check {
             what: what.into(),
             found: found.into(),
             remedy: Some(remedy.into()),
+            figures: Value::Null,
         }
+    }
+
+    fn with_figures(self, figures: Value) -> Self {
+        Self { figures, ..self }
     }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut checks = machine::checks(&args.device);
-    checks.extend(gpu::checks(&args.device));
-    checks.extend(services::artifacts());
+    if let (Some(folder), Some(name)) = (&args.export, &args.random_weights) {
+        let config = configuration(name)?;
+        return Ok(export(config, &args.device.options()?, folder)?);
+    }
+    let mut checks = Vec::new();
+    if args.gpu_checks.is_empty() {
+        checks.extend(machine::checks(&args.device));
+        checks.extend(gpu::checks(
+            &args.device,
+            GpuCheck::value_variants(),
+            args.quick,
+        ));
+        checks.extend(services::artifacts());
+    } else {
+        checks.push(machine::device(&args.device));
+        checks.extend(gpu::checks(&args.device, &args.gpu_checks, args.quick));
+    }
     if let Some(url) = &args.verifier {
         checks.extend(super::block_on(async {
             Ok(services::verifier(url).await)

@@ -23,12 +23,13 @@ settings! {
         pub kernel: String = "auto".into(),
         /// Tokens of the KV cache; unless set, as many as the work needs.
         pub kv_tokens: Option<usize> => whole(1, MAX_COUNT).hint(DEFAULT),
-        /// Maximum tokens of one training pack; unless set, 2048, or a prompt with its completion if that is longer.
+        /// Maximum tokens of one training pack; unless set, 2048, and on a GPU as many up to 16384 as their activations fit into its memory, or a prompt with its
+        /// completion if that is longer.
         pub pack_tokens: Option<usize> => whole(1, MAX_COUNT).hint(DEFAULT),
         /// Maximum sequences generated at once; unless set, 256.
         pub max_sequences: Option<usize> => whole(1, 1_000_000).hint(DEFAULT),
         /// MiB of activations that training keeps from the forward to the backward pass, instead of recomputing them; unless set, a third of the memory that weights,
-        /// gradients and moments leave.
+        /// gradients and moments leave, up to 6144, and on a GPU half of it.
         pub activations_mib: Option<u64> => whole(0, MAX_MIB).hint(DEFAULT),
     }
 }
@@ -128,6 +129,7 @@ impl Engine {
             "auto" => Some(Device::Auto),
             "cpu" => Some(Device::Cpu),
             "cuda" => Some(Device::Cuda(0)),
+            "cuda:emulated" => Some(Device::Emulated),
             other => other
                 .strip_prefix("cuda:")
                 .and_then(|number| number.parse().ok())

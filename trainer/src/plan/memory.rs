@@ -63,7 +63,7 @@ impl fmt::Display for MemoryBudget {
 #[error(
     "the run takes up to {} of {budget}: {} for weights, {} for gradient and moments, {} for one pass, {} for the program itself, and the larger of {} for keys and values and {} for kept activations; \
      lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])",
-    gb(.estimate.peak()), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.work), gb(PROGRAM), gb(.estimate.memory.cache), gb(.estimate.memory.activations)
+    gb(.estimate.peak()), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.work), gb(PROGRAM + .estimate.memory.reserved), gb(.estimate.memory.cache), gb(.estimate.memory.activations)
 )]
 pub struct TooLarge {
     estimate: MemoryEstimate,
@@ -150,7 +150,9 @@ impl MemoryEstimate {
             estimate: *self,
             budget,
         };
-        let minimum = PROGRAM + self.memory.weights + self.memory.optimiser + self.reference;
+        let memory = self.memory;
+        let minimum =
+            PROGRAM + memory.reserved + memory.weights + memory.optimiser + self.reference;
         match budget {
             MemoryBudget::Machine(bytes) if minimum <= bytes => Ok(Some(large)),
             _ => Err(large),

@@ -511,6 +511,7 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
     let model = MemoryEstimate {
         parameters: 100_000_000,
         memory: engine::Footprint {
+            reserved: 0,
             weights: 400_000_000,
             optimiser: 1_200_000_000,
             work: 100_000_000,

@@ -146,6 +146,29 @@ pub(crate) fn logits_rows(vocabulary: usize) -> usize {
     (LOGITS / vocabulary).clamp(1, LOGITS_ROWS)
 }
 
+/// What training uses on a device unless settings say otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainingDefaults {
+    /// Maximum tokens of a pack. It is halved until all activations of a pack can be saved, but not below 2,048.
+    pub pack_tokens: usize,
+    /// Bytes of activations that are saved from the forward to the backward pass.
+    pub activation_bytes: u64,
+}
+
+/// Maximum bytes of saved activations, and their number if the size of the memory is not known.
+const MAX_ACTIVATIONS: u64 = 6 << 30;
+const UNKNOWN_MEMORY_ACTIVATIONS: u64 = 1 << 30;
+
+/// Packs of 2,048 tokens, and a third of the memory that weights, gradients and moments (`resident` bytes) leave, up to 6 GiB.
+pub(crate) fn training_defaults(memory: Option<u64>, resident: u64) -> TrainingDefaults {
+    TrainingDefaults {
+        pack_tokens: 2048,
+        activation_bytes: memory.map_or(UNKNOWN_MEMORY_ACTIVATIONS, |all| {
+            (all.saturating_sub(resident) / 3).min(MAX_ACTIVATIONS)
+        }),
+    }
+}
+
 /// Sizes of `y (rows × outputs) = x (rows × inputs) · Wᵀ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Linear {
@@ -232,6 +255,10 @@ pub trait Backend: Send {
     fn name(&self) -> String;
     /// Bytes of the device's memory, if known.
     fn memory(&self) -> Option<u64>;
+    /// Bytes of the device's memory that are free at the moment, if known.
+    fn free_memory(&self) -> Option<u64> {
+        None
+    }
     /// Whether the backend has to be dropped before the process exits, since the libraries that it calls are torn down with the process.
     fn must_drop_before_exit(&self) -> bool {
         false
@@ -241,6 +268,10 @@ pub trait Backend: Send {
     /// Number of rows of logits that the head computes at a time, for a vocabulary of this size. The head's weight is read once for them.
     fn logits_rows(&self, vocabulary: usize) -> usize {
         logits_rows(vocabulary)
+    }
+    /// What training uses unless settings say otherwise, if weights, gradients and moments take `resident` bytes.
+    fn training_defaults(&self, resident: u64) -> TrainingDefaults {
+        training_defaults(self.memory(), resident)
     }
     /// Waits until the device has finished all operations. An error is that of the first operation that failed.
     fn synchronise(&mut self) -> Result<(), EngineError>;
@@ -278,6 +309,12 @@ pub trait Backend: Send {
     /// it again, from [`Backend::replay`] on.
     fn recorded(&mut self) -> bool {
         true
+    }
+    /// Sets whether passes are recorded. They are, unless this is called; without, each runs call by call and computes the same.
+    fn set_recording(&mut self, _on: bool) {}
+    /// Number of passes that were replayed.
+    fn replays(&self) -> u64 {
+        0
     }
 
     /// `y[i] = scale · table[token i]`.

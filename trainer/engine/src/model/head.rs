@@ -19,15 +19,15 @@ fn targets_in(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Tar
     (from..to, local.collect())
 }
 
-impl Decoder {
-    /// Ranges of `0..rows` that the head computes at a time.
-    fn head_chunks(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-        let chunk = self.widths.head_rows;
-        (0..rows)
-            .step_by(chunk)
-            .map(move |from| from..rows.min(from + chunk))
-    }
+/// Ranges of `0..rows` that the head computes at a time.
+fn chunks(work: &Workspace, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    let chunk = work.head_rows;
+    (0..rows)
+        .step_by(chunk.max(1))
+        .map(move |from| from..rows.min(from + chunk))
+}
 
+impl Decoder {
     /// Computes the logits of some tokens (rows of `x`) into `work.logits`.
     fn head(&mut self, work: &Workspace, x: Buf, rows: &[usize]) {
         let hidden = self.widths.hidden;
@@ -60,7 +60,7 @@ impl Decoder {
         temperature: f32,
     ) -> Result<(Vec<f32>, Vec<f32>), EngineError> {
         let vocabulary = self.widths.vocabulary;
-        for chunk in self.head_chunks(rows.len()) {
+        for chunk in chunks(work, rows.len()) {
             let (range, local) = targets_in(targets, &chunk);
             self.head(work, x, &rows[chunk.clone()]);
             let b = &mut self.backend;
@@ -96,7 +96,7 @@ impl Decoder {
         let w = self.widths;
         let (head, norm) = (self.layout.head, self.layout.norm);
         let cap = self.logit_cap();
-        for chunk in self.head_chunks(rows.len()) {
+        for chunk in chunks(work, rows.len()) {
             let (range, local) = targets_in(targets, &chunk);
             let rows = &rows[chunk];
             self.head(work, x, rows);
@@ -135,7 +135,7 @@ impl Decoder {
         count: usize,
     ) {
         let vocabulary = self.widths.vocabulary;
-        for chunk in self.head_chunks(count) {
+        for chunk in chunks(work, count) {
             match rows {
                 Some(rows) => self.head(work, x, &rows[chunk.clone()]),
                 None => {
@@ -158,7 +158,7 @@ impl Decoder {
     ) -> Result<Vec<f32>, EngineError> {
         let vocabulary = self.widths.vocabulary;
         let mut logits = vec![0.0; rows.len() * vocabulary];
-        for chunk in self.head_chunks(rows.len()) {
+        for chunk in chunks(work, rows.len()) {
             self.head(work, x, &rows[chunk.clone()]);
             let part = work.logits.at(0, chunk.len() * vocabulary);
             let to = &mut logits[chunk.start * vocabulary..chunk.end * vocabulary];

@@ -1,6 +1,7 @@
 //! Keys and values of generated sequences.
 
 use super::Model;
+use super::workspace::Workspace;
 use crate::backend::{Buf, Purpose};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -31,7 +32,6 @@ impl Model {
         {
             return Ok(());
         }
-        self.release_kv();
         let layers = self.config.num_hidden_layers;
         let len = rows
             .checked_mul(layers * 2 * self.decoder.widths.kv())
@@ -41,14 +41,15 @@ impl Model {
                 ))
             })?;
         // The work buffers are allocated after the KV cache, so that a device that alternates between phases finds keys and values at the same address each time.
-        let work = self.work.take();
-        if let Some(work) = work {
+        let size = self.work.as_ref().map(Workspace::size);
+        self.release_kv();
+        if let Some(work) = self.work.take() {
             work.release(self.decoder.backend.as_mut());
         }
         let all = self.decoder.backend.allocate(Purpose::Cache, len)?;
         self.kv_cache = Some(KvCache { all, rows });
-        if let Some(work) = work {
-            self.workspace(work.tokens, work.targets())?;
+        if let Some(size) = size {
+            self.workspace(size)?;
         }
         Ok(())
     }
@@ -58,10 +59,14 @@ impl Model {
         self.kv_cache.as_ref().map_or(0, |cache| cache.rows)
     }
 
-    /// Releases the KV cache's memory, for the training phase.
+    /// Releases the KV cache's memory, for the training phase. The work buffers are released too: they would lie where training's larger buffers were.
     pub fn release_kv(&mut self) {
-        if let Some(store) = self.kv_cache.take() {
-            self.decoder.backend.release(store.all);
+        let Some(store) = self.kv_cache.take() else {
+            return;
+        };
+        self.decoder.backend.release(store.all);
+        if let Some(work) = self.work.take() {
+            work.release(self.decoder.backend.as_mut());
         }
     }
 }

@@ -23,16 +23,14 @@ pub(crate) use self::kv_cache::kv_row_elements;
 use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
-use self::workspace::{BackwardWorkspace, BlockActivations, PerDtype, Widths, Workspace};
+use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerDtype, Widths, Workspace};
 use crate::backend::{Backend, Buf, Purpose};
 use crate::batch::Batch;
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::load::TensorSource;
 use crate::sample::{Draw, Sampled};
-
-/// Default maximum number of tokens of a training pack.
-pub(crate) const PACK_TOKENS: usize = 2048;
+use crate::train::activations::default_pack_tokens;
 
 /// A model on a device.
 pub struct Model {
@@ -46,8 +44,9 @@ pub struct Model {
     gradient: Option<Buf>,
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
-    pub(crate) pack_tokens: usize,
-    pub(crate) saved_bytes: Option<u64>,
+    /// Maximum number of tokens of a training pack, if it is set.
+    pack_tokens: Option<usize>,
+    saved_bytes: Option<u64>,
 }
 
 impl Model {
@@ -94,7 +93,7 @@ impl Model {
             gradient: None,
             optimiser: None,
             updates: 0,
-            pack_tokens: PACK_TOKENS,
+            pack_tokens: None,
             saved_bytes: None,
         })
     }
@@ -173,15 +172,36 @@ impl Model {
         self.decoder.backend.memory()
     }
 
-    /// Maximum number of tokens of one training pack; a longer completion is a pack of its own.
+    /// Maximum number of tokens of one training pack; a longer completion is a pack of its own. Unless this is called, the device determines it.
     pub fn set_pack_tokens(&mut self, tokens: usize) {
-        self.pack_tokens = tokens.max(1);
+        self.pack_tokens = Some(tokens.max(1));
     }
 
-    /// Bytes of activations that training may save from the forward to the backward pass instead of recomputing them. `None` takes a third of the memory that
-    /// weights, gradients and moments leave. Results are the same to the bit.
+    /// Maximum number of tokens of one training pack.
+    pub(crate) fn pack_tokens(&self) -> usize {
+        self.pack_tokens.unwrap_or_else(|| {
+            let backend = self.decoder.backend.as_ref();
+            let most = backend.training_defaults(self.training_bytes()).pack_tokens;
+            let layers = self.config.num_hidden_layers;
+            let width = backend.element_bytes().into();
+            default_pack_tokens(most, self.decoder.widths, layers, self.saved_bytes(), width)
+        })
+    }
+
+    /// Bytes of activations that training may save from the forward to the backward pass instead of recomputing them. `None` takes what the device determines
+    /// ([`crate::backend::TrainingDefaults`]). Results are the same to the bit.
     pub fn set_saved_bytes(&mut self, bytes: Option<u64>) {
         self.saved_bytes = bytes;
+    }
+
+    /// Bytes of activations that training may save.
+    pub(crate) fn saved_bytes(&self) -> u64 {
+        self.saved_bytes.unwrap_or_else(|| {
+            let backend = self.decoder.backend.as_ref();
+            backend
+                .training_defaults(self.training_bytes())
+                .activation_bytes
+        })
     }
 
     /// Runs a forward pass that writes keys and values into the rows of the KV cache named by the batch. Then, for each `i`, samples the token after the batch's token
@@ -213,7 +233,8 @@ impl Model {
             tracing::info_span!("prefill")
         };
         let _entered = span.enter();
-        let work = self.begin_stored(batch, tokens, rows)?;
+        let logit_rows = if decodes { tokens } else { rows.len() };
+        let work = self.begin_stored(batch, tokens, rows, logit_rows)?;
         self.decoder.backend.draws(draws);
         if !decodes {
             self.forward_stored(&work, tokens);
@@ -233,17 +254,18 @@ impl Model {
     /// Like [`Model::infer`], but returns the logits of the tokens `rows[i]`, one row of the vocabulary's width each. For tests and parity checks.
     pub fn logits(&mut self, batch: &Batch, rows: &[usize]) -> Result<Vec<f32>, EngineError> {
         let tokens = batch.tokens.len();
-        let work = self.begin_stored(batch, tokens, rows)?;
+        let work = self.begin_stored(batch, tokens, rows, rows.len())?;
         self.forward_stored(&work, tokens);
         self.decoder.logits(&work, work.x, rows)
     }
 
-    /// Makes `batch` the current one for a pass of `tokens` tokens with keys and values in the KV cache.
+    /// Makes `batch` the current one for a pass of `tokens` tokens with keys and values in the KV cache, which computes `logit_rows` rows of logits.
     fn begin_stored(
         &mut self,
         batch: &Batch,
         tokens: usize,
         rows: &[usize],
+        logit_rows: usize,
     ) -> Result<Workspace, EngineError> {
         let own = batch.tokens.len();
         if let Some(row) = rows.iter().find(|row| **row >= own) {
@@ -251,7 +273,11 @@ impl Model {
                 "the logits of token {row} were requested from a batch of {own} tokens"
             )));
         }
-        let work = self.workspace(tokens, 0)?;
+        let work = self.workspace(PassSize {
+            tokens,
+            logit_rows,
+            targets: 0,
+        })?;
         self.decoder.begin(batch, tokens, self.kv_rows())?;
         Ok(work)
     }

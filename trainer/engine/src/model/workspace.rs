@@ -124,7 +124,7 @@ pub(crate) struct Widths {
     /// Width of the gate projection, and of the up projection.
     pub(crate) inner: usize,
     pub(crate) vocabulary: usize,
-    /// Number of rows of logits that the head computes at a time ([`Backend::logits_rows`]).
+    /// Maximum number of rows of logits that the head computes at a time ([`Backend::logits_rows`]).
     pub(crate) head_rows: usize,
     /// Whether queries and keys go through norms; the rotated ones then lie apart from the projections.
     pub(crate) qk_norm: bool,
@@ -271,11 +271,40 @@ impl BlockActivations {
     }
 }
 
+/// What the buffers of a pass depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PassSize {
+    /// Tokens.
+    pub(crate) tokens: usize,
+    /// Tokens whose logits are computed, each as often as it is requested.
+    pub(crate) logit_rows: usize,
+    /// Targets whose log-probabilities are computed.
+    pub(crate) targets: usize,
+}
+
+impl PassSize {
+    /// The larger of each number.
+    fn max(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.max(other.tokens),
+            logit_rows: self.logit_rows.max(other.logit_rows),
+            targets: self.targets.max(other.targets),
+        }
+    }
+
+    /// Rows of logits that exist at once.
+    fn head_rows(self, w: Widths) -> usize {
+        w.head_rows.min(self.logit_rows)
+    }
+}
+
 /// Buffers of a forward pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workspace {
     /// Maximum number of tokens of a batch.
     pub(crate) tokens: usize,
+    /// Number of rows of logits that the head computes at a time.
+    pub(crate) head_rows: usize,
     all: PerDtype<Buf>,
     /// Residual stream.
     pub(crate) x: Buf,
@@ -297,18 +326,20 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    fn activations(w: Widths, tokens: usize) -> [usize; 5] {
+    fn activations(w: Widths, size: PassSize) -> [usize; 5] {
+        let tokens = size.tokens;
         [
             tokens * w.hidden,
             BlockActivations::len(w, tokens).activations,
             tokens * w.inner,
             tokens * w.rank,
-            w.head_rows * w.hidden,
+            size.head_rows(w) * w.hidden,
         ]
     }
 
-    fn sums(w: Widths, tokens: usize, targets: usize) -> [usize; 8] {
-        let rows = w.head_rows;
+    fn sums(w: Widths, size: PassSize) -> [usize; 8] {
+        let (tokens, targets) = (size.tokens, size.targets);
+        let rows = size.head_rows(w);
         [
             tokens * w.hidden,
             BlockActivations::len(w, tokens).sums,
@@ -321,23 +352,23 @@ impl Workspace {
         ]
     }
 
-    /// Number of elements for a number of tokens and targets.
-    pub(crate) fn len(w: Widths, tokens: usize, targets: usize) -> PerDtype<usize> {
+    /// Number of elements for passes of a size.
+    pub(crate) fn len(w: Widths, size: PassSize) -> PerDtype<usize> {
         PerDtype {
-            activations: total(Self::activations(w, tokens)),
-            sums: total(Self::sums(w, tokens, targets)),
+            activations: total(Self::activations(w, size)),
+            sums: total(Self::sums(w, size)),
         }
     }
 
     pub(crate) fn plan(
         backend: &mut dyn Backend,
         w: Widths,
-        tokens: usize,
-        targets: usize,
+        size: PassSize,
     ) -> Result<Self, EngineError> {
-        let all = PerDtype::allocate(backend, Self::len(w, tokens, targets))?;
+        let tokens = size.tokens;
+        let all = PerDtype::allocate(backend, Self::len(w, size))?;
         let [normed, acts, gated, low, picked_normed] =
-            cut(all.activations, Self::activations(w, tokens));
+            cut(all.activations, Self::activations(w, size));
         let [
             x,
             inside_sums,
@@ -347,13 +378,14 @@ impl Workspace {
             logits,
             logp,
             entropy,
-        ] = cut(all.sums, Self::sums(w, tokens, targets));
+        ] = cut(all.sums, Self::sums(w, size));
         let acts = PerDtype {
             activations: acts,
             sums: inside_sums,
         };
         Ok(Self {
             tokens,
+            head_rows: size.head_rows(w),
             all,
             x,
             normed,
@@ -369,9 +401,13 @@ impl Workspace {
         })
     }
 
-    /// Maximum number of targets of one pass.
-    pub(crate) fn targets(&self) -> usize {
-        self.logp.len()
+    /// The largest pass that the buffers suffice for.
+    pub(crate) fn size(&self) -> PassSize {
+        PassSize {
+            tokens: self.tokens,
+            logit_rows: self.head_rows,
+            targets: self.logp.len(),
+        }
     }
 
     pub(crate) fn release(self, backend: &mut dyn Backend) {
@@ -410,7 +446,7 @@ impl BackwardWorkspace {
             tokens * w.inner,
             tokens * w.q(),
             tokens * w.rank,
-            w.head_rows * w.hidden,
+            w.head_rows.min(tokens) * w.hidden,
         ]
     }
 
@@ -421,7 +457,7 @@ impl BackwardWorkspace {
             tokens * w.normed_qk(),
             tokens * w.branch(),
             w.hidden.max(w.head_dim),
-            w.head_rows * w.hidden,
+            w.head_rows.min(tokens) * w.hidden,
         ]
     }
 
@@ -465,24 +501,23 @@ impl BackwardWorkspace {
 }
 
 impl Model {
-    /// Buffers for a forward pass of a number of tokens and targets; larger existing ones are reused.
-    pub(crate) fn workspace(
-        &mut self,
-        tokens: usize,
-        targets: usize,
-    ) -> Result<Workspace, EngineError> {
-        let (mut max_tokens, mut max_targets) = (tokens, targets);
+    /// Buffers for a forward pass of a size; larger existing ones are reused.
+    pub(crate) fn workspace(&mut self, size: PassSize) -> Result<Workspace, EngineError> {
+        let widths = self.decoder.widths;
+        let mut size = PassSize {
+            logit_rows: size.head_rows(widths),
+            ..size
+        };
         if let Some(work) = self.work {
-            if work.tokens >= tokens && work.targets() >= targets {
+            if work.size().max(size) == work.size() {
                 return Ok(work);
             }
-            (max_tokens, max_targets) = (tokens.max(work.tokens), targets.max(work.targets()));
+            size = size.max(work.size());
             self.work = None;
             work.release(self.decoder.backend.as_mut());
         }
-        let widths = self.decoder.widths;
         let backend = self.decoder.backend.as_mut();
-        let work = Workspace::plan(backend, widths, max_tokens, max_targets)?;
+        let work = Workspace::plan(backend, widths, size)?;
         self.work = Some(work);
         Ok(work)
     }

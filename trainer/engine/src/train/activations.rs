@@ -5,10 +5,8 @@ use crate::model::workspace::{BlockActivations, PerDtype, Widths};
 
 /// Parts begin on a cache line; in elements.
 const ALIGN: usize = 16;
-/// Maximum of the default budget, in bytes.
-const MAX_BUDGET: u64 = 6 << 30;
-/// Default budget if the size of the device's memory is unknown, in bytes.
-const UNKNOWN_MEMORY_BUDGET: u64 = 1 << 30;
+/// Packs are not made smaller than this so that their activations can be saved, in tokens.
+const MIN_DEFAULT_PACK: usize = 2048;
 
 /// The saved activations of one pack.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,16 +121,30 @@ fn stride(widths: Widths, tokens: usize) -> usize {
     (tokens * widths.hidden).next_multiple_of(ALIGN)
 }
 
-/// A third of the device's `memory` that is left after weights, gradients and moments (`taken` bytes).
-pub(crate) fn default_budget(memory: Option<u64>, taken: u64) -> u64 {
-    memory.map_or(UNKNOWN_MEMORY_BUDGET, |all| {
-        (all.saturating_sub(taken) / 3).min(MAX_BUDGET)
-    })
+/// Maximum number of tokens of a pack: `most`, or half of it and so on, until all activations of a pack fit into the budget (in bytes), but at least 2,048. An
+/// element takes `width` bytes.
+pub(crate) fn default_pack_tokens(
+    most: usize,
+    widths: Widths,
+    layers: usize,
+    budget: u64,
+    width: PerDtype<usize>,
+) -> usize {
+    let saved = |tokens: usize| {
+        let inputs = PerDtype::sums((layers + 1) * stride(widths, tokens));
+        let acts = BlockActivations::len(widths, tokens).bytes(width);
+        inputs.bytes(width) + layers as u64 * acts
+    };
+    let mut tokens = most;
+    while tokens > MIN_DEFAULT_PACK && saved(tokens) > budget {
+        tokens = (tokens / 2).max(MIN_DEFAULT_PACK);
+    }
+    tokens
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ActivationPlan;
+    use super::{ActivationPlan, default_pack_tokens};
     use crate::backend::{Backend, cpu};
     use crate::model::workspace::{PerDtype, Widths};
 
@@ -149,6 +161,22 @@ mod tests {
         rope_tables: 2,
         rank: 0,
     };
+
+    #[test]
+    fn a_pack_is_as_long_as_its_activations_fit() {
+        let width = PerDtype {
+            activations: 2,
+            sums: 4,
+        };
+        let tokens = |most, budget| default_pack_tokens(most, WIDTHS, 4, budget, width);
+        assert_eq!(tokens(16_384, u64::MAX), 16_384);
+        assert_eq!(tokens(16_384, 0), 2048);
+        // On a CPU, memory changes nothing.
+        assert_eq!(tokens(2048, 0), 2048);
+        let all = ActivationPlan::new(WIDTHS, 4, &[8192], u64::MAX, width).len;
+        assert_eq!(tokens(16_384, all.bytes(width)), 8192);
+        assert_eq!(tokens(16_384, all.bytes(width) - 1), 4096);
+    }
 
     #[test]
     fn a_plan_exceeds_its_budget_only_by_the_shared_region() {

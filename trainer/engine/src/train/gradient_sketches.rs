@@ -34,7 +34,7 @@ pub fn sketch(
     let mut fresh = vec![true; mini_batch.packs.len()];
     for (number, dlogp) in sets.iter().enumerate() {
         let wanted = has_gradient(dlogp);
-        let packs = pack(groups, model.pack_tokens, |completion| wanted[completion]);
+        let packs = pack(groups, model.pack_tokens(), |completion| wanted[completion]);
         if tokens(&packs) as f64 <= REPACK_SHARE * tokens(&mini_batch.packs) as f64 {
             repacked.push((number, packs));
             continue;

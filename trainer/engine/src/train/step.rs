@@ -16,9 +16,9 @@ use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::GradientTarget;
 use crate::model::forward::Keys;
-use crate::model::workspace::{BlockActivations, PerDtype, Workspace};
+use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
-use crate::train::activations::{ActivationPlan, SavedActivations, default_budget};
+use crate::train::activations::{ActivationPlan, SavedActivations};
 use crate::train::adamw;
 use crate::train::pack::{Pack, pack};
 
@@ -47,7 +47,7 @@ pub fn step(
     let optimiser = model.optimiser()?;
     model.decoder.backend.zero(optimiser.gradient);
     let wanted = has_gradient(&dlogp);
-    let small_packs = pack(groups, model.pack_tokens, |number| wanted[number]);
+    let small_packs = pack(groups, model.pack_tokens(), |number| wanted[number]);
     let repacked = tokens(&small_packs) as f64 <= REPACK_SHARE * tokens(&mini_batch.packs) as f64;
     if repacked {
         mini_batch.work = forward_workspace(model, &small_packs)?;
@@ -135,10 +135,11 @@ pub(super) fn forward_workspace(
     packs: &[Pack],
 ) -> Result<Workspace, EngineError> {
     let max_of = |count: fn(&Pack) -> usize| packs.iter().map(count).max().unwrap_or(0);
-    model.workspace(
-        max_of(|p| p.batch.tokens.len()),
-        max_of(|p| p.targets.len()),
-    )
+    model.workspace(PassSize {
+        tokens: max_of(|p| p.batch.tokens.len()),
+        logit_rows: max_of(|p| p.rows.len()),
+        targets: max_of(|p| p.targets.len()),
+    })
 }
 
 /// Rejects a gradient whose shape differs from the log-probabilities', or with numbers that are not finite.
@@ -197,7 +198,7 @@ impl MiniBatch {
             entropy: vec![0.0; completion.len()],
         });
         let stats = stats.collect();
-        let packs = pack(groups, model.pack_tokens, |_| true);
+        let packs = pack(groups, model.pack_tokens(), |_| true);
         let work = forward_workspace(model, &packs)?;
         Ok(Self {
             packs,
@@ -209,9 +210,7 @@ impl MiniBatch {
 
     /// Plans the saved activations of some packs.
     pub(super) fn plan_of(&self, model: &Model, packs: Range<usize>) -> ActivationPlan {
-        let budget = model
-            .saved_bytes
-            .unwrap_or_else(|| default_budget(model.memory(), model.training_bytes()));
+        let budget = model.saved_bytes();
         let packs = self.packs[packs].iter();
         let tokens: Vec<usize> = packs.map(|p| p.batch.tokens.len()).collect();
         let layers = model.config().num_hidden_layers;

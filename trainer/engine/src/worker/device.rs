@@ -4,8 +4,10 @@ use std::sync::OnceLock;
 
 use crate::api::Device;
 use crate::backend::Bf16Kernel;
+use crate::backend::cuda::driver::Driver;
+use crate::backend::cuda::emulated::{self, Emulated};
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
-use crate::backend::{self, Backend, Dtype, ElementBytes, cpu, cuda};
+use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
 use crate::parity::device::{Compared, compare_gpu};
 
@@ -23,19 +25,21 @@ impl Device {
     /// # Errors
     /// [`EngineError::Device`] if the device does not exist or cannot be used.
     pub fn available(self) -> Result<String, EngineError> {
-        Ok(match self.gpu_info()? {
-            Some(gpu) => format!("cuda:{}, {}", gpu.ordinal, gpu.name),
-            None => "cpu".to_owned(),
+        Ok(match self.resolved()? {
+            Resolved::Cpu => "cpu".to_owned(),
+            Resolved::Gpu(gpu) => format!("cuda:{}, {}", gpu.ordinal, gpu.name),
+            Resolved::Emulated => "cuda:emulated, this machine's processor".to_owned(),
         })
     }
 
-    /// The GPU that this device refers to; `None` for the CPU.
-    fn gpu_info(self) -> Result<Option<GpuInfo>, EngineError> {
+    /// What this device refers to on this machine.
+    fn resolved(self) -> Result<Resolved, EngineError> {
         match self {
-            Device::Cpu => Ok(None),
-            Device::Auto => Ok(first_gpu()),
+            Device::Cpu => Ok(Resolved::Cpu),
+            Device::Emulated => Ok(Resolved::Emulated),
+            Device::Auto => Ok(first_gpu().map_or(Resolved::Cpu, Resolved::Gpu)),
             Device::Cuda(n) => match probe::find(n) {
-                Ok(gpu) => Ok(Some(gpu)),
+                Ok(gpu) => Ok(Resolved::Gpu(gpu)),
                 Err(absent) => Err(EngineError::Device(format!(
                     "cuda:{n} cannot be used: {absent}"
                 ))),
@@ -43,26 +47,13 @@ impl Device {
         }
     }
 
-    /// Element sizes in bytes on this device. For a missing GPU, those of the CPU.
-    pub(crate) fn element_bytes(self, dtype: Dtype) -> ElementBytes {
-        match self.gpu_info() {
-            Ok(Some(_)) => cuda::element_bytes(dtype),
-            Ok(None) | Err(_) => cpu::element_bytes(dtype),
-        }
-    }
-
-    /// Number of rows of logits that the head computes at a time on this device. For a missing GPU, that of the CPU.
-    pub(crate) fn logits_rows(self, vocabulary: usize) -> usize {
-        match self.memory() {
-            Some(memory) => cuda::logits_rows(memory, vocabulary),
-            None => backend::logits_rows(vocabulary),
-        }
-    }
-
     /// The GPU's memory in bytes; `None` for the CPU and for a missing GPU.
     pub fn memory(self) -> Option<u64> {
-        let gpu = self.gpu_info().ok().flatten()?;
-        Some(gpu.memory)
+        match self.resolved() {
+            Ok(Resolved::Gpu(gpu)) => Some(gpu.memory),
+            Ok(Resolved::Emulated) => Some(emulated::MEMORY),
+            Ok(Resolved::Cpu) | Err(_) => None,
+        }
     }
 
     /// Opens a backend on the device. `threads` and `kernel` are the CPU's. With `auto`, the CPU is used if the GPU cannot be opened or does not compute what the CPU does.
@@ -75,8 +66,10 @@ impl Device {
         dtype: Dtype,
         kernel: Option<Bf16Kernel>,
     ) -> Result<Box<dyn Backend>, EngineError> {
-        let Some(gpu) = self.gpu_info()? else {
-            return cpu::open_with(threads, dtype, kernel);
+        let gpu = match self.resolved()? {
+            Resolved::Gpu(gpu) => gpu,
+            Resolved::Emulated => return Ok(cuda::open_on(Emulated::open().0, dtype)),
+            Resolved::Cpu => return cpu::open_with(threads, dtype, kernel),
         };
         if self == Device::Auto && !first_gpu_agrees(&gpu, dtype) {
             return cpu::open_with(threads, dtype, kernel);
@@ -85,6 +78,27 @@ impl Device {
         tracing::info!("computing on {gpu}");
         Ok(cuda::open_on(driver, dtype))
     }
+
+    /// Opens the driver of a GPU.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.
+    pub(super) fn open_driver(self) -> Result<Box<dyn Driver>, EngineError> {
+        match self.resolved()? {
+            Resolved::Gpu(gpu) => cuda::device::open(gpu.ordinal),
+            Resolved::Emulated => Ok(Emulated::open().0),
+            Resolved::Cpu => Err(EngineError::Device(
+                "the kernels of a GPU are measured one by one, and the device is the CPU; give --device cuda:N".into(),
+            )),
+        }
+    }
+}
+
+/// A device of this machine.
+enum Resolved {
+    Cpu,
+    Gpu(GpuInfo),
+    Emulated,
 }
 
 /// The first GPU. A GPU that exists but cannot be used is logged once per process.

@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use engine::EngineError;
 use engine::backend::cpu::roofline::{self, Peak};
 use engine::backend::{Backend, Buf, Linear, Purpose};
 use engine::sample::uniform;
+use engine::{Device, EngineError};
 
 use crate::cmd::args::DeviceArgs;
 
@@ -20,6 +20,8 @@ const MIN_ROUND: Duration = Duration::from_millis(20);
 const SIZE: usize = 2048;
 /// The same on a GPU, which smaller products do not fill.
 const GPU_SIZE: usize = 8192;
+/// The same on an emulated one, whose rates mean nothing.
+const EMULATED_SIZE: usize = 64;
 /// Numbers in one copy: more than any cache holds.
 const COPIED: usize = 1 << 26;
 
@@ -45,9 +47,10 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
         .device
         .open(options.threads, options.dtype, options.kernel)?;
     let backend = backend.as_mut();
-    let size = match options.device.memory() {
-        None => SIZE,
-        Some(_) => GPU_SIZE,
+    let size = match (options.device, options.device.memory()) {
+        (Device::Emulated, _) => EMULATED_SIZE,
+        (_, None) => SIZE,
+        (_, Some(_)) => GPU_SIZE,
     };
     let x = filled(backend, Purpose::Activations, size * size)?;
     let weight = filled(backend, Purpose::Weights, size * size)?;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use clap::Arg;
-use engine::backend::cuda::ledger::{DeviceModel, H200, HostCalls, Launches, Work};
-use engine::{Engine, EngineOptions};
+use engine::backend::cuda::ledger::{Account, DeviceModel, H200, HostCalls, Launches, Work};
+use engine::{Engine, EngineOptions, Footprint};
 use serde::Serialize;
 
 use super::rollout::{DEFAULT_SEQUENCES, requests, sample};
@@ -64,6 +64,12 @@ struct Plan {
     completion_tokens_per_s: f64,
     /// Prompt and completion tokens per second, each prompt counted once.
     all_tokens_per_s: f64,
+    /// The memory that `rapid train --dry-run` estimates.
+    planned_bytes: u64,
+    /// The part of it that the GPU's own software takes, which cannot be counted.
+    reserved_bytes: u64,
+    /// The most that the engine allocated at once.
+    allocated_bytes: u64,
     work: Table,
     longest_step: Option<Step>,
 }
@@ -87,12 +93,11 @@ pub(super) fn run(what: &What, options: &Options) -> anyhow::Result<()> {
 
 impl Plan {
     fn new(what: &What, options: &Options) -> anyhow::Result<Self> {
-        let (engine, ledger) = Engine::planned(options.config()?, H200, engine_options(options)?)?;
-        // The first time memory is allocated and passes are recorded, which is not counted.
-        work(what, &engine, options)?;
-        ledger.take();
-        work(what, &engine, options)?;
-        let account = ledger.take();
+        let config = options.config()?;
+        let engine_options = engine_options(options)?;
+        let demand = options.demand(what, &config);
+        let planned = Footprint::on_gpu(H200.memory, &config, &engine_options, &demand);
+        let (account, allocated_bytes) = counted(what, options, H200, engine_options)?;
         let running = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
         let running = running.min(options.prompts * options.samples);
         let longest_step = account.longest_step.map(|step| {
@@ -122,6 +127,9 @@ impl Plan {
             tokens: options.tokens,
             completion_tokens_per_s: completions / table.seconds,
             all_tokens_per_s: (prompts + completions) / table.seconds,
+            planned_bytes: planned.peak(),
+            reserved_bytes: planned.reserved,
+            allocated_bytes,
             work: table,
             longest_step,
         })
@@ -135,6 +143,7 @@ impl Plan {
              \x20 completion tokens  {:>9.0} /s\n\
              \x20 all tokens         {:>9.0} /s   each prompt once\n\
              \x20 time               {:>9.3} ms   without the host's own work\n\
+             \x20 memory             {:>9.2} GB allocated; {:.2} GB planned, {:.2} GB of it for the GPU's own software\n\
              \x20 rates              {:.1} TB/s, {:.0} TFLOP/s in bf16 products, {:.0} in attention, {:.0} in f32; {} and {} µs a launch\n",
             self.what,
             self.model,
@@ -147,6 +156,9 @@ impl Plan {
             self.completion_tokens_per_s,
             self.all_tokens_per_s,
             1e3 * self.work.seconds,
+            self.allocated_bytes as f64 / 1e9,
+            self.planned_bytes as f64 / 1e9,
+            self.reserved_bytes as f64 / 1e9,
             d.bandwidth / 1e12,
             d.bf16_products / 1e12,
             d.mma / 1e12,
@@ -169,8 +181,23 @@ impl Plan {
     }
 }
 
+/// The work of a command on a device that counts it, and the most memory that it allocates.
+pub(super) fn counted(
+    what: &What,
+    options: &Options,
+    device: DeviceModel,
+    engine_options: EngineOptions,
+) -> anyhow::Result<(Account, u64)> {
+    let (engine, ledger) = Engine::planned(options.config()?, device, engine_options)?;
+    // The first time memory is allocated and passes are recorded, which is not counted.
+    work(what, &engine, options)?;
+    ledger.take();
+    work(what, &engine, options)?;
+    Ok((ledger.take(), ledger.peak_bytes()))
+}
+
 /// The engine's options. Its device is not opened.
-fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
+pub(super) fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
     let device = DeviceArgs {
         device: "cpu".to_owned(),
         ..options.device.clone()
@@ -179,7 +206,7 @@ fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
 }
 
 /// An iteration trains on arbitrary tokens, since the sampled ones are all the same.
-fn work(what: &What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
+pub(super) fn work(what: &What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
     if !matches!(what, What::Train(_)) {
         sample(engine, requests(engine, options))?;
     }
@@ -269,9 +296,17 @@ mod tests {
     }
 
     fn plan(line: &str) -> Plan {
+        plan_of("step", line)
+    }
+
+    fn plan_of(what: &str, line: &str) -> Plan {
         let words = format!("bench --device cuda:plan --dtype bf16 --random-weights {line}");
         let line = Line::try_parse_from(words.split_whitespace()).unwrap();
-        let what = What::Step(line.options.clone());
+        let what = match what {
+            "train" => What::Train(line.options.clone()),
+            "rollout" => What::Rollout(line.options.clone()),
+            _ => What::Step(line.options.clone()),
+        };
         Plan::new(&what, &line.options).unwrap()
     }
 
@@ -297,11 +332,49 @@ mod tests {
     }
 
     #[test]
-    fn larger_packs_are_faster_if_their_activations_are_saved() {
+    fn the_default_packs_are_long_and_their_activations_are_saved() {
         let line = "qwen2.5-0.5b --prompts 16 --samples 1 --prompt-tokens 1 --tokens 1024";
-        let plans = ["", " --pack-tokens 16384 --activations-mib 60000"]
-            .map(|more| plan(&format!("{line}{more}")).work.seconds);
-        assert!(plans[1] < plans[0], "{plans:?}");
+        let more = [
+            "",
+            " --pack-tokens 16384 --activations-mib 60000",
+            " --pack-tokens 2048 --activations-mib 6144",
+        ];
+        let plans = more.map(|more| plan(&format!("{line}{more}")).work.seconds);
+        assert!(plans[0] == plans[1] && plans[0] < plans[2], "{plans:?}");
+    }
+
+    /// Scratch memory, the logits of a step, activations, and keys and values are all in the plan.
+    #[test]
+    fn the_planned_memory_is_within_a_tenth_of_what_is_allocated() {
+        let train = "--prompts 16 --samples 1 --prompt-tokens 1 --tokens 2048";
+        for (what, line) in [
+            ("train", format!("qwen2.5-0.5b {train}")),
+            ("train", format!("qwen2.5-0.5b {train} --activations-mib 0")),
+            ("train", format!("qwen2.5-0.5b {train} --lora 16")),
+            ("train", format!("gemma3-1b {train}")),
+            (
+                "train",
+                "qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 1 --tokens 64".to_owned(),
+            ),
+            (
+                "rollout",
+                "qwen2.5-0.5b --prompts 16 --samples 64 --prompt-tokens 960 --tokens 80 --max-sequences 1024".to_owned(),
+            ),
+            (
+                "rollout",
+                "qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 16 --tokens 8".to_owned(),
+            ),
+            (
+                "step",
+                "qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100".to_owned(),
+            ),
+        ] {
+            let plan = plan_of(what, &line);
+            let planned = (plan.planned_bytes - plan.reserved_bytes) as f64;
+            let allocated = plan.allocated_bytes as f64;
+            let figures = format!("{what} {line}: {planned:.3e}, {allocated:.3e}");
+            assert!((planned / allocated - 1.0).abs() < 0.1, "{figures}");
+        }
     }
 
     #[test]

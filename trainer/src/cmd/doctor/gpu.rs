@@ -1,38 +1,107 @@
-//! The GPU compared with the CPU on the same numbers: every kernel, then small models of each family.
+//! The GPU compared with the CPU on the same numbers, and what must hold on a GPU whatever its rounding.
 
-use engine::parity::device::{Compared, compare_gpu};
-use engine::{Device, Dtype};
+use engine::parity::device::{
+    Claim, Compared, Extent, Open, Sizes, phases, recordings, repeated_step, true_sizes, with_cpu,
+};
+use engine::{Device, Dtype, EngineError};
+use serde_json::json;
 
-use super::Check;
+use super::{Check, GpuCheck, learning};
 use crate::cmd::args::DeviceArgs;
 use crate::cmd::paragraph;
 
-/// No checks where the CPU computes.
-pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
-    let device = match args.options() {
-        Ok(options) if options.device.memory().is_some() => options.device,
+/// What to do about a GPU whose results are wrong.
+const REPORT: &str =
+    "do not train on this device; please report this with the GPU's name and `rapid doctor --json`";
+
+/// The given checks, each in both number types unless one is set. None where the CPU computes, unless checks were asked for.
+pub(super) fn checks(args: &DeviceArgs, wanted: &[GpuCheck], quick: bool) -> Vec<Check> {
+    let options = match args.options() {
+        Ok(options) if options.device.memory().is_some() => options,
         // A device that does not exist has its line already.
         _ => return Vec::new(),
     };
-    [("f32", Dtype::F32), ("bf16", Dtype::Bf16)]
-        .into_iter()
-        .map(|(name, dtype)| check(device, name, dtype))
+    let dtypes: &[Dtype] = match (args.dtype.as_str(), options.dtype) {
+        ("auto", _) => &[Dtype::F32, Dtype::Bf16],
+        (_, Dtype::F32) => &[Dtype::F32],
+        (_, Dtype::Bf16) => &[Dtype::Bf16],
+    };
+    let extent = if quick || options.device == Device::Emulated {
+        Extent::Reduced
+    } else {
+        Extent::Full
+    };
+    wanted
+        .iter()
+        .flat_map(|check| dtypes.iter().map(|dtype| (*check, *dtype)))
+        .flat_map(|(check, dtype)| made(check, options.device, dtype, extent))
         .collect()
 }
 
-fn check(device: Device, name: &str, dtype: Dtype) -> Check {
-    let what = format!("gpu, {name}");
-    match compare_gpu(device, dtype) {
-        Ok(found) => verdict(&what, &found),
-        Err(error) => Check::fail(
+/// Makes a check. Some have several lines.
+fn made(check: GpuCheck, device: Device, dtype: Dtype, extent: Extent) -> Vec<Check> {
+    let open: Open<'_> = &|dtype| device.open(None, dtype, None);
+    let title = |what: &str| format!("{what}, {}", dtype.name());
+    let (what, result) = match check {
+        GpuCheck::Parity => {
+            let what = title("gpu");
+            let found = with_cpu(open, dtype, extent);
+            let result = found.map(|found| vec![verdict(&what, &found)]);
+            (what, result)
+        }
+        GpuCheck::Sizes => {
+            let what = title("gpu sizes");
+            let found = true_sizes(open, dtype, extent);
+            let result = found.map(|found| sizes(&what, &found));
+            (what, result)
+        }
+        GpuCheck::Graphs => claimed(title("gpu graphs"), recordings(open, dtype, extent)),
+        GpuCheck::Repeat => claimed(title("gpu repeats"), repeated_step(open, dtype, extent)),
+        GpuCheck::Phases => claimed(title("gpu phases"), phases(open, dtype, extent)),
+        GpuCheck::Learning => {
+            let what = title("gpu learning");
+            let found = learning::compare(device, dtype);
+            let result = found.map(|found| vec![learning::verdict(&what, &found)]);
+            (what, result)
+        }
+    };
+    result.unwrap_or_else(|error| {
+        vec![Check::fail(
             &what,
             paragraph(&error.into()),
             "--device cpu computes the same without it",
-        ),
-    }
+        )]
+    })
+}
+
+fn claimed(
+    what: String,
+    claim: Result<Claim, EngineError>,
+) -> (String, Result<Vec<Check>, EngineError>) {
+    let check = |claim: Claim| match claim.holds {
+        true => Check::ok(&what, claim.found),
+        false => Check::fail(&what, claim.found, REPORT),
+    };
+    let result = claim.map(|claim| vec![check(claim)]);
+    (what, result)
+}
+
+/// A line for what was compared, and one for each case that the memory does not allow.
+fn sizes(what: &str, found: &Sizes) -> Vec<Check> {
+    let left_out = found.left_out.iter().map(|case| {
+        Check::warn(
+            what,
+            format!("not checked: {case}"),
+            "a GPU with more free memory checks this too",
+        )
+    });
+    std::iter::once(verdict(what, &found.compared))
+        .chain(left_out)
+        .collect()
 }
 
 fn verdict(what: &str, found: &[Compared]) -> Check {
+    let figures = json!(found);
     let differing: Vec<&Compared> = found.iter().filter(|result| !result.agrees()).collect();
     if differing.is_empty() {
         let ratios = found.iter().map(|result| result.distance / result.limit);
@@ -43,7 +112,8 @@ fn verdict(what: &str, found: &[Compared]) -> Check {
                 found.len(),
                 100.0 * ratios.fold(0.0, f64::max)
             ),
-        );
+        )
+        .with_figures(figures);
     }
     let examples = differing.iter().take(3).map(|result| {
         let (what, distance, limit) = (&result.what, result.distance, result.limit);
@@ -57,12 +127,14 @@ fn verdict(what: &str, found: &[Compared]) -> Check {
             found.len(),
             examples.collect::<Vec<_>>().join(", ")
         ),
-        "do not train on this device; please report this with the GPU's name and `rapid doctor --json`",
+        REPORT,
     )
+    .with_figures(figures)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::State;
     use super::*;
 
     fn compared(what: &str, distance: f64) -> Compared {
@@ -87,5 +159,19 @@ mod tests {
             "1 of 2 results differ from the CPU's by more than rounding: gate (difference inf, tolerance 1e-4)"
         );
         assert!(check.remedy.is_some());
+        // JSON has no infinity.
+        assert_eq!(check.figures[1]["what"], "gate");
+    }
+
+    #[test]
+    fn what_the_memory_does_not_allow_is_not_a_pass() {
+        let found = Sizes {
+            compared: vec![compared("norm", 1e-6)],
+            left_out: vec!["a large cache, which needs 9.6 GB of 7.0 GB that are free".into()],
+        };
+        let [done, left_out] = sizes("gpu sizes, f32", &found).try_into().unwrap();
+        assert_eq!(done.state, State::Ok);
+        assert_eq!(left_out.state, State::Warn);
+        assert!(left_out.found.starts_with("not checked: a large cache"));
     }
 }

@@ -60,7 +60,8 @@ fn gpu() -> Check {
     }
 }
 
-fn device(args: &DeviceArgs) -> Check {
+/// The device that computes.
+pub(super) fn device(args: &DeviceArgs) -> Check {
     let found = args
         .options()
         .and_then(|options| Ok(options.device.available()?));

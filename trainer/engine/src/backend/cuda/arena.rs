@@ -32,8 +32,16 @@ struct Slab {
 }
 
 impl Slab {
+    /// The smallest free range of at least `bytes` bytes: its number and its length.
+    fn hole(&self, bytes: usize) -> Option<(usize, usize)> {
+        let holes = self.free.iter().map(|(_, len)| *len).enumerate();
+        holes
+            .filter(|(_, len)| *len >= bytes)
+            .min_by_key(|(_, len)| *len)
+    }
+
     fn take(&mut self, bytes: usize) -> Option<Address> {
-        let hole = self.free.iter().position(|(_, len)| *len >= bytes)?;
+        let (hole, _) = self.hole(bytes)?;
         let (offset, len) = self.free[hole];
         if len == bytes {
             self.free.remove(hole);
@@ -140,7 +148,10 @@ impl Arena {
         driver: &mut dyn Driver,
         bytes: usize,
     ) -> Result<Address, Fault> {
-        if let Some(address) = self.slabs.iter_mut().find_map(|slab| slab.take(bytes)) {
+        // The smallest that suffices, so that a large one stays whole for a large buffer of the next phase.
+        let fitting = self.slabs.iter_mut().filter(|s| s.hole(bytes).is_some());
+        let best = fitting.min_by_key(|slab| slab.hole(bytes).map(|(_, len)| len));
+        if let Some(address) = best.and_then(|slab| slab.take(bytes)) {
             return Ok(address);
         }
         // Unused slabs are freed to make room for a new one.

@@ -106,6 +106,12 @@ fn check_supported(a: &Attention) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Number of parts into which the work of each of `blocks` blocks is divided, so that at least `occupying` blocks have work.
+pub(super) fn splits(occupying: usize, blocks: usize) -> u32 {
+    let splits = occupying.div_ceil(blocks) as u32;
+    splits.clamp(1, MAX_SPLITS)
+}
+
 impl Cuda {
     /// The arguments for keys and values of attention's kernels.
     fn keys(&self, a: &Attention) -> [Arg; 4] {
@@ -131,12 +137,6 @@ impl Cuda {
         ]
     }
 
-    /// Number of parts into which the work of each of `blocks` blocks is divided, so that every multiprocessor has work.
-    fn splits(&self, blocks: usize) -> u32 {
-        let splits = self.occupying_blocks().div_ceil(blocks) as u32;
-        splits.clamp(1, MAX_SPLITS)
-    }
-
     /// See [`crate::backend::Backend::attention`].
     pub(super) fn attend(&mut self, y: Rows, lse: Buf, a: &Attention) {
         if let Err(fault) = check_supported(a) {
@@ -151,7 +151,7 @@ impl Cuda {
         let single = self.plan.single;
         let [spans, segments] = [self.plan.spans(), self.plan.segments].map(Arg::Address);
         if single > 0 {
-            let splits = self.splits(single * a.kv_heads);
+            let splits = splits(self.occupying_blocks(), single * a.kv_heads);
             let rows = single * a.heads * splits as usize;
             let Some(partial) = self.scratch(Use::Partial, 4 * rows * (a.head_dim + 2)) else {
                 return;
@@ -270,7 +270,7 @@ impl Cuda {
             return;
         }
         let (rows, width) = (self.plan.store_rows, a.kv_heads * a.head_dim);
-        let parts = self.splits(key_tiles.count * a.kv_heads);
+        let parts = splits(self.occupying_blocks(), key_tiles.count * a.kv_heads);
         let bytes = match parts {
             1 => 0,
             _ => 4 * parts as usize * rows * 2 * width,

@@ -116,6 +116,31 @@ pub fn compiled(
 /// # Errors
 /// As for [`compiled`].
 pub fn compile(sources: &[Source], names: &[&str], target: Target) -> Result<Image, String> {
+    Ok(build(sources, names, target, &options(target))?.0)
+}
+
+/// Compiles sources to machine code, and returns the compiler's report of what each kernel takes: the lines that `ptxas --verbose` prints.
+///
+/// # Errors
+/// As for [`compiled`].
+pub fn compile_with_report(
+    sources: &[Source],
+    names: &[&str],
+    architecture: u32,
+) -> Result<(Image, String), String> {
+    let target = Target::Cubin(architecture);
+    let mut options = options(target).to_vec();
+    options.push("--ptxas-options=-v".into());
+    build(sources, names, target, &options)
+}
+
+/// Compiles sources; returns the image and the compiler's log.
+fn build(
+    sources: &[Source],
+    names: &[&str],
+    target: Target,
+    options: &[String],
+) -> Result<(Image, String), String> {
     libraries::nvrtc()?;
     let text: String = sources
         .iter()
@@ -130,14 +155,15 @@ pub fn compile(sources: &[Source], names: &[&str], target: Target) -> Result<Ima
             sys::nvrtcAddNameExpression(program.0, expression.as_ptr())
         })?;
     }
-    program.compile(target)?;
-    Ok(Image {
+    program.compile(options)?;
+    let image = Image {
         bytes: program.code(target)?,
         names: expressions
             .iter()
             .map(|expression| program.lowered(expression))
             .collect::<Result<_, _>>()?,
-    })
+    };
+    Ok((image, program.log()))
 }
 
 fn options(target: Target) -> [String; 4] {
@@ -186,9 +212,9 @@ impl Program {
         Ok(Self(program))
     }
 
-    fn compile(&self, target: Target) -> Result<(), String> {
-        let options = options(target).map(|option| c_string(&option));
-        let options = options.into_iter().collect::<Result<Vec<_>, _>>()?;
+    fn compile(&self, options: &[String]) -> Result<(), String> {
+        let options = options.iter().map(|option| c_string(option));
+        let options = options.collect::<Result<Vec<_>, _>>()?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the program is alive, and there are as many strings as stated.
         let result =

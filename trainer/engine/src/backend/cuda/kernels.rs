@@ -27,6 +27,9 @@ pub const SOURCES: &[Source] = sources![
     "sample.cu",
 ];
 
+/// What makes a library for a processor of them ([`super::emulated`]).
+pub const EMULATOR: &[Source] = sources!["emulator.h", "emulator.cpp"];
+
 /// All instances that are launched.
 pub const NAMES: &[&str] = &[
     "convert<bf16, float>",

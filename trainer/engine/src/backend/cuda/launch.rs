@@ -89,10 +89,15 @@ pub(super) fn decode(bytes: &[u8], format: Format, values: &mut [f32]) {
     }
 }
 
+/// Number of blocks that occupy a device with this many multiprocessors.
+pub(super) fn occupying_blocks(multiprocessors: u32) -> usize {
+    (BLOCKS_EACH * multiprocessors) as usize
+}
+
 impl Cuda {
     /// Number of blocks that occupy the device.
     pub(super) fn occupying_blocks(&self) -> usize {
-        (BLOCKS_EACH * self.driver.multiprocessors()) as usize
+        occupying_blocks(self.driver.multiprocessors())
     }
 
     /// Returns the value of a successful call. Otherwise remembers the fault, if it is the first, and returns `None`.

@@ -281,8 +281,9 @@ fn folders() -> Vec<PathBuf> {
         .filter_map(variable)
         .collect();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let python = std::env::split_paths(&path).find(|folder| folder.join("python3").exists());
-    prefixes.extend(python.and_then(|bin| bin.parent().map(Path::to_owned)));
+    let mut pythons = std::env::split_paths(&path).map(|folder| folder.join("python3"));
+    let python = pythons.find(|python| python.exists());
+    prefixes.extend(python.iter().flat_map(|python| python_prefixes(python)));
     prefixes.extend(std::env::home_dir().map(|home| home.join(".local")));
     prefixes.extend(["/usr/local".into(), "/usr".into()]);
     for prefix in prefixes {
@@ -291,6 +292,29 @@ fn folders() -> Vec<PathBuf> {
     }
     folders.retain(|folder| folder.is_dir());
     folders
+}
+
+/// Most links from one python3 to the next.
+const MAX_LINKS: usize = 40;
+
+/// The prefixes of a python3 and of what it is a link to, link by link: of a link to an environment's python3, which is itself a link to the system's, those of
+/// the link, of the environment and of the system.
+fn python_prefixes(python: &Path) -> Vec<PathBuf> {
+    let mut prefixes = Vec::new();
+    let mut python = python.to_owned();
+    for _ in 0..MAX_LINKS {
+        let bin = python.parent().map(Path::to_owned).unwrap_or_default();
+        // `bin` may be a link, too: `..` is then not its parent.
+        let folders = [Some(bin.clone()), bin.canonicalize().ok()];
+        let parents = folders.iter().flatten().filter_map(|bin| bin.parent());
+        prefixes.extend(parents.map(Path::to_owned));
+        match fs::read_link(&python) {
+            Ok(target) => python = bin.join(target),
+            Err(_) => break,
+        }
+    }
+    prefixes.dedup();
+    prefixes
 }
 
 /// Folders of Python packages under a prefix.
@@ -369,6 +393,32 @@ mod tests {
         assert_eq!(packages.len(), 2, "{packages:?}");
         let folders: Vec<_> = packages.iter().flat_map(|folder| wheels(folder)).collect();
         assert_eq!(folders, [prefix.path().join(lib)]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_environment_is_found_through_a_link_to_its_python() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        for folder in ["system/bin", "venv/bin", "home/bin"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        fs::write(at("system/bin/python3.12"), "").unwrap();
+        symlink("python3.12", at("system/bin/python3")).unwrap();
+        symlink(at("system/bin/python3"), at("venv/bin/python3")).unwrap();
+        symlink("../../venv/bin/python3", at("home/bin/python3")).unwrap();
+        let lib = "venv/lib/python3.12/site-packages/nvidia/cu13/lib";
+        fs::create_dir_all(at(lib)).unwrap();
+        let prefixes = python_prefixes(&at("home/bin/python3"));
+        let folders = prefixes.iter().flat_map(|prefix| packages(prefix));
+        let libraries: Vec<PathBuf> = folders.flat_map(|folder| wheels(&folder)).collect();
+        let libraries: Vec<_> = libraries
+            .iter()
+            .map(|lib| lib.canonicalize().unwrap())
+            .collect();
+        assert_eq!(libraries, [at(lib).canonicalize().unwrap()]);
+        assert!(prefixes.iter().any(|prefix| prefix.ends_with("system")));
     }
 
     #[test]

@@ -54,6 +54,58 @@ impl Cuda {
         Some([at(0), at(rows + 1), at(rows + 1 + targets.len())])
     }
 
+    /// See [`crate::backend::Backend::log_probs`].
+    pub(super) fn launch_log_probs(
+        &mut self,
+        [logp, entropy]: [Buf; 2],
+        logits: Buf,
+        vocabulary: usize,
+        targets: &[Target],
+        temperature: f32,
+    ) {
+        let rows = logits.len() / vocabulary;
+        let Some([first, tokens, _]) = self.send_targets(rows, targets, &[]) else {
+            return;
+        };
+        let args = [
+            self.at(logp),
+            self.at(entropy),
+            self.at(logits),
+            size(vocabulary),
+            first,
+            tokens,
+            Arg::Float(temperature),
+        ];
+        self.launch("log_probs", blocks([rows, 1, 1], VOCABULARY), &args);
+    }
+
+    /// See [`crate::backend::Backend::log_probs_backward`].
+    pub(super) fn launch_log_probs_backward(
+        &mut self,
+        logits: Buf,
+        vocabulary: usize,
+        targets: &[Target],
+        dlogp: &[f32],
+        temperature: f32,
+        soft_cap: Option<f32>,
+    ) {
+        let rows = logits.len() / vocabulary;
+        let Some([first, tokens, dlogp]) = self.send_targets(rows, targets, dlogp) else {
+            return;
+        };
+        let args = [
+            self.at(logits),
+            size(vocabulary),
+            first,
+            tokens,
+            dlogp,
+            Arg::Float(temperature),
+            Arg::Float(soft_cap.unwrap_or(0.0)),
+        ];
+        let launch = blocks([rows, 1, 1], VOCABULARY);
+        self.launch("log_probs_backward", launch, &args);
+    }
+
     /// See [`crate::backend::Backend::draws`].
     pub(super) fn send_draws(&mut self, draws: &[Draw]) {
         // The kernels' `struct Draw`: seed, index, temperature, top_p, min_p, top_k. Padding rows sample greedily.

@@ -19,8 +19,10 @@ use super::driver::{Fault, Format, Matrix, Product};
 use super::handles::{Memory, Stream};
 use super::libraries;
 
-/// Bytes of workspace for algorithms that split sums, as NVIDIA advises: for Hopper and later, and for earlier GPUs.
-const WORKSPACE: [usize; 2] = [32 << 20, 8 << 20];
+/// Bytes of workspace for algorithms that split sums, as NVIDIA advises for Hopper and later.
+pub(super) const MAX_WORKSPACE: usize = 32 << 20;
+/// The same, and for earlier GPUs.
+const WORKSPACE: [usize; 2] = [MAX_WORKSPACE, 8 << 20];
 /// Maximum number of shapes whose algorithm is stored. Training encounters new shapes with each pack.
 const MAX_PLANS: usize = 4096;
 /// Number of algorithms that are requested; the first that works is used.

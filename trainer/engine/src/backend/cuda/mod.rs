@@ -10,6 +10,7 @@ mod column_major;
 pub mod compile;
 pub mod device;
 pub mod driver;
+pub mod emulated;
 mod graphs;
 mod handles;
 pub mod kernel_cache;
@@ -21,10 +22,13 @@ mod logits;
 mod matmul;
 mod norms;
 pub mod nvtx;
+mod optimiser;
 pub mod probe;
+pub mod profile;
 mod scratch;
 mod segments;
 mod staging;
+mod training_defaults;
 
 use std::ops::Range;
 
@@ -36,10 +40,13 @@ use self::launch::{
     activation_number, blocks, decode, device_error, elementwise, encoded, size, word,
 };
 pub(crate) use self::logits::logits_rows;
+pub(crate) use self::scratch::ScratchSizes;
 use self::scratch::{Scratch, Use};
 use self::segments::SegmentTable;
+pub(crate) use self::training_defaults::{RESERVED, training_defaults};
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
+    TrainingDefaults,
 };
 use crate::batch::Batch;
 use crate::config::Activation;
@@ -58,8 +65,6 @@ const WARPS: usize = 8;
 const ADDED_COLUMNS: usize = 8;
 /// Number of rows over which a bias's gradient is summed before the sums are added up.
 const BIAS_PART: usize = 64;
-/// Number of parts of a sum over all elements.
-const SUM_PARTS: usize = 1024;
 
 /// A backend on a device, with matrix products in the given number format.
 pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
@@ -76,6 +81,8 @@ pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
         draws: 0,
         words: Vec::new(),
         recordings: Recordings::default(),
+        recording: true,
+        replays: 0,
         converted: None,
         fault: None,
     })
@@ -103,6 +110,10 @@ struct Cuda {
     /// Words to be sent to the device; the memory is reused.
     words: Vec<u32>,
     recordings: Recordings,
+    /// Whether passes are recorded and replayed.
+    recording: bool,
+    /// Number of passes that were replayed.
+    replays: u64,
     /// The buffer whose numbers a product's left operand has been converted from, until another call may change them.
     converted: Option<Buf>,
     /// The first failure that has not been reported yet.
@@ -122,6 +133,10 @@ impl Backend for Cuda {
         self.driver.memory().ok().map(|(_, total)| total)
     }
 
+    fn free_memory(&self) -> Option<u64> {
+        self.driver.memory().ok().map(|(free, _)| free)
+    }
+
     fn must_drop_before_exit(&self) -> bool {
         true
     }
@@ -133,6 +148,10 @@ impl Backend for Cuda {
     fn logits_rows(&self, vocabulary: usize) -> usize {
         let of_memory = |memory| logits_rows(memory, vocabulary);
         self.memory().map_or(1, of_memory)
+    }
+
+    fn training_defaults(&self, resident: u64) -> TrainingDefaults {
+        training_defaults(self.memory().unwrap_or(0), resident)
     }
 
     fn synchronise(&mut self) -> Result<(), EngineError> {
@@ -456,20 +475,7 @@ impl Backend for Cuda {
         targets: &[Target],
         temperature: f32,
     ) {
-        let rows = logits.len() / vocabulary;
-        let Some([first, tokens, _]) = self.send_targets(rows, targets, &[]) else {
-            return;
-        };
-        let args = [
-            self.at(logp),
-            self.at(entropy),
-            self.at(logits),
-            size(vocabulary),
-            first,
-            tokens,
-            Arg::Float(temperature),
-        ];
-        self.launch("log_probs", blocks([rows, 1, 1], VOCABULARY), &args);
+        self.launch_log_probs([logp, entropy], logits, vocabulary, targets, temperature);
     }
 
     fn log_probs_backward(
@@ -481,21 +487,7 @@ impl Backend for Cuda {
         temperature: f32,
         soft_cap: Option<f32>,
     ) {
-        let rows = logits.len() / vocabulary;
-        let Some([first, tokens, dlogp]) = self.send_targets(rows, targets, dlogp) else {
-            return;
-        };
-        let args = [
-            self.at(logits),
-            size(vocabulary),
-            first,
-            tokens,
-            dlogp,
-            Arg::Float(temperature),
-            Arg::Float(soft_cap.unwrap_or(0.0)),
-        ];
-        let launch = blocks([rows, 1, 1], VOCABULARY);
-        self.launch("log_probs_backward", launch, &args);
+        self.launch_log_probs_backward(logits, vocabulary, targets, dlogp, temperature, soft_cap);
     }
 
     fn draws(&mut self, draws: &[Draw]) {
@@ -511,43 +503,28 @@ impl Backend for Cuda {
     }
 
     fn replay(&mut self, buffers: &[Buf], tokens: usize) -> bool {
-        self.replay_pass(buffers, tokens)
+        let replayed = self.recording && self.replay_pass(buffers, tokens);
+        self.replays += u64::from(replayed);
+        replayed
     }
 
     fn recorded(&mut self) -> bool {
         self.end_recording()
     }
 
+    fn set_recording(&mut self, on: bool) {
+        self.recording = on;
+    }
+
+    fn replays(&self) -> u64 {
+        self.replays
+    }
+
     fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {
-        self.check()?;
-        let partial = self.scratch(Use::Partial, 8 * SUM_PARTS);
-        let partial = partial.unwrap_or_default();
-        let args = [Arg::Address(partial), self.at(x), size(x.len())];
-        self.launch("sum_squares", blocks([SUM_PARTS, 1, 1], BLOCK), &args);
-        let mut bytes = vec![0; 8 * SUM_PARTS];
-        self.read(partial, &mut bytes)?;
-        let parts = bytes.as_chunks().0.iter();
-        Ok(parts.map(|part| f64::from_le_bytes(*part)).sum())
+        self.sum_of_squares(x)
     }
 
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {
-        let n = weights.len();
-        let args = [
-            self.at(weights),
-            Arg::Address(self.arena.bf16_copy(weights).unwrap_or(0)),
-            self.at(gradient),
-            self.at(m),
-            self.at(v),
-            size(n),
-            Arg::Float(step.lr),
-            Arg::Float(step.beta1),
-            Arg::Float(step.beta2),
-            Arg::Float(step.eps),
-            Arg::Float(step.decay),
-            Arg::Float(step.bias1),
-            Arg::Float(step.bias2),
-            Arg::Float(step.grad_scale),
-        ];
-        self.launch("adamw", elementwise(n), &args);
+        self.update_weights(weights, gradient, m, v, step);
     }
 }

@@ -1,10 +1,17 @@
 //! Memory that lives for one operation, or until the next batch. It grows and is then retained.
+//!
+//! [`ScratchSizes`] estimates it beforehand.
 
 use std::collections::BTreeMap;
 
+use super::BIAS_PART;
+use super::attention::splits;
+use super::batch::KEY_TILE;
 use super::driver::{Address, Driver, Fault};
+use super::launch::occupying_blocks;
+use crate::backend::Dtype;
 
-/// The use of a piece of memory. Detokenizer of different uses may be in use at once.
+/// The use of a piece of memory. Pieces of different uses may be in use at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     /// The current batch.
@@ -32,6 +39,75 @@ pub(super) enum Use {
 /// Smallest allocation, in bytes.
 const MIN_BYTES: usize = 64 << 10;
 
+/// Pieces up to this size are powers of two, and larger ones are multiples of it, so that little of a large piece is unused.
+const STEP: usize = 32 << 20;
+
+/// Size of the piece for a number of bytes.
+fn piece(bytes: usize) -> usize {
+    if bytes <= STEP {
+        bytes.next_power_of_two().max(MIN_BYTES)
+    } else {
+        bytes.next_multiple_of(STEP)
+    }
+}
+
+/// Multiprocessors of a device, about. A device with more divides sums into more parts.
+const MULTIPROCESSORS: u32 = 132;
+
+/// What the scratch memory of a model depends on, for its largest pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScratchSizes {
+    /// Format of the operands of products.
+    pub(crate) dtype: Dtype,
+    /// Tokens of a pass.
+    pub(crate) tokens: usize,
+    /// Rows of logits.
+    pub(crate) logit_rows: usize,
+    /// Whether there is a backward pass.
+    pub(crate) trains: bool,
+    /// Widths of the model: residual stream; queries, keys and values together; vocabulary.
+    pub(crate) hidden: usize,
+    pub(crate) qkv: usize,
+    pub(crate) vocabulary: usize,
+    /// Heads of queries, and the width of one.
+    pub(crate) heads: usize,
+    pub(crate) head_dim: usize,
+    /// Rows of the KV cache.
+    pub(crate) cached_rows: usize,
+}
+
+impl ScratchSizes {
+    /// Bytes of all pieces, about.
+    pub(crate) fn bytes(self) -> u64 {
+        let Self { tokens, heads, .. } = self;
+        // Tokens, positions, rows, spans and tiles, and a segment for each block of the KV cache.
+        let batch = 4 * 12 * tokens + 8 * self.cached_rows.div_ceil(16);
+        let decode = tokens * heads * (self.head_dim + 2);
+        let mut pieces = vec![batch, batch, batch];
+        let mut partial = decode;
+        if self.trains {
+            let blocks = occupying_blocks(MULTIPROCESSORS);
+            let norms = blocks * self.hidden.max(self.head_dim);
+            let biases = tokens.div_ceil(BIAS_PART) * self.qkv;
+            let kv_width = (self.qkv - heads * self.head_dim) / 2;
+            let tiles = tokens.div_ceil(KEY_TILE).max(1) * (kv_width / self.head_dim);
+            let keys = match splits(blocks, tiles) {
+                1 => 0,
+                parts => parts as usize * tokens * 2 * kv_width,
+            };
+            partial = partial.max(norms).max(biases).max(keys);
+            pieces.push(4 * tokens * heads);
+            if self.dtype == Dtype::Bf16 {
+                // Gradients that are sums in f32 are converted.
+                let streams = tokens * self.hidden.max(self.qkv);
+                pieces.push(2 * streams.max(self.logit_rows * self.vocabulary));
+            }
+        }
+        pieces.push(4 * partial);
+        pieces.into_iter().map(|bytes| piece(bytes) as u64).sum()
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pieces: BTreeMap<Use, (Address, usize)>,
@@ -52,9 +128,21 @@ impl Scratch {
             driver.free(*address);
             self.pieces.remove(&usage);
         }
-        let size = bytes.next_power_of_two().max(MIN_BYTES);
+        let size = piece(bytes);
         let address = driver.allocate(size)?;
         self.pieces.insert(usage, (address, size));
         Ok((address, true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::piece;
+
+    #[test]
+    fn a_large_piece_wastes_less_than_32_mib() {
+        assert_eq!([1, 70_000].map(piece), [64 << 10, 128 << 10]);
+        assert_eq!([32 << 20, (32 << 20) + 1].map(piece), [32 << 20, 64 << 20]);
+        assert_eq!(piece(1_245_000_000), 1_275_068_416);
     }
 }

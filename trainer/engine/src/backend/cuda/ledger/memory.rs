@@ -22,6 +22,8 @@ pub(super) struct Memory {
     next: Address,
     pub(super) total: u64,
     pub(super) used: u64,
+    /// The most that was used at once.
+    pub(super) peak: u64,
 }
 
 impl Memory {
@@ -31,6 +33,7 @@ impl Memory {
             next: ALIGN,
             total,
             used: 0,
+            peak: 0,
         }
     }
 
@@ -42,6 +45,7 @@ impl Memory {
         let address = self.next;
         self.next = (address + requested.max(1)).next_multiple_of(ALIGN);
         self.used += requested;
+        self.peak = self.peak.max(self.used);
         let content = Vec::new();
         let allocation = Allocation { bytes, content };
         self.allocations.insert(address, allocation);

@@ -12,6 +12,7 @@ mod signature;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::cost::Call;
@@ -25,13 +26,21 @@ use super::kernels;
 
 /// Reads what a device has counted; another thread may own the device.
 #[derive(Debug, Clone, Default)]
-pub struct Ledger(Arc<Mutex<Account>>);
+pub struct Ledger {
+    account: Arc<Mutex<Account>>,
+    peak_bytes: Arc<AtomicU64>,
+}
 
 impl Ledger {
     /// What was counted since the last call. Work after the last wait for the device is counted later.
     pub fn take(&self) -> Account {
-        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut account)
+    }
+
+    /// The most memory that was allocated at once, in bytes.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -76,6 +85,32 @@ struct Counting {
     recording: Option<Vec<Step>>,
 }
 
+/// The line of a kernel's launch. A kernel of several operations belongs to that of the last launch.
+pub(super) fn launch_line(kernel: &str, last: &'static str) -> Line {
+    (operation(kernel).unwrap_or(last), kernel.to_owned())
+}
+
+/// The line of a product, with outputs and inputs of its weight.
+pub(super) fn product_line(product: &Product) -> Line {
+    let (operation, [outputs, inputs]) = weight_of(product);
+    (operation, format!("{outputs} × {inputs}"))
+}
+
+/// The operation of a product, and outputs and inputs of its weight, by which of the operands are transposed.
+fn weight_of(product: &Product) -> (&'static str, [usize; 2]) {
+    let Product {
+        rows,
+        columns,
+        inner,
+        ..
+    } = *product;
+    match (product.a.transposed, product.b.transposed) {
+        (true, _) => ("linear_backward_weight", [rows, columns]),
+        (false, true) => ("linear", [columns, inner]),
+        (false, false) => ("linear_backward_input", [inner, columns]),
+    }
+}
+
 /// The backend's operation that launches a kernel, if it is always the same one.
 fn operation(kernel: &str) -> Option<&'static str> {
     let name = kernel.split('<').next().unwrap_or(kernel);
@@ -100,7 +135,8 @@ impl Counting {
     /// Ends the part of the work that the host waits for.
     fn wait(&mut self) {
         let work = std::mem::take(&mut self.current);
-        let mut account = self.ledger.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let account = &self.ledger.account;
+        let mut account = account.lock().unwrap_or_else(PoisonError::into_inner);
         account.all.add(&work);
         let longest = account.longest_step.as_ref().map_or(0.0, Work::seconds);
         if work.host.replays > 0 && work.seconds() > longest {
@@ -183,33 +219,18 @@ impl Counting {
         {
             self.current.repeated_conversions += 1;
         }
-        let operation = operation(kernel).unwrap_or(self.operation);
         let blocks = launch.grid.iter().map(|n| u64::from(*n)).product();
-        Ok(((operation, kernel.to_owned()), cost, blocks))
+        Ok((launch_line(kernel, self.operation), cost, blocks))
     }
 
     fn multiplied(&mut self, product: &Product) -> (Line, Cost, u64) {
-        let Product {
-            rows,
-            columns,
-            inner,
-            ..
-        } = *product;
-        // Outputs and inputs of the weight, by which of the operands are transposed.
-        let (operation, weight) = match (product.a.transposed, product.b.transposed) {
-            (true, _) => ("linear_backward_weight", [rows, columns]),
-            (false, true) => ("linear", [columns, inner]),
-            (false, false) => ("linear_backward_input", [inner, columns]),
-        };
         if !product.a.transposed {
-            let read = (product.b.address, weight);
+            let read = (product.b.address, weight_of(product).1);
             *self.current.weight_reads.entry(read).or_default() += 1;
         }
         self.changed(product.y.address);
         let (cost, blocks) = cost::product(product, self.model.multiprocessors);
-        let [outputs, inputs] = weight;
-        let line = (operation, format!("{outputs} × {inputs}"));
-        (line, cost, blocks)
+        (product_line(product), cost, blocks)
     }
 }
 
@@ -228,7 +249,10 @@ impl Driver for Counting {
 
     fn allocate(&mut self, bytes: usize) -> Result<Address, Fault> {
         self.current.host.allocations += 1;
-        self.memory.allocate(bytes)
+        let address = self.memory.allocate(bytes)?;
+        let peak_bytes = &self.ledger.peak_bytes;
+        peak_bytes.store(self.memory.peak, Ordering::Relaxed);
+        Ok(address)
     }
 
     fn free(&mut self, address: Address) {

@@ -1,0 +1,320 @@
+//! [`Driver`] of a device without a GPU: the kernels' sources compiled by g++ for this processor (`kernels/emulator.h`), memory from the heap, and matrix products
+//! by plain loops. It is thousands of times slower than a GPU. Tests run on it, and `--device cuda:emulated` makes it available to every command.
+
+#![allow(unsafe_code)]
+
+mod library;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use half::bf16;
+
+use super::driver::{Address, Arg, Driver, Fault, Format, Launch, Matrix, Product, Recording};
+
+/// Bytes of the device's memory.
+pub const MEMORY: u64 = 1 << 30;
+/// Its multiprocessors. Some of the parity suite's sums are computed in parts with this number, and others are not.
+const MULTIPROCESSORS: u32 = 7;
+
+/// Counters of the device's calls, shared with the test.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Number of allocated bytes.
+    pub allocated: usize,
+    /// Number of calls by kind: `allocate`, `write`, `launch`…
+    pub calls: BTreeMap<&'static str, usize>,
+    /// The kind of call that fails, and after how many of them.
+    pub failing: Option<(&'static str, usize)>,
+    /// The kind of call that fails in every recording.
+    pub unrecordable: Option<&'static str>,
+}
+
+/// A step of a recording.
+#[derive(Debug, Clone)]
+enum Step {
+    Launch(String, Launch, Vec<Arg>),
+    Multiply(Product),
+    Copy(Address, Address, usize),
+    Zero(Address, usize),
+}
+
+/// The device. Its addresses are those of this process.
+#[derive(Debug)]
+pub struct Emulated {
+    counters: Arc<Mutex<Counters>>,
+    /// Whether a block's threads run from the last to the first. The results are then the same, unless a barrier is missing.
+    falling: bool,
+    multiprocessors: u32,
+    /// Allocations, and the number of bytes requested for each.
+    memory: BTreeMap<Address, (Vec<u64>, usize)>,
+    recordings: Vec<Vec<Step>>,
+    recording: Option<Vec<Step>>,
+}
+
+impl Default for Emulated {
+    fn default() -> Self {
+        Self {
+            counters: Arc::default(),
+            falling: false,
+            multiprocessors: MULTIPROCESSORS,
+            memory: BTreeMap::new(),
+            recordings: Vec::new(),
+            recording: None,
+        }
+    }
+}
+
+impl Emulated {
+    /// A device and its counters.
+    pub fn open() -> (Box<dyn Driver>, Arc<Mutex<Counters>>) {
+        let device = Self::default();
+        let counters = Arc::clone(&device.counters);
+        (Box::new(device), counters)
+    }
+
+    /// A device whose threads run from the last to the first.
+    pub fn falling() -> Box<dyn Driver> {
+        Box::new(Self {
+            falling: true,
+            ..Self::default()
+        })
+    }
+
+    /// A device with another number of multiprocessors, which divides some sums into other parts.
+    pub fn with_multiprocessors(multiprocessors: u32) -> Box<dyn Driver> {
+        Box::new(Self {
+            multiprocessors,
+            ..Self::default()
+        })
+    }
+
+    fn counters(&self) -> MutexGuard<'_, Counters> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&mut self, call: &'static str) -> Result<(), Fault> {
+        let mut counters = self.counters();
+        let number = counters.calls.entry(call).or_default();
+        *number += 1;
+        let number = *number;
+        match counters.failing {
+            Some((kind, after)) if kind == call && number > after => {
+                Err(Fault::Other(format!("{call} number {number} fails")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where bytes lie, after checking that they are in one allocation.
+    fn pointer(&self, at: Address, len: usize) -> *mut u8 {
+        let below = self.memory.range(..=at).next_back();
+        let (start, (_, bytes)) = below.expect("the backend uses addresses that it allocated");
+        let offset = (at - start) as usize;
+        assert!(offset + len <= *bytes, "{len} bytes lie in memory");
+        at as *mut u8
+    }
+
+    fn bytes(&self, at: Address, len: usize) -> &[u8] {
+        // SAFETY: the bytes lie in an allocation, which is initialised, and kernels run only between the device's calls.
+        unsafe { std::slice::from_raw_parts(self.pointer(at, len), len) }
+    }
+
+    fn bytes_mut(&mut self, at: Address, len: usize) -> &mut [u8] {
+        // SAFETY: as above; the device is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(at, len), len) }
+    }
+
+    /// The numbers of an operand, row by row as the product uses it.
+    fn operand(&self, matrix: &Matrix, rows: usize, columns: usize) -> Vec<f32> {
+        let (stored_rows, width) = match matrix.transposed {
+            true => (columns, rows),
+            false => (rows, columns),
+        };
+        let size = matrix.format.bytes();
+        let count = (stored_rows - 1) * matrix.columns + width;
+        let bytes = self.bytes(matrix.address, count * size);
+        let number = |row: usize, column: usize| {
+            let at = match matrix.transposed {
+                true => column * matrix.columns + row,
+                false => row * matrix.columns + column,
+            };
+            number(&bytes[at * size..][..size], matrix.format)
+        };
+        (0..rows * columns)
+            .map(|i| number(i / columns, i % columns))
+            .collect()
+    }
+
+    fn run(&mut self, step: &Step) -> Result<(), Fault> {
+        match step {
+            Step::Launch(kernel, launch, args) => {
+                let library = library::library()?;
+                // SAFETY: the backend gives the kernel's arguments, which a test compares with the sources, and addresses in this device's memory.
+                unsafe { library.run(kernel, *launch, args, self.falling)? }
+            }
+            Step::Multiply(product) => self.product(product),
+            Step::Copy(to, from, len) => {
+                let bytes = self.bytes(*from, *len).to_vec();
+                self.bytes_mut(*to, *len).copy_from_slice(&bytes);
+            }
+            Step::Zero(at, len) => self.bytes_mut(*at, *len).fill(0),
+        }
+        Ok(())
+    }
+
+    fn product(&mut self, p: &Product) {
+        assert_eq!(p.a.format, p.b.format, "operands are of one format");
+        let a = self.operand(&p.a, p.rows, p.inner);
+        let b = self.operand(&p.b, p.inner, p.columns);
+        let mut sums = vec![0.0f32; p.rows * p.columns];
+        for (sums, a) in sums
+            .chunks_exact_mut(p.columns)
+            .zip(a.chunks_exact(p.inner))
+        {
+            for (a, b) in a.iter().zip(b.chunks_exact(p.columns)) {
+                for (sum, b) in sums.iter_mut().zip(b) {
+                    *sum += a * b;
+                }
+            }
+        }
+        let (format, size) = (p.y.format, p.y.format.bytes());
+        for (row, sums) in sums.chunks_exact(p.columns).enumerate() {
+            let at = p.y.address + (row * p.y.columns * size) as u64;
+            let to = self.bytes_mut(at, p.columns * size);
+            for (to, sum) in to.chunks_exact_mut(size).zip(sums) {
+                let before = if p.accumulate {
+                    number(to, format)
+                } else {
+                    0.0
+                };
+                match format {
+                    Format::F32 => to.copy_from_slice(&(sum + before).to_le_bytes()),
+                    Format::Bf16 => to.copy_from_slice(&bf16::from_f32(sum + before).to_le_bytes()),
+                }
+            }
+        }
+    }
+
+    /// Runs a step, or records it.
+    fn step(&mut self, call: &'static str, step: Step) -> Result<(), Fault> {
+        self.count(call)?;
+        let unrecordable = self.counters().unrecordable == Some(call);
+        match &mut self.recording {
+            Some(_) if unrecordable => Err(Fault::Other(format!("{call} cannot be recorded"))),
+            Some(steps) => {
+                steps.push(step);
+                Ok(())
+            }
+            None => self.run(&step),
+        }
+    }
+}
+
+/// A number from its bytes.
+fn number(bytes: &[u8], format: Format) -> f32 {
+    match (format, bytes) {
+        (Format::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+        (Format::Bf16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f32(),
+        _ => unreachable!("as many bytes as the format has"),
+    }
+}
+
+impl Driver for Emulated {
+    fn name(&self) -> String {
+        "emulated GPU".into()
+    }
+
+    fn memory(&self) -> Result<(u64, u64), Fault> {
+        let allocated = self.counters().allocated as u64;
+        Ok((MEMORY.saturating_sub(allocated), MEMORY))
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<Address, Fault> {
+        assert!(
+            self.recording.is_none(),
+            "nothing is allocated in a recording"
+        );
+        self.count("allocate")?;
+        // Memory content is unspecified, so it is filled with conspicuous numbers.
+        let block = vec![u64::MAX; bytes.div_ceil(8) + 32];
+        // As on a GPU, an allocation begins at a multiple of 256.
+        let address = (block.as_ptr() as Address).next_multiple_of(256);
+        self.counters().allocated += bytes;
+        self.memory.insert(address, (block, bytes));
+        Ok(address)
+    }
+
+    fn free(&mut self, address: Address) {
+        let freed = self.memory.remove(&address);
+        let (_, bytes) = freed.expect("an allocation is freed once");
+        self.counters().allocated -= bytes;
+    }
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault> {
+        assert!(self.recording.is_none(), "nothing is sent in a recording");
+        self.count("write")?;
+        self.bytes_mut(to, bytes.len()).copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Fault> {
+        assert!(self.recording.is_none(), "nothing is read in a recording");
+        self.count("read")?;
+        bytes.copy_from_slice(self.bytes(from, bytes.len()));
+        Ok(())
+    }
+
+    fn synchronise(&mut self) -> Result<(), Fault> {
+        assert!(self.recording.is_none(), "nothing waits in a recording");
+        self.count("read")
+    }
+
+    fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {
+        self.step("copy", Step::Copy(to, from, bytes))
+    }
+
+    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault> {
+        self.step("zero", Step::Zero(at, bytes))
+    }
+
+    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
+        let step = Step::Launch(kernel.to_owned(), launch, args.to_vec());
+        self.step("launch", step)
+    }
+
+    fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
+        self.step("multiply", Step::Multiply(*product))
+    }
+
+    fn record(&mut self) -> Result<bool, Fault> {
+        self.count("record")?;
+        if self.counters().unrecordable == Some("record") {
+            return Err(Fault::Other("nothing can be recorded".into()));
+        }
+        self.recording = Some(Vec::new());
+        Ok(true)
+    }
+
+    fn recorded(&mut self) -> Result<Recording, Fault> {
+        let steps = self.recording.take().expect("a recording has begun");
+        self.recordings.push(steps);
+        Ok(self.recordings.len() as Recording - 1)
+    }
+
+    fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
+        self.count("replay")?;
+        for step in self.recordings[recording as usize].clone() {
+            self.run(&step)?;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.recordings.clear();
+    }
+}

@@ -1,0 +1,139 @@
+//! Small random models of each family: logits, decoding and an update.
+
+use std::collections::BTreeMap;
+
+use super::numbers;
+use crate::api::AdamW;
+use crate::backend::Backend;
+use crate::batch::{Batch, Group, Span};
+use crate::config::{Family, ModelConfig, Sliding};
+use crate::error::EngineError;
+use crate::load::{Tensor, Weights};
+use crate::model::{Model, TensorKind};
+use crate::sample::{Draw, Sampling};
+use crate::train;
+
+/// A small model with all features of its family.
+pub(super) fn small(family: Family) -> ModelConfig {
+    let gemma = family == Family::Gemma3;
+    ModelConfig {
+        family,
+        flags: family.flags(),
+        vocab_size: 515,
+        hidden_size: 136,
+        intermediate_size: 200,
+        num_hidden_layers: 2,
+        num_attention_heads: 6,
+        num_key_value_heads: 2,
+        head_dim: 64,
+        max_position_embeddings: 512,
+        rms_norm_eps: 1e-6,
+        rope_theta: 10_000.0,
+        rope_scaling: None,
+        sliding: gemma.then(|| Sliding {
+            window: 17,
+            layers: vec![true, false],
+            rope_theta: Some(1000.0),
+        }),
+        query_pre_attn_scalar: 64.0,
+        attn_logit_softcapping: gemma.then_some(5.0),
+        final_logit_softcapping: gemma.then_some(20.0),
+        tie_word_embeddings: gemma,
+        bos_token_id: None,
+        eos_token_ids: Vec::new(),
+        pad_token_id: None,
+    }
+}
+
+pub(super) fn random_weights(config: &ModelConfig) -> Weights {
+    let shapes = config.tensor_shapes().into_iter();
+    let tensors = (100..).zip(shapes).map(|(seed, (name, shape))| {
+        let mut data = numbers(shape.iter().product(), seed);
+        let (base, factor) = match shape.get(1) {
+            // This keeps activations near 1.
+            Some(inputs) if !name.contains("embed") => (0.0, (3.0 / *inputs as f32).sqrt()),
+            Some(_) => (0.0, 0.5),
+            None if name.contains("norm") && !config.flags.unit_offset_norms => (1.0, 0.2),
+            None => (0.0, 0.2),
+        };
+        for x in &mut data {
+            *x = base + factor * *x;
+        }
+        (name, Tensor { shape, data })
+    });
+    Weights {
+        tensors: tensors.collect::<BTreeMap<_, _>>(),
+    }
+}
+
+/// Results of a model: logits of a text, then those of decoding steps and of an update.
+pub(super) fn model(
+    family: Family,
+    backend: Box<dyn Backend>,
+) -> Result<Vec<(&'static str, Vec<f32>)>, EngineError> {
+    let config = small(family);
+    let weights = random_weights(&config);
+    let mut model = Model::new(config, weights, backend)?;
+    let tokens: Vec<u32> = (0..90).map(|i| (i * 37 + 11) % 515).collect();
+    model.reserve_kv(128)?;
+    let prompt = Batch {
+        tokens: tokens.clone(),
+        positions: (0..90).collect(),
+        rows: (0..90).collect(),
+        spans: vec![Span {
+            q_start: 0,
+            q_len: 90,
+            kv: vec![(0, 90)].into(),
+        }],
+    };
+    let all: Vec<usize> = (0..90).collect();
+    let logits = model.logits(&prompt, &all)?;
+    let mut results = vec![("logits", logits)];
+    // Three steps of three sequences. The device may record the second and replay it for the third.
+    for step in 0..3 {
+        let spans = (0..3).map(|i| Span {
+            q_start: i,
+            q_len: 1,
+            kv: vec![(0, 90), (90 + 4 * i, step + 1)].into(),
+        });
+        let decoding = Batch {
+            tokens: vec![7, 8, 9],
+            positions: vec![90 + step as u32; 3],
+            rows: (0..3).map(|i| 90 + 4 * i + step).collect(),
+            spans: spans.collect(),
+        };
+        let draws = [Draw {
+            sampling: Sampling::greedy(),
+            seed: 0,
+            index: 0,
+        }; 3];
+        let sampled = model.infer(&decoding, &[0, 1, 2], &draws)?;
+        let probabilities = sampled.iter().map(|sampled| sampled.logp.exp());
+        results.push(("probabilities of decoded tokens", probabilities.collect()));
+    }
+    model.release_kv();
+    let groups = [Group {
+        prompt: tokens[..40].into(),
+        completions: vec![tokens[40..75].to_vec(), tokens[50..53].to_vec()],
+    }];
+    let dlogp = vec![numbers(35, 1), numbers(3, 2)];
+    let adamw = AdamW {
+        lr: 1e-3,
+        beta1: 0.9,
+        beta2: 0.99,
+        eps: 1e-8,
+        weight_decay: 0.01,
+        clip_norm: 1.0,
+    };
+    let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
+    let report = train::step(&mut model, &groups, 0.9, objective, &adamw)?;
+    let stats = report.iter().flat_map(|report| &report.stats);
+    let logp = stats.flat_map(|stats| stats.logp.clone());
+    results.push(("log-probabilities", logp.collect()));
+    let mut gradient = Vec::new();
+    for (name, _) in model.trained_shapes() {
+        gradient.extend(model.tensor(&name, TensorKind::Gradient)?);
+    }
+    results.push(("gradient", gradient));
+    Ok(results)
+}
