@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import typing
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ def test_a_wrong_token_gives_an_error(without_lean: Service) -> None:
 
 
 @pytest.mark.skipif(LEAN is None, reason="RAPID_TEST_LEAN does not name a real Lean")
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap for the jail")
 def test_a_real_lean_answers_both_clients() -> None:
     folder = Path(LEAN or "")
     settings = [
