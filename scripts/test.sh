@@ -104,9 +104,6 @@ done
 step "Python client"
 bash scripts/python-client.sh
 
-step "other services' clients"
-bash scripts/compat.sh
-
 step "Docker"
 if bash scripts/docker.sh | tee "$target/docker.log"; then
   # From here on, a Docker sandbox that does not work is a failure.

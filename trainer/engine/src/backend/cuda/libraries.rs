@@ -300,20 +300,23 @@ const MAX_LINKS: usize = 40;
 /// The prefixes of a python3 and of what it is a link to, link by link: of a link to an environment's python3, which is itself a link to the system's, those of
 /// the link, of the environment and of the system.
 fn python_prefixes(python: &Path) -> Vec<PathBuf> {
-    let mut prefixes = Vec::new();
+    let mut prefixes: Vec<PathBuf> = Vec::new();
     let mut python = python.to_owned();
     for _ in 0..MAX_LINKS {
         let bin = python.parent().map(Path::to_owned).unwrap_or_default();
         // `bin` may be a link, too: `..` is then not its parent.
         let folders = [Some(bin.clone()), bin.canonicalize().ok()];
-        let parents = folders.iter().flatten().filter_map(|bin| bin.parent());
-        prefixes.extend(parents.map(Path::to_owned));
+        for parent in folders.iter().flatten().filter_map(|bin| bin.parent()) {
+            let prefix = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
+            if !prefixes.contains(&prefix) {
+                prefixes.push(prefix);
+            }
+        }
         match fs::read_link(&python) {
             Ok(target) => python = bin.join(target),
             Err(_) => break,
         }
     }
-    prefixes.dedup();
     prefixes
 }
 
