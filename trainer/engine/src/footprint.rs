@@ -3,8 +3,7 @@
 //! The sizes are those of the buffers that the engine plans, for completions of full length. Shorter completions touch less of them.
 
 use crate::api::EngineOptions;
-use crate::backend::cuda::ScratchSizes;
-use crate::backend::{self, Dtype, ElementBytes, TrainingDefaults, cpu, cuda};
+use crate::backend::place::{Place, ScratchSizes};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows, max_prompts};
@@ -132,55 +131,13 @@ impl Footprint {
             head_dim: widths.head_dim,
             cached_rows: cached_rows as usize,
         };
-        let (scratch, reserved) = match place {
-            Place::Cpu => (0, 0),
-            Place::Gpu(_) => (scratch.bytes(), cuda::RESERVED),
-        };
         Self {
             weights,
             optimiser,
-            work: Workspace::len(widths, size).bytes(width) + scratch,
-            reserved,
+            work: Workspace::len(widths, size).bytes(width) + place.scratch_bytes(scratch),
+            reserved: place.reserved_bytes(),
             cache: cached_rows * row_bytes,
             activations,
-        }
-    }
-}
-
-/// Where a model computes, as far as its memory depends on it.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Cpu,
-    /// A GPU with this many bytes of memory.
-    Gpu(u64),
-}
-
-impl Place {
-    fn memory(self) -> Option<u64> {
-        match self {
-            Self::Cpu => crate::machine_memory::total(),
-            Self::Gpu(memory) => Some(memory),
-        }
-    }
-
-    fn element_bytes(self, dtype: Dtype) -> ElementBytes {
-        match self {
-            Self::Cpu => cpu::element_bytes(dtype),
-            Self::Gpu(_) => cuda::element_bytes(dtype),
-        }
-    }
-
-    fn logits_rows(self, vocabulary: usize) -> usize {
-        match self {
-            Self::Cpu => backend::logits_rows(vocabulary),
-            Self::Gpu(memory) => cuda::logits_rows(memory, vocabulary),
-        }
-    }
-
-    fn training_defaults(self, resident: u64) -> TrainingDefaults {
-        match self {
-            Self::Cpu => backend::training_defaults(self.memory(), resident),
-            Self::Gpu(memory) => cuda::training_defaults(memory, resident),
         }
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod cpu;
 pub mod cuda;
+pub(crate) mod place;
 
 use std::ops::Range;
 

@@ -24,13 +24,12 @@ use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
 use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerDtype, Widths, Workspace};
-use crate::backend::{Backend, Buf, Purpose};
+use crate::backend::{Backend, Buf, Purpose, TrainingDefaults};
 use crate::batch::Batch;
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::load::TensorSource;
 use crate::sample::{Draw, Sampled};
-use crate::train::activations::default_pack_tokens;
 
 /// A model on a device.
 pub struct Model {
@@ -177,15 +176,15 @@ impl Model {
         self.pack_tokens = Some(tokens.max(1));
     }
 
-    /// Maximum number of tokens of one training pack.
-    pub(crate) fn pack_tokens(&self) -> usize {
-        self.pack_tokens.unwrap_or_else(|| {
-            let backend = self.decoder.backend.as_ref();
-            let most = backend.training_defaults(self.training_bytes()).pack_tokens;
-            let layers = self.config.num_hidden_layers;
-            let width = backend.element_bytes().into();
-            default_pack_tokens(most, self.decoder.widths, layers, self.saved_bytes(), width)
-        })
+    /// Maximum number of tokens of one training pack, if it is set.
+    pub(crate) fn pack_tokens(&self) -> Option<usize> {
+        self.pack_tokens
+    }
+
+    /// What the device determines for training, unless it is set.
+    pub(crate) fn training_defaults(&self) -> TrainingDefaults {
+        let resident = self.training_bytes();
+        self.decoder.backend.training_defaults(resident)
     }
 
     /// Bytes of activations that training may save from the forward to the backward pass instead of recomputing them. `None` takes what the device determines
@@ -196,12 +195,8 @@ impl Model {
 
     /// Bytes of activations that training may save.
     pub(crate) fn saved_bytes(&self) -> u64 {
-        self.saved_bytes.unwrap_or_else(|| {
-            let backend = self.decoder.backend.as_ref();
-            backend
-                .training_defaults(self.training_bytes())
-                .activation_bytes
-        })
+        self.saved_bytes
+            .unwrap_or_else(|| self.training_defaults().activation_bytes)
     }
 
     /// Runs a forward pass that writes keys and values into the rows of the KV cache named by the batch. Then, for each `i`, samples the token after the batch's token

@@ -1,6 +1,7 @@
 //! Activation checkpointing: which activations a step saves from the forward to the backward pass, within a budget. The others are recomputed.
 
 use crate::backend::Buf;
+use crate::model::Model;
 use crate::model::workspace::{BlockActivations, PerDtype, Widths};
 
 /// Parts begin on a cache line; in elements.
@@ -119,6 +120,19 @@ impl ActivationPlan {
 
 fn stride(widths: Widths, tokens: usize) -> usize {
     (tokens * widths.hidden).next_multiple_of(ALIGN)
+}
+
+/// Maximum number of tokens of one of the model's packs: what is set, or else what its device determines.
+pub(super) fn pack_tokens(model: &Model) -> usize {
+    model.pack_tokens().unwrap_or_else(|| {
+        default_pack_tokens(
+            model.training_defaults().pack_tokens,
+            model.decoder.widths,
+            model.config().num_hidden_layers,
+            model.saved_bytes(),
+            model.decoder.backend.element_bytes().into(),
+        )
+    })
 }
 
 /// Maximum number of tokens of a pack: `most`, or half of it and so on, until all activations of a pack fit into the budget (in bytes), but at least 2,048. An

@@ -4,6 +4,7 @@ use crate::api::Objectives;
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::train::activations::pack_tokens;
 use crate::train::count_sketch::CountSketch;
 use crate::train::pack::pack;
 use crate::train::step::{
@@ -34,7 +35,7 @@ pub fn sketch(
     let mut fresh = vec![true; mini_batch.packs.len()];
     for (number, dlogp) in sets.iter().enumerate() {
         let wanted = has_gradient(dlogp);
-        let packs = pack(groups, model.pack_tokens(), |completion| wanted[completion]);
+        let packs = pack(groups, pack_tokens(model), |completion| wanted[completion]);
         if tokens(&packs) as f64 <= REPACK_SHARE * tokens(&mini_batch.packs) as f64 {
             repacked.push((number, packs));
             continue;

@@ -18,7 +18,7 @@ use crate::model::backward::GradientTarget;
 use crate::model::forward::Keys;
 use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
-use crate::train::activations::{ActivationPlan, SavedActivations};
+use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
 use crate::train::adamw;
 use crate::train::pack::{Pack, pack};
 
@@ -47,7 +47,7 @@ pub fn step(
     let optimiser = model.optimiser()?;
     model.decoder.backend.zero(optimiser.gradient);
     let wanted = has_gradient(&dlogp);
-    let small_packs = pack(groups, model.pack_tokens(), |number| wanted[number]);
+    let small_packs = pack(groups, pack_tokens(model), |number| wanted[number]);
     let repacked = tokens(&small_packs) as f64 <= REPACK_SHARE * tokens(&mini_batch.packs) as f64;
     if repacked {
         mini_batch.work = forward_workspace(model, &small_packs)?;
@@ -198,7 +198,7 @@ impl MiniBatch {
             entropy: vec![0.0; completion.len()],
         });
         let stats = stats.collect();
-        let packs = pack(groups, model.pack_tokens(), |_| true);
+        let packs = pack(groups, pack_tokens(model), |_| true);
         let work = forward_workspace(model, &packs)?;
         Ok(Self {
             packs,
