@@ -9,8 +9,8 @@ use crate::fake_sandbox::exited;
 const RUN_CODE: &str = "/compat/sandbox-fusion/run_code";
 const SUBMIT: &str = "/compat/sandbox-fusion/submit";
 
-async fn post(app: &Router, path: &str, body: &Json) -> (StatusCode, Json) {
-    let request = Request::post(path).body(Body::from(body.to_string()));
+async fn ask(app: &Router, path: &str, body: &Json) -> (StatusCode, Json) {
+    let request = post(path).body(Body::from(body.to_string()));
     let (status, body, _) = send(app, request.unwrap()).await;
     (status, body)
 }
@@ -50,7 +50,7 @@ async fn a_program_is_run_and_what_it_writes_is_returned() {
             &stdin[0].to_uppercase(),
         ))
     });
-    let (status, body) = post(&app, RUN_CODE, &of_verl("x", &json!("abc"), 3.0)).await;
+    let (status, body) = ask(&app, RUN_CODE, &of_verl("x", &json!("abc"), 3.0)).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(
         (&body["status"], &body["message"]),
@@ -68,7 +68,7 @@ async fn a_program_is_run_and_what_it_writes_is_returned() {
     );
     assert!(run["execution_time"].is_number());
 
-    let (status, body) = post(&app, RUN_CODE, &of_verl("fail", &Json::Null, 3.0)).await;
+    let (status, body) = ask(&app, RUN_CODE, &of_verl("fail", &Json::Null, 3.0)).await;
     assert_eq!(
         (status, &body["status"]),
         (StatusCode::OK, &json!("Failed"))
@@ -92,7 +92,7 @@ async fn a_program_that_is_stopped_failed() {
         (End::Died("abort".to_owned()), "Finished", json!(134)),
     ] {
         let (app, _) = running(move |_, _, _| Ok(ended(Vec::new(), end.clone())));
-        let (status, body) = post(&app, RUN_CODE, &of_verl("x", &json!(""), 10.0)).await;
+        let (status, body) = ask(&app, RUN_CODE, &of_verl("x", &json!(""), 10.0)).await;
         assert_eq!(
             (status, &body["status"]),
             (StatusCode::OK, &json!("Failed"))
@@ -139,7 +139,7 @@ async fn what_does_not_run_here_is_refused_with_the_remedy() {
             "at most",
         ),
     ] {
-        let (status, problem) = post(&app, RUN_CODE, &body).await;
+        let (status, problem) = ask(&app, RUN_CODE, &body).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
         assert_eq!(problem["field"], json!(field));
         assert!(
@@ -152,10 +152,10 @@ async fn what_does_not_run_here_is_refused_with_the_remedy() {
         (json!([]), 422),
         (json!({ "code": 1, "language": "python" }), 422),
     ] {
-        let (got, problem) = post(&app, RUN_CODE, &body).await;
+        let (got, problem) = ask(&app, RUN_CODE, &body).await;
         assert_eq!(got.as_u16(), status, "{problem}");
     }
-    let (got, _, _) = send(&app, Request::post(RUN_CODE).body(Body::from("{")).unwrap()).await;
+    let (got, _, _) = send(&app, post(RUN_CODE).body(Body::from("{")).unwrap()).await;
     assert_eq!(got, StatusCode::BAD_REQUEST);
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before);
     let (status, _) = get(&app, RUN_CODE).await;
@@ -170,7 +170,7 @@ async fn the_routes_require_the_token() {
     });
     let app = app(service);
     for path in [RUN_CODE, SUBMIT] {
-        let (status, _) = post(&app, path, &json!({})).await;
+        let (status, _) = ask(&app, path, &json!({})).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED);
     }
     let (status, _) = get(&app, "/compat/sandbox-fusion/v1/ping").await;
@@ -185,7 +185,7 @@ async fn the_routes_require_the_token() {
 /// Sends a request that nobody can answer, and checks that it is held and then refused.
 async fn held_and_refused(app: &Router, path: &str, body: &Json, says: &str) {
     let started = Instant::now();
-    let (status, problem) = post(app, path, body).await;
+    let (status, problem) = ask(app, path, body).await;
     assert_eq!(status, StatusCode::GATEWAY_TIMEOUT, "{problem}");
     assert!(
         problem["detail"].as_str().unwrap().contains(says),
@@ -263,7 +263,7 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before);
     let held = tokio::spawn({
         let app = app.clone();
-        async move { post(&app, RUN_CODE, &of_verl("x", &json!(""), 10.0)).await }
+        async move { ask(&app, RUN_CODE, &of_verl("x", &json!(""), 10.0)).await }
     });
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!held.is_finished());
@@ -283,7 +283,7 @@ async fn a_sandbox_that_recovers_answers_the_held_request() {
         }
         Ok(exited(0, "42"))
     });
-    let (status, body) = post(&app, RUN_CODE, &of_verl("x", &json!(""), 1.0)).await;
+    let (status, body) = ask(&app, RUN_CODE, &of_verl("x", &json!(""), 1.0)).await;
     assert_eq!(
         (status, &body["run_result"]["stdout"]),
         (StatusCode::OK, &json!("42"))
@@ -293,7 +293,7 @@ async fn a_sandbox_that_recovers_answers_the_held_request() {
 #[tokio::test]
 async fn a_submission_is_judged_as_by_verify() {
     let (app, _) = ready();
-    let (status, body) = post(&app, SUBMIT, &submission("right")).await;
+    let (status, body) = ask(&app, SUBMIT, &submission("right")).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     assert_eq!((&body["id"], &body["accepted"]), (&json!(1), &json!(true)));
     assert_eq!(body["extracted_code"], json!("right"));
@@ -301,7 +301,7 @@ async fn a_submission_is_judged_as_by_verify() {
     assert_eq!(body["tests"][1]["passed"], json!(true));
     assert_eq!(body["extra"]["verdict"], json!("correct"));
 
-    let (_, body) = post(&app, SUBMIT, &submission("wrong")).await;
+    let (_, body) = ask(&app, SUBMIT, &submission("wrong")).await;
     assert_eq!(body["accepted"], json!(false));
     let tests = body["tests"].as_array().unwrap();
     assert_eq!(tests.len(), 1);
@@ -311,7 +311,7 @@ async fn a_submission_is_judged_as_by_verify() {
     // A task of the service, by the number or by the whole id.
     for id in [json!(1), json!("1"), json!("sums/1"), json!("Sums/1")] {
         let body = json!({ "dataset": "sums", "id": id, "completion": r"\boxed{2}", "config": {} });
-        let (status, body) = post(&app, SUBMIT, &body).await;
+        let (status, body) = ask(&app, SUBMIT, &body).await;
         assert_eq!(
             (status, &body["accepted"]),
             (StatusCode::OK, &json!(true)),
@@ -380,7 +380,7 @@ async fn a_submission_that_cannot_be_judged_is_refused_with_the_remedy() {
             "`kind`",
         ),
     ] {
-        let (status, problem) = post(&app, SUBMIT, &body).await;
+        let (status, problem) = ask(&app, SUBMIT, &body).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body} {problem}");
         assert_eq!(problem["field"], json!(field), "{problem}");
         assert!(
@@ -400,7 +400,7 @@ async fn stdin_tests_and_humanevals_form_are_tasks() {
     });
     let submission = |data: Json| json!({ "dataset": "x", "id": "a", "completion": "right", "config": { "provided_data": data } });
     let stdio = json!({ "test": [{ "input": { "stdin": "21\n" }, "output": { "stdout": "42" } }] });
-    let (status, body) = post(&app, SUBMIT, &submission(stdio)).await;
+    let (status, body) = ask(&app, SUBMIT, &submission(stdio)).await;
     assert_eq!(
         (status, &body["accepted"]),
         (StatusCode::OK, &json!(true)),
@@ -409,7 +409,7 @@ async fn stdin_tests_and_humanevals_form_are_tasks() {
     let humaneval = json!({ "prompt": "import math\n\ndef f(n):\n", "entry_point": "f",
                             "test": "def check(candidate):\n    assert candidate(1) == 2\n" });
     let runs = sandbox.runs.load(Ordering::SeqCst);
-    let (status, body) = post(&app, SUBMIT, &submission(humaneval)).await;
+    let (status, body) = ask(&app, SUBMIT, &submission(humaneval)).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     assert!(
         body["extracted_code"]
