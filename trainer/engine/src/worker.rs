@@ -9,9 +9,7 @@ use std::sync::{Arc, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
-use crate::backend::cuda::ledger::{self, DeviceModel, Ledger};
-use crate::backend::cuda::profile::{self, Profile};
-use crate::backend::{Backend, cuda};
+use crate::backend::Backend;
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -20,6 +18,7 @@ use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
 pub use checkpoint::Precision;
+use device::{DeviceModel, Ledger, Profile};
 use thread::{Command, Worker};
 
 /// A handle on the worker thread. It is cheap to clone. The thread ends when the last handle is dropped; on a GPU, dropping the last handle waits for the
@@ -64,9 +63,7 @@ impl Engine {
         device: DeviceModel,
         options: EngineOptions,
     ) -> Result<(Self, Ledger), EngineError> {
-        let (driver, ledger) = ledger::open(device);
-        let dtype = options.dtype;
-        let backend = move || Ok(cuda::open_on(driver, dtype));
+        let (backend, ledger) = device::counting(device, options.dtype);
         let engine = Self::start_on(backend, move || load::random::zeros(config), options)?;
         Ok((engine, ledger))
     }
@@ -76,11 +73,7 @@ impl Engine {
         config: ModelConfig,
         options: EngineOptions,
     ) -> Result<(Self, Profile), EngineError> {
-        let driver = options.device.open_driver()?;
-        let opened = profile::open(driver);
-        let (driver, profile) = opened.map_err(|fault| EngineError::Device(fault.to_string()))?;
-        let dtype = options.dtype;
-        let backend = move || Ok(cuda::open_on(driver, dtype));
+        let (backend, profile) = options.device.open_profiled(options.dtype)?;
         let engine = Self::start_on(backend, move || load::random::random(config, 0), options)?;
         Ok((engine, profile))
     }

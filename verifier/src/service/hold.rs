@@ -37,13 +37,13 @@ impl Hold {
         self.end
     }
 
-    /// Waits a little before another attempt. False, at once, if the time does not suffice for that or the service is stopping.
+    /// Waits a little before another attempt. False if the time is over then, and at once if the service is stopping.
     pub(super) async fn wait(&mut self, service: &Service) -> bool {
-        if Instant::now() + self.pause > self.end || service.open_requests.are_last() {
+        if service.open_requests.are_last() {
             return false;
         }
-        tokio::time::sleep(self.pause).await;
+        tokio::time::sleep_until(self.end.min(Instant::now() + self.pause)).await;
         self.pause = (self.pause * 2).min(MAX_PAUSE);
-        true
+        Instant::now() < self.end
     }
 }

@@ -4,9 +4,12 @@ use std::sync::OnceLock;
 
 use crate::api::Device;
 use crate::backend::Bf16Kernel;
-use crate::backend::cuda::driver::Driver;
 use crate::backend::cuda::emulated::{self, Emulated};
+use crate::backend::cuda::ledger;
+pub(super) use crate::backend::cuda::ledger::{DeviceModel, Ledger};
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
+use crate::backend::cuda::profile;
+pub(super) use crate::backend::cuda::profile::Profile;
 use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
 use crate::parity::device::{Compared, compare_gpu};
@@ -79,19 +82,36 @@ impl Device {
         Ok(cuda::open_on(driver, dtype))
     }
 
-    /// Opens the driver of a GPU.
+    /// Opens a GPU whose calls are measured one by one. The backend is opened on the worker's thread.
     ///
     /// # Errors
     /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.
-    pub(super) fn open_driver(self) -> Result<Box<dyn Driver>, EngineError> {
-        match self.resolved()? {
-            Resolved::Gpu(gpu) => cuda::device::open(gpu.ordinal),
-            Resolved::Emulated => Ok(Emulated::open().0),
-            Resolved::Cpu => Err(EngineError::Device(
+    pub(super) fn open_profiled(self, dtype: Dtype) -> Result<(impl Open, Profile), EngineError> {
+        let driver = match self.resolved()? {
+            Resolved::Gpu(gpu) => cuda::device::open(gpu.ordinal)?,
+            Resolved::Emulated => Emulated::open().0,
+            Resolved::Cpu => return Err(EngineError::Device(
                 "the kernels of a GPU are measured one by one, and the device is the CPU; give --device cuda:N".into(),
             )),
-        }
+        };
+        let opened = profile::open(driver);
+        let (driver, profile) = opened.map_err(|fault| EngineError::Device(fault.to_string()))?;
+        Ok((move || Ok(cuda::open_on(driver, dtype)), profile))
     }
+}
+
+/// Opens a backend.
+pub(super) trait Open:
+    FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static
+{
+}
+
+impl<F: FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static> Open for F {}
+
+/// A device that computes nothing and counts the work in the ledger.
+pub(super) fn counting(device: DeviceModel, dtype: Dtype) -> (impl Open, Ledger) {
+    let (driver, ledger) = ledger::open(device);
+    (move || Ok(cuda::open_on(driver, dtype)), ledger)
 }
 
 /// A device of this machine.
