@@ -53,7 +53,7 @@ def test_a_wrong_token_gives_an_error(without_lean: Service) -> None:
     assert answer.results[0].response is None
 
 
-@pytest.mark.skipif(LEAN is None, reason="RAPID_TEST_LEAN does not name a real Lean")
+@pytest.mark.skipif(LEAN is None, reason="RAPID_TEST_LEAN does not name a real Lean, or RAPID_TEST_LONG is not 1")
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap for the jail")
 def test_a_real_lean_answers_both_clients() -> None:
     folder = Path(LEAN or "")
