@@ -188,9 +188,24 @@ impl Drop for JudgeJob {
 }
 
 /// Removes a request's queued jobs if its future is dropped before the end.
-struct CancelGuard<'a> {
+pub(super) struct CancelGuard<'a> {
     service: &'a Service,
     answered: bool,
+}
+
+impl<'a> CancelGuard<'a> {
+    /// Watches over the jobs that a request has queued, or is about to queue.
+    pub(super) fn new(service: &'a Service) -> Self {
+        Self {
+            service,
+            answered: false,
+        }
+    }
+
+    /// The request has all its answers, so none of its jobs is left.
+    pub(super) fn answered(mut self) {
+        self.answered = true;
+    }
 }
 
 impl Drop for CancelGuard<'_> {
@@ -277,10 +292,7 @@ pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement
         .first_pass_pool
         .reserve(batch.uncached_count(true))?;
 
-    let mut guard = CancelGuard {
-        service,
-        answered: false,
-    };
+    let guard = CancelGuard::new(service);
     let Batch { items, started } = batch;
     let mut ids = Vec::with_capacity(items.len());
     let mut pending = Vec::with_capacity(items.len());
@@ -330,7 +342,7 @@ pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement
         );
         judgements.push(judgement(id, key, result, seconds));
     }
-    guard.answered = true;
+    guard.answered();
     Ok(judgements)
 }
 

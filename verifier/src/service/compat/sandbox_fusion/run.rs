@@ -17,6 +17,7 @@ use super::wire::{CommandRunResult, CommandStatus, RunCodeRequest, RunCodeRespon
 use super::{Obstacle, answer, check_language, deadline, read, timeout};
 use crate::grade::code::ProgramRun;
 use crate::pool::{Full, Job, Lane};
+use crate::service::judge::CancelGuard;
 use crate::service::{ProblemResponse, Service};
 
 /// Fuel that stands for a second. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
@@ -120,31 +121,13 @@ async fn attempt(
         deferred: false,
     };
     place.submit(Box::new(job));
-    let mut guard = SweepGuard {
-        service,
-        answered: false,
-    };
+    let guard = CancelGuard::new(service);
     let outcome = answer.await;
-    guard.answered = true;
+    guard.answered();
     match outcome {
         Ok(Ok(run)) => Ok(run),
         Ok(Err(error)) => Err(Obstacle::Wait(error.to_string())),
         Err(_) => Err(Obstacle::Wait("the program's run was lost".to_owned())),
-    }
-}
-
-/// Removes the queued job of a request whose future is dropped before the end.
-struct SweepGuard<'a> {
-    service: &'a Service,
-    answered: bool,
-}
-
-impl Drop for SweepGuard<'_> {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.service.first_pass_pool.sweep();
-            self.service.long_pool.sweep();
-        }
     }
 }
 
