@@ -90,7 +90,7 @@ impl Default for Metrics {
             client_items: add(
                 &mut registry,
                 "client_items",
-                "Items of other projects' clients by what the client was told: the verdict, withheld (an error and no reward), or failsafe (a reward 0 that is masked)",
+                "Items of other projects' clients by what the client was told: the verdict, withheld (an error and no reward), failsafe (a reward 0 that is masked), or run (what a program wrote)",
                 Family::default(),
             ),
             seconds: add(

@@ -122,7 +122,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::reserve`].
-    pub fn reserve_in(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
+    fn reserve_in(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
         let mut state = self.shared.lock();
         if state.queued + state.reserved + jobs > self.shared.capacity {
             let seconds = state.queued as f64 * state.mean_seconds / self.shared.workers as f64;
@@ -136,6 +136,14 @@ impl Pool {
             left: jobs,
             lane,
         })
+    }
+
+    /// Queues a job that another pool's thread has given up, or runs it on this thread if the queue is full.
+    pub fn submit_or_run(&self, lane: Lane, job: Box<dyn Job>) {
+        match self.reserve_in(lane, 1) {
+            Ok(mut place) => place.submit(job),
+            Err(Full { .. }) => job.run(),
+        }
     }
 
     /// Queues a job that was admitted before and has waited for something else since. It is admitted even if the queue is full.

@@ -160,11 +160,7 @@ impl Job for JudgeJob {
             Err(NoVerdictYet::NotInFirstPass) => {
                 self.deferred = true;
                 let service = Arc::clone(&self.service);
-                match service.long_pool.reserve_in(self.lane, 1) {
-                    Ok(mut reservation) => reservation.submit(self),
-                    // The queue is full, so this thread judges the item.
-                    Err(Full { .. }) => self.run(),
-                }
+                service.long_pool.submit_or_run(self.lane, self);
                 return;
             }
         };

@@ -10,11 +10,21 @@ pub use self::invariants::{Claim, phases, recordings, repeated_step};
 use self::models::model;
 use self::operations::operations;
 pub use self::sizes::{Sizes, true_sizes};
-use crate::api::Device;
+use crate::api::{AdamW, Device};
 use crate::backend::{Backend, Dtype, cpu};
 use crate::config::Family;
 use crate::error::EngineError;
 use crate::sample::uniform;
+
+/// Settings of the models' updates.
+const ADAMW: AdamW = AdamW {
+    lr: 1e-3,
+    beta1: 0.9,
+    beta2: 0.99,
+    eps: 1e-8,
+    weight_decay: 0.01,
+    clip_norm: 1.0,
+};
 
 /// Opens a device with products in a number format.
 pub type Open<'a> = &'a dyn Fn(Dtype) -> Result<Box<dyn Backend>, EngineError>;

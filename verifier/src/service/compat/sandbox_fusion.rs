@@ -43,6 +43,11 @@ async fn ping() -> axum::Json<&'static str> {
     axum::Json("pong")
 }
 
+/// Counts a request by what the client was told: a verdict, that a program ran, or that there is no answer.
+fn count(service: &Service, outcome: &'static str) {
+    service.metrics.client_items("sandbox-fusion", outcome, 1);
+}
+
 /// The time at which a request that arrived at `arrival` is refused.
 fn deadline(arrival: Instant, compile: f64, run: f64) -> Instant {
     arrival + Duration::from_secs_f64(compile + run + CLIENT_SLACK - MARGIN)
@@ -128,10 +133,12 @@ where
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(Obstacle::Refused(problem))) => return Err(problem),
             Ok(Err(Obstacle::Wait(reason))) => missing = reason,
-            Err(_) => return Err(ProblemResponse::no_answer(&missing)),
+            Err(_) => break,
         }
         if !hold.wait(service).await {
-            return Err(ProblemResponse::no_answer(&missing));
+            break;
         }
     }
+    count(service, "withheld");
+    Err(ProblemResponse::no_answer(&missing))
 }

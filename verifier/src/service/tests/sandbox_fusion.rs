@@ -228,6 +228,9 @@ async fn without_a_sandbox_requests_are_held_and_then_refused() {
         held_and_refused(&app, RUN_CODE, &code, "there is no interpreter"),
         held_and_refused(&app, SUBMIT, &completion, "there is no interpreter"),
     );
+    let (_, metrics) = get(&app, "/metrics").await;
+    let line = r#"rapid_verifier_client_items_total{client="sandbox-fusion",outcome="withheld"} 2"#;
+    assert!(metrics.as_str().unwrap().contains(line), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,8 +2,7 @@
 //! behind.
 
 use super::models::{random_weights, small};
-use super::{Extent, Open, numbers};
-use crate::api::AdamW;
+use super::{ADAMW, Extent, Open, numbers};
 use crate::backend::Dtype;
 use crate::batch::{Batch, Group, Span};
 use crate::config::{Family, ModelConfig, published};
@@ -117,16 +116,8 @@ fn update(model: &mut Model, length: usize) -> Result<Vec<f32>, EngineError> {
         prompt: prompt.into(),
         completions,
     };
-    let adamw = AdamW {
-        lr: 1e-3,
-        beta1: 0.9,
-        beta2: 0.99,
-        eps: 1e-8,
-        weight_decay: 0.01,
-        clip_norm: 1.0,
-    };
     let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
-    let report = train::step(model, &[group], 0.9, objective, &adamw)?;
+    let report = train::step(model, &[group], 0.9, objective, &ADAMW)?;
     model.release_training();
     let stats = report.into_iter().flat_map(|report| report.stats);
     Ok(stats.flat_map(|stats| stats.logp).collect())

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::numbers;
-use crate::api::AdamW;
+use super::{ADAMW, numbers};
 use crate::backend::Backend;
 use crate::batch::{Batch, Group, Span};
 use crate::config::{Family, ModelConfig, Sliding};
@@ -117,16 +116,8 @@ pub(super) fn model(
         completions: vec![tokens[40..75].to_vec(), tokens[50..53].to_vec()],
     }];
     let dlogp = vec![numbers(35, 1), numbers(3, 2)];
-    let adamw = AdamW {
-        lr: 1e-3,
-        beta1: 0.9,
-        beta2: 0.99,
-        eps: 1e-8,
-        weight_decay: 0.01,
-        clip_norm: 1.0,
-    };
     let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
-    let report = train::step(&mut model, &groups, 0.9, objective, &adamw)?;
+    let report = train::step(&mut model, &groups, 0.9, objective, &ADAMW)?;
     let stats = report.iter().flat_map(|report| &report.stats);
     let logp = stats.flat_map(|stats| stats.logp.clone());
     results.push(("log-probabilities", logp.collect()));

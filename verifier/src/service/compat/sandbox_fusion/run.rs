@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::wire::{CommandRunResult, CommandStatus, RunCodeRequest, RunCodeResponse, RunStatus};
-use super::{Obstacle, answer, check_language, deadline, read, timeout};
+use super::{Obstacle, answer, check_language, count, deadline, read, timeout};
 use crate::grade::code::ProgramRun;
-use crate::pool::{Full, Job, Lane};
+use crate::pool::{Job, Lane};
 use crate::service::judge::CancelGuard;
 use crate::service::{ProblemResponse, Service};
 
@@ -44,6 +44,7 @@ pub(super) async fn run_code(
     let until = deadline(arrival, compile, run);
     let (service, program) = (&service, &program);
     let (run, time) = answer(service, until, || attempt(service, program)).await?;
+    count(service, "run");
     Ok(Json(response(run, time)))
 }
 
@@ -155,11 +156,7 @@ impl Job for RunJob {
         if matches!(outcome, Err(SandboxError::Deferred(_))) && !self.deferred {
             self.deferred = true;
             let service = Arc::clone(&self.service);
-            match service.long_pool.reserve_in(self.lane, 1) {
-                Ok(mut reservation) => reservation.submit(self),
-                // The queue is full, so this thread runs the program.
-                Err(Full { .. }) => self.run(),
-            }
+            service.long_pool.submit_or_run(self.lane, self);
             return;
         }
         // Sending fails if the client has gone, which does not matter.

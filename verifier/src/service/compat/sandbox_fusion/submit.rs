@@ -19,8 +19,9 @@ use super::wire::{
     CommandRunResult, CommandStatus, EvalResult, EvalTestCase, RunCodeResponse, RunStatus,
     SubmitRequest, TestConfig,
 };
-use super::{Obstacle, answer, check_language, deadline, read, timeout};
+use super::{Obstacle, answer, check_language, count, deadline, read, timeout};
 use crate::grade::code::TestMode;
+use crate::metrics;
 use crate::registry::{RegisteredTask, Registry};
 use crate::service::judge::{Batch, judge};
 use crate::service::{Id, JudgeItem, ProblemResponse, Service, request};
@@ -222,6 +223,7 @@ async fn attempt(service: &Arc<Service>, item: &JudgeItem) -> Result<EvalResult,
         Err(Stopped::OutOfTime) => String::new(),
         Err(Stopped::Failed(error)) => return Err(Obstacle::Wait(error.to_string())),
     };
+    count(service, metrics::name(judgement.verdict));
     Ok(result(item.id.clone(), extracted, judgement))
 }
 
