@@ -325,7 +325,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
 fn program(fields: &mut Fields<'_>) -> Result<ProgramTask, FieldError> {
     let mut tests = Vec::new();
     for (index, test) in fields.required_list("tests")?.into_iter().enumerate() {
-        let mut fields = Fields::new(&format!("task.tests[{index}]."), test)?;
+        let mut fields = Fields::new(&format!("{}tests[{index}].", fields.path), test)?;
         tests.push(ProgramTest {
             stdin: fields.string("stdin")?,
             stdout: fields.string("stdout")?,

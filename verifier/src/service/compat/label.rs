@@ -53,7 +53,7 @@ fn whole_task(path: &str, label: &RawValue) -> Result<Arc<RegisteredTask>, Field
     if !fields.left().contains_key("kind") {
         let names: Vec<&str> = fields.left().keys().map(String::as_str).collect();
         let reason = format!(
-            "the object has no `kind` (its fields: {}); a whole task has a `kind`, \"math\", \"code\" or \"lean\"",
+            "the object has no `kind` (its fields: {}); a whole task has a `kind`, \"math\", \"code\", \"program\" or \"lean\"",
             names.join(", ")
         );
         return Err((path.to_owned(), reason));
@@ -214,6 +214,10 @@ mod tests {
             (
                 json!("x/2"),
                 "the service has a data set `x`, but `x/2` may be a quotient too",
+            ),
+            (
+                json!({ "kind": "program", "tests": [{ "stdin": "1" }] }),
+                "labels[1].tests[0].stdout: it is missing",
             ),
             (
                 json!({ "kind": "code", "entry_point": "f", "tests": [{ "args": 1, "expected": 2 }] }),
