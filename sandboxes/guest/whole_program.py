@@ -1,6 +1,6 @@
 """Runs a whole program as `python3 main.py` does: the program reads its standard input, what it writes to standard output is kept, and it may exit.
 
-The harness loads this file as it loads a function's program, and calls `run`. Where the host itself answers file descriptors 0 and 1 (WebAssembly), `run` gets no `stdin`. Where the
+The harness loads this file, after `event_loop.py`, as it loads a function's program, and calls `run`. Where the host itself answers file descriptors 0 and 1 (WebAssembly), `run` gets no `stdin`. Where the
 conversation with the host has taken their place (Docker), it gets the text, and files stand in for both. All that this file needs is bound before the program runs. A program that digs
 into the interpreter can make it lie about that program's own output, which is all that the host asks for.
 """
@@ -60,7 +60,7 @@ def run(source, stdin, output):
     open_streams()
     patch_threads()
     if "asyncio" in source:
-        patch_asyncio()
+        _rapid_patch_asyncio()
     os._exit = modules["posix"]._exit = finish
     for name in ("exit", "quit"):
         if not hasattr(builtins, name):
@@ -123,31 +123,6 @@ def patch_threads():
     kind = threading.Thread
     kind.start, kind.join, kind.is_alive = start, join, lambda self: False
     threading.stack_size = lambda size=0: 0
-
-
-def patch_asyncio():
-    """Event loops wait for nothing but time: there are no sockets, of which asyncio's own loops need a pair."""
-    import asyncio
-    import time
-
-    class Loop(asyncio.BaseEventLoop):
-        def __init__(self):
-            super().__init__()
-            self._selector = self
-
-        def select(self, timeout):
-            if timeout is None:
-                raise RuntimeError("the program waits for what will never come")
-            time.sleep(max(timeout, 0))
-            return ()
-
-        def _process_events(self, events):
-            pass
-
-        def _write_to_self(self):
-            pass
-
-    asyncio.events.new_event_loop = asyncio.new_event_loop = Loop
 
 
 def status_after(error):

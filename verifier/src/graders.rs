@@ -245,7 +245,7 @@ impl Graders {
         })?;
         match &task.spec {
             TaskSpec::Code(spec) => grader.program(spec, completion),
-            _ => grader.whole_program(completion),
+            _ => grader.stdio_program(completion),
         }
     }
 

@@ -6,9 +6,15 @@ use crate::{Call, End, Limits, MAX_STREAM_BYTES, Program, SandboxError};
 
 /// The program of the harness that runs the whole program.
 const DRIVER: Program<'static> = Program {
-    source: include_str!("../../guest/whole_program.py"),
+    source: concat!(
+        include_str!("../../guest/event_loop.py"),
+        "\n\n",
+        include_str!("../../guest/whole_program.py")
+    ),
     entry_point: "run",
 };
+/// Python that defines `_rapid_patch_asyncio`, which makes asyncio work in a sandbox.
+pub const EVENT_LOOP: &str = include_str!("../../guest/event_loop.py");
 /// Bytes of the result, which has the start of standard error.
 const MAX_RESULT: usize = 1 << 20;
 

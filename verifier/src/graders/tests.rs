@@ -17,7 +17,7 @@ fn graders(code: Extraction) -> Graders {
 }
 
 #[test]
-fn the_keys_of_other_verdicts_are_those_from_before_there_were_whole_programs() {
+fn the_keys_of_other_verdicts_are_those_from_before_there_were_stdio_tests() {
     let dataset = datasets::open("starter-code", None).unwrap();
     let function = RegisteredTask::from(dataset.train[0].clone());
     let math = RegisteredTask::from(TaskSpec::Math(MathTask {
@@ -56,7 +56,7 @@ fn the_keys_of_other_verdicts_are_those_from_before_there_were_whole_programs() 
 }
 
 #[test]
-fn everything_that_decides_on_a_whole_program_changes_its_key() {
+fn everything_that_decides_on_a_program_with_stdio_tests_changes_its_key() {
     let program = |stdout: &str| {
         RegisteredTask::from(TaskSpec::Program(ProgramTask {
             tests: vec![ProgramTest {

@@ -93,11 +93,10 @@ fn curve(device: Device, dtype: Dtype) -> Result<Vec<f64>, EngineError> {
         });
         let requests: Vec<GenerateRequest> = requests.collect();
         let mut samples: Vec<Vec<Sampled>> = requests.iter().map(|_| Vec::new()).collect();
-        let completions = engine.generate(requests.clone());
-        let completions = completions.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut ordered = completions;
-        ordered.sort_by_key(|completion| (completion.request, completion.sample));
-        for completion in ordered {
+        let completions = engine.generate(requests.clone()).into_iter();
+        let mut completions = completions.collect::<Result<Vec<_>, _>>()?;
+        completions.sort_by_key(|completion| (completion.request, completion.sample));
+        for completion in completions {
             let good = completion.tokens.iter().filter(|id| **id % GOOD == 0);
             samples[completion.request].push(Sampled {
                 reward: good.count() as f64 / completion.tokens.len() as f64,

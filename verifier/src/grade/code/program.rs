@@ -17,7 +17,8 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    pub(super) const WHOLE_PROGRAM: Wanted<'static> = Wanted {
+    /// A program that only has to run.
+    pub(super) const PROGRAM: Wanted<'static> = Wanted {
         entry_point: None,
         prefix: None,
     };

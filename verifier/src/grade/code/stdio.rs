@@ -84,12 +84,12 @@ impl CodeGrader {
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn whole_program(&self, completion: &str) -> Result<Option<String>, Stopped> {
-        let extracted = self.extract_whole_program(&*self.sandbox, completion)?;
+    pub fn stdio_program(&self, completion: &str) -> Result<Option<String>, Stopped> {
+        let extracted = self.extract_stdio_program(&*self.sandbox, completion)?;
         Ok(extracted.map(|extracted| extracted.source))
     }
 
-    fn extract_whole_program(
+    fn extract_stdio_program(
         &self,
         sandbox: &dyn Sandbox,
         completion: &str,
@@ -100,7 +100,7 @@ impl CodeGrader {
         extract::find(
             sandbox,
             self.extraction,
-            Wanted::WHOLE_PROGRAM,
+            Wanted::PROGRAM,
             completion,
             &self.limits,
         )
@@ -116,7 +116,7 @@ impl CodeGrader {
         check(task)?;
         let first = FirstPass(&*self.sandbox);
         let sandbox: &dyn Sandbox = if first_pass { &first } else { &*self.sandbox };
-        let extracted = match self.extract_whole_program(sandbox, completion) {
+        let extracted = match self.extract_stdio_program(sandbox, completion) {
             Ok(Some(extracted)) => extracted,
             Ok(None) => return Ok(without_code()),
             Err(Stopped::OutOfTime) => return Ok(too_long_to_read()),

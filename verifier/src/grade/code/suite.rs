@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use datasets::{CodeTask, Value};
+use sandboxes::protocol::whole_program::EVENT_LOOP;
 use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
 
@@ -22,6 +23,7 @@ const FIND_TESTS: &str = concat!(
 );
 const PYTEST_STAND_IN: &str = include_str!("pytest_stand_in.py");
 const RUN_CASE: &str = include_str!("run_case.py");
+/// After [`EVENT_LOOP`].
 const RUN_ASYNC: &str = include_str!("run_async.py");
 /// Maximum size of the cached suites, in bytes.
 const MAX_MEMORY: usize = 64 << 20;
@@ -155,6 +157,7 @@ fn split_into_tests(
             suite.load(PYTEST_STAND_IN);
         }
         if mentions(&["async def", "asyncio", "Asyncio"]) {
+            suite.load(EVENT_LOOP);
             suite.load(RUN_ASYNC);
         }
         if tests.is_empty() {
