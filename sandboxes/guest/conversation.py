@@ -89,6 +89,8 @@ def main():
         limits.leave()
         if job["mode"] == "outline":
             function = outline
+        elif job["mode"] == "whole":
+            function = whole_program
         elif job["mode"] == "test":
             namespace = new_module("tests")
             namespace[job["entry_point"]] = stub

@@ -1,7 +1,7 @@
 """The encoding of values, which is the one of `datasets::Value`: JSON, with tags for what JSON lacks. Between two instances of the interpreter there are tags of their own
 besides, for what only an interpreter can compare (`EXACT`).
 
-The four files of the harness, `values.py`, `conversation.py`, `judge.py` and `outline.py`, are executed as one, once, while the interpreter is warmed, in a namespace with a
+The files of the harness, of which this is the first (`HARNESS` in `src/protocol/mod.rs`), are executed as one, once, while the interpreter is warmed, in a namespace with a
 private copy of the builtins. Everything that they need is bound there before any program runs, so that a program that patches `builtins`, `json`
 or `sys.modules` changes nothing for them. A program that digs into the interpreter can still make the harness lie: about that program's
 own results, which is all that the host ever asks it for.

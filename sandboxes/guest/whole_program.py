@@ -1,33 +1,25 @@
 """Runs a whole program as `python3 main.py` does: the program reads its standard input, what it writes to standard output is kept, and it may exit.
 
-The harness loads this file, after `event_loop.py`, as it loads a function's program, and calls `run`. Where the host itself answers file descriptors 0 and 1 (WebAssembly), `run` gets no `stdin`. Where the
-conversation with the host has taken their place (Docker), it gets the text, and files stand in for both. All that this file needs is bound before the program runs. A program that digs
-into the interpreter can make it lie about that program's own output, which is all that the host asks for.
+Follows `event_loop.py`. Where the host itself answers file descriptors 0 and 1 (WebAssembly), `whole_program` gets no `stdin`. Where the conversation with the host has taken
+their place (Docker), it gets the text, and files stand in for both. All that this file needs is bound before the program runs. A program that digs into the interpreter can make it
+lie about that program's own output, which is all that the host asks for.
 """
 
 import atexit
-import builtins
 import gc
 import io
 import linecache
 import os
-import sys
 import threading
 import traceback
-import types
 
-import _host
-import _json
 import _sitebuiltins
 
-NAME = "main.py"
+FILE_NAME = "main.py"
 KEPT_ERRORS = 1 << 16  # bytes
-PIECE = 1 << 16
 
-send, quote = _host.call, _json.encode_basestring
 leave, read_at, status_of = os._exit, os.pread, os.fstat
 excepthook, print_exception, exc_info = sys.excepthook, traceback.print_exception, sys.exc_info
-modules = sys.modules
 
 
 class Errors(io.RawIOBase):
@@ -52,7 +44,7 @@ errors = Errors()
 written = None  # the file that stands in for standard output, and how many of its bytes are sent
 
 
-def run(source, stdin, output):
+def whole_program(source, stdin, output):
     """Runs the program, and ends the process."""
     global written
     if stdin is not None:
@@ -65,18 +57,17 @@ def run(source, stdin, output):
     for name in ("exit", "quit"):
         if not hasattr(builtins, name):
             setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
-    modules.pop(__name__, None)
-    main = types.ModuleType("__main__")
-    main.__file__, main.__builtins__ = NAME, builtins
-    modules["__main__"] = main
-    sys.argv = [NAME]
-    linecache.cache[NAME] = (len(source), None, source.splitlines(True), NAME)
+    module = types.ModuleType("__main__")
+    module.__file__, module.__builtins__ = FILE_NAME, builtins
+    modules["__main__"] = module
+    sys.argv = [FILE_NAME]
+    linecache.cache[FILE_NAME] = (len(source), None, source.splitlines(True), FILE_NAME)
     status = 0
     try:
-        exec(compile(source, NAME, "exec", dont_inherit=True), main.__dict__)
+        exec(compile(source, FILE_NAME, "exec", dont_inherit=True), module.__dict__)
     except BaseException as error:
         status = status_after(error)
-    status = shut_down(main, status)
+    status = shut_down(module, status)
     finish(status)
 
 
@@ -151,7 +142,7 @@ def print_error(text):
         pass
 
 
-def shut_down(main, status):
+def shut_down(module, status):
     """What the interpreter does between a program's last line and its exit; returns the exit status."""
     try:
         atexit._run_exitfuncs()
@@ -159,7 +150,7 @@ def shut_down(main, status):
         pass
     flushed = flush(sys.stdout)
     # Files that the program left open are flushed as they go.
-    main.__dict__.clear()
+    module.__dict__.clear()
     modules.pop("__main__", None)
     gc.collect()
     flushed = flush(sys.__stdout__) and flushed

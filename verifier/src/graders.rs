@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use datasets::{CodeTask, CodeTest, Compare, MathTask, TaskSpec, Value};
 use sandboxes::outline::Stopped;
-use sandboxes::protocol::whole_program;
 use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Deferred, Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
@@ -338,9 +337,7 @@ impl Graders {
                 };
                 let writer = writer.field(code::VERSION).field(extraction);
                 let writer = match &task.spec {
-                    TaskSpec::Program(_) => writer
-                        .field(code::STDIO_VERSION)
-                        .field(whole_program::digest()),
+                    TaskSpec::Program(_) => writer.field(code::STDIO_VERSION),
                     _ => writer,
                 };
                 with_identity(writer, identity)

@@ -34,6 +34,12 @@ const MAX_MESSAGE: usize = 1000;
 /// Fuel for each byte of text that the host writes for a binary form. A byte takes the host some nanoseconds, and a guest burns about ten units in each.
 const TEXT_PRICE: u64 = 4;
 
+/// Where the harness itself answers the calls.
+const NO_PROGRAM: Program<'static> = Program {
+    source: "",
+    entry_point: "",
+};
+
 /// The job that the guest gets.
 #[derive(Serialize)]
 struct Job<'a> {
@@ -95,11 +101,15 @@ impl Candidate {
 
     /// A conversation with the harness itself, whose `outline` answers the calls of [`Candidate::set_calls`]. No program is loaded.
     pub(crate) fn outlining(limits: &Limits) -> Candidate {
-        let none = Program {
-            source: "",
-            entry_point: "",
-        };
-        Candidate::new("outline", none, limits)
+        Candidate::new("outline", NO_PROGRAM, limits)
+    }
+
+    /// A conversation with the harness itself, whose `whole_program` answers one call.
+    pub(crate) fn whole_program(call: String, limits: &Limits) -> Candidate {
+        Candidate {
+            calls: VecDeque::from([call]),
+            ..Candidate::new("whole", NO_PROGRAM, limits)
+        }
     }
 
     /// Sets the next calls, at the start or after all earlier calls have been answered.

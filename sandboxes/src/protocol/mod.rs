@@ -7,12 +7,12 @@ pub(crate) mod arguments;
 pub(crate) mod candidate;
 pub mod marshal;
 pub(crate) mod test_instance;
-pub mod whole_program;
+pub(crate) mod whole_program;
 
 pub(crate) use candidate::Candidate;
 pub(crate) use test_instance::{Reply, TestInstance};
 
-/// The interpreter's side: four files that are executed as one file.
+/// The interpreter's side: files that are executed as one file.
 pub(crate) const HARNESS: &str = concat!(
     include_str!("../../guest/values.py"),
     "\n",
@@ -21,7 +21,14 @@ pub(crate) const HARNESS: &str = concat!(
     include_str!("../../guest/judge.py"),
     "\n",
     include_str!("../../guest/outline.py"),
+    "\n",
+    include_str!("../../guest/event_loop.py"),
+    "\n",
+    include_str!("../../guest/whole_program.py"),
 );
+
+/// Python that defines `_rapid_patch_asyncio`, which makes asyncio work in a sandbox.
+pub const EVENT_LOOP: &str = include_str!("../../guest/event_loop.py");
 
 /// The imports of every warm interpreter.
 pub(crate) const IMPORTS: &str = include_str!("../../guest/imports.py");

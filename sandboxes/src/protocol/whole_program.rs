@@ -1,28 +1,11 @@
-//! The conversation about a whole program: one call of `guest/whole_program.py`, whose result is the exit status. Everything that the program writes to standard output
+//! The conversation about a whole program: one call of the harness's own `whole_program`, whose result is the exit status. Everything that the program writes to standard output
 //! is kept outside the conversation.
 
 use super::Candidate;
-use crate::{Call, End, Limits, MAX_STREAM_BYTES, Program, SandboxError};
+use crate::{Call, End, Limits, MAX_STREAM_BYTES, SandboxError};
 
-/// The program of the harness that runs the whole program.
-const DRIVER: Program<'static> = Program {
-    source: concat!(
-        include_str!("../../guest/event_loop.py"),
-        "\n\n",
-        include_str!("../../guest/whole_program.py")
-    ),
-    entry_point: "run",
-};
-/// Python that defines `_rapid_patch_asyncio`, which makes asyncio work in a sandbox.
-pub const EVENT_LOOP: &str = include_str!("../../guest/event_loop.py");
 /// Bytes of the result, which has the start of standard error.
 const MAX_RESULT: usize = 1 << 20;
-
-/// A digest of the interpreter's side, which verdicts on whole programs depend on.
-#[must_use]
-pub fn digest() -> [u8; 32] {
-    *blake3::hash(DRIVER.source.as_bytes()).as_bytes()
-}
 
 /// Checks that a sandbox can give a program this input.
 ///
@@ -50,7 +33,7 @@ pub(crate) fn candidate(source: &str, stdin: Option<&str>, limits: &Limits) -> C
         value: MAX_RESULT,
         ..*limits
     };
-    Candidate::calling(DRIVER, &[call], None, &limits)
+    Candidate::whole_program(call, &limits)
 }
 
 /// How a program ended that has sent a result; `None` if it has sent none. `output` is the most that standard output may have, in bytes.
@@ -69,11 +52,6 @@ pub(crate) fn end(results: &[Call], output: usize) -> Option<End> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_drivers_source_is_ascii() {
-        assert!(DRIVER.source.is_ascii());
-    }
 
     #[test]
     fn only_a_result_of_the_right_form_is_an_exit() {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use datasets::{CodeTask, Value};
-use sandboxes::protocol::whole_program::EVENT_LOOP;
+use sandboxes::protocol::EVENT_LOOP;
 use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
 
