@@ -128,8 +128,8 @@ mod tests {
             ("sampling.temperature=0.7", &sft, &[]),
             (
                 "optimiser.final_lr=0.1",
+                &["optimiser.schedule=constant"],
                 &[],
-                &["optimiser.schedule=linear"],
             ),
             ("lora.alpha=16", &[], &["lora.rank=4"]),
             ("eval.top_p=0.9", &["eval.temperature=0"], &[]),
