@@ -79,7 +79,8 @@ settings! {
         /// true spreads the completions of a prompt over the mini-batches of a phase, as the authors' public code does; a baseline is over the completions of the prompt
         /// in the same mini-batch.
         pub mix_groups: bool,
-        /// true pads each completion with end tokens to the length of the phase's longest, and sums over them as well, as that code does.
+        /// true pads each completion with end tokens to the length of the phase's longest, and has the weights of the value term include them, as that code does. They
+        /// get no gradient. Of the baselines, only weighted-group and weighted-loo have such weights.
         pub sum_padding: bool,
         /// true drops the prompts at the end of each epoch that do not fill a whole phase, as the authors' public code does: they are neither sampled nor trained on in
         /// that epoch.
