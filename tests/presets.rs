@@ -10,7 +10,7 @@ use tests::artifacts;
 use tests::programs::Verifier;
 use tests::training::{Job, repeating, set};
 
-const PRESETS: [&str; 9] = [
+const PRESETS: [&str; 10] = [
     "grpo",
     "sft",
     "dapo",
@@ -18,6 +18,7 @@ const PRESETS: [&str; 9] = [
     "rapid-author",
     "rapid-loo",
     "pg",
+    "pg-author",
     "dapo-paper",
     "grpo-clip",
 ];

@@ -69,6 +69,16 @@ pub enum DataError {
         /// Longest sequence, in tokens.
         context: usize,
     },
+    /// No epoch has a whole phase, and others are dropped.
+    #[error(
+        "no update is left: a phase has {phase} prompts (`algorithm.n_step` / `algorithm.group_size` × `algorithm.h`), an epoch has {tasks}, and `algorithm.drop_last_phase` drops phases that are not whole. Set it to false, or lower `algorithm.h`"
+    )]
+    NoPhase {
+        /// Prompts of a phase.
+        phase: usize,
+        /// Training prompts.
+        tasks: usize,
+    },
     /// The split is empty.
     #[error("the data set {0} has no training tasks; give one that has a `train` split")]
     Empty(String),

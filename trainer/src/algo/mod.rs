@@ -28,7 +28,7 @@ pub use metrics::Metrics;
 pub use preset::Preset;
 pub use weight::{MAX_LOG_WEIGHT, log_weight};
 
-/// One completion: its own tokens only, the end token included; prompt and padding are not here.
+/// One completion: its own tokens only, the end token included; the tokens of prompt and padding are not here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
     /// log π(yₜ) of each token under the policy that is being updated.
@@ -39,6 +39,8 @@ pub struct Sample<'a> {
     pub reference: Option<&'a [f32]>,
     /// `None` masks the completion.
     pub reward: Option<f64>,
+    /// Σₜ (log π − log μ) of the padding behind the completion, which the weights of the value term include (`algorithm.sum_padding`); 0 without padding.
+    pub padding: f64,
 }
 
 /// A way to estimate ∇J from samples of a behaviour policy.
@@ -218,7 +220,7 @@ impl Batch {
 fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Option<Vec<f64>> {
     let judged: Vec<(f64, f64)> = group
         .iter()
-        .filter_map(|sample| Some((sample.reward?, log_weight(sample))))
+        .filter_map(|sample| Some((sample.reward?, log_weight(sample) + sample.padding)))
         .collect();
     let least = if estimator.compares_within_groups() {
         2
@@ -281,6 +283,13 @@ fn check(estimator: &Estimator, groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoEr
                     value: values[token],
                 });
             }
+        }
+        if !sample.padding.is_finite() {
+            return Err(AlgoError::NotFinite {
+                completion,
+                token: new,
+                value: sample.padding as f32,
+            });
         }
         if let Some(value) = sample.reward.filter(|reward| !reward.is_finite()) {
             return Err(AlgoError::Reward { completion, value });

@@ -11,12 +11,14 @@ pub enum Preset {
     /// RAPID as the paper prints it: Eqs. 3 and 5.
     #[default]
     RapidPaper,
-    /// RAPID as its authors' public code runs it: weights only in the value term, PPO's clip in place of Eq. 3's weight.
+    /// RAPID as its authors' public code runs it on MBPP+ and MiniF2F: weights only in the value term, PPO's clip in place of Eq. 3's weight, completions of equal weight.
     RapidAuthor,
     /// RAPID with a capped weight and the mean of the other completions: lower variance, biased by the cap.
     RapidLoo,
     /// Group-relative policy gradient: Eq. 2 in Eq. 1. On policy at H = 1.
     Pg,
+    /// The policy gradient as the authors' public code runs it: advantages divided by the group's standard deviation, completions of equal weight.
+    PgAuthor,
     /// GRPO (Shao et al. 2024) on policy: advantages divided by the group's standard deviation, completions of equal weight, and a KL term to the model that training
     /// began with.
     Grpo,
@@ -34,11 +36,12 @@ pub enum Preset {
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Preset; 9] = [
+    pub const ALL: [Preset; 10] = [
         Preset::RapidPaper,
         Preset::RapidAuthor,
         Preset::RapidLoo,
         Preset::Pg,
+        Preset::PgAuthor,
         Preset::Grpo,
         Preset::DapoPaper,
         Preset::Dapo,
@@ -46,11 +49,12 @@ impl Preset {
         Preset::Sft,
     ];
     /// Their names in a recipe, in the order of `ALL`.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 10] = [
         "rapid-paper",
         "rapid-author",
         "rapid-loo",
         "pg",
+        "pg-author",
         "grpo",
         "dapo-paper",
         "dapo",
@@ -93,6 +97,7 @@ impl Preset {
             Preset::RapidAuthor => Estimator {
                 factor: Factor::TokenPpoClip,
                 baseline: Baseline::WeightedGroup,
+                length_norm: LengthNorm::Length,
                 ..plain
             },
             Preset::RapidLoo => Estimator {
@@ -101,6 +106,11 @@ impl Preset {
                 ..plain
             },
             Preset::Pg => plain,
+            Preset::PgAuthor => Estimator {
+                length_norm: LengthNorm::Length,
+                divide_by_std: true,
+                ..plain
+            },
             Preset::Grpo => Estimator {
                 length_norm: LengthNorm::Length,
                 divide_by_std: true,

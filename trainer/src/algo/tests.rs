@@ -53,6 +53,7 @@ fn views(groups: &[Vec<Owned>]) -> Vec<Vec<Sample<'_>>> {
                     behaviour: &s.behaviour,
                     reference: Some(&s.reference),
                     reward: s.reward,
+                    padding: 0.0,
                 })
                 .collect()
         })
@@ -489,12 +490,39 @@ fn grpo_adds_the_gradient_of_the_kl_term_by_hand() {
 }
 
 #[test]
+fn padding_is_in_the_weights_of_the_value_term_alone() {
+    let sample = |reward: f64, padding: f64| Sample {
+        new: &[-1.0],
+        behaviour: &[-1.0],
+        reference: None,
+        reward: Some(reward),
+        padding,
+    };
+    let group = [vec![sample(1.0, 1.5_f64.ln()), sample(0.0, 9.0)]];
+    let computed = gradient(&PAPER, &group, MAX_TOKENS).unwrap();
+    // b = (1.5 × 1 + 2 × 0) / 2; the factors are 1, since the completions' own tokens have not changed.
+    assert!(close(f64::from(computed.dlogp[0][0]), -(1.0 - 0.75) / 2.0));
+    assert!(close(f64::from(computed.dlogp[1][0]), 0.75 / 2.0));
+    assert_eq!((computed.metrics.ell_std, computed.metrics.ess), (0.0, 2.0));
+    let broken = [vec![sample(1.0, f64::NAN), sample(0.0, 0.0)]];
+    assert!(matches!(
+        gradient(&PAPER, &broken, MAX_TOKENS),
+        Err(AlgoError::NotFinite {
+            completion: 0,
+            token: 1,
+            ..
+        })
+    ));
+}
+
+#[test]
 fn a_kl_term_without_a_reference_is_refused() {
     let sample = Sample {
         new: &[-1.0],
         behaviour: &[-1.0],
         reference: None,
         reward: Some(1.0),
+        padding: 0.0,
     };
     let grpo = gradient(&Preset::Grpo.estimator(), &[vec![sample; 2]], 8);
     assert!(matches!(

@@ -73,6 +73,7 @@ fn data(error: &DataError) -> bool {
         DataError::Template(_)
         | DataError::Nothing { .. }
         | DataError::NoRoom { .. }
+        | DataError::NoPhase { .. }
         | DataError::Empty(_) => true,
     }
 }

@@ -34,7 +34,7 @@ Examples:
 Built-in recipes: quickstart, smollm2-gsm8k, smollm2-mbppplus and smollm2-sft; and for the rows of the paper's tables \
 paper/qwen2.5-0.5b-DATASET-ALGORITHM, DATASET one of mbppplus, math, minif2f and ALGORITHM one of sft, grpo, pg, dapo, rapid-h2, \
 rapid-h4, rapid-h8, rapid-h16, and paper/MODEL-mbppplus-ALGORITHM, MODEL one of qwen2.5-1.5b, llama3.2-1b, gemma3-1b and ALGORITHM \
-one of sft, grpo, pg, dapo, rapid-h4.
+one of sft, grpo, pg, dapo, rapid-h4; authors/… in place of paper/… is the same row as the authors' public code ran it.
 
 The recipe quickstart explains every key (trainer/recipes/quickstart.toml, in the repository). The keys are
 {}

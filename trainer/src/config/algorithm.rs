@@ -16,9 +16,10 @@ settings! {
         ///
         ///   preset        factor          baseline        length_norm   divide_by_std  h  and
         ///   rapid-paper   w               weighted-group  none          false          4
-        ///   rapid-author  token-ppo-clip  weighted-group  none          false          4
+        ///   rapid-author  token-ppo-clip  weighted-group  length        false          4
         ///   rapid-loo     w-capped        loo             none          false          4
         ///   pg            one             group           none          false          1
+        ///   pg-author     one             group           length        true           1
         ///   grpo          one             group           length        true           1  kl = 0.04
         ///   dapo-paper    one             group           batch-tokens  true           1
         ///   dapo          token-ppo-clip  group           batch-tokens  true           4  clip_high = 0.28, dynamic_sampling = 9, reward.overlong = 0.5
@@ -26,9 +27,10 @@ settings! {
         ///   sft           one             none            batch-tokens  false          1  group_size = 1, n_step = 96, optimiser.lr = 2e-5
         ///
         /// rapid-paper is the paper's algorithm as printed: importance weights w in the gradient (Eq. 3) and, capped at eta, in the value term (Eq. 5). pg is the same
-        /// without weights (Eq. 2), on policy. docs/algorithms.md states the source of each. With sft, factor, baseline, length_norm, divide_by_std, h and group_size
-        /// cannot be changed, and eta, adaptive_eta, clip_low, clip_high, adaptive_h, dynamic_sampling, mix_groups, sum_padding, kl, sampling.behaviour_logprob and
-        /// `[reward]` cannot be set.
+        /// without weights (Eq. 2), on policy. rapid-author and pg-author are what the authors' public code ran on MBPP+ and MiniF2F.
+        /// docs/algorithms.md states the source of each. With sft, factor, baseline, length_norm, divide_by_std, h and group_size cannot be changed, and eta,
+        /// adaptive_eta, clip_low, clip_high, adaptive_h, dynamic_sampling, mix_groups, sum_padding, drop_last_phase, kl, sampling.behaviour_logprob and `[reward]`
+        /// cannot be set.
         pub preset: Preset,
         /// The factor of a completion's advantage. r is the ratio of a token's probabilities under the new and the behaviour policy, w the product over a completion.
         ///   one             1
@@ -77,13 +79,17 @@ settings! {
         /// true spreads the completions of a prompt over the mini-batches of a phase, as the authors' public code does; a baseline is over the completions of the prompt
         /// in the same mini-batch.
         pub mix_groups: bool,
-        /// true pads each completion with end tokens to the length of the phase's longest, and sums over them as well, as that code does.
+        /// true pads each completion with end tokens to the length of the phase's longest, and has the weights of the value term include them, as that code does. They
+        /// get no gradient. Of the baselines, only weighted-group and weighted-loo have such weights.
         pub sum_padding: bool,
+        /// true drops the prompts at the end of each epoch that do not fill a whole phase, as the authors' public code does: they are neither sampled nor trained on in
+        /// that epoch.
+        pub drop_last_phase: bool,
         /// G: completions per prompt. 2 or more; 1 is allowed if baseline is none or batch. (sft: 1.)
         pub group_size: usize => whole(1, MAX_SAMPLES as u64),
         /// N_step: completions per update; a multiple of group_size. (sft: 96.)
         pub n_step: usize => whole(1, 1_000_000),
-        /// H: updates per inference phase, so that N_inference = H × N_step completions are sampled at once. (1 for pg, grpo, dapo-paper and sft.)
+        /// H: updates per inference phase, so that N_inference = H × N_step completions are sampled at once. (1 for pg, pg-author, grpo, dapo-paper and sft.)
         pub h: usize => whole(1, 10_000),
     }
     = Self::of(Preset::default())
@@ -130,11 +136,12 @@ impl Algorithm {
             dynamic_sampling: if preset == Preset::Dapo { 9 } else { 0 },
             mix_groups: false,
             sum_padding: false,
+            drop_last_phase: false,
             group_size,
             n_step,
             // Presets without a correction for staleness stay on policy.
             h: match preset {
-                Preset::Pg | Preset::Grpo | Preset::DapoPaper | Preset::Sft => 1,
+                Preset::Pg | Preset::PgAuthor | Preset::Grpo | Preset::DapoPaper | Preset::Sft => 1,
                 Preset::RapidPaper
                 | Preset::RapidAuthor
                 | Preset::RapidLoo

@@ -32,9 +32,9 @@ choice! {
     /// The course of the learning rate after its warm-up.
     pub enum LrSchedule {
         /// Constant.
-        #[default]
         Constant = "constant",
         /// Falls linearly.
+        #[default]
         Linear = "linear",
         /// Falls as half a cosine (Loshchilov & Hutter 2017, without restarts).
         Cosine = "cosine",

@@ -25,16 +25,20 @@ const FOR_CPU: &[(&str, &str)] = built_in![
     "smollm2-sft",
 ];
 
-/// The prefix of the names of recipes for the paper's rows.
+/// The prefix of the names of recipes for the paper's rows, as the paper describes them.
 const PAPER: &str = "paper/";
+/// The prefix of the names of recipes for the same rows, as the authors' public code ran them.
+const AUTHORS: &str = "authors/";
 
-/// The rows of the paper's tables. The recipe of each row combines the settings of its model, its data set and its algorithm.
+/// The rows of the paper's tables. The recipe of each row combines the settings of its data set, its model and its algorithm.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rows {
     models: Table,
     datasets: Table,
     algorithms: Table,
+    /// The authors' departures by algorithm, without its H, and by `DATASET-ALGORITHM`.
+    authors: Table,
     /// The paper's result by `MODEL-DATASET-ALGORITHM`.
     rows: Table,
 }
@@ -46,14 +50,25 @@ static ROWS: LazyLock<Rows> = LazyLock::new(|| {
 
 impl Rows {
     /// The recipe of a row, `None` if the paper has no such row.
-    fn recipe(&self, row: &str) -> Option<String> {
+    fn recipe(&self, row: &str, as_authors: bool) -> Option<String> {
         let result = self.rows.get(row)?.as_str()?;
         let (model, rest) = split_name(&self.models, row)?;
         let (dataset, algorithm) = split_name(&self.datasets, rest)?;
         let mut recipe = Table::new();
-        lay_over(&mut recipe, model);
         lay_over(&mut recipe, dataset);
+        lay_over(&mut recipe, model);
         lay_over(&mut recipe, self.algorithms.get(algorithm)?.as_table()?);
+        if as_authors {
+            let algorithm = algorithm
+                .split_once("-h")
+                .map_or(algorithm, |(name, _)| name);
+            let dataset = rest.split_once('-')?.0;
+            for departures in [algorithm, &format!("{dataset}-{algorithm}")] {
+                if let Some(settings) = self.authors.get(departures) {
+                    lay_over(&mut recipe, settings.as_table()?);
+                }
+            }
+        }
         Some(format!("# The paper's {result}.\n{recipe}"))
     }
 }
@@ -78,9 +93,11 @@ fn lay_over(recipe: &mut Table, settings: &Table) {
     }
 }
 
-/// The names of the built-in recipes: those for a CPU, then one for each row of the paper's tables.
+/// The names of the built-in recipes: those for a CPU, then two for each row of the paper's tables.
 pub fn names() -> impl Iterator<Item = String> {
-    let rows = ROWS.rows.keys().map(|row| format!("{PAPER}{row}"));
+    let rows = [PAPER, AUTHORS]
+        .into_iter()
+        .flat_map(|prefix| ROWS.rows.keys().map(move |row| format!("{prefix}{row}")));
     FOR_CPU
         .iter()
         .map(|(name, _)| (*name).to_owned())
@@ -89,8 +106,10 @@ pub fn names() -> impl Iterator<Item = String> {
 
 /// The text of a built-in recipe.
 fn source(name: &str) -> Option<Cow<'static, str>> {
-    if let Some(row) = name.strip_prefix(PAPER) {
-        return ROWS.recipe(row).map(Cow::Owned);
+    for (prefix, as_authors) in [(PAPER, false), (AUTHORS, true)] {
+        if let Some(row) = name.strip_prefix(prefix) {
+            return ROWS.recipe(row, as_authors).map(Cow::Owned);
+        }
     }
     FOR_CPU
         .iter()
@@ -102,7 +121,7 @@ fn source(name: &str) -> Option<Cow<'static, str>> {
 fn listed() -> String {
     let short: Vec<&str> = FOR_CPU.iter().map(|(name, _)| *name).collect();
     short.join(", ")
-        + ", and paper/MODEL-DATASET-ALGORITHM for each row of the paper's tables, such as paper/qwen2.5-0.5b-mbppplus-rapid-h4"
+        + ", and paper/MODEL-DATASET-ALGORITHM for each row of the paper's tables, such as paper/qwen2.5-0.5b-mbppplus-rapid-h4; authors/ in place of paper/ is the row as its authors' code ran it"
 }
 
 /// The origin of a recipe, for errors, and its text. A file has precedence over a built-in recipe of the same name.

@@ -9,8 +9,8 @@ settings! {
     pub struct Sampling {
         /// Sampling temperature. Training has no top-p, top-k or min-p, since it needs the log-probability of the distribution that it samples from. sft samples nothing: it
         /// trains the model's log-probabilities at temperature 1, whatever this value is.
-        pub temperature: f64 = 0.9 => between(MIN_TEMPERATURE, 100.0)
-            .hint(" (the paper has 0.9): training samples, and at 0 there is nothing to sample"),
+        pub temperature: f64 = 1.0 => between(MIN_TEMPERATURE, 100.0)
+            .hint(" (the paper has 1): training samples, and at 0 there is nothing to sample"),
         /// Maximum tokens of a completion, including the end token.
         pub max_tokens: usize = 2048 => whole(1, MAX_TOKENS as u64),
         /// Source of the log-probabilities of sampled tokens under the behaviour policy, for importance weights. On a CPU both choices are equal to the bit.

@@ -16,6 +16,7 @@ const CONSTANT: &str = "`optimiser.schedule` is constant, so the learning rate d
 const ONE_UPDATE: &str = "`algorithm.h` is 1, so a phase has one mini-batch, of fresh samples";
 const NO_CAP: &str =
     "neither the factor nor the baseline caps weights; only the logged numbers about them change";
+const NO_VALUE_WEIGHT: &str = "the baseline has no weights that could include padding";
 const NO_CLIP: &str = "`algorithm.factor` is not token-ppo-clip";
 const GREEDY: &str = "`eval.temperature` is 0, which is greedy";
 
@@ -32,6 +33,7 @@ const UNUSED: &[Row] = &[
     ("algorithm", "clip_high", no_clip, NO_CLIP),
     ("algorithm", "adaptive_h", one_update, ONE_UPDATE),
     ("algorithm", "mix_groups", one_update, ONE_UPDATE),
+    ("algorithm", "sum_padding", no_value_weight, NO_VALUE_WEIGHT),
     (
         "sampling",
         "temperature",
@@ -59,8 +61,12 @@ const UNUSED: &[Row] = &[
 fn no_cap(config: &Config) -> bool {
     let a = &config.algorithm;
     let factor = matches!(a.factor, Factor::WCapped | Factor::TokenCapped);
-    let baseline = matches!(a.baseline, Baseline::WeightedGroup | Baseline::WeightedLoo);
-    !factor && !baseline
+    !factor && no_value_weight(config)
+}
+
+fn no_value_weight(config: &Config) -> bool {
+    let baseline = config.algorithm.baseline;
+    !matches!(baseline, Baseline::WeightedGroup | Baseline::WeightedLoo)
 }
 
 fn no_clip(config: &Config) -> bool {
@@ -125,11 +131,12 @@ mod tests {
             ("algorithm.clip_high=0.3", &[], &["algorithm.preset=dapo"]),
             ("algorithm.adaptive_h=0.5", &["algorithm.h=1"], &[]),
             ("algorithm.mix_groups=true", &["algorithm.h=1"], &[]),
+            ("algorithm.sum_padding=true", &["algorithm.preset=pg"], &[]),
             ("sampling.temperature=0.7", &sft, &[]),
             (
                 "optimiser.final_lr=0.1",
+                &["optimiser.schedule=constant"],
                 &[],
-                &["optimiser.schedule=linear"],
             ),
             ("lora.alpha=16", &[], &["lora.rank=4"]),
             ("eval.top_p=0.9", &["eval.temperature=0"], &[]),

@@ -135,16 +135,17 @@ fn teacher(config: &Config) -> Result<(), SettingError> {
             "supervised fine-tuning samples no completions that could be padded; leave the key out",
         );
     }
-    if a.adaptive_h > 0.0 || a.mix_groups {
-        let key = if a.mix_groups {
-            "algorithm.mix_groups"
-        } else {
-            "algorithm.adaptive_h"
-        };
-        return refuse(
-            key,
-            "supervised fine-tuning has no inference phases; leave the key out",
-        );
+    for (key, given) in [
+        ("algorithm.adaptive_h", a.adaptive_h > 0.0),
+        ("algorithm.mix_groups", a.mix_groups),
+        ("algorithm.drop_last_phase", a.drop_last_phase),
+    ] {
+        if given {
+            return refuse(
+                key,
+                "supervised fine-tuning has no inference phases; leave the key out",
+            );
+        }
     }
     if config.sampling.behaviour_logprob != BehaviourLogprob::default() {
         return refuse(

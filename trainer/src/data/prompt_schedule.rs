@@ -4,12 +4,14 @@ use crate::config::{Config, DEFAULT_EPOCHS};
 use crate::seed;
 
 /// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
-/// update, may be shorter.
+/// update, may be shorter. With `algorithm.drop_last_phase` an epoch has only as many prompts, the first ones of its order, as fill whole phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptSchedule {
     seed: u64,
     /// Number of training prompts.
     tasks: usize,
+    /// Prompts that an epoch uses: all, or as many as fill whole phases.
+    per_epoch: usize,
     /// Length of the list: the prompts of all updates.
     prompts: usize,
     /// Prompts an update.
@@ -39,20 +41,27 @@ pub struct Phase {
 }
 
 impl PromptSchedule {
-    /// The schedule of a recipe over `tasks` training prompts (at least one).
+    /// The schedule of a recipe over `tasks` training prompts (at least one). With `algorithm.drop_last_phase` and fewer prompts than a phase has, it has no updates.
     #[must_use]
     pub fn new(config: &Config, tasks: usize) -> Self {
         let per_update = config.prompts_per_update();
+        let per_epoch = if config.algorithm.drop_last_phase {
+            tasks - tasks % config.prompts_per_phase()
+        } else {
+            tasks
+        };
         let prompts = match config.run.updates {
+            _ if per_epoch == 0 => 0,
             Some(updates) => updates.saturating_mul(per_update),
             None => {
                 let epochs = config.run.epochs.unwrap_or(DEFAULT_EPOCHS);
-                epochs.saturating_mul(tasks)
+                epochs.saturating_mul(per_epoch)
             }
         };
         Self {
             seed: config.run.seed,
             tasks,
+            per_epoch,
             prompts,
             per_update,
             updates_per_phase: config.algorithm.h,
@@ -109,6 +118,7 @@ impl PromptSchedule {
         let mut orders = Orders {
             seed: self.seed,
             tasks: self.tasks,
+            per_epoch: self.per_epoch,
             cached: None,
         };
         let updates = (first_update..last_update)
@@ -137,13 +147,14 @@ impl Phase {
 struct Orders {
     seed: u64,
     tasks: usize,
+    per_epoch: usize,
     cached: Option<(usize, Vec<usize>)>,
 }
 
 impl Orders {
     fn slot(&mut self, position: usize) -> PromptUse {
-        let epoch = position / self.tasks;
-        let within = position % self.tasks;
+        let epoch = position / self.per_epoch;
+        let within = position % self.per_epoch;
         let order = match self.cached.take() {
             Some((cached, order)) if cached == epoch => order,
             _ => seed::permutation(self.seed, epoch, self.tasks),
@@ -166,6 +177,7 @@ mod tests {
         PromptSchedule {
             seed: 3,
             tasks,
+            per_epoch: tasks,
             prompts,
             per_update,
             updates_per_phase: h,
@@ -221,6 +233,66 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Updates of three epochs over `tasks` prompts, G = 4 and 32 completions an update, with phases of `h` updates.
+    fn updates_of_the_authors(tasks: usize, h: usize, drop: bool) -> usize {
+        let sets = [
+            "model.name=m".to_owned(),
+            "data.dataset=d".to_owned(),
+            format!("algorithm.h={h}"),
+            format!("algorithm.drop_last_phase={drop}"),
+        ];
+        let config = crate::config::parse("test", "", &sets).unwrap();
+        PromptSchedule::new(&config, tasks).updates()
+    }
+
+    #[test]
+    fn dropping_last_phases_leaves_the_updates_of_the_authors_checkpoints() {
+        // MBPP+ has 264 training tasks, MiniF2F 244.
+        for (tasks, h, updates) in [
+            (264_usize, 1, 99),
+            (264, 2, 96),
+            (264, 4, 96),
+            (264, 8, 96),
+            (264, 16, 96),
+            (244, 1, 90),
+            (244, 2, 90),
+            (244, 4, 84),
+            (244, 8, 72),
+            (244, 16, 48),
+        ] {
+            let all = (3 * tasks).div_ceil(8);
+            assert_eq!(updates_of_the_authors(tasks, h, false), all);
+            assert_eq!(
+                updates_of_the_authors(tasks, h, true),
+                updates,
+                "{tasks} {h}"
+            );
+        }
+        assert_eq!(updates_of_the_authors(63, 8, true), 0);
+    }
+
+    #[test]
+    fn every_phase_is_whole_and_of_one_epoch_if_last_phases_are_dropped() {
+        let planned = PromptSchedule {
+            per_epoch: 24,
+            ..schedule(72, 30, 4, 3)
+        };
+        assert_eq!(planned.phases(), 6);
+        let mut epochs: Vec<HashSet<usize>> = vec![HashSet::new(); 3];
+        for index in 0..6 {
+            let phase = planned.phase(index);
+            assert_eq!(phase.slots().count(), 12);
+            for slot in phase.slots() {
+                assert_eq!(slot.epoch, index / 2);
+                assert!(epochs[slot.epoch].insert(slot.prompt), "used once an epoch");
+            }
+        }
+        assert!(
+            epochs.iter().any(|used| *used != epochs[0]),
+            "other prompts are dropped"
+        );
     }
 
     #[test]

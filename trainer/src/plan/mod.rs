@@ -56,7 +56,7 @@ impl RunPlan {
         let evaluations = match (config.eval.samples, config.eval.every) {
             (0, _) => 0,
             (_, 0) => 2,
-            (_, every) => 2 + (updates - 1) / every,
+            (_, every) => 2 + updates.saturating_sub(1) / every,
         };
         Self {
             tasks,

@@ -57,7 +57,7 @@ pub struct Sample {
     /// log π_ref of each token under the frozen reference policy; empty if the loss has no KL term.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<f32>,
-    /// Padding that the sums over tokens include, with `algorithm.sum_padding`.
+    /// Padding that the weights of the value term include, with `algorithm.sum_padding`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub padding: Option<Padding>,
     /// Why it ended.
@@ -67,7 +67,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The tokens that an update trains on: the completion's, and its padding if it has any.
+    /// The tokens that an update computes log-probabilities of: the completion's, and its padding if it has any.
     #[must_use]
     pub fn trained_tokens(&self) -> Vec<u32> {
         let mut tokens = self.tokens.clone();
@@ -75,13 +75,6 @@ impl Sample {
             tokens.resize(tokens.len() + padding.logp.len(), padding.token);
         }
         tokens
-    }
-
-    /// Log-probability of each of [`Sample::trained_tokens`] under the behaviour policy.
-    #[must_use]
-    pub fn trained_logp(&self) -> Vec<f32> {
-        let padding = self.padding.iter().flat_map(|padding| &padding.logp);
-        self.logp.iter().chain(padding).copied().collect()
     }
 }
 

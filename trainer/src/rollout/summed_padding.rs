@@ -1,7 +1,7 @@
-//! Sums that include padding, as in a script that pads the completions of a batch to one length and forgets to mask.
+//! Importance weights that include padding, as in the authors' public code, which sums over the padded batch without a mask.
 //!
-//! With `algorithm.sum_padding`, every completion is followed by end tokens up to the length of the longest completion of its phase, and ℓ, the update's terms and the
-//! divergences include them. The judged text and the logged lengths and entropy are still those of the completion alone.
+//! With `algorithm.sum_padding`, every completion is followed by end tokens up to the length of the longest completion of its phase. The weights of the value term
+//! include them. The loss, the judged text and the logged numbers do not: they are those of the completion alone.
 
 use engine::EngineError;
 use serde::{Deserialize, Serialize};

@@ -37,6 +37,7 @@ temperature = 1.0
 max_tokens = 4
 [optimiser]
 lr = 0.05
+schedule = \"constant\"
 [run]
 updates = 10
 checkpoint_every = 2

@@ -156,8 +156,36 @@ pub(super) fn update(
 /// The numbers of a sample that the objective needs.
 struct SampleData {
     behaviour: Vec<f32>,
+    /// log μ of each token of its padding.
+    padding: Vec<f32>,
     reference: Option<Vec<f32>>,
     reward: Option<f64>,
+}
+
+impl SampleData {
+    /// The sample with its log-probabilities under the current policy, first those of its own tokens, then those of its padding.
+    fn with<'a>(&'a self, logp: &'a [f32]) -> algo::Sample<'a> {
+        let (new, padding) = logp.split_at(logp.len().saturating_sub(self.padding.len()));
+        algo::Sample {
+            new,
+            // A demonstration has no behaviour policy: the current policy takes its place, so that its weight is 1.
+            behaviour: if self.behaviour.is_empty() {
+                new
+            } else {
+                &self.behaviour
+            },
+            reference: self
+                .reference
+                .as_deref()
+                .map(|reference| &reference[..new.len().min(reference.len())]),
+            reward: self.reward,
+            padding: padding
+                .iter()
+                .zip(&self.padding)
+                .map(|(new, behaviour)| f64::from(*new) - f64::from(*behaviour))
+                .sum(),
+        }
+    }
 }
 
 /// The objective that the engine calls: it returns `dL/dlogp`, or `None` if the samples are too stale, and sends its metrics to `metrics`.
@@ -168,7 +196,11 @@ fn objective(
     metrics: mpsc::Sender<Metrics>,
 ) -> Objective {
     let data_of = |sample: &Sample| SampleData {
-        behaviour: sample.trained_logp(),
+        behaviour: sample.logp.clone(),
+        padding: sample
+            .padding
+            .as_ref()
+            .map_or_else(Vec::new, |padding| padding.logp.clone()),
         reference: Some(sample.reference.clone()).filter(|logp| !logp.is_empty()),
         reward: settings
             .terms(sample)
@@ -186,6 +218,7 @@ fn objective(
                 stats.len()
             ));
         }
+        let trained = stats.iter().map(|stats| stats.logp.len());
         let mut stats = stats.iter();
         let groups: Vec<Vec<algo::Sample<'_>>> = data
             .iter()
@@ -193,17 +226,7 @@ fn objective(
                 group
                     .iter()
                     .zip(stats.by_ref())
-                    .map(|(data, stats)| algo::Sample {
-                        new: &stats.logp,
-                        // A demonstration has no behaviour policy: the current policy takes its place, so that its weight is 1.
-                        behaviour: if data.behaviour.is_empty() {
-                            &stats.logp
-                        } else {
-                            &data.behaviour
-                        },
-                        reference: data.reference.as_deref(),
-                        reward: data.reward,
-                    })
+                    .map(|(data, stats)| data.with(&stats.logp))
                     .collect()
             })
             .collect();
@@ -215,7 +238,12 @@ fn objective(
         }
         // The receiver lives until the step returns.
         let _ = metrics.send(computed);
-        Ok(Some(gradient.dlogp))
+        let mut dlogp = gradient.dlogp;
+        for (own, trained) in dlogp.iter_mut().zip(trained) {
+            // Padding has no gradient.
+            own.resize(trained, 0.0);
+        }
+        Ok(Some(dlogp))
     })
 }
 

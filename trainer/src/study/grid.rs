@@ -161,7 +161,11 @@ mod tests {
         let all = grid();
         // Two factors with a cap: 5 baselines × 5 caps. Four factors without: three baselines without a cap, and two with 5 caps each.
         let plain = 2 * 25 + 4 * (3 + 10);
-        assert_eq!(all.len(), plain + 2, "dapo-paper and grpo-clip divide");
+        assert_eq!(
+            all.len(),
+            plain + 3,
+            "rapid-author, dapo-paper and grpo-clip divide"
+        );
         for (index, setting) in all.iter().enumerate() {
             assert!(
                 !all[..index]

@@ -87,6 +87,7 @@ fn sample<'a>(new: &'a [f32], behaviour: &'a [f32], reward: Option<f64>) -> Samp
         behaviour,
         reference: None,
         reward,
+        padding: 0.0,
     }
 }
 

@@ -24,7 +24,10 @@ impl Curve {
     pub(super) fn matches(&self, names: &Names) -> bool {
         match self {
             Curve::Choices(factor, baseline, eta) => {
-                let plain = !matches!(names.preset, Some("dapo-paper" | "grpo-clip"));
+                let plain = !matches!(
+                    names.preset,
+                    Some("rapid-author" | "dapo-paper" | "grpo-clip")
+                );
                 plain
                     && (names.factor, names.baseline, names.eta) == (factor, baseline, eta.map(Eta))
             }
@@ -169,7 +172,7 @@ pub(super) const QUESTIONS: &[Question] = &[
     },
     Question {
         title: "The presets",
-        text: "The algorithms as they are run. dapo-paper and grpo-clip divide by a length and by the rewards' deviation, so their scales are not comparable; compare their cosines.",
+        text: "The algorithms as they are run. rapid-author, dapo-paper and grpo-clip divide by a length, and the latter two by the rewards' deviation, so their scales are not comparable; compare their cosines.",
         lines: &[
             Preset("rapid-paper"),
             Preset("rapid-author"),

@@ -222,6 +222,7 @@ fn compare(estimator: &Estimator) -> Result<(f64, f64)> {
                     behaviour: behaviour_logp.next().expect("one for each completion"),
                     reference: reference_logp.next().map(Vec::as_slice),
                     reward: Some(completion.reward),
+                    padding: 0.0,
                 })
                 .collect()
         })

@@ -148,6 +148,7 @@ fn update(
                         behaviour: &sample.behaviour,
                         reference: None,
                         reward: Some(sample.reward),
+                        padding: 0.0,
                     })
                     .collect()
             })

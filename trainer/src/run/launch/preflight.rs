@@ -4,7 +4,7 @@ use datasets::passk::MIN_TASKS;
 use engine::config::ModelConfig;
 
 use crate::config::{Config, Factor};
-use crate::data::Prompts;
+use crate::data::{DataError, Prompts};
 use crate::plan::{MemoryBudget, MemoryEstimate};
 use crate::policy::Policy;
 use crate::rollout;
@@ -14,7 +14,7 @@ use crate::run::observers::Progress;
 /// Refuses a run that cannot work, and prints warnings about one that may not work.
 ///
 /// # Errors
-/// [`TrainError::TooLarge`], [`TrainError::Engine`].
+/// [`TrainError::TooLarge`], [`TrainError::Engine`], [`TrainError::Data`].
 pub(super) fn check(
     config: &Config,
     model: &ModelConfig,
@@ -25,6 +25,7 @@ pub(super) fn check(
     if config.algorithm.sum_padding {
         rollout::end_token(policy)?;
     }
+    whole_phases(config, prompts.train.len())?;
     // A run that does not fit into memory is refused now, not after the first phase.
     let estimate = MemoryEstimate::new(config, model, prompts)?;
     if let Some(large) = estimate.fits(MemoryBudget::of(config.engine_options()?.device))? {
@@ -32,6 +33,15 @@ pub(super) fn check(
     }
     for warning in warnings(config, prompts) {
         progress.say(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has. `tasks` is their number.
+fn whole_phases(config: &Config, tasks: usize) -> Result<(), DataError> {
+    let phase = config.prompts_per_phase();
+    if config.algorithm.drop_last_phase && tasks < phase {
+        return Err(DataError::NoPhase { phase, tasks });
     }
     Ok(())
 }
