@@ -212,6 +212,13 @@ impl<'a> Parser<'a> {
         is_unit.then_some((word, length))
     }
 
+    /// Whether "per" and a unit begin here, as in 60 miles per hour.
+    fn is_per_unit(&self) -> bool {
+        self.begins_word()
+            && self.word() == "per"
+            && unit::is_unit_without_markup(&self.word_at("per".len()))
+    }
+
     fn statement(&mut self) -> Option<Expr> {
         self.eat(Kind::Command("approx"));
         if let Some(words) = self.words() {

@@ -70,6 +70,10 @@ impl Parser<'_> {
                     self.at += length;
                     push_word(&mut words, &unit);
                 }
+                Some(Kind::Letter(_)) if !words.is_empty() && self.is_per_unit() => {
+                    self.at += "per".len();
+                    push_word(&mut words, "per");
+                }
                 Some(Kind::Char('/')) if !words.is_empty() => {
                     self.at += 1;
                     let follows = matches!(self.peek(), Some(Kind::Text(_)))
