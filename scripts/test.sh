@@ -78,7 +78,7 @@ else
   skip "formatting: rustfmt is not installed (rustup component add rustfmt)"
 fi
 if command -v shellcheck >/dev/null; then
-  shellcheck --external-sources scripts/*.sh scripts/bench/*.sh sandboxes/docker/*.sh .ci/run
+  shellcheck --external-sources scripts/*.sh scripts/bench/*.sh scripts/wheels/cargo sandboxes/docker/*.sh .ci/run
 else
   skip "lints of the scripts: shellcheck is not installed (apt-get install shellcheck)"
 fi
@@ -103,6 +103,9 @@ done
 
 step "Python client"
 bash scripts/python-client.sh
+
+step "wheels"
+bash scripts/wheels.sh
 
 step "Docker"
 if bash scripts/docker.sh | tee "$target/docker.log"; then
