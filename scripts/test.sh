@@ -78,7 +78,7 @@ else
   skip "formatting: rustfmt is not installed (rustup component add rustfmt)"
 fi
 if command -v shellcheck >/dev/null; then
-  shellcheck --external-sources scripts/*.sh scripts/bench/*.sh sandboxes/docker/*.sh .ci/run
+  shellcheck --external-sources scripts/*.sh scripts/bench/*.sh scripts/fuzz/rustc.sh scripts/wheels/cargo sandboxes/docker/*.sh .ci/run
 else
   skip "lints of the scripts: shellcheck is not installed (apt-get install shellcheck)"
 fi
@@ -103,6 +103,9 @@ done
 
 step "Python client"
 bash scripts/python-client.sh
+
+step "wheels"
+bash scripts/wheels.sh
 
 step "Docker"
 if bash scripts/docker.sh | tee "$target/docker.log"; then
@@ -140,13 +143,8 @@ else
   skip "lints: clippy is not installed (rustup component add clippy)"
 fi
 
-# cargo-fuzz builds the targets with instrumentation, each as a workspace of its own. Here they only have to compile, with the dependencies' versions of this workspace. The
-# path keeps libFuzzer itself from being compiled.
 step "fuzz targets"
-for folder in trainer/engine verifier verifier/math-answer sandboxes; do
-  cp Cargo.lock "$folder/fuzz/Cargo.lock"
-  CUSTOM_LIBFUZZER_PATH=$target/libfuzzer.a cargo check --release --quiet --target-dir "$target" --manifest-path "$folder/fuzz/Cargo.toml"
-done
+bash scripts/fuzz.sh 5
 
 # Shows one line per test when it ends. The whole output is in the log, and on the screen if a test fails.
 step "tests"

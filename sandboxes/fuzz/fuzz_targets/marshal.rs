@@ -2,8 +2,7 @@
 //! text than it may.
 //!
 //! ```sh
-//! cargo install cargo-fuzz
-//! cd sandboxes && cargo fuzz run marshal -- -max_len=4096 -timeout=5
+//! bash scripts/fuzz.sh 300 marshal
 //! ```
 #![no_main]
 

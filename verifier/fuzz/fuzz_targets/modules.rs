@@ -1,9 +1,7 @@
 //! Arbitrary bytes as the compiled module of a false theorem's proof: the kernel accepts none, does not panic, and stays within its budget.
 //!
 //! ```sh
-//! cargo install cargo-fuzz
-//! cd verifier && mkdir -p fuzz/corpus/modules && cp kernel/tests/modules/*/Proof.olean.private fuzz/corpus/modules --backup=numbered
-//! cargo fuzz run modules -- -max_len=40000 -timeout=10 -rss_limit_mb=1024
+//! bash scripts/fuzz.sh 300 modules
 //! ```
 #![no_main]
 

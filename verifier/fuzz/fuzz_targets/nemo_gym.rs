@@ -1,15 +1,16 @@
-//! Any bytes as the body of NeMo Gym's `/verify`. [`route`] says what has to hold.
+//! Any bytes as the body of NeMo Gym's `/seed_session` and `/verify`. [`route`] says what has to hold.
 //!
 //! ```sh
-//! cargo install cargo-fuzz
-//! cd verifier && cargo fuzz run nemo_gym -- -max_len=4096 -timeout=10 -rss_limit_mb=2048
+//! bash scripts/fuzz.sh 300 nemo_gym
 //! ```
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use route::Clock;
 
 mod route;
 
 fuzz_target!(|body: &[u8]| {
-    route::answer("/compat/nemo-gym/verify", body);
+    route::answer(Clock::Real, "/compat/nemo-gym/seed_session", body);
+    route::answer(Clock::Real, "/compat/nemo-gym/verify", body);
 });

@@ -1,15 +1,15 @@
 //! Any bytes as the body of `/v1/verify`. [`route`] says what has to hold.
 //!
 //! ```sh
-//! cargo install cargo-fuzz
-//! cd verifier && cargo fuzz run verify -- -max_len=4096 -timeout=10 -rss_limit_mb=2048
+//! bash scripts/fuzz.sh 300 verify
 //! ```
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use route::Clock;
 
 mod route;
 
 fuzz_target!(|body: &[u8]| {
-    route::answer("/v1/verify", body);
+    route::answer(Clock::Real, "/v1/verify", body);
 });

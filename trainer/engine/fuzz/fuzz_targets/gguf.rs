@@ -1,8 +1,7 @@
 //! Loads a file that claims to be GGUF as a model: configuration, tokenizer, weights.
 //!
 //! ```sh
-//! cargo install cargo-fuzz
-//! cd trainer/engine && mkdir -p fuzz/corpus/gguf && cargo fuzz run gguf fuzz/corpus/gguf fuzz/seeds/gguf -- -max_len=20000 -rss_limit_mb=600 -malloc_limit_mb=200
+//! bash scripts/fuzz.sh 300 gguf
 //! ```
 #![no_main]
 

@@ -1,8 +1,7 @@
 //! Loads a checkpoint's folder with an arbitrary `model.safetensors`: a header's JSON, preceded by its length, or, if the first byte is odd, raw bytes.
 //!
 //! ```sh
-//! cargo install cargo-fuzz
-//! cd trainer/engine && mkdir -p fuzz/corpus/safetensors && cargo fuzz run safetensors fuzz/corpus/safetensors fuzz/seeds/safetensors -- -max_len=20000 -rss_limit_mb=600 -malloc_limit_mb=200
+//! bash scripts/fuzz.sh 300 safetensors
 //! ```
 #![no_main]
 
