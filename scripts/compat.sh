@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries other projects' clients, from PyPI and unmodified, against the built service. Installs them into a virtual environment in the build folder, without those of their
 # dependencies that the tests do not use: kimina-client names `datasets`, of 150 MB, and of verl only its files are used, since all of it needs PyTorch. With
-# RAPID_TEST_LONG=1 and RAPID_TEST_LEAN, Kimina's snippets are run by a real Lean, which takes more than eight minutes. RAPID_VERIFIER_BIN names another service than the built one.
+# RAPID_TEST_LONG=1 and RAPID_TEST_LEAN, Kimina's snippets are run by a real Lean, which takes minutes. RAPID_VERIFIER_BIN names another service than the built one.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -17,4 +17,4 @@ export RAPID_VERIFIER_BIN=${RAPID_VERIFIER_BIN:-$target/release/rapid-verifier} 
 
 [ -n "${RAPID_TEST_LONG:-}" ] || unset RAPID_TEST_LEAN
 # The tests start the service as those of the Python client do.
-PYTHONPATH=$root/verifier/clients/python/tests "$work/venv/bin/pytest" -o "cache_dir=$work/pytest" -rs "$@" verifier/clients/compat
+PYTHONPATH=$root/verifier/clients/python/tests:$root/scripts/clients "$work/venv/bin/pytest" -p tested -o "cache_dir=$work/pytest" -rs "$@" verifier/clients/compat

@@ -217,7 +217,7 @@ pub struct Judgement {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]
     pub retryable: bool,
-    /// BLAKE3 of everything the verdict depends on, 64 hexadecimal digits.
+    /// BLAKE3 of everything the verdict depends on, 64 hexadecimal digits. Empty for an item that cannot be used, with `errors=item`.
     pub key: String,
     /// Whether the verdict came from the cache.
     pub cached: bool,

@@ -25,6 +25,7 @@ from sandbox_fusion import (
 
 from service import Service
 
+PACKAGE = "sandbox-fusion"
 PATH = "/compat/sandbox-fusion"
 DOUBLE = "print(2 * int(input()))"
 DOUBLE_TESTS = [

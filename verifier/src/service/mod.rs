@@ -17,6 +17,7 @@ mod request;
 mod routes;
 mod strangers;
 pub(crate) mod surrogates;
+mod verify_batch;
 
 use std::sync::Arc;
 

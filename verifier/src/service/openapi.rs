@@ -50,7 +50,10 @@ fn native_paths() -> Json {
         "/v1/verify": { "post": {
             "summary": "Judge a batch. Items are judged independently and answered in order.",
             "security": guarded,
-            "parameters": [{ "name": "Content-Encoding", "in": "header", "schema": { "enum": ["gzip"] }, "description": "The compression of the body, if it is compressed. The limit on the body applies to the decompressed body." }],
+            "parameters": [
+                { "name": "errors", "in": "query", "schema": { "enum": ["request", "item"], "default": "request" }, "description": "Whether an item that cannot be used ends the request with 422, or has an answer of its own: `unavailable`, with the problem document in `detail.problem`. An item without an id always ends the request." },
+                { "name": "Content-Encoding", "in": "header", "schema": { "enum": ["gzip"] }, "description": "The compression of the body, if it is compressed. The limit on the body applies to the decompressed body." }
+            ],
             "requestBody": { "required": true, "content": { "application/json": { "schema": schema("VerifyRequest") } } },
             "responses": { "200": answer("One judgement per item, in the order of the items.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "429": problem, "500": problem }
         } },

@@ -41,6 +41,11 @@ impl ProblemResponse {
         }
     }
 
+    /// The document.
+    pub(super) fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
     pub(super) fn not_json(reason: impl std::fmt::Display) -> ProblemResponse {
         let detail = format!(
             "the body is not JSON ({reason}); /openapi.json describes the body of each route"

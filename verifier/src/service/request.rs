@@ -44,12 +44,23 @@ impl JudgeItem {
 /// An error in a field: the field's path, and the reason.
 pub(super) type FieldError = (String, String);
 
-/// Parses the items of a request's body.
+/// An item that cannot be judged.
+#[derive(Debug)]
+pub(super) struct BadItem {
+    /// Its id, if it has one.
+    pub(super) id: Option<Id>,
+    pub(super) problem: ProblemResponse,
+}
+
+/// Parses the items of a request's body, each by itself.
+///
+/// # Errors
+/// If the body cannot be used at all.
 pub(super) fn read(
     body: &[u8],
     registry: &Registry,
     limits: &RequestLimits,
-) -> Result<Vec<JudgeItem>, ProblemResponse> {
+) -> Result<Vec<Result<JudgeItem, BadItem>>, ProblemResponse> {
     let repaired = surrogates::replaced(body);
     let body: &RawValue = serde_json::from_slice(repaired.as_deref().unwrap_or(body))
         .map_err(ProblemResponse::not_json)?;
@@ -72,14 +83,15 @@ pub(super) fn read(
     }
     check_count("items", items.len(), limits)
         .map_err(|(field, reason)| ProblemResponse::bad(None, &field, &reason))?;
-    items
-        .into_iter()
-        .enumerate()
-        .map(|(index, item)| {
-            judge_item(item, registry)
-                .map_err(|(field, reason)| ProblemResponse::bad(Some(index), &field, &reason))
+    let items = items.into_iter().enumerate().map(|(index, item)| {
+        judge_item(item, registry).map_err(|(field, reason)| BadItem {
+            id: Fields::new("", item)
+                .and_then(|mut fields| fields.id())
+                .ok(),
+            problem: ProblemResponse::bad(Some(index), &field, &reason),
         })
-        .collect()
+    });
+    Ok(items.collect())
 }
 
 /// Parses a body that is an object, of which `parse` takes what it knows. For the routes of other projects' clients, whose bodies may have more fields.

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{MatchedPath, Path, Request, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{MatchedPath, Path, Query, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
 use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, TaskInfo};
 
 use super::hold::Hold;
-use super::id::{Answers, Id};
-use super::judge::{Batch, judge};
+use super::id::Answers;
+use super::judge::judge;
+use super::verify_batch::{self, VerifyBatch};
 use super::{ProblemResponse, Service, body, openapi, request};
 use crate::cache::Key;
 use crate::metrics;
@@ -22,21 +24,49 @@ use crate::registry::grader;
 
 type Shared = State<Arc<Service>>;
 
+/// The parameters of `/v1/verify`.
+#[derive(Default, Deserialize)]
+pub(super) struct VerifyQuery {
+    #[serde(default)]
+    errors: ErrorsBy,
+}
+
+/// What an item that cannot be used ends.
+#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ErrorsBy {
+    /// The request.
+    #[default]
+    Request,
+    /// The item alone.
+    Item,
+}
+
 pub(super) async fn verify(
     State(service): Shared,
+    query: Result<Query<VerifyQuery>, QueryRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ProblemResponse> {
+    let Query(VerifyQuery { errors }) = query.map_err(|_| {
+        ProblemResponse::bad(None, "errors", "it must be `request` or `item`, once")
+    })?;
     let mut hold = Hold::at_most(Duration::ZERO);
     let body = body::receive(&service, &headers, body, &mut hold).await?;
     let _open = service.open_requests.begin();
-    let parse = |service: &Service, body: &[u8]| {
+    let parse = move |service: &Service, body: &[u8]| {
         let items = request::read(body, &service.registry, &service.limits)?;
-        let ids: Vec<Id> = items.iter().map(|item| item.id.clone()).collect();
-        Ok((ids, Batch::new(service, items)))
+        VerifyBatch::new(service, items, errors == ErrorsBy::Item)
     };
-    let ((ids, batch), _permit) = body.parse(&service, parse).await?;
-    let judgements = judge(&service, batch).await?;
+    let (
+        VerifyBatch {
+            ids,
+            refused,
+            batch,
+        },
+        _permit,
+    ) = body.parse(&service, parse).await?;
+    let judgements = verify_batch::in_order(refused, judge(&service, batch).await?);
     Ok(Json(Answers::new(&ids, &judgements)).into_response())
 }
 

@@ -586,5 +586,5 @@ async fn the_openapi_document_has_every_route() {
             );
         }
     }
-    assert_eq!(document["paths"].as_object().unwrap().len(), 20);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 22);
 }

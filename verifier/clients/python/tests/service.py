@@ -35,19 +35,30 @@ def free_port() -> int:
 
 
 class Service:
-    """A running service without a cache on disk, at an address that it keeps when it restarts.
+    """A running service, at an address that it keeps when it restarts.
 
-    With `code`, programs are judged in the sandbox that the machine's cache folder has. Otherwise
-    the service has a cache folder of its own, which is empty.
+    It has no cache on disk, unless `disk_cache`: then it has one of its own. With `code`, programs
+    are judged in the sandbox that the machine's cache folder has. Otherwise the service has a cache
+    folder of its own, which is empty.
     """
 
-    def __init__(self, *settings: str, code: bool = False, token: str | None = TOKEN) -> None:
+    def __init__(
+        self,
+        *settings: str,
+        code: bool = False,
+        token: str | None = TOKEN,
+        disk_cache: bool = False,
+    ) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.token = token
         self._folder = tempfile.TemporaryDirectory()
         self._arguments = [str(binary()), "serve", "--listen", f"127.0.0.1:{self.port}"]
-        self._arguments += ["--no-disk-cache", "--until-stdin-ends", *settings]
+        self._arguments += ["--until-stdin-ends", *settings]
+        if disk_cache:
+            self._arguments += ["--cache-dir", str(Path(self._folder.name) / "cache")]
+        else:
+            self._arguments += ["--no-disk-cache"]
         self._environment = {**os.environ, "RAPID_LOG": "warn"}
         self._environment.pop("RAPID_VERIFIER_TOKEN", None)
         if token is not None:
@@ -99,6 +110,10 @@ class Service:
     def judged(self) -> int:
         """How many items it has judged since its start."""
         return self._count(r"judgements_total\{[^}]*\}")
+
+    def cached(self) -> int:
+        """How many of these had their verdict in the cache."""
+        return self._count(r'judgements_total\{[^}]*cached="true"[^}]*\}')
 
     def _count(self, metric: str) -> int:
         text = httpx.get(f"{self.url}/metrics").text

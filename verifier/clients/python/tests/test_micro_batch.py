@@ -53,6 +53,7 @@ def test_a_call_alone_is_sent_after_the_window(batcher: MicroBatcher) -> None:
 
 def test_a_refused_item_does_not_disturb_the_others_of_its_batch(service: Service) -> None:
     batcher = MicroBatcher(service.url, service.token, window_s=0.2)
+    requests = service.requests()
 
     async def run() -> list[float | BaseException]:
         truths = ["2", "starter-math/no-such-task", {"kind": "code", "entry_point": "def"}, "2"]
@@ -63,6 +64,7 @@ def test_a_refused_item_does_not_disturb_the_others_of_its_batch(service: Servic
     assert (first, last) == (1.0, 1.0)
     assert isinstance(unknown, Refused) and "no-such-task" in str(unknown)
     assert isinstance(bad, Refused) and bad.problem.field is not None
+    assert service.requests() - requests == 1
     batcher.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import threading
@@ -17,6 +18,8 @@ from rapid_verifier import (
     GroundTruthError,
     InvalidAnswer,
     Item,
+    Judgement,
+    MicroBatcher,
     Problem,
     Refused,
     RequestTimedOut,
@@ -141,6 +144,30 @@ def test_only_unavailable_items_are_sent_again_if_that_may_help() -> None:
             ["a", "b", "c"],
             ["b"],
         ]
+
+
+def test_an_older_service_refuses_a_request_for_one_item_and_judges_the_others() -> None:
+    """It does not know `errors=item`."""
+
+    def answer(_: int, items: Items) -> Answer:
+        bad = [place for place, item in enumerate(items) if item["completion"] == "b"]
+        if not bad:
+            return results(items)
+        problem = {"status": 422, "detail": "it is bad", "item": bad[0], "field": "completion"}
+        return 422, {}, json.dumps(problem).encode()
+
+    with Stub(answer) as stub:
+        batcher = MicroBatcher(stub.url, window_s=0.2)
+
+        async def run() -> list[Judgement | BaseException]:
+            calls = (batcher.judge_async(Item(TWO, completion)) for completion in "abc")
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        first, refused, last = asyncio.run(run())
+        batcher.close()
+    assert isinstance(first, Judgement) and first.reward == 1.0
+    assert isinstance(last, Judgement) and last.reward == 1.0
+    assert isinstance(refused, Refused) and refused.problem.field == "completion"
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from importlib import metadata
 from typing import Any
 
 import pytest
 
-from rapid_verifier import GroundTruthError, TokenRefused
+from rapid_verifier import GroundTruthError, TokenRefused, Unavailable
 from rapid_verifier.trl import RewardFunction, reward_func
 from service import Service
 
@@ -60,6 +61,24 @@ def test_without_a_verdict_or_a_ground_truth_the_reward_is_none(reward: RewardFu
 def test_in_an_outage_every_reward_is_none() -> None:
     reward = reward_func("http://127.0.0.1:9", patience_s=0)
     assert reward(["p"] * 2, ["1", "2"], answer=["1", "2"]) == [None, None]
+
+
+def test_training_stops_in_an_outage_if_none_would_count_as_0(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def in_an_outage(raises: bool = False) -> list[float | None]:
+        reward = reward_func("http://127.0.0.1:9", patience_s=0, raises=raises)
+        return reward(["p"], ["1"], answer=["1"])
+
+    with pytest.raises(Unavailable):
+        in_an_outage(raises=True)
+    for version, stops in [("0.29.1", True), ("1.5.1", True), ("1.6.0", False), ("2.0", False)]:
+        monkeypatch.setattr(metadata, "version", lambda _, version=version: version)
+        if stops:
+            with pytest.raises(Unavailable):
+                in_an_outage()
+        else:
+            assert in_an_outage() == [None], version
 
 
 def test_the_column_is_the_one_that_is_named_or_the_only_one(service: Service) -> None:

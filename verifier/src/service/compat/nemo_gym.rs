@@ -1,4 +1,4 @@
-//! NeMo Gym: a resources server, at the base path `/compat/nemo-gym`.
+//! NeMo Gym: a resources server, at the base path `/compat/nemo-gym`, and without it, since NeMo Gym knows a server by its host and port only.
 //!
 //! An agent sends the row of the data set, to which `responses_create_params` belongs, with the model's `response` in the form of OpenAI's Responses API, and gets it back
 //! with a `reward`. The row's `expected_answer` says which task is judged. An error ends the agent's rollout; its collector repeats it or counts it, and gives no reward.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -29,9 +29,7 @@ const CLIENT: Client = Client {
     patience: Duration::from_secs(600),
 };
 
-const SEED_SESSION: &str = "/compat/nemo-gym/seed_session";
-const VERIFY: &str = "/compat/nemo-gym/verify";
-const AGGREGATE_METRICS: &str = "/compat/nemo-gym/aggregate_metrics";
+const BASE_PATH: &str = "/compat/nemo-gym";
 
 /// The fields of an earlier answer, which a row has if it is verified again.
 const ANSWER_FIELDS: [&str; 6] = [
@@ -47,21 +45,32 @@ const ANSWER_FIELDS: [&str; 6] = [
 type Row = BTreeMap<String, Box<RawValue>>;
 
 pub(super) fn routes() -> Router<Arc<Service>> {
-    Router::new()
-        .route(SEED_SESSION, post(seed_session))
-        .route(VERIFY, post(verify))
-        .route(AGGREGATE_METRICS, post(aggregate_metrics))
+    let routes = Router::new()
+        .route("/seed_session", post(session))
+        .route("/verify", post(verify))
+        .route("/close_session", post(session))
+        .route("/aggregate_metrics", post(aggregate_metrics))
+        .route("/reverify_mode", get(reverify_mode));
+    Router::new().nest(BASE_PATH, routes.clone()).merge(routes)
 }
 
-/// Begins a session. Judging needs no state, so there is nothing to do.
-async fn seed_session(
+/// Begins or ends a session. Judging needs no state, so there is nothing to do but to repeat its id, which NeMo Gym has sent since 0.7.
+async fn session(
     State(service): State<Arc<Service>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ProblemResponse> {
-    let checked = |_: &Service, body: &[u8]| read_object(body, |_| Ok(()));
-    parsed(&service, &headers, body, checked).await?;
-    Ok(Json(json!({})))
+    const ID: &str = "resources_session_id";
+    let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));
+    Ok(Json(match parsed(&service, &headers, body, id).await? {
+        Some(id) => json!({ ID: id }),
+        None => json!({}),
+    }))
+}
+
+/// That a row can be verified again by itself.
+async fn reverify_mode() -> Json<&'static str> {
+    Json("stateless")
 }
 
 async fn verify(
@@ -222,19 +231,27 @@ pub(super) fn paths() -> Map<String, Value> {
     let rewarded = json!({ "type": "object", "description": "The row with its reward.", "required": ["reward"], "properties": { "reward": { "type": "number" } } });
     let responses = json!({ "type": "object", "required": ["verify_responses"], "properties": { "verify_responses": { "type": "array", "items": object } } });
     let metrics = json!({ "type": "object", "properties": { "group_level_metrics": { "type": "array", "items": object }, "agent_metrics": object, "key_metrics": object } });
-    let summary = "Statistics over answers of /verify, without those that are masked.";
-    Map::from_iter([
+    let session = client::post("Nothing: judging needs no session.", &object, &object);
+    let verify = "A reward for NeMo Gym. Its routes are also served without the base path.";
+    let statistics = "Statistics over answers of /verify, without those that are masked.";
+    let problem = json!({ "$ref": "#/components/responses/problem" });
+    let stateless = json!({ "get": {
+        "summary": "Whether a row can be verified again by itself.",
+        "security": [{ "token": [] }, { "basic": [] }, {}],
+        "responses": { "200": { "description": "The text `stateless`.", "content": { "application/json": {} } }, "401": problem }
+    } });
+    let operations = [
+        ("seed_session", session.clone()),
+        ("verify", client::post(verify, &row, &rewarded)),
+        ("close_session", session),
         (
-            SEED_SESSION.to_owned(),
-            client::post("Nothing: judging needs no session.", &object, &object),
+            "aggregate_metrics",
+            client::post(statistics, &responses, &metrics),
         ),
-        (
-            VERIFY.to_owned(),
-            client::post("A reward for NeMo Gym.", &row, &rewarded),
-        ),
-        (
-            AGGREGATE_METRICS.to_owned(),
-            client::post(summary, &responses, &metrics),
-        ),
-    ])
+        ("reverify_mode", stateless),
+    ];
+    operations
+        .into_iter()
+        .map(|(name, operation)| (format!("{BASE_PATH}/{name}"), operation))
+        .collect()
 }

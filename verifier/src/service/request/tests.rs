@@ -10,6 +10,16 @@ const LIMITS: RequestLimits = RequestLimits {
     queue: 10,
 };
 
+/// The items of a request, all of which can be judged, or the first problem.
+fn read(
+    body: &[u8],
+    registry: &Registry,
+    limits: &RequestLimits,
+) -> Result<Vec<JudgeItem>, ProblemResponse> {
+    let items = super::read(body, registry, limits)?.into_iter();
+    items.map(|item| item.map_err(|bad| bad.problem)).collect()
+}
+
 fn fault(item: &Json) -> (u16, String) {
     let good =
         json!({"id": "a", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": ""});

@@ -130,6 +130,25 @@ async fn nemo_gym_gets_its_row_back_with_a_reward() {
 }
 
 #[tokio::test]
+async fn nemo_gym_needs_no_base_path_and_may_name_its_sessions() {
+    let (app, _) = ready();
+    let session =
+        json!({ "resources_session_id": "s", "episode_id": {}, "task_id": {}, "task_data": {} });
+    for base in ["", "/compat/nemo-gym"] {
+        for route in ["seed_session", "close_session"] {
+            let answer = ask(&app, &format!("{base}/{route}"), &session).await;
+            let repeated = json!({ "resources_session_id": "s" });
+            assert_eq!(answer, (StatusCode::OK, repeated), "{base}/{route}");
+        }
+        let row = nemo_gym(r"\boxed{2}", &json!("2"));
+        let (_, answer) = ask(&app, &format!("{base}/verify"), &row).await;
+        assert_eq!(answer["reward"], 1.0, "{base}");
+        let mode = get(&app, &format!("{base}/reverify_mode")).await;
+        assert_eq!(mode, (StatusCode::OK, json!("stateless")), "{base}");
+    }
+}
+
+#[tokio::test]
 async fn nemo_gym_gets_a_new_reward_for_a_row_that_was_verified_before() {
     let (app, _) = ready();
     let mut row = nemo_gym(r"\boxed{2}", &json!(null));

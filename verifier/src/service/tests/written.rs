@@ -135,3 +135,78 @@ async fn the_counted_unit_comes_from_the_prompt_else_from_the_data_sets_question
         .collect();
     assert_eq!(keys.len(), 5);
 }
+
+/// A batch whose items with the ids 7 and "c" cannot be used.
+fn half_usable() -> String {
+    let items = json!([
+        item("a", &json!("sums/1"), r"\boxed{2}"),
+        { "id": 7, "task": "sums/7", "completion": "" },
+        item("b", &json!("sums/1"), r"\boxed{3}"),
+        { "id": "c", "task": { "kind": "math", "answer": "2" } },
+    ]);
+    json!({ "items": items }).to_string()
+}
+
+#[tokio::test]
+async fn an_item_that_cannot_be_used_has_an_answer_of_its_own_if_the_client_asks_for_it() {
+    let (app, _) = ready();
+    let request = |path: &str| post(path).body(Body::from(half_usable())).unwrap();
+    let (status, body, _) = send(&app, request("/v1/verify?errors=item")).await;
+    assert_eq!(status, StatusCode::OK);
+    let results = body["results"].as_array().unwrap();
+    let told = |result: &Json| {
+        json!([
+            result["id"],
+            result["verdict"],
+            result["reward"],
+            result["retryable"]
+        ])
+    };
+    assert_eq!(
+        results.iter().map(told).collect::<Vec<_>>(),
+        [
+            json!(["a", "correct", 1.0, false]),
+            json!([7, "unavailable", null, false]),
+            json!(["b", "incorrect", 0.0, false]),
+            json!(["c", "unavailable", null, false]),
+        ]
+    );
+    let problem = &results[3]["detail"]["problem"];
+    assert_eq!(
+        (&problem["item"], &problem["field"], &problem["status"]),
+        (&json!(3), &json!("completion"), &json!(422))
+    );
+    assert_eq!(results[3]["detail"]["reason"], problem["detail"]);
+
+    // The first problem is the one that a client is told if it does not ask.
+    for path in ["/v1/verify", "/v1/verify?errors=request"] {
+        let (status, problem, _) = send(&app, request(path)).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(problem, results[1]["detail"]["problem"]);
+    }
+}
+
+#[tokio::test]
+async fn an_item_without_an_id_and_an_unknown_parameter_are_the_requests_errors() {
+    let (app, _) = ready();
+    let nameless = json!({ "items": [{ "id": null, "task": "sums/1", "completion": "" }] });
+    for (path, body, field) in [
+        ("/v1/verify?errors=item", nameless.to_string(), "id"),
+        (
+            "/v1/verify?errors=item",
+            r#"{"items": [1]}"#.to_owned(),
+            "(item)",
+        ),
+        ("/v1/verify?errors=none", half_usable(), "errors"),
+        (
+            "/v1/verify?errors=item&errors=item",
+            half_usable(),
+            "errors",
+        ),
+    ] {
+        let request = post(path).body(Body::from(body)).unwrap();
+        let (status, problem, _) = send(&app, request).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{path}");
+        assert_eq!(problem["field"], field, "{path}");
+    }
+}

@@ -182,10 +182,11 @@ class AsyncClient:
                 await asyncio.sleep(pause)
         return [outcome for outcome in progress.outcomes if outcome is not None]
 
-    async def _verify_once(self, items: Sequence[Item]) -> list[Judgement]:
+    async def _verify_once(self, items: Sequence[Item]) -> list[Judgement | Refused]:
         url = f"{self._url}v1/verify"
+        # A service that does not know the parameter refuses the request, and names one bad item.
         response, answer = await self._ask(
-            "POST", "v1/verify", self._limits.request_timeout_s, wire.body(items)
+            "POST", "v1/verify?errors=item", self._limits.request_timeout_s, wire.body(items)
         )
         self._check(url, response, answer)
         return wire.judgements(url, self._url, answer, len(items))
@@ -323,15 +324,7 @@ def _problem(status: int, phrase: str, answer: bytes) -> Problem:
         found = wire.parsed("", answer)
     except InvalidAnswer:
         return Problem(status, title=phrase, detail=answer.decode("utf-8", "replace")[:500])
-    item, field = found.get("item"), found.get("field")
-    return Problem(
-        status=status,
-        kind=str(found.get("type", "about:blank")),
-        title=str(found.get("title", "")) or phrase,
-        detail=str(found.get("detail", "")),
-        item=item if isinstance(item, int) else None,
-        field=field if isinstance(field, str) else None,
-    )
+    return wire.problem(found, status, phrase)
 
 
 def _retry_after(response: httpx.Response) -> float | None:

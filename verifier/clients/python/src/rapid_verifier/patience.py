@@ -95,13 +95,18 @@ class Progress:
         places = [place for place, outcome in enumerate(self.outcomes) if outcome is None]
         return places[: self._size]
 
-    def answered(self, places: Sequence[int], answers: Sequence[Judgement]) -> float | None:
+    def answered(
+        self, places: Sequence[int], answers: Sequence[Judgement | Refused]
+    ) -> float | None:
         """Stores the answers to the items at `places`. Returns the pause before the next request.
 
         Items that are `unavailable` for now stay open.
         """
         reason = ""
         for place, answer in zip(places, answers, strict=True):
+            if isinstance(answer, Refused):
+                self.outcomes[place] = answer
+                continue
             if answer.reward is None and answer.retryable and not self._no_patience:
                 reason = answer.reason
                 continue

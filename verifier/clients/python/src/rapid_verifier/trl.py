@@ -1,12 +1,14 @@
 """An entry of `reward_funcs` for TRL's trainers.
 
-TRL leaves a completion whose reward is `None` out of this function's rewards.
+From 1.6 on, TRL leaves a completion out of its group if no reward function gives it a reward.
+Before, it counts `None` as 0, so that this function raises `Unavailable` instead.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
 from rapid_verifier.client import Client
@@ -21,16 +23,31 @@ COLUMNS = ("task", "ground_truth", "answer", "solution")
 log = logging.getLogger(__name__)
 
 
+def _none_counts_as_0() -> bool:
+    """Whether the installed TRL is one before 1.6."""
+    try:
+        major, minor = metadata.version("trl").split(".")[:2]
+        return (int(major), int(minor)) < (1, 6)
+    except (metadata.PackageNotFoundError, ValueError):
+        return False
+
+
 class RewardFunction:
     """A reward function of TRL. `reward_func` makes it. It can be pickled."""
 
     def __init__(
-        self, client: Client, column: str | None, ground_truth_is: GroundTruthIs, name: str
+        self,
+        client: Client,
+        column: str | None,
+        ground_truth_is: GroundTruthIs,
+        name: str,
+        raises: bool,
     ) -> None:
         self.__name__ = name
         self._client = client
         self._column = column
         self._ground_truth_is: GroundTruthIs = ground_truth_is
+        self._raises = raises
 
     def __call__(
         self,
@@ -41,7 +58,8 @@ class RewardFunction:
     ) -> list[float | None]:
         """The rewards of the completions: 1 or 0, and `None` without a verdict or a ground truth.
 
-        Raises `GroundTruthError`, and other `VerifierError`s if repeating a request cannot help.
+        Raises `Unavailable` instead if the function was made so, or if TRL is older than 1.6;
+        `GroundTruthError`, and other `VerifierError`s if repeating a request cannot help.
         """
         truths = columns[self._column_of(columns)]
         rewards: list[float | None] = [None] * len(completions)
@@ -58,6 +76,8 @@ class RewardFunction:
         for place, judgement in zip(places, judged, strict=True):
             rewards[place] = judgement.reward
         unavailable = [judgement for judgement in judged if judgement.reward is None]
+        if unavailable and self._raises:
+            unavailable[0].required()
         if unavailable:
             log.warning(
                 "%d of %d completions got no verdict, and no reward: %s",
@@ -97,12 +117,15 @@ def reward_func(
     batch: int = 32,
     in_flight: int = 4,
     patience_s: float = 600.0,
+    raises: bool = False,
 ) -> RewardFunction:
     """A reward function for `reward_funcs`.
 
     The ground truth is in `column`, or else in that one of `task`, `ground_truth`, `answer` and
     `solution` that the data set has. TRL logs the rewards, and the share of completions without a
-    verdict, under `name`. The other parameters are those of `Client`.
+    verdict, under `name`. With `raises`, a completion without a verdict stops the training with
+    `Unavailable`, and is not given `None`. The other parameters are those of `Client`.
     """
     client = Client(url, token, batch=batch, in_flight=in_flight, patience_s=patience_s)
-    return RewardFunction(client, column, ground_truth_is, name)
+    raises = raises or _none_counts_as_0()
+    return RewardFunction(client, column, ground_truth_is, name, raises)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, cast
 
-from rapid_verifier.errors import InvalidAnswer, ItemError, Unavailable
+from rapid_verifier.errors import InvalidAnswer, ItemError, Problem, Refused, Unavailable
 from rapid_verifier.python_value import tagged
 
 Verdict = Literal["correct", "incorrect", "malformed", "timeout", "memory", "unavailable"]
@@ -185,8 +185,9 @@ def _test(test: object) -> object:
     return written
 
 
-def judgements(url: str, base: str, answer: bytes, count: int) -> list[Judgement]:
-    """The judgements of `count` items, in their order, from the body of an answer of `url`.
+def judgements(url: str, base: str, answer: bytes, count: int) -> list[Judgement | Refused]:
+    """The judgements of `count` items, in their order, from the body of an answer of `url`. An item
+    that the service cannot use has a refusal instead.
 
     Raises `InvalidAnswer` if they are not those of the items.
     """
@@ -212,7 +213,20 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-def _judgement(url: str, base: str, place: int, result: object) -> Judgement:
+def problem(found: Mapping[str, Any], status: int, title: str = "") -> Problem:
+    """The problem document `found`, of an answer with this status."""
+    item, place = found.get("item"), found.get("field")
+    return Problem(
+        status=status,
+        kind=str(found.get("type", "about:blank")),
+        title=str(found.get("title", "")) or title,
+        detail=str(found.get("detail", "")),
+        item=item if isinstance(item, int) else None,
+        field=place if isinstance(place, str) else None,
+    )
+
+
+def _judgement(url: str, base: str, place: int, result: object) -> Judgement | Refused:
     if not isinstance(result, dict):
         raise InvalidAnswer(url, f"the judgement {place} is not an object")
     if result.get("id") != str(place):
@@ -228,14 +242,18 @@ def _judgement(url: str, base: str, place: int, result: object) -> Judgement:
         or not math.isfinite(reward)
     ):
         raise InvalidAnswer(url, f"the reward of the judgement {place} is {reward!r}")
+    detail = result.get("detail")
+    detail = detail if isinstance(detail, dict) else {}
+    refusal = detail.get("problem")
+    if verdict == "unavailable" and isinstance(refusal, dict):
+        return Refused(url, problem(refusal, 422))
     # A reward without a verdict, or a verdict without a reward, is neither.
     if verdict == "unavailable" or reward is None:
         verdict, reward = "unavailable", None
-    detail = result.get("detail")
     return Judgement(
         reward=None if reward is None else float(reward),
         verdict=cast(Verdict, verdict),
-        detail=detail if isinstance(detail, dict) else {},
+        detail=detail,
         passed=_whole(result.get("passed")),
         total=_whole(result.get("total")),
         retryable=result.get("retryable") is True,

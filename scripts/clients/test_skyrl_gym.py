@@ -1,10 +1,13 @@
-"""SkyRL-gym makes the environment, which gives no reward once the service is killed."""
+"""SkyRL-gym makes the environment."""
 
+import pytest
 import skyrl_gym
 from rapid_verifier import Unavailable
 from rapid_verifier.env import SkyRLEnv
 from service import Service
 from skyrl_gym.envs.base_text_env import BaseTextEnv
+
+PACKAGE = "skyrl-gym"
 
 
 class Rapid(SkyRLEnv, BaseTextEnv):
@@ -22,13 +25,12 @@ def step(service: Service, text: str) -> dict[str, object]:
     return output
 
 
-skyrl_gym.register(id="rapid", entry_point=Rapid)
-with Service() as service:
-    for text, reward in [(r"\boxed{0.5}", 1.0), (r"\boxed{3}", 0.0)]:
-        output = step(service, text)
-        assert (output["reward"], output["done"]) == (reward, True), output
-    service.kill()
-    try:
-        raise AssertionError(step(service, r"\boxed{0.5}"))
-    except Unavailable as error:
-        print(f"no reward: {error}")
+def test_an_environment_gives_rewards_and_raises_once_the_service_is_killed() -> None:
+    skyrl_gym.register(id="rapid", entry_point=Rapid)
+    with Service() as service:
+        for text, reward in [(r"\boxed{0.5}", 1.0), (r"\boxed{3}", 0.0)]:
+            output = step(service, text)
+            assert (output["reward"], output["done"]) == (reward, True)
+        service.kill()
+        with pytest.raises(Unavailable, match="no reward"):
+            step(service, r"\boxed{0.5}")
