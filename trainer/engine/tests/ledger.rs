@@ -85,34 +85,46 @@ fn decoded(name: &str, sequences: usize) -> Work {
     decoded_at(name, sequences, CONTEXT)
 }
 
-/// A training step on `packs` sequences of 2,048 tokens, each of which is a pack.
-fn trained(name: &str, packs: usize) -> Work {
-    let (mut model, ledger) = planned(name, H200);
-    model.set_pack_tokens(2048);
-    let groups: Vec<Group> = (0..packs as u32)
-        .map(|number| Group {
+/// A training step on sequences of these numbers of tokens.
+fn update(model: &mut Model, ledger: &Ledger, sequences: &[usize]) -> Work {
+    let groups: Vec<Group> = (0..)
+        .zip(sequences)
+        .map(|(number, tokens)| Group {
             prompt: vec![number; 1].into(),
-            completions: vec![(0..2048).map(|i| (i * 7 + number) % 32_000).collect()],
+            completions: vec![
+                (0..*tokens as u32)
+                    .map(|i| (i * 7 + number) % 32_000)
+                    .collect(),
+            ],
         })
         .collect();
-    let mut update = || {
-        let objective = Box::new(|stats: &[TokenStats]| {
-            let ones = stats.iter().map(|stats| vec![1.0; stats.logp.len()]);
-            Ok(Some(ones.collect()))
-        });
-        let adamw = AdamW {
-            lr: 1e-6,
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: 0.0,
-            clip_norm: 1.0,
-        };
-        step(&mut model, &groups, 1.0, objective, &adamw).unwrap();
-        ledger.take().all
+    let objective = Box::new(|stats: &[TokenStats]| {
+        let ones = stats.iter().map(|stats| vec![1.0; stats.logp.len()]);
+        Ok(Some(ones.collect()))
+    });
+    let adamw = AdamW {
+        lr: 1e-6,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: 1.0,
     };
-    update();
-    update()
+    step(model, &groups, 1.0, objective, &adamw).unwrap();
+    ledger.take().all
+}
+
+/// A training step after the first one, in packs of at most `pack_tokens`.
+fn trained_in_packs(name: &str, pack_tokens: usize, sequences: &[usize]) -> Work {
+    let (mut model, ledger) = planned(name, H200);
+    model.set_pack_tokens(pack_tokens);
+    update(&mut model, &ledger, sequences);
+    update(&mut model, &ledger, sequences)
+}
+
+/// A training step on `packs` sequences of 2,048 tokens, each of which is a pack.
+fn trained(name: &str, packs: usize) -> Work {
+    trained_in_packs(name, 2048, &vec![2048; packs])
 }
 
 /// How often a decoding step or a training step reads each matrix of a shape: the numbers that occur.
@@ -222,6 +234,19 @@ fn a_training_step_converts_nothing_twice() {
     assert_eq!(work.repeated_conversions, 0);
     // Gradients in f32: of the results of three of a layer's four products, and of the logits.
     assert_eq!(work.operation("convert").launches, 4 * (3 * LAYERS + 1));
+}
+
+#[test]
+fn packs_that_round_to_the_same_multiple_of_128_tokens_share_their_algorithms() {
+    let (mut model, ledger) = planned(QWEN, H200);
+    model.set_pack_tokens(2048);
+    let mut choices = |packs: &[usize]| update(&mut model, &ledger, packs).host.algorithm_choices;
+    // Three products with each of the four weights of a layer, and with the head, whose logits are computed with one product.
+    let of_class = 3 * (4 + 1);
+    assert_eq!(choices(&[2048]), of_class);
+    assert_eq!(choices(&[1921, 1950, 2000, 2047]), 0);
+    assert_eq!(choices(&[1920, 1793, 1800]), of_class);
+    assert_eq!(choices(&[2048, 1920]), 0);
 }
 
 #[test]
