@@ -7,6 +7,8 @@ use super::driver::{Address, Format, Matrix, Product};
 /// Maximum alignment that is considered. An address's actual alignment depends on the sizes of the buffers before it, and the algorithm, and so the bits, must
 /// not.
 const MAX_ALIGNMENT: u64 = 16;
+/// Numbers of tokens beyond this are rounded up to a multiple of it, and smaller ones to a power of two.
+const TOKENS: usize = 128;
 
 /// A stored matrix in cuBLASLt's column-major view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,6 +64,24 @@ impl Shape {
             accumulate: product.accumulate,
             alignments: [b, a, y].map(|matrix| alignment(matrix.address)),
         }
+    }
+
+    /// The shape that chooses the product's algorithm: the same for all products that differ in the exact number of tokens alone.
+    ///
+    /// Packs, and the rows of logits at their ends, have any number of tokens, and choosing an algorithm takes the host longer than the product's launch. A
+    /// token's values are a column of each matrix that has one for each token, so that strides and alignments are those of the product.
+    pub(super) fn of_class(product: &Product) -> Self {
+        let mut rounded = *product;
+        // A weight's gradient is a sum over tokens. Other products have a row for each.
+        let tokens = match product.a.transposed {
+            true => &mut rounded.inner,
+            false => &mut rounded.rows,
+        };
+        *tokens = match *tokens {
+            ..=TOKENS => tokens.next_power_of_two(),
+            _ => tokens.next_multiple_of(TOKENS),
+        };
+        Self::of(&rounded)
     }
 }
 
@@ -167,6 +187,64 @@ mod tests {
             accumulate: false,
         };
         assert_eq!(Shape::of(&product).alignments, [2, 8, 16]);
+    }
+
+    #[test]
+    fn products_that_differ_in_the_number_of_tokens_are_one_class() {
+        // A weight of 896 inputs and 4,864 outputs: its product, the gradient of its input, and its own.
+        let linear = |tokens| Product {
+            a: matrix(896, false),
+            b: matrix(896, true),
+            y: matrix(4864, false),
+            rows: tokens,
+            columns: 4864,
+            inner: 896,
+            accumulate: false,
+        };
+        let input_gradient = |tokens| Product {
+            a: matrix(4864, false),
+            b: matrix(896, false),
+            y: matrix(896, false),
+            rows: tokens,
+            columns: 896,
+            inner: 4864,
+            accumulate: false,
+        };
+        let weight_gradient = |tokens| Product {
+            a: matrix(4864, true),
+            b: matrix(896, false),
+            y: matrix(896, false),
+            rows: 4864,
+            columns: 896,
+            inner: tokens,
+            accumulate: true,
+        };
+        let kinds: [&dyn Fn(usize) -> Product; 3] = [&linear, &input_gradient, &weight_gradient];
+        for product in kinds {
+            for (tokens, rounded) in [
+                (1, 1),
+                (3, 4),
+                (64, 64),
+                (65, 128),
+                (128, 128),
+                (129, 256),
+                (1921, 2048),
+                (2048, 2048),
+            ] {
+                let of_class = Shape::of_class(&product(tokens));
+                assert_eq!(of_class, Shape::of(&product(rounded)));
+                // Only numbers of columns differ from those of the product, so that each matrix is one as it is stored.
+                let of_product = Shape::of(&product(tokens));
+                for (class, own) in [
+                    (of_class.left, of_product.left),
+                    (of_class.right, of_product.right),
+                    (of_class.result, of_product.result),
+                ] {
+                    let columns = own.columns;
+                    assert_eq!(Stored { columns, ..class }, own);
+                }
+            }
+        }
     }
 
     #[test]

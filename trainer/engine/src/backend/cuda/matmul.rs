@@ -1,6 +1,9 @@
 //! Matrix products by cuBLASLt, through a thin wrapper over its raw call: cuBLASLt multiplies bf16 into f32, and `cudarc`'s safe call does not.
 //!
 //! Sums that are split are added up in f32, in an order that the shape determines. Reductions in the result's own format are excluded.
+//!
+//! cuBLASLt is asked once for each class of shapes ([`Shape::of_class`]), and its choice holds for every number of tokens in the class. A shape that none of the
+//! algorithms supports is asked for by itself. So an algorithm depends on the shape alone, and not on earlier products or on measured times.
 
 #![allow(unsafe_code)]
 
@@ -23,15 +26,17 @@ use super::libraries;
 pub(super) const MAX_WORKSPACE: usize = 32 << 20;
 /// The same, and for earlier GPUs.
 const WORKSPACE: [usize; 2] = [MAX_WORKSPACE, 8 << 20];
-/// Maximum number of shapes whose algorithm is stored. Training encounters new shapes with each pack.
+/// Maximum number of shapes whose plan is stored. Training encounters new shapes with each pack.
 const MAX_PLANS: usize = 4096;
 /// Number of algorithms that are requested; the first that works is used.
 const CHOICES: usize = 4;
 
-/// cuBLASLt and the best algorithm for each shape. The plans are dropped before the handle.
+/// cuBLASLt and the algorithms that it chose. The plans are dropped before the handle.
 #[derive(Debug)]
 pub(super) struct CublasLt {
     plans: HashMap<Shape, ProductPlan>,
+    /// The algorithms of each class of shapes, the best last.
+    choices: HashMap<Shape, Vec<Algorithm>>,
     handle: Handle,
     workspace: Memory,
     workspace_bytes: usize,
@@ -47,6 +52,7 @@ impl CublasLt {
             workspace: Memory::new(workspace_bytes)?,
             workspace_bytes,
             plans: HashMap::new(),
+            choices: HashMap::new(),
         })
     }
 
@@ -67,47 +73,52 @@ impl CublasLt {
             if self.plans.len() >= MAX_PLANS {
                 self.plans.clear();
             }
-            let plan = ProductPlan::new(&self.handle, &shape, self.workspace_bytes)?;
+            let plan = self.planned(&shape, Shape::of_class(product))?;
             self.plans.insert(shape, plan);
         }
         let Some(plan) = self.plans.get_mut(&shape) else {
             return Err(no_algorithm(&shape));
         };
-        let (one, beta) = (1.0_f32, f32::from(u8::from(product.accumulate)));
-        let pointer = |matrix: &Matrix| matrix.address as *mut c_void;
-        let result = pointer(&product.y);
-        while let Some(algorithm) = plan.algorithms.last() {
-            // SAFETY: the handles are alive. `one` and `beta` are f32 on the host, as the description states. The caller promises that the matrices are on the
-            // device as described. The workspace is ours, and products use it one after the other in the stream's order.
-            let status = unsafe {
-                sys::cublasLtMatmul(
-                    self.handle.0,
-                    plan.description.0,
-                    (&raw const one).cast(),
-                    pointer(&product.b),
-                    plan.left.0,
-                    pointer(&product.a),
-                    plan.right.0,
-                    (&raw const beta).cast(),
-                    result,
-                    plan.result.0,
-                    result,
-                    plan.result.0,
+        loop {
+            while let Some(algorithm) = plan.algorithms.last() {
+                let status = plan.operation.multiply(
+                    (&self.handle, stream),
+                    product,
                     algorithm,
-                    self.workspace.0 as *mut c_void,
-                    self.workspace_bytes,
-                    stream.0.cast(),
-                )
-            };
-            match status {
-                // Occasionally an algorithm is offered and then rejected, before anything is computed.
-                cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
-                | cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE
-                | cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH => plan.algorithms.pop(),
-                done => return check("multiply", done),
-            };
+                    (&self.workspace, self.workspace_bytes),
+                );
+                match status {
+                    // The class's algorithm does not support this shape, or it was offered and then rejected, in both cases before anything is computed.
+                    cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
+                    | cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE
+                    | cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH => plan.algorithms.pop(),
+                    done => return check("multiply", done),
+                };
+            }
+            if plan.is_own_choice || recording {
+                return Err(no_algorithm(&shape));
+            }
+            plan.algorithms = choose(&self.handle, &plan.operation, &shape, self.workspace_bytes)?;
+            plan.is_own_choice = true;
         }
-        Err(no_algorithm(&shape))
+    }
+
+    /// A shape's plan with the algorithms of its class, for which cuBLASLt is asked if the class is new.
+    fn planned(&mut self, shape: &Shape, class: Shape) -> Result<ProductPlan, Fault> {
+        let algorithms = match self.choices.get(&class) {
+            Some(algorithms) => algorithms.clone(),
+            None => {
+                let operation = Operation::new(&class)?;
+                let chosen = choose(&self.handle, &operation, &class, self.workspace_bytes)?;
+                self.choices.insert(class, chosen.clone());
+                chosen
+            }
+        };
+        Ok(ProductPlan {
+            operation: Operation::new(shape)?,
+            algorithms,
+            is_own_choice: class == *shape,
+        })
     }
 }
 
@@ -135,84 +146,134 @@ fn data_type(format: Format) -> cudaDataType {
     }
 }
 
-/// Descriptions of a shape's product, and its algorithms.
+type Algorithm = sys::cublasLtMatmulAlgo_t;
+
+/// A shape's product, and its algorithms.
 #[derive(Debug)]
 struct ProductPlan {
+    operation: Operation,
+    /// Algorithms for the product, the best last.
+    algorithms: Vec<Algorithm>,
+    /// Whether cuBLASLt chose them for this very shape.
+    is_own_choice: bool,
+}
+
+/// Descriptions of a product and its matrices.
+#[derive(Debug)]
+struct Operation {
     description: Description,
     left: Layout,
     right: Layout,
     result: Layout,
-    /// Algorithms for the product, the best last.
-    algorithms: Vec<sys::cublasLtMatmulAlgo_t>,
 }
 
-impl ProductPlan {
-    /// Asks cuBLASLt for the algorithms that it expects to be the fastest.
-    fn new(handle: &Handle, shape: &Shape, workspace_bytes: usize) -> Result<Self, Fault> {
+impl Operation {
+    fn new(shape: &Shape) -> Result<Self, Fault> {
         let description = Description::new()?;
         description.transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &shape.left)?;
         description.transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, &shape.right)?;
-        let left = Layout::new(&shape.left, shape.operands)?;
-        let right = Layout::new(&shape.right, shape.operands)?;
-        let result = Layout::new(&shape.result, shape.results)?;
-        let preferences = Preferences::new()?;
-        let scheme = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
-        let [a, b, c] = shape.alignments.map(|bytes| bytes as u32);
-        preferences.set(
-            Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-            &(workspace_bytes as u64).to_ne_bytes(),
-        )?;
-        for (which, value) in [
-            (
-                Preference::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                scheme,
-            ),
-            (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, a),
-            (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, b),
-            (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c),
-            (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c),
-        ] {
-            preferences.set(which, &value.to_ne_bytes())?;
-        }
-        let empty = sys::cublasLtMatmulHeuristicResult_t {
-            algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
-            workspaceSize: 0,
-            state: cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED,
-            wavesCount: 0.0,
-            reserved: [0; 4],
-        };
-        let (mut choices, mut count) = ([empty; CHOICES], 0);
-        // SAFETY: the handles are alive, and there is room for as many choices as stated.
-        let status = unsafe {
-            sys::cublasLtMatmulAlgoGetHeuristic(
-                handle.0,
-                description.0,
-                left.0,
-                right.0,
-                result.0,
-                result.0,
-                preferences.0,
-                CHOICES as i32,
-                choices.as_mut_ptr(),
-                &raw mut count,
-            )
-        };
-        if status != cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
-            check("choose an algorithm", status)?;
-        }
-        let supported = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
-        let offered = choices.iter().take(usize::try_from(count).unwrap_or(0));
-        let offered = offered.filter(|choice| choice.state == supported);
-        let mut algorithms: Vec<_> = offered.map(|choice| choice.algo).collect();
-        algorithms.reverse();
         Ok(Self {
             description,
-            left,
-            right,
-            result,
-            algorithms,
+            left: Layout::new(&shape.left, shape.operands)?,
+            right: Layout::new(&shape.right, shape.operands)?,
+            result: Layout::new(&shape.result, shape.results)?,
         })
     }
+
+    /// Starts a product of this shape. cuBLASLt first checks that the algorithm supports it.
+    fn multiply(
+        &self,
+        (handle, stream): (&Handle, &Stream),
+        product: &Product,
+        algorithm: &Algorithm,
+        (workspace, workspace_bytes): (&Memory, usize),
+    ) -> cublasStatus_t {
+        let (one, beta) = (1.0_f32, f32::from(u8::from(product.accumulate)));
+        let pointer = |matrix: &Matrix| matrix.address as *mut c_void;
+        let result = pointer(&product.y);
+        // SAFETY: the handles are alive. `one` and `beta` are f32 on the host, as the description states. The caller promises that the matrices are on the
+        // device as described. The workspace is ours, and products use it one after the other in the stream's order.
+        unsafe {
+            sys::cublasLtMatmul(
+                handle.0,
+                self.description.0,
+                (&raw const one).cast(),
+                pointer(&product.b),
+                self.left.0,
+                pointer(&product.a),
+                self.right.0,
+                (&raw const beta).cast(),
+                result,
+                self.result.0,
+                result,
+                self.result.0,
+                algorithm,
+                workspace.0 as *mut c_void,
+                workspace_bytes,
+                stream.0.cast(),
+            )
+        }
+    }
+}
+
+/// Asks cuBLASLt for the algorithms that it expects to be the fastest for a shape, the best last.
+fn choose(
+    handle: &Handle,
+    operation: &Operation,
+    shape: &Shape,
+    workspace_bytes: usize,
+) -> Result<Vec<Algorithm>, Fault> {
+    let preferences = Preferences::new()?;
+    let scheme = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+    let [a, b, c] = shape.alignments.map(|bytes| bytes as u32);
+    preferences.set(
+        Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+        &(workspace_bytes as u64).to_ne_bytes(),
+    )?;
+    for (which, value) in [
+        (
+            Preference::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+            scheme,
+        ),
+        (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, a),
+        (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, b),
+        (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c),
+        (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c),
+    ] {
+        preferences.set(which, &value.to_ne_bytes())?;
+    }
+    let empty = sys::cublasLtMatmulHeuristicResult_t {
+        algo: Algorithm { data: [0; 8] },
+        workspaceSize: 0,
+        state: cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED,
+        wavesCount: 0.0,
+        reserved: [0; 4],
+    };
+    let (mut choices, mut count) = ([empty; CHOICES], 0);
+    // SAFETY: the handles are alive, and there is room for as many choices as stated.
+    let status = unsafe {
+        sys::cublasLtMatmulAlgoGetHeuristic(
+            handle.0,
+            operation.description.0,
+            operation.left.0,
+            operation.right.0,
+            operation.result.0,
+            operation.result.0,
+            preferences.0,
+            CHOICES as i32,
+            choices.as_mut_ptr(),
+            &raw mut count,
+        )
+    };
+    if status != cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
+        check("choose an algorithm", status)?;
+    }
+    let supported = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
+    let offered = choices.iter().take(usize::try_from(count).unwrap_or(0));
+    let offered = offered.filter(|choice| choice.state == supported);
+    let mut algorithms: Vec<_> = offered.map(|choice| choice.algo).collect();
+    algorithms.reverse();
+    Ok(algorithms)
 }
 
 /// A cuBLASLt handle.

@@ -52,7 +52,8 @@ pub const H200: DeviceModel = DeviceModel {
     recorded_launch: 1e-6,
 };
 
-/// NVIDIA's H100 (SXM): the H200 with a smaller and slower memory, 80 GB and 3.35 TB/s published. Its copies are assumed to reach the same share of that, 90%.
+/// NVIDIA's H100 (SXM): the H200 with a smaller and slower memory, 80 GB and 3.35 TB/s published. Its copies are assumed to reach the same share of that, 90%,
+/// as QuACK's softmax does (3.01 TB/s; Guo et al. 2025, Getting Memory-bound Kernels to Speed-of-Light).
 pub const H100: DeviceModel = DeviceModel {
     name: "H100",
     memory: 80_000_000_000,

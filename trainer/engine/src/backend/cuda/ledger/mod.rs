@@ -11,7 +11,7 @@ mod memory;
 mod signature;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,6 +21,7 @@ pub use self::device_model::{DeviceModel, H100, H200};
 use self::memory::Memory;
 use self::signature::Signature;
 pub use self::work::{Account, HostCalls, Launches, Line, Work};
+use super::column_major::Shape;
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
 use super::kernels;
 
@@ -54,6 +55,7 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
         ledger: ledger.clone(),
         current: Work::default(),
         converted: BTreeSet::new(),
+        classes: HashSet::new(),
         operation: "",
         recordings: Vec::new(),
         recording: None,
@@ -79,6 +81,8 @@ struct Counting {
     current: Work,
     /// Start and length in bytes of what was converted and has not changed since.
     converted: BTreeSet<(Address, u64)>,
+    /// Classes of the products so far.
+    classes: HashSet<Shape>,
     /// The operation of the last launch.
     operation: &'static str,
     recordings: Vec<Vec<Step>>,
@@ -229,6 +233,8 @@ impl Counting {
             *self.current.weight_reads.entry(read).or_default() += 1;
         }
         self.changed(product.y.address);
+        let is_new = self.classes.insert(Shape::of_class(product));
+        self.current.host.algorithm_choices += u64::from(is_new);
         let (cost, blocks) = cost::product(product, self.model.multiprocessors);
         (product_line(product), cost, blocks)
     }

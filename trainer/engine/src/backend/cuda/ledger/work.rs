@@ -61,6 +61,8 @@ pub struct HostCalls {
     pub waits: u64,
     /// Recordings that were replayed.
     pub replays: u64,
+    /// Classes of products that were met for the first time, for each of which the library chooses an algorithm.
+    pub algorithm_choices: u64,
 }
 
 /// The operation, and the kernel or the shape of the product's weight.
@@ -117,6 +119,7 @@ impl Work {
         ours.read_bytes += theirs.read_bytes;
         ours.waits += theirs.waits;
         ours.replays += theirs.replays;
+        ours.algorithm_choices += theirs.algorithm_choices;
         self.host_seconds += other.host_seconds;
         self.repeated_conversions += other.repeated_conversions;
     }
