@@ -59,7 +59,7 @@ pytorch() {
     "$home/clients/trainers/bin/python" scripts/bench/engine_peers.py export \
       "$(find "$home/models/smollm2-135m-instruct" -name '*.gguf')" "$RAPID_CLIENTS_MODEL" float32
   fi
-  try trainers scripts/clients/test_openrlhf.py scripts/clients/test_verl.py
+  try trainers scripts/clients/test_openrlhf.py scripts/clients/test_verl.py scripts/clients/test_trl.py
 }
 
 # NeMo Gym 0.7.0 asks for Python 3.13.14, and works with 3.13.0. It is installed with those of its dependencies that its agent imports.

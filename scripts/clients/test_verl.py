@@ -12,9 +12,10 @@ from omegaconf import OmegaConf
 from rapid_verifier import Unavailable
 from rapid_verifier.verl import compute_score, compute_score_async, compute_scores
 from service import Service
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 from verl import DataProto
 from verl.experimental.reward_loop import reward_manager as loop
+from verl.utils import hf_tokenizer
 from verl.workers import reward_manager as worker
 
 PACKAGE = "verl"
@@ -24,7 +25,7 @@ RIGHT = [float(number == 2) for number in range(6)]
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerBase:
-    return AutoTokenizer.from_pretrained(os.environ["RAPID_CLIENTS_MODEL"])
+    return hf_tokenizer(os.environ["RAPID_CLIENTS_MODEL"])
 
 
 def batch(tokenizer: PreTrainedTokenizerBase) -> DataProto:
