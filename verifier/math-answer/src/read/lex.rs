@@ -216,11 +216,13 @@ impl<'a> Lexer<'a> {
         if !next.is_ascii_alphabetic() {
             self.take(next.len_utf8());
             match next {
-                // `\!` removes a thin space.
+                // `\!` removes a thin space. Between digits it separates groups, as a space does: 15\!000.
                 '!' => {
                     let spaces = count(self.rest, char::is_whitespace);
                     self.take(spaces);
-                    self.spaced = false;
+                    let last = self.tokens.last().map(|token| token.kind);
+                    self.spaced = matches!(last, Some(Kind::Number(_)))
+                        && self.rest.starts_with(|c: char| c.is_ascii_digit());
                 }
                 ',' | ';' | ':' | ' ' | '>' | '/' => self.spaced = true,
                 '(' | ')' | '[' | ']' => {}

@@ -79,7 +79,7 @@ impl Parser<'_> {
         Some(Expr::Power(Box::new(ten), Box::new(Expr::number(power))))
     }
 
-    /// Consumes three more digits of a number, after a comma, a space or `\!`.
+    /// Consumes three more digits of a number, after a comma or a space.
     fn eat_thousands_group(&mut self, whole: &mut String) -> bool {
         let (kind, ahead) = match (
             self.peek(),
@@ -88,8 +88,7 @@ impl Parser<'_> {
         ) {
             (Some(Kind::Char(',')), _, _) => (Kind::Char(','), 1),
             (Some(Kind::Open), Some(Kind::Char(',')), Some(Kind::Close)) => (Kind::Open, 3),
-            // Only a space, or `\!`, which removes one, separates two numbers.
-            (Some(Kind::Number(_)), _, _) => (Kind::Number(""), 0),
+            (Some(Kind::Number(_)), _, _) if self.spaced() => (Kind::Number(""), 0),
             _ => return false,
         };
         let Some(token) = self.peek_at(ahead) else {
