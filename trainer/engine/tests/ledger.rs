@@ -299,6 +299,23 @@ fn only_attention_with_4_heads_has_fewer_blocks_in_packs_of_2048_tokens() {
 }
 
 #[test]
+fn attention_with_4_heads_fills_the_device_in_packs_of_8_sequences() {
+    // Packs have up to this many tokens on a GPU by default.
+    let work = trained_in_packs("gemma3-1b", 16 * 1024, &[2048; 8]);
+    for (operation, kernel, blocks) in [
+        ("attention", "attention_prefill<bf16, 256>", 8 * 128),
+        (
+            "attention_backward",
+            "attention_backward_q<bf16, 256>",
+            8 * 132,
+        ),
+    ] {
+        let of = &work.lines[&(operation, kernel.to_owned())];
+        assert_eq!(of.min_blocks, blocks, "{kernel}");
+    }
+}
+
+#[test]
 fn the_gradient_of_keys_and_values_has_four_blocks_for_each_multiprocessor() {
     for (name, width) in [
         (QWEN, 64),
