@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
 use verifier::config::{Config, SandboxKind};
@@ -67,10 +68,13 @@ pub fn answer(clock: Clock, path: &str, body: &[u8]) {
         let status = response.status().as_u16();
         let bytes = to_bytes(response.into_body(), usize::MAX).await;
         let bytes = bytes.unwrap_or_default();
-        (status, serde_json::from_slice::<Value>(&bytes))
+        (status, bytes)
     });
-    let Ok(answer) = answer else {
-        panic!("the answer is not JSON");
+    let answer = match serde_json::from_slice::<Value>(&answer) {
+        Ok(answer) => answer,
+        // A repeated row may have numbers beyond those of 64 bits (1e999), which are JSON.
+        Err(_) if status == 200 && serde_json::from_slice::<&RawValue>(&answer).is_ok() => return,
+        Err(error) => panic!("the answer is not JSON: {error}"),
     };
     match status {
         200 => {}
