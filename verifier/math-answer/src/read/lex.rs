@@ -506,8 +506,12 @@ mod tests {
 
     #[test]
     fn a_token_knows_whether_a_space_precedes_it() {
-        let tokens = tokens(r"1 4\,5\!6").unwrap();
-        let spaced: Vec<bool> = tokens.iter().map(|token| token.spaced).collect();
-        assert_eq!(spaced, [false, true, true, false]);
+        let spaced = |text: &str| -> Vec<bool> {
+            let tokens = tokens(text).unwrap();
+            tokens.iter().map(|token| token.spaced).collect()
+        };
+        assert_eq!(spaced(r"1 4\,5x"), [false, true, true, false]);
+        // `\!` is none, except that it separates the digits of a number.
+        assert_eq!(spaced(r"x\!y\!6\!7"), [false, false, false, true]);
     }
 }
