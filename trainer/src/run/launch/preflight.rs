@@ -133,4 +133,22 @@ mod tests {
         assert_eq!(warning(20, &[]), None);
         assert_eq!(warning(1, &["eval.samples=0"]), None);
     }
+
+    #[test]
+    fn a_data_set_without_a_whole_phase_is_refused_if_such_phases_are_dropped() {
+        let checked = |tasks: usize, drop: bool| {
+            let sets = [
+                "algorithm.n_step=8".to_owned(),
+                "algorithm.group_size=4".to_owned(),
+                "algorithm.h=4".to_owned(),
+                format!("algorithm.drop_last_phase={drop}"),
+            ];
+            whole_phases(&config::load("quickstart", &sets).unwrap(), tasks)
+        };
+        assert!(checked(8, true).is_ok() && checked(7, false).is_ok());
+        assert!(matches!(
+            checked(7, true),
+            Err(DataError::NoPhase { phase: 8, tasks: 7 })
+        ));
+    }
 }
