@@ -45,10 +45,19 @@ const REFUSED: &[(&[&str], &str)] = &[
 /// # Errors
 /// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, an invalid value, a name that no model has.
 pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
-    let (origin, text) = recipes::find(recipe)?;
-    let mut config = parse(&origin, &text, sets)?;
-    config.model.name.as_deref().map_or(Ok(()), models::check)?;
+    let mut config = load_as_written(recipe, sets)?;
     set_default_verifier(&mut config, std::env::var(VERIFIER).ok());
+    Ok(config)
+}
+
+/// As [`load`], without the verifier that the environment names, so that the result is the same on every machine.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_as_written(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
+    let (origin, text) = recipes::find(recipe)?;
+    let config = parse(&origin, &text, sets)?;
+    config.model.name.as_deref().map_or(Ok(()), models::check)?;
     Ok(config)
 }
 

@@ -1,0 +1,359 @@
+//! The sweep file: which settings a sweep varies, and what its report compares.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use datasets::did_you_mean::nearest;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::SweepError;
+use crate::config;
+use crate::run::absolute;
+
+/// Maximum number of rounds.
+const MAX_ROUNDS: usize = 100;
+
+/// The seed's key, which the list of seeds sets.
+const SEED: &str = "run.seed";
+
+/// The keys of the file, and of its sections. `[set]`, `[grid]` and an arm's `set` have the keys of a recipe.
+const KEYS: [&str; 7] = [
+    "recipe", "seeds", "rounds", "set", "grid", "arms", "compare",
+];
+const ARM_KEYS: [&str; 2] = ["name", "set"];
+const COMPARE_KEYS: [&str; 2] = ["reference", "margin"];
+
+/// A sweep file, as it was read. Keys of recipes are whole, such as `algorithm.h`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepFile {
+    /// The base recipe: a built-in name, or the full path of a file.
+    pub recipe: String,
+    /// The values of `run.seed`. A block has all runs of one seed.
+    pub seeds: Vec<u64>,
+    /// How often each run is repeated.
+    #[serde(default = "one")]
+    pub rounds: usize,
+    /// Settings of every run.
+    #[serde(default)]
+    pub set: BTreeMap<String, Value>,
+    /// The values that are combined with every arm, by their key.
+    #[serde(default)]
+    pub grid: BTreeMap<String, Vec<Value>>,
+    /// Named settings, in the file's order; at least one.
+    pub arms: Vec<Arm>,
+    /// What the report tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<Compare>,
+}
+
+/// Settings that belong together. An arm's settings override those of every run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Letters, digits, `.`, `_` and `-`: it is part of folder names.
+    pub name: String,
+    /// The arm's settings.
+    #[serde(default)]
+    pub set: BTreeMap<String, Value>,
+}
+
+/// What the report tests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compare {
+    /// The arm that every other one is compared with.
+    pub reference: String,
+    /// A difference of Pass@1 within ± this counts as the same accuracy.
+    pub margin: f64,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl SweepFile {
+    /// Reads and checks a sweep file. The recipe's path is relative to the file. Paths in settings are relative to the working directory, as those of `--set`; all of
+    /// them are made absolute.
+    ///
+    /// # Errors
+    /// [`SweepError::Unreadable`]; [`SweepError::File`] for an unknown key, or a value that makes no sense.
+    pub fn read(path: &Path) -> Result<Self, SweepError> {
+        let text = std::fs::read_to_string(path).map_err(|source| SweepError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let mut file = Self::parse(&path.display().to_string(), &text)?;
+        let beside = path.parent().unwrap_or(Path::new("")).join(&file.recipe);
+        if beside.is_file() {
+            file.recipe = absolute(&beside).display().to_string();
+        }
+        let arms = file.arms.iter_mut().map(|arm| &mut arm.set);
+        for settings in arms.chain([&mut file.set]) {
+            for (key, value) in settings {
+                make_absolute(key, value);
+            }
+        }
+        for (key, values) in &mut file.grid {
+            for value in values {
+                make_absolute(key, value);
+            }
+        }
+        Ok(file)
+    }
+
+    /// Parses and checks the text of a sweep file; `origin` names it in errors. Paths stay as they are written.
+    ///
+    /// # Errors
+    /// [`SweepError::File`].
+    pub fn parse(origin: &str, text: &str) -> Result<Self, SweepError> {
+        let syntax = |error: toml::de::Error| SweepError::file(origin, error.to_string());
+        let mut table: Table = text.parse().map_err(syntax)?;
+        check_names(origin, &table).map_err(|reason| SweepError::file(origin, reason))?;
+        for section in ["set", "grid"] {
+            if let Some(Value::Table(settings)) = table.get_mut(section) {
+                *settings = whole_keys(std::mem::take(settings));
+            }
+        }
+        if let Some(Value::Array(arms)) = table.get_mut("arms") {
+            for arm in arms {
+                if let Some(Value::Table(settings)) = arm.get_mut("set") {
+                    *settings = whole_keys(std::mem::take(settings));
+                }
+            }
+        }
+        let file: Self = table.try_into().map_err(syntax)?;
+        file.check()
+            .map_err(|reason| SweepError::file(origin, reason))?;
+        Ok(file)
+    }
+
+    /// The file as TOML, which [`SweepFile::read`] reads from any folder.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a sweep file consists of strings, numbers and lists")
+    }
+
+    /// The first difference from another sweep file, in words; `None` if they are equal.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let table =
+            |file: &Self| Table::try_from(file).expect("a sweep file has the form of a table");
+        let (ours, theirs) = (table(self), table(other));
+        let differing = KEYS
+            .into_iter()
+            .find(|key| ours.get(*key) != theirs.get(*key))?;
+        let written = |table: &Table| {
+            table
+                .get(differing)
+                .map_or_else(|| "nothing".to_owned(), Value::to_string)
+        };
+        Some(format!(
+            "its `{differing}` is {}, and here {}",
+            written(&ours),
+            written(&theirs)
+        ))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.seeds.is_empty() {
+            return Err("`seeds` is empty; give at least one, such as [0]".into());
+        }
+        if let Some(seed) = repeated(&self.seeds) {
+            return Err(format!(
+                "`seeds` has {seed} twice; `rounds` repeats runs of the same seed"
+            ));
+        }
+        if !(1..=MAX_ROUNDS).contains(&self.rounds) {
+            return Err(format!(
+                "`rounds` is {}; give a whole number from 1 to {MAX_ROUNDS}",
+                self.rounds
+            ));
+        }
+        if self.arms.is_empty() {
+            return Err("`arms` is empty; give at least one, as [[arms]] with a name".into());
+        }
+        let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        if let Some(name) = repeated(&names) {
+            return Err(format!("two arms are named {name}; give each its own name"));
+        }
+        for arm in &self.arms {
+            if !is_folder_name(&arm.name) {
+                return Err(format!(
+                    "the arm's name `{}` is part of a folder's name; give 1 to 60 letters, digits, dots, hyphens and underscores, a letter or digit first",
+                    arm.name
+                ));
+            }
+            for (key, value) in &arm.set {
+                check_setting(key, value)
+                    .map_err(|reason| format!("arm {}: {reason}", arm.name))?;
+            }
+        }
+        for (key, value) in &self.set {
+            check_setting(key, value).map_err(|reason| format!("[set]: {reason}"))?;
+        }
+        for (key, values) in &self.grid {
+            self.check_grid(key, values)
+                .map_err(|reason| format!("[grid]: {reason}"))?;
+        }
+        self.check_compare(&names)
+    }
+
+    fn check_grid(&self, key: &str, values: &[Value]) -> Result<(), String> {
+        if values.is_empty() {
+            return Err(format!(
+                "`{key}` has no values; give some, or leave the key out"
+            ));
+        }
+        for value in values {
+            check_setting(key, value)?;
+        }
+        let written: Vec<String> = values.iter().map(Value::to_string).collect();
+        if let Some(value) = repeated(&written) {
+            return Err(format!("`{key}` has {value} twice"));
+        }
+        if self.set.contains_key(key) {
+            return Err(format!(
+                "`{key}` is in [set] too; leave it out of one of the two"
+            ));
+        }
+        match self.arms.iter().find(|arm| arm.set.contains_key(key)) {
+            Some(arm) => Err(format!(
+                "`{key}` is set by the arm {} too; leave it out of one of the two",
+                arm.name
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_compare(&self, arms: &[&str]) -> Result<(), String> {
+        let Some(compare) = &self.compare else {
+            return Ok(());
+        };
+        if !arms.contains(&compare.reference.as_str()) {
+            return Err(format!(
+                "[compare]: `reference` is {}, which is not an arm{}; the arms are {}",
+                compare.reference,
+                hint(&compare.reference, arms),
+                arms.join(", ")
+            ));
+        }
+        if !(compare.margin > 0.0 && compare.margin < 1.0) {
+            return Err(format!(
+                "[compare]: `margin` is {}; give a difference of Pass@1 above 0 and below 1, such as 0.02",
+                compare.margin
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text is safe as a folder's name, with others appended to it.
+fn is_folder_name(name: &str) -> bool {
+    name.len() <= 60
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
+}
+
+/// Refuses keys that do not exist, with the nearest one.
+fn check_names(origin: &str, table: &Table) -> Result<(), String> {
+    let check = |section: &str, table: &Table, known: &[&str]| match table
+        .keys()
+        .find(|key| !known.contains(&key.as_str()))
+    {
+        Some(key) => Err(format!(
+            "there is no key `{section}{key}`{}; the keys are {}",
+            hint(key, known),
+            known.join(", ")
+        )),
+        None => Ok(()),
+    };
+    check("", table, &KEYS)?;
+    if let Some(key) = ["recipe", "seeds", "arms"]
+        .iter()
+        .find(|key| !table.contains_key(**key))
+    {
+        return Err(format!(
+            "`{key}` is missing; {origin} needs recipe, seeds and [[arms]]"
+        ));
+    }
+    for arm in table
+        .get("arms")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(arm) = arm.as_table() {
+            check("arms.", arm, &ARM_KEYS)?;
+        }
+    }
+    match table.get("compare").and_then(Value::as_table) {
+        Some(compare) => check("compare.", compare, &COMPARE_KEYS),
+        None => Ok(()),
+    }
+}
+
+fn hint(word: &str, known: &[&str]) -> String {
+    nearest(word, known.iter().copied())
+        .map(|name| format!(" (did you mean {name}?)"))
+        .unwrap_or_default()
+}
+
+/// Checks a key of a recipe and its value, as `--set` does.
+fn check_setting(key: &str, value: &Value) -> Result<(), String> {
+    if key == SEED {
+        return Err(format!("`{SEED}` is set by `seeds`; leave it out here"));
+    }
+    config::parse_set(&setting(key, value))
+        .map(|_| ())
+        .map_err(|error| error.to_string())
+}
+
+/// A setting in the form that `--set` takes.
+pub(super) fn setting(key: &str, value: &Value) -> String {
+    format!("{key}={value}")
+}
+
+/// The table with the keys of inner tables written whole: `algorithm.h = 2` without quotes is a table of tables.
+fn whole_keys(table: Table) -> Table {
+    let mut whole = Table::new();
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) => whole.extend(
+                whole_keys(inner)
+                    .into_iter()
+                    .map(|(rest, value)| (format!("{key}.{rest}"), value)),
+            ),
+            value => {
+                whole.insert(key, value);
+            }
+        }
+    }
+    whole
+}
+
+/// Makes the value absolute if the key's value is a path.
+fn make_absolute(key: &str, value: &mut Value) {
+    let Value::String(text) = value else {
+        return;
+    };
+    let path = PathBuf::from(&*text);
+    let is_path = match key {
+        "model.path" | "data.teacher" => true,
+        "data.dataset" => path.extension().is_some_and(|end| end == "jsonl"),
+        "data.template" => path.is_file(),
+        _ => false,
+    };
+    if is_path {
+        *text = absolute(&path).display().to_string();
+    }
+}
+
+/// The first item that an earlier one equals.
+fn repeated<T: Ord>(items: &[T]) -> Option<&T> {
+    let mut seen = BTreeSet::new();
+    items.iter().find(|item| !seen.insert(*item))
+}

@@ -1,0 +1,222 @@
+//! The folder of a sweep:
+//!
+//! ```text
+//! sweep.toml          the sweep file, with paths in full
+//! recipes/NAME.toml   the resolved settings of each run, from which it is started
+//! runs/NAME/          its run folder
+//! runs/NAME.log       what its process printed; locked while it runs
+//! manifest.jsonl      what ran
+//! ```
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::manifest::{self, Event, ManifestLine};
+use super::plan::{Plan, PlannedRun};
+use super::{SweepError, SweepFile};
+use crate::atomic_file;
+
+/// A sweep's folder, and the plan that its file makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweepFolder {
+    root: PathBuf,
+    file: SweepFile,
+    plan: Plan,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// There is no run in its folder yet.
+    Absent,
+    /// It can be resumed.
+    Begun,
+    /// It has made its last update.
+    Finished,
+}
+
+impl RunState {
+    /// The state in a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "to do",
+            Self::Begun => "begun",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+impl SweepFolder {
+    /// Opens the folder of a sweep, to read it.
+    ///
+    /// # Errors
+    /// [`SweepError::NotASweep`]; those of its file and its plan.
+    pub fn open(root: &Path) -> Result<Self, SweepError> {
+        let path = root.join("sweep.toml");
+        if !path.is_file() {
+            return Err(SweepError::NotASweep(root.to_owned()));
+        }
+        let file = SweepFile::read(&path)?;
+        let plan = Plan::new(&file)?;
+        Ok(Self {
+            root: root.to_owned(),
+            file,
+            plan,
+        })
+    }
+
+    /// The folder of this sweep, which is made unless it exists. Several processes may do this at once.
+    ///
+    /// # Errors
+    /// [`SweepError::Other`] if it has another sweep, or the same file resolves to other settings than it did before; [`SweepError::Io`].
+    pub fn create(root: &Path, file: SweepFile) -> Result<Self, SweepError> {
+        let plan = Plan::new(&file)?;
+        let folder = Self {
+            root: root.to_owned(),
+            file,
+            plan,
+        };
+        folder.check_same()?;
+        for inner in [folder.recipes(), folder.runs()] {
+            std::fs::create_dir_all(&inner).map_err(|source| SweepError::io(&inner, source))?;
+        }
+        let path = root.join(".lock");
+        let lock = File::create(&path).map_err(|source| SweepError::io(&path, source))?;
+        lock.lock()
+            .map_err(|source| SweepError::io(&path, source))?;
+        // Another process may have made it meanwhile.
+        folder.check_same()?;
+        for run in folder.plan.runs() {
+            let path = folder.recipe(&run.name);
+            if !path.exists() {
+                write(&path, &run.config.to_toml())?;
+            }
+        }
+        let path = root.join("sweep.toml");
+        if !path.exists() {
+            write(&path, &folder.file.to_toml())?;
+        }
+        Ok(folder)
+    }
+
+    /// Refuses a folder with another sweep.
+    fn check_same(&self) -> Result<(), SweepError> {
+        let other = |difference: String| SweepError::Other {
+            root: self.root.clone(),
+            difference,
+        };
+        let path = self.root.join("sweep.toml");
+        if !path.is_file() {
+            return match self.root.join("config.toml").exists() {
+                true => Err(other("it is the folder of one run".to_owned())),
+                false => Ok(()),
+            };
+        }
+        if let Some(difference) = SweepFile::read(&path)?.difference(&self.file) {
+            return Err(other(difference));
+        }
+        for run in self.plan.runs() {
+            let path = self.recipe(&run.name);
+            match std::fs::read_to_string(&path) {
+                Ok(saved) if saved != run.config.to_toml() => {
+                    return Err(other(format!(
+                        "{} resolves to other settings than {} has: the recipe or the program's defaults have changed since",
+                        run.name,
+                        path.display()
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The sweep file.
+    #[must_use]
+    pub fn file(&self) -> &SweepFile {
+        &self.file
+    }
+
+    /// The runs that its file plans.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    fn recipes(&self) -> PathBuf {
+        self.root.join("recipes")
+    }
+
+    /// `recipes/NAME.toml`: the settings that a run is started with.
+    #[must_use]
+    pub fn recipe(&self, run: &str) -> PathBuf {
+        self.recipes().join(format!("{run}.toml"))
+    }
+
+    /// `runs/NAME`: the run's folder.
+    #[must_use]
+    pub fn run(&self, run: &str) -> PathBuf {
+        self.runs().join(run)
+    }
+
+    /// `runs/NAME.log`: what the run's process printed.
+    #[must_use]
+    pub fn log(&self, run: &str) -> PathBuf {
+        self.runs().join(format!("{run}.log"))
+    }
+
+    /// `runs/NAME.verifier.log`: the log of the verifier that was started for a run.
+    #[must_use]
+    pub fn verifier_log(&self, run: &str) -> PathBuf {
+        self.runs().join(format!("{run}.verifier.log"))
+    }
+
+    /// `manifest.jsonl`.
+    fn manifest_path(&self) -> PathBuf {
+        self.root.join("manifest.jsonl")
+    }
+
+    /// What ran, in order.
+    ///
+    /// # Errors
+    /// [`SweepError::Line`], [`SweepError::Io`].
+    pub fn manifest(&self) -> Result<Vec<ManifestLine>, SweepError> {
+        manifest::read(&self.manifest_path())
+    }
+
+    /// Appends a line to the manifest.
+    ///
+    /// # Errors
+    /// [`SweepError::Io`].
+    pub fn record(&self, line: &ManifestLine) -> Result<(), SweepError> {
+        manifest::append(&self.manifest_path(), line)
+    }
+
+    /// How far a run is, by its folder and the manifest's lines.
+    #[must_use]
+    pub fn state(&self, run: &PlannedRun, manifest: &[ManifestLine]) -> RunState {
+        let finished = |line: &ManifestLine| line.run == run.name && line.event == Event::Finish;
+        if !self.run(&run.name).join("config.toml").is_file() {
+            RunState::Absent
+        } else if manifest.iter().any(finished) {
+            RunState::Finished
+        } else {
+            RunState::Begun
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), SweepError> {
+    atomic_file::write(path, text.as_bytes()).map_err(|source| SweepError::io(path, source))
+}

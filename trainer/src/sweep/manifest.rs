@@ -1,0 +1,229 @@
+//! `manifest.jsonl`: what ran, on which processor, with which binary.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::SweepError;
+use crate::record::timestamp;
+
+/// What happened to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// A process starts it.
+    Start,
+    /// A process continues it.
+    Resume,
+    /// It has made its last update.
+    Finish,
+    /// It was stopped on request, and can be continued.
+    Stop,
+    /// It ended with an error.
+    Fail,
+}
+
+/// A line of the manifest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ManifestLine {
+    /// The run's name.
+    pub run: String,
+    /// What happened.
+    pub event: Event,
+    /// When, in seconds since 1970.
+    pub time: f64,
+    /// The machine and the program.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// How long the process ran, at its end. Those of all lines of a run are its wall time, without the processes that were killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// The largest resident memory of the process, in bytes, at its end; absent where the system does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory: Option<u64>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Where a run is made, and by which program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// The program's version.
+    pub version: String,
+    /// The SHA-256 of the program's file.
+    pub binary: String,
+}
+
+impl Machine {
+    /// This machine and the program in this file.
+    ///
+    /// # Errors
+    /// [`SweepError::Io`] if the file cannot be read.
+    pub fn here(program: &Path) -> Result<Self, SweepError> {
+        let mut hasher = Sha256::new();
+        File::open(program)
+            .and_then(|mut file| io::copy(&mut file, &mut HashWriter(&mut hasher)))
+            .map_err(|source| SweepError::io(program, source))?;
+        let digest = hasher.finalize();
+        Ok(Self {
+            processor: processor(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            binary: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        })
+    }
+}
+
+struct HashWriter<'a>(&'a mut Sha256);
+
+impl io::Write for HashWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == "model name")
+        .map_or_else(
+            || std::env::consts::ARCH.to_owned(),
+            |(_, name)| name.trim().to_owned(),
+        )
+}
+
+impl ManifestLine {
+    /// A line about an event that happens now.
+    #[must_use]
+    pub fn now(run: &str, event: Event, machine: &Machine) -> Self {
+        Self {
+            run: run.to_owned(),
+            event,
+            time: timestamp(),
+            machine: machine.clone(),
+            seconds: None,
+            peak_memory: None,
+            reason: None,
+        }
+    }
+}
+
+/// Appends a line. Other processes that append wait for it. A line that a killed process has left half-written is removed first.
+///
+/// # Errors
+/// [`SweepError::Io`].
+pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
+    let write = || {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)?;
+        // The lock ends with the file.
+        file.lock()?;
+        let mut written = Vec::new();
+        file.read_to_end(&mut written)?;
+        let whole = whole_length(&written) as u64;
+        file.set_len(whole)?;
+        file.seek(SeekFrom::Start(whole))?;
+        file.write_all(&text)?;
+        file.sync_all()
+    };
+    write().map_err(|source| SweepError::io(path, source))
+}
+
+/// The whole lines of a manifest; none if there is no file yet.
+///
+/// # Errors
+/// [`SweepError::Line`], [`SweepError::Io`].
+pub fn read(path: &Path) -> Result<Vec<ManifestLine>, SweepError> {
+    let text = match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        other => other.map_err(|source| SweepError::io(path, source))?,
+    };
+    let lines = text[..whole_length(&text)].split_inclusive(|byte| *byte == b'\n');
+    lines
+        .enumerate()
+        .map(|(number, line)| {
+            serde_json::from_slice(line).map_err(|error| SweepError::Line {
+                path: path.to_owned(),
+                line: number + 1,
+                reason: error.to_string(),
+            })
+        })
+        .collect()
+}
+
+/// The length up to the end of the last whole line.
+fn whole_length(text: &[u8]) -> usize {
+    text.iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(run: &str, event: Event) -> ManifestLine {
+        let machine = Machine {
+            processor: "a processor".into(),
+            version: "0".into(),
+            binary: "00".into(),
+        };
+        ManifestLine::now(run, event, &machine)
+    }
+
+    #[test]
+    fn a_half_written_line_is_not_read_and_does_not_damage_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("manifest.jsonl");
+        assert_eq!(read(&path).unwrap(), []);
+        let (first, second) = (line("a", Event::Start), line("a", Event::Finish));
+        append(&path, &first).unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"{\"run\":\"b\",\"eve").unwrap();
+        assert_eq!(read(&path).unwrap(), std::slice::from_ref(&first));
+        append(&path, &second).unwrap();
+        assert_eq!(read(&path).unwrap(), [first, second]);
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("manifest.jsonl");
+        append(&path, &line("a", Event::Start)).unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"{}\n").unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("manifest.jsonl, line 2: missing field"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_binary_is_named_by_its_sha_256() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, "abc").unwrap();
+        assert_eq!(
+            Machine::here(&program).unwrap().binary,
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}
