@@ -39,6 +39,16 @@ impl StopSignal {
         let _ = receiver.wait_for(|requested| *requested).await;
     }
 
+    /// The end of stdin requests a stop, so that the process that holds its other end can request one, and does when it dies.
+    pub fn when_stdin_ends(&self) {
+        let request = self.clone();
+        std::thread::spawn(move || {
+            // An unreadable stdin has ended too.
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            request.request();
+        });
+    }
+
     /// The first Ctrl-C (or SIGTERM, which schedulers send) requests a stop, the second ends the process at once. Must be called inside a tokio runtime.
     #[must_use]
     pub fn on_ctrl_c() -> Self {

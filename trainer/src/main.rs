@@ -36,6 +36,7 @@ enum Command {
     Generate(cmd::generate::Args),
     Report(cmd::report::Args),
     Study(cmd::study::Args),
+    Sweep(cmd::sweep::Args),
     Doctor(cmd::doctor::Args),
     Bench(cmd::bench::Args),
 }
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => cmd::generate::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Study(args) => cmd::study::run(&args),
+        Command::Sweep(args) => cmd::sweep::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
     };

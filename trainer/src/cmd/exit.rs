@@ -12,6 +12,7 @@ use trainer::plan::TooLarge;
 use trainer::report::RunError;
 use trainer::reward::RewardError;
 use trainer::run::TrainError;
+use trainer::sweep::SweepError;
 use verifier_api::ClientError;
 
 use super::{Interrupted, Usage};
@@ -35,6 +36,9 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || error.is::<ConfigError>()
         || error.is::<TooLarge>()
         || error.downcast_ref::<TrainError>().is_some_and(train)
+        || error
+            .downcast_ref::<SweepError>()
+            .is_some_and(SweepError::is_usage)
         || matches!(
             error.downcast_ref::<PartialEvaluationError>(),
             Some(PartialEvaluationError::Other { .. })

@@ -24,6 +24,7 @@ mod prompts;
 pub(crate) mod quickstart;
 pub(crate) mod report;
 pub(crate) mod study;
+pub(crate) mod sweep;
 pub(crate) mod train;
 mod verifier_process;
 

@@ -71,6 +71,9 @@ pub(crate) struct Args {
     /// Print the resolved recipe, with the plan of the run in comments, and do nothing else; --recipe accepts the output
     #[arg(long)]
     dry_run: bool,
+    /// Stop at the next safe point when stdin ends, as at Ctrl-C: for a process that starts this one
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -81,21 +84,30 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         return plan(&config, &target, args.data_dir()?.as_deref());
     }
     let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(train(config, args.data_dir, target))
+    runtime.block_on(train(config, args.data_dir, target, args.until_stdin_ends))
 }
 
-async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> anyhow::Result<()> {
+async fn train(
+    config: Config,
+    data_dir: Option<PathBuf>,
+    target: Target,
+    until_stdin_ends: bool,
+) -> anyhow::Result<()> {
     if let Target::New(folder) = &target {
         RunFolder::check_free(folder)?;
     }
     let folder = match &target {
         Target::New(folder) | Target::Resume(folder) => folder.clone(),
     };
+    let stop = StopSignal::on_ctrl_c();
+    if until_stdin_ends {
+        stop.when_stdin_ends();
+    }
     let launch = Launch {
         config,
         data_dir,
         target,
-        stop: StopSignal::on_ctrl_c(),
+        stop,
         progress: Progress::on_stderr(),
     };
     let result = run::launch(launch).await;
@@ -145,6 +157,34 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
     if config.verifier.url.is_some() {
         RewardClient::new(&config.verifier)?;
     }
+    let (plan, eval_prompts) = run_plan(config, data_dir)?;
+    let device = config.engine_options()?.device;
+    if let Err(error) = device.available() {
+        tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
+    }
+    let fit = plan
+        .model
+        .map_or(Ok(None), |model| model.fits(MemoryBudget::of(device)));
+    if let Ok(Some(large)) = fit {
+        say(&format!("warning: {large}"));
+    }
+    for warning in config
+        .unused()
+        .into_iter()
+        .chain(run::few_held_out(config, eval_prompts))
+    {
+        say(&format!("warning: {warning}"));
+    }
+    super::print(&planned(config, &plan))?;
+    fit?;
+    Ok(())
+}
+
+/// The plan of a run, and the number of held-out prompts that are not too long.
+pub(super) fn run_plan(
+    config: &Config,
+    data_dir: Option<&Path>,
+) -> anyhow::Result<(RunPlan, usize)> {
     let dataset = data::open(config, data_dir)?;
     let records = match &config.data.teacher {
         // All of the teacher's completions, including the wrong ones.
@@ -166,25 +206,8 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
             Some(MemoryEstimate::new(config, &model.config, &prompts)?)
         }
     };
-    let device = config.engine_options()?.device;
-    if let Err(error) = device.available() {
-        tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
-    }
-    let fit = model.map_or(Ok(None), |model| model.fits(MemoryBudget::of(device)));
-    if let Ok(Some(large)) = fit {
-        say(&format!("warning: {large}"));
-    }
-    for warning in config
-        .unused()
-        .into_iter()
-        .chain(run::few_held_out(config, eval_prompts))
-    {
-        say(&format!("warning: {warning}"));
-    }
     let plan = RunPlan::new(config, records, eval, model);
-    super::print(&planned(config, &plan))?;
-    fit?;
-    Ok(())
+    Ok((plan, eval_prompts))
 }
 
 /// The resolved recipe with the plan in comments, which is itself a valid recipe.

@@ -1,0 +1,155 @@
+//! `rapid sweep --dry-run`: the runs, with the time, memory and disk space that they will take.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use trainer::sweep::{Plan, PlannedRun, RunState, SweepFolder, estimate};
+
+use super::sizes::Sizes;
+use super::{Args, chosen};
+use crate::cmd::count;
+
+/// The dry run, as `--json` prints it.
+#[derive(Serialize)]
+struct DryRun {
+    runs: Vec<Row>,
+    /// Arms that do not see the same data, in sentences.
+    unmatched: Vec<String>,
+    /// Seconds of the runs that are not finished; null if that of one is not known.
+    seconds: Option<f64>,
+    /// Bytes of disk space of all runs at their largest; null if the model of one is not on this machine.
+    disk: Option<u64>,
+    /// Bytes of memory of the largest run; null as `disk`.
+    memory: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    run: String,
+    arm: String,
+    seed: u64,
+    round: usize,
+    grid: BTreeMap<String, toml::Value>,
+    state: &'static str,
+    updates: usize,
+    completions: usize,
+    seconds: Option<f64>,
+    seconds_from: Option<&'static str>,
+    memory: Option<u64>,
+    disk: Option<u64>,
+}
+
+pub(super) fn print(args: &Args, root: &Path, plan: &Plan) -> anyhow::Result<()> {
+    let report = DryRun::new(args, root, plan)?;
+    if args.json {
+        return crate::cmd::print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+    }
+    crate::cmd::print(&report.text())
+}
+
+impl DryRun {
+    fn new(args: &Args, root: &Path, plan: &Plan) -> anyhow::Result<Self> {
+        let chosen = chosen(args, plan)?;
+        // A folder that has this sweep tells what is finished, and how long it took.
+        let folder = match root.join("sweep.toml").is_file() {
+            true => Some(SweepFolder::open(root)?),
+            false => None,
+        };
+        let folder = folder.filter(|folder| folder.plan() == plan);
+        let manifest = folder
+            .as_ref()
+            .map_or_else(|| Ok(Vec::new()), SweepFolder::manifest)?;
+        let sizes = Sizes::of(plan, args.data_dir.as_deref())?;
+        let size = |run: &PlannedRun| sizes.of_run(run);
+        let completions = |run: &PlannedRun| sizes.completions(run);
+        let finished = estimate::finished(plan, &manifest);
+        let row = |run: &&PlannedRun| {
+            let estimated = estimate::seconds(run, &finished, completions, args.rate);
+            let state = folder
+                .as_ref()
+                .map_or(RunState::Absent, |folder| folder.state(run, &manifest));
+            let model = size(run).model;
+            Row {
+                run: run.name.clone(),
+                arm: run.arm.clone(),
+                seed: run.seed,
+                round: run.round,
+                grid: run.grid.clone(),
+                state: state.name(),
+                updates: size(run).updates,
+                completions: completions(run),
+                seconds: estimated.map(|(seconds, _)| seconds),
+                seconds_from: estimated.map(|(_, source)| source.name()),
+                memory: model.map(|model| model.peak()),
+                disk: model.map(|model| model.checkpoint * size(run).checkpoints as u64),
+            }
+        };
+        let runs: Vec<Row> = chosen.iter().map(row).collect();
+        let to_do = || {
+            runs.iter()
+                .filter(|row| row.state != RunState::Finished.name())
+        };
+        Ok(Self {
+            unmatched: plan.unmatched(),
+            seconds: to_do().map(|row| row.seconds).sum(),
+            disk: runs.iter().map(|row| row.disk).sum(),
+            memory: runs
+                .iter()
+                .map(|row| row.memory)
+                .collect::<Option<Vec<_>>>()
+                .and_then(|all| all.into_iter().max()),
+            runs,
+        })
+    }
+
+    fn text(&self) -> String {
+        let gb = |bytes: Option<u64>| {
+            bytes.map_or_else(
+                || "?".to_owned(),
+                |bytes| format!("{:.1} GB", bytes as f64 / 1e9),
+            )
+        };
+        let time = |seconds: Option<f64>| seconds.map_or_else(|| "?".to_owned(), estimate::hours);
+        let width = self
+            .runs
+            .iter()
+            .map(|row| row.run.len())
+            .max()
+            .unwrap_or(0)
+            .max(3);
+        let mut text = format!(
+            "{:width$}  {:8}  {:>7}  {:>11}  {:>9}  {:>7}  {:>8}  time from\n",
+            "run", "state", "updates", "completions", "time", "memory", "disk"
+        );
+        for row in &self.runs {
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "{:width$}  {:8}  {:>7}  {:>11}  {:>9}  {:>7}  {:>8}  {}",
+                row.run,
+                row.state,
+                row.updates,
+                row.completions,
+                time(row.seconds),
+                gb(row.memory),
+                gb(row.disk),
+                row.seconds_from
+                    .unwrap_or("nothing yet: a finished run, or --rate"),
+            );
+        }
+        let _ = writeln!(
+            text,
+            "\n{}: {} left, at most {} of memory at once and {} of disk space for checkpoints",
+            count(self.runs.len(), "run"),
+            time(self.seconds),
+            gb(self.memory),
+            gb(self.disk)
+        );
+        for sentence in &self.unmatched {
+            let _ = writeln!(text, "warning: {sentence}");
+        }
+        text
+    }
+}
