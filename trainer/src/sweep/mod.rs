@@ -16,3 +16,6 @@ pub use file::{Arm, Compare, SweepFile};
 pub use folder::{RunState, SweepFolder};
 pub use manifest::{Event, ManifestLine};
 pub use plan::{Block, Plan, PlannedRun};
+
+#[cfg(test)]
+mod tests;

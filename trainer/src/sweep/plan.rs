@@ -50,7 +50,7 @@ const MATCHED: [&str; 4] = [
     "[data]",
     "algorithm.group_size",
     "algorithm.n_step",
-    "the length of the run",
+    "their epochs or updates",
 ];
 
 impl Plan {

@@ -1,0 +1,320 @@
+//! Tests of the sweep file, the plan, the folder and the estimates.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::estimate::{self, Source};
+use super::manifest::Machine;
+use super::schedule::{Claim, claim};
+use super::*;
+
+const TWO_ARMS: &str = r#"
+recipe = "quickstart"
+seeds = [0, 7]
+[set]
+"run.updates" = 4
+[grid]
+"algorithm.n_step" = [8, 32]
+[[arms]]
+name = "pg"
+set = { "algorithm.preset" = "pg" }
+[[arms]]
+name = "rapid-h4"
+set = { "algorithm.preset" = "rapid-paper", "algorithm.h" = 4 }
+[compare]
+reference = "pg"
+margin = 0.02
+"#;
+
+fn file(text: &str) -> SweepFile {
+    SweepFile::parse("my.toml", text).unwrap()
+}
+
+fn plan(text: &str) -> Plan {
+    Plan::new(&file(text)).unwrap()
+}
+
+/// The error for the file with one text replaced by another.
+fn error(from: &str, to: &str) -> String {
+    assert!(TWO_ARMS.contains(from), "{from}");
+    match SweepFile::parse("my.toml", &TWO_ARMS.replace(from, to)) {
+        Err(error) => error.to_string(),
+        Ok(file) => Plan::new(&file).unwrap_err().to_string(),
+    }
+}
+
+#[test]
+fn every_arm_meets_every_point_of_the_grid_in_a_block_for_each_seed() {
+    let plan = plan(TWO_ARMS);
+    let names: Vec<Vec<&str>> = plan
+        .blocks
+        .iter()
+        .map(|block| block.runs.iter().map(|run| run.name.as_str()).collect())
+        .collect();
+    assert_eq!(
+        names,
+        [0, 7].map(|seed| {
+            [
+                "pg-n_step=8",
+                "rapid-h4-n_step=8",
+                "pg-n_step=32",
+                "rapid-h4-n_step=32",
+            ]
+            .map(|name| format!("{name}-seed-{seed}"))
+        })
+    );
+    let run = &plan.blocks[1].runs[3];
+    let algorithm = &run.config.algorithm;
+    assert_eq!((algorithm.h, algorithm.n_step), (4, 32));
+    assert_eq!((run.config.run.seed, run.config.run.updates), (7, Some(4)));
+    assert_eq!(plan.unmatched(), [""; 0]);
+}
+
+#[test]
+fn every_second_round_is_in_reverse_order() {
+    let text = TWO_ARMS
+        .replace("seeds = [0, 7]", "seeds = [0]\nrounds = 2")
+        .replace("[8, 32]", "[8]");
+    let plan = plan(&text);
+    let names: Vec<&str> = plan.runs().map(|run| run.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "pg-n_step=8-seed-0-round-0",
+            "rapid-h4-n_step=8-seed-0-round-0",
+            "rapid-h4-n_step=8-seed-0-round-1",
+            "pg-n_step=8-seed-0-round-1",
+        ]
+    );
+}
+
+#[test]
+fn an_arms_settings_override_those_of_every_run_and_keys_need_no_quotes() {
+    let text = TWO_ARMS
+        .replace("\"run.updates\" = 4", "run.updates = 4\nalgorithm.h = 2")
+        .replace("\"algorithm.h\" = 4", "algorithm.h = 8");
+    let plan = plan(&text);
+    let h: BTreeSet<usize> = plan.runs().map(|run| run.config.algorithm.h).collect();
+    assert_eq!(h, BTreeSet::from([2, 8]));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_remedy() {
+    for (from, to, expected) in [
+        (
+            "seeds =",
+            "seed =",
+            "there is no key `seed` (did you mean seeds?)",
+        ),
+        ("seeds = [0, 7]", "", "`seeds` is missing"),
+        ("[0, 7]", "[]", "`seeds` is empty"),
+        ("[0, 7]", "[7, 7]", "`seeds` has 7 twice"),
+        (
+            "[0, 7]",
+            "[0, 7]\nrounds = 0",
+            "`rounds` is 0; give a whole number from 1 to 100",
+        ),
+        ("[0, 7]", "[-1]", "invalid value"),
+        (
+            "name = \"pg\"",
+            "nam = \"pg\"",
+            "there is no key `arms.nam` (did you mean name?)",
+        ),
+        (
+            "name = \"pg\"",
+            "name = \"rapid-h4\"",
+            "two arms are named rapid-h4",
+        ),
+        (
+            "name = \"pg\"",
+            "name = \"../pg\"",
+            "the arm's name `../pg` is part of a folder's name",
+        ),
+        (
+            "\"run.updates\" = 4",
+            "\"run.update\" = 4",
+            "there is no key `run.update`; did you mean `run.updates`?",
+        ),
+        (
+            "\"run.updates\" = 4",
+            "\"run.seed\" = 4",
+            "[set]: `run.seed` is set by `seeds`",
+        ),
+        ("[8, 32]", "[]", "`algorithm.n_step` has no values"),
+        ("[8, 32]", "[8, 8]", "`algorithm.n_step` has 8 twice"),
+        (
+            "\"run.updates\" = 4",
+            "\"algorithm.n_step\" = 8",
+            "`algorithm.n_step` is in [set] too",
+        ),
+        (
+            "\"algorithm.h\" = 4",
+            "\"algorithm.n_step\" = 4",
+            "`algorithm.n_step` is set by the arm rapid-h4 too",
+        ),
+        (
+            "reference = \"pg\"",
+            "reference = \"rapid-h\"",
+            "which is not an arm (did you mean rapid-h4?)",
+        ),
+        (
+            "margin = 0.02",
+            "margin = 2",
+            "`margin` is 2; give a difference of Pass@1 above 0 and below 1",
+        ),
+        (
+            "margin =",
+            "margins =",
+            "there is no key `compare.margins` (did you mean margin?)",
+        ),
+        (
+            "[8, 32]",
+            "[8, 30]",
+            "the run pg-n_step=30-seed-0: `algorithm.n_step`: 30 completions per update",
+        ),
+        (
+            "\"rapid-paper\", \"algorithm.h\" = 4",
+            "\"pg\"",
+            "pg-n_step=8-seed-0 and rapid-h4-n_step=8-seed-0 have the same settings",
+        ),
+        (
+            "\"quickstart\"",
+            "\"quikstart\"",
+            "did you mean quickstart?",
+        ),
+    ] {
+        let error = error(from, to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
+
+#[test]
+fn arms_that_see_other_data_are_named() {
+    let text = TWO_ARMS.replace("\"algorithm.h\" = 4", "\"algorithm.group_size\" = 4");
+    assert_eq!(
+        plan(&text).unmatched()[0],
+        "rapid-h4-n_step=8-seed-0 does not see the same prompts in the same order as pg-n_step=8-seed-0: they differ in algorithm.group_size"
+    );
+}
+
+fn create(root: &Path) -> SweepFolder {
+    SweepFolder::create(root, file(TWO_ARMS)).unwrap()
+}
+
+#[test]
+fn a_folder_keeps_its_sweep_and_refuses_another() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("sweep");
+    let unmade = SweepFolder::open(&root).unwrap_err().to_string();
+    assert!(unmade.contains("it has no sweep.toml"), "{unmade}");
+    let folder = create(&root);
+    assert_eq!(SweepFolder::open(&root).unwrap(), folder);
+    assert_eq!(create(&root), folder);
+
+    let other = file(&TWO_ARMS.replace("[0, 7]", "[0]"));
+    let error = SweepFolder::create(&root, other).unwrap_err().to_string();
+    assert!(
+        error.contains("another sweep: its `seeds` is [0, 7], and here [0]; give another folder"),
+        "{error}"
+    );
+    // The recipe's settings have changed since.
+    let recipe = folder.recipe("pg-n_step=8-seed-0");
+    std::fs::write(&recipe, "# other").unwrap();
+    let error = SweepFolder::create(&root, file(TWO_ARMS)).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("pg-n_step=8-seed-0 resolves to other settings"),
+        "{error}"
+    );
+}
+
+fn line(run: &PlannedRun, event: Event, seconds: Option<f64>) -> ManifestLine {
+    let machine = Machine {
+        processor: "a processor".into(),
+        version: "0".into(),
+        binary: "00".into(),
+    };
+    ManifestLine {
+        seconds,
+        ..ManifestLine::now(&run.name, event, &machine)
+    }
+}
+
+#[test]
+fn a_run_is_claimed_by_one_process_until_it_is_finished() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = create(place.path());
+    let run = &folder.plan().blocks[0].runs[0];
+    let Claim::Free(log, RunState::Absent) = claim(&folder, run).unwrap() else {
+        panic!("a new run is not free");
+    };
+    assert!(matches!(claim(&folder, run).unwrap(), Claim::Taken));
+    // The run's process holds the log too.
+    let inherited = log.try_clone().unwrap();
+    drop(log);
+    assert!(matches!(claim(&folder, run).unwrap(), Claim::Taken));
+    drop(inherited);
+
+    std::fs::create_dir(folder.run(&run.name)).unwrap();
+    std::fs::write(folder.run(&run.name).join("config.toml"), "").unwrap();
+    folder.record(&line(run, Event::Start, None)).unwrap();
+    let begun = claim(&folder, run).unwrap();
+    assert!(
+        matches!(begun, Claim::Free(_, RunState::Begun)),
+        "{begun:?}"
+    );
+    drop(begun);
+    folder.record(&line(run, Event::Finish, Some(1.0))).unwrap();
+    assert!(matches!(claim(&folder, run).unwrap(), Claim::Finished));
+}
+
+#[test]
+fn a_runs_time_is_estimated_from_equal_runs_then_from_others_then_from_the_given_rate() {
+    let plan = plan(TWO_ARMS);
+    let completions = |run: &PlannedRun| run.config.algorithm.n_step * 10;
+    let (first, other) = (&plan.blocks[0].runs[0], &plan.blocks[0].runs[2]);
+    let equal = &plan.blocks[1].runs[0];
+    assert_eq!(estimate::seconds(first, &[], completions, None), None);
+    assert_eq!(
+        estimate::seconds(first, &[], completions, Some(4.0)),
+        Some((20.0, Source::Rate))
+    );
+    let mut manifest = vec![
+        line(first, Event::Start, None),
+        line(first, Event::Stop, Some(10.0)),
+        line(first, Event::Resume, None),
+        line(first, Event::Finish, Some(30.0)),
+    ];
+    let finished = estimate::finished(&plan, &manifest);
+    assert_eq!(
+        estimate::seconds(equal, &finished, completions, Some(4.0)),
+        Some((40.0, Source::SameSettings))
+    );
+    assert_eq!(
+        estimate::seconds(other, &finished, completions, None),
+        Some((160.0, Source::OtherRuns))
+    );
+    // Nobody measured the process that was killed.
+    manifest.remove(1);
+    assert_eq!(estimate::finished(&plan, &manifest), []);
+}
+
+#[test]
+fn every_committed_sweep_is_planned() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/study/rapid/sweeps");
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let plan = SweepFile::read(&path)
+            .and_then(|file| Plan::new(&file))
+            .unwrap_or_else(|error| panic!("{error}"));
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        // Batches are dropped at the ends of epochs, so the later prompts of these arms are others.
+        let dropped = plan.runs().any(|run| run.config.algorithm.drop_last_phase);
+        assert_eq!(plan.unmatched().is_empty(), !dropped, "{name}");
+        names.insert(name);
+    }
+    for stage in ["pilot", "time", "main", "why", "autopsy", "transfer", "sft"] {
+        assert!(names.contains(stage), "{stage}");
+    }
+}
