@@ -84,7 +84,7 @@ pub fn seconds(
 #[must_use]
 pub fn hours(seconds: f64) -> String {
     if seconds < 60.0 {
-        format!("{:.0} s", seconds.ceil())
+        format!("{} s", seconds.ceil() as u64)
     } else if seconds < 5400.0 {
         format!("{:.0} min", (seconds / 60.0).ceil())
     } else {
