@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::clock::Clock;
 use super::folder::RunFolder;
 use super::observers::Journal;
 use super::sft::Demonstration;
@@ -10,7 +11,7 @@ use crate::config::Config;
 use crate::data::Prompts;
 use crate::interrupt::StopSignal;
 use crate::policy::Policy;
-use crate::record::EvalRecord;
+use crate::record::{EvalRecord, RunTimes};
 use crate::reward::RewardClient;
 
 /// The inputs of a run.
@@ -33,6 +34,8 @@ pub struct Job {
     pub stop: StopSignal,
     /// The observers of the run.
     pub journal: Journal,
+    /// The clock of this process, started when the process began to open the job's parts.
+    pub clock: Clock,
 }
 
 /// How a run ended.
@@ -57,4 +60,6 @@ pub struct Summary {
     pub folder: PathBuf,
     /// The evaluations so far, in order.
     pub evals: Vec<EvalRecord>,
+    /// The times of all its processes so far.
+    pub times: RunTimes,
 }

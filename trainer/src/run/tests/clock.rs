@@ -1,0 +1,228 @@
+//! What a run spends its time on adds up to the time that it takes.
+
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use super::algorithms::{full_job, preset_config};
+use super::*;
+use crate::config::Preset;
+use crate::record::{Activity, ClockRecord, RunTimes};
+
+/// How long each pass of the policy takes.
+const PASS: Duration = Duration::from_millis(50);
+
+/// The seconds of so many passes.
+fn passes(number: usize) -> f64 {
+    PASS.as_secs_f64() * number as f64
+}
+
+/// A job with slow policies.
+fn slow_job(root: &Path, config: &Config, policy: FakePolicy) -> Job {
+    let mut job = full_job(root, config, Arc::new(policy.slow(PASS))).unwrap();
+    if job.reference.is_some() {
+        job.reference = Some(Arc::new(FakePolicy::default().slow(PASS)));
+    }
+    job.clock = Clock::start();
+    job
+}
+
+/// Trains, and returns the result with the seconds that passed.
+async fn timed(job: Job) -> (Result<Summary, TrainError>, f64) {
+    let began = Instant::now();
+    let result = train(job).await;
+    (result, began.elapsed().as_secs_f64())
+}
+
+fn clock_lines(root: &Path) -> Vec<ClockRecord> {
+    read_log(root, Log::Clock).unwrap()
+}
+
+/// Asserts that the activities of all processes add up to the seconds that passed, within 1%, and that the files say the same as `times`.
+fn assert_adds_up(root: &Path, times: &RunTimes, passed: f64) {
+    let all = times.wall();
+    assert!(
+        (all - passed).abs() <= 0.01 * passed,
+        "{all} s of {passed} s: {times:?}"
+    );
+    let read = RunTimes::of(&clock_lines(root), &[]);
+    assert!((read.wall() - all).abs() < 1e-6, "{read:?}, {times:?}");
+}
+
+fn assert_at_least(times: &RunTimes, least: &[(Activity, f64)]) {
+    for (activity, least) in least {
+        let seconds = times.of_activity(*activity);
+        assert!(
+            seconds >= *least && seconds > 0.0,
+            "{activity:?}: {times:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_second_of_grpo_with_a_reference_has_a_name() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let sets = [
+        "run.updates=10",
+        "algorithm.kl=0.04",
+        "algorithm.h=2",
+        "sampling.behaviour_logprob=recompute",
+    ];
+    let config = preset_config(&server.url, Preset::Grpo, &sets);
+    let (summary, passed) = timed(slow_job(&root, &config, FakePolicy::default())).await;
+    let times = summary.unwrap().times;
+    assert_adds_up(&root, &times, passed);
+    // Five phases of two updates. The phases are scored as a whole by the reference, and by mini-batch by the policy.
+    assert_at_least(
+        &times,
+        &[
+            (Activity::Start, 0.0),
+            (Activity::Inference, 0.0),
+            (Activity::Verify, 0.0),
+            (Activity::Recompute, passes(10)),
+            (Activity::Reference, passes(5)),
+            (Activity::Forward, passes(10)),
+            (Activity::Backward, passes(10)),
+            (Activity::Optimiser, passes(10)),
+            (Activity::Evaluation, 0.0),
+            (Activity::Checkpoint, 0.0),
+            (Activity::Other, 0.0),
+        ],
+    );
+    assert!(!times.seconds.contains_key(&Activity::Refused));
+    assert!(!times.seconds.contains_key(&Activity::Lost));
+    let not_training = times.of_activity(Activity::Start) + times.of_activity(Activity::Evaluation);
+    assert!((times.training() + not_training - times.wall()).abs() < 1e-9);
+    // The peak of each activity is known, and is at most the machine's memory.
+    for activity in times.seconds.keys() {
+        let peak = times.memory[activity];
+        assert!(
+            (1 << 20..1 << 40).contains(&peak),
+            "{activity:?}: {peak} bytes"
+        );
+    }
+    // A line of an update has the totals until then.
+    let timings: Vec<StepTimings> = read_log(&root, Log::Timings).unwrap();
+    for (line, next) in timings.iter().zip(&timings[1..]) {
+        assert!(line.total[&Activity::Forward] + passes(1) <= next.total[&Activity::Forward]);
+    }
+    assert!(timings[9].total.values().sum::<f64>() <= times.wall());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_second_of_adaptive_h_has_a_name_and_refused_passes_have_their_own() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let sets = [
+        "algorithm.h=6",
+        "optimiser.lr=0.3",
+        "algorithm.adaptive_h=0.8",
+    ];
+    let config = preset_config(&server.url, Preset::RapidPaper, &sets);
+    let (summary, passed) = timed(slow_job(&root, &config, FakePolicy::default())).await;
+    let times = summary.unwrap().times;
+    assert_adds_up(&root, &times, passed);
+    let samples = std::fs::read_dir(root.join("samples")).unwrap().flatten();
+    let refused = samples
+        .filter(|file| {
+            let name = file.file_name().to_string_lossy().into_owned();
+            name.contains("-from-") && name.ends_with(".jsonl")
+        })
+        .count();
+    assert!(refused > 0);
+    assert_at_least(
+        &times,
+        &[
+            (Activity::Refused, passes(refused)),
+            (Activity::Forward, passes(20)),
+        ],
+    );
+    // A pass that was refused is not a forward pass of an update too.
+    let backward = times.of_activity(Activity::Backward);
+    let forward = times.of_activity(Activity::Forward);
+    assert!(
+        (forward - backward).abs() < passes(refused) / 2.0,
+        "{times:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resumed_run_continues_the_times() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let config = preset_config(&server.url, Preset::RapidPaper, &["run.updates=10"]);
+    let first = slow_job(&root, &config, FakePolicy::failing_at(5));
+    let (failed, before) = timed(first).await;
+    failed.unwrap_err();
+    assert_adds_up(&root, &RunTimes::of(&clock_lines(&root), &[]), before);
+    let second = slow_job(&root, &config, FakePolicy::default());
+    let (summary, after) = timed(second).await;
+    let times = summary.unwrap().times;
+    assert_adds_up(&root, &times, before + after);
+    assert_at_least(&times, &[(Activity::Forward, passes(10))]);
+    assert!(!times.seconds.contains_key(&Activity::Lost));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_a_kill_lost_is_counted_once_and_as_lost() {
+    let home = tempfile::tempdir().unwrap();
+    let (run, killed) = (home.path().join("run"), home.path().join("killed"));
+    // The folder is copied while the second phase is judged. The newest checkpoint has two of the three updates.
+    let (from, to, copied) = (run.clone(), killed.clone(), AtomicBool::new(false));
+    let server = FakeVerifier::serve(move |_, items| {
+        let steps: Vec<StepRecord> = read_log(&from, Log::Metrics).unwrap_or_default();
+        if steps.len() == 3 && !copied.swap(true, Ordering::SeqCst) {
+            copy(&from, &to);
+        }
+        Answer::accepting_b(&items)
+    })
+    .await;
+    let config = preset_config(
+        &server.url,
+        Preset::RapidPaper,
+        &["run.updates=10", "algorithm.h=3"],
+    );
+    let job = slow_job(&run, &config, FakePolicy::default());
+    timed(job).await.0.unwrap();
+
+    let lines = clock_lines(&killed);
+    let before = RunTimes::of(&lines, &[]);
+    assert_eq!(lines.last().unwrap().step, 3);
+    assert!(!before.seconds.contains_key(&Activity::Lost));
+    // A line that was being written when the process was killed.
+    let log = killed.join("clock.jsonl");
+    let mut text = std::fs::read(&log).unwrap();
+    text.extend(b"{\"step\":3,\"sec");
+    std::fs::write(&log, text).unwrap();
+
+    let job = slow_job(&killed, &config, FakePolicy::default());
+    let (summary, after) = timed(job).await;
+    let times = summary.unwrap().times;
+    assert_adds_up(&killed, &times, before.wall() + after);
+    let in_no_checkpoint = |line: &&ClockRecord| line.step > 2;
+    let lost: f64 = lines
+        .iter()
+        .filter(in_no_checkpoint)
+        .flat_map(|line| &line.seconds)
+        .filter(|(activity, _)| **activity != Activity::Evaluation)
+        .map(|(_, seconds)| seconds)
+        .sum();
+    assert!(lost >= passes(3), "{lines:?}");
+    assert!((times.of_activity(Activity::Lost) - lost).abs() < 1e-9);
+    // Ten updates, not eleven.
+    let forward = times.of_activity(Activity::Forward);
+    assert!(
+        passes(10) <= forward && forward < passes(10) + lost,
+        "{times:?}"
+    );
+    assert_eq!(outputs(&killed), outputs(&run));
+}
