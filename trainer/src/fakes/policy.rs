@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use engine::text::Date;
 use engine::{
-    AdamW, Completion, CountSketch, EngineError, Finish, GenerateRequest, Group, Objective,
-    Objectives, StepReport, TokenStats,
+    AdamW, Completion, CountSketch, EngineError, Finish, GenerateRequest, Group, MemoryMeter,
+    Objective, Objectives, StepReport, TokenStats,
 };
 
 use crate::policy::{Policy, PromptEncoder};
@@ -321,6 +321,10 @@ impl Policy for FakePolicy {
 
     fn stop_tokens(&self) -> Vec<u32> {
         self.stop_tokens.clone()
+    }
+
+    fn device_memory(&self) -> Option<MemoryMeter> {
+        None
     }
 }
 

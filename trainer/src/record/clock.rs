@@ -109,14 +109,32 @@ pub struct ClockRecord {
     /// The highest resident memory of the process, in bytes; absent where the system does not report it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: ByActivity<u64>,
+    /// The highest number of bytes of a GPU's memory that the policy's buffers took, and the reference's if it has weights of its own; absent on a CPU.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_memory: ByActivity<u64>,
+}
+
+/// The highest memory of an interval, in bytes; `None` where it is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Peak {
+    /// Resident memory of the process.
+    pub resident: Option<u64>,
+    /// Memory of a GPU.
+    pub device: Option<u64>,
 }
 
 impl ClockRecord {
-    /// Raises the highest memory of an activity to `peak`, if that is known.
-    pub fn add_peak(&mut self, activity: Activity, peak: Option<u64>) {
-        if let Some(peak) = peak {
-            let highest = self.memory.entry(activity).or_default();
-            *highest = (*highest).max(peak);
-        }
+    /// Raises the highest memory of an activity to that of an interval in it.
+    pub fn add_peak(&mut self, activity: Activity, peak: Peak) {
+        raise(&mut self.memory, activity, peak.resident);
+        raise(&mut self.device_memory, activity, peak.device);
+    }
+}
+
+/// Raises the number of an activity to `value`, if that is known.
+pub(super) fn raise(highest: &mut ByActivity<u64>, activity: Activity, value: Option<u64>) {
+    if let Some(value) = value {
+        let highest = highest.entry(activity).or_default();
+        *highest = (*highest).max(value);
     }
 }

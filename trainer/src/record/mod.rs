@@ -17,7 +17,7 @@ use crate::algo::Metrics;
 use crate::rollout::SampledGroup;
 
 pub use alarms::{Alarm, AlarmRecord, AlarmState};
-pub use clock::{Activity, ByActivity, ClockRecord};
+pub use clock::{Activity, ByActivity, ClockRecord, Peak};
 pub use repeats::Repeats;
 pub use run_times::{Ledger, RunTimes};
 
@@ -146,6 +146,9 @@ pub struct StepTimings {
     /// The highest resident memory until then in bytes, by activity, as [`RunTimes::memory`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: ByActivity<u64>,
+    /// The same of a GPU's memory, as [`RunTimes::device_memory`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_memory: ByActivity<u64>,
 }
 
 /// A line of `eval.jsonl`.

@@ -1,5 +1,6 @@
 //! The time of a whole run by activity, over all its processes.
 
+use super::clock::raise;
 use super::{Activity, ByActivity, ClockRecord, StepTimings};
 
 /// The time of a run, by what it was spent on, and the memory that this needed.
@@ -9,6 +10,8 @@ pub struct RunTimes {
     pub seconds: ByActivity<f64>,
     /// The highest resident memory, in bytes.
     pub memory: ByActivity<u64>,
+    /// The highest memory of a GPU, in bytes; empty on a CPU.
+    pub device_memory: ByActivity<u64>,
 }
 
 impl RunTimes {
@@ -70,8 +73,10 @@ impl RunTimes {
             *self.seconds.entry(*activity).or_default() += seconds;
         }
         for (activity, bytes) in &line.memory {
-            let highest = self.memory.entry(*activity).or_default();
-            *highest = (*highest).max(*bytes);
+            raise(&mut self.memory, *activity, Some(*bytes));
+        }
+        for (activity, bytes) in &line.device_memory {
+            raise(&mut self.device_memory, *activity, Some(*bytes));
         }
     }
 }
@@ -286,10 +291,12 @@ mod tests {
     fn the_highest_memory_counts() {
         let memory = |bytes| ClockRecord {
             memory: [(Forward, bytes)].into(),
+            device_memory: [(Forward, 2 * bytes)].into(),
             ..line(1, &[])
         };
         let times = RunTimes::of(&[memory(5), memory(9), memory(7)], &[]);
         assert_eq!(times.memory, [(Forward, 9)].into());
+        assert_eq!(times.device_memory, [(Forward, 18)].into());
     }
 
     #[test]

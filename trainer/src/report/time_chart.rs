@@ -46,16 +46,17 @@ fn bar(title: &str, times: &RunTimes, parts: &[Activity]) -> Bar {
         label: title.to_owned(),
         total,
         values: parts.iter().map(|part| times.of_activity(*part)).collect(),
-        remarks: parts
-            .iter()
-            .map(|part| times.memory.get(part).map(|bytes| gib(*bytes)))
-            .collect(),
+        remarks: parts.iter().map(|part| memory(times, *part)).collect(),
     }
 }
 
-/// Bytes for people to read.
-fn gib(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+/// The peaks of an activity's memory, for people to read.
+fn memory(times: &RunTimes, part: Activity) -> Option<String> {
+    let gib = |bytes: &u64| format!("{:.1} GiB", *bytes as f64 / f64::from(1 << 30));
+    let gpu = times.device_memory.get(&part);
+    let gpu = gpu.map_or_else(String::new, |bytes| format!(", GPU {}", gib(bytes)));
+    let resident = times.memory.get(&part);
+    resident.map(|bytes| format!("{}{gpu}", gib(bytes)))
 }
 
 #[cfg(test)]
@@ -72,11 +73,14 @@ mod tests {
                 (Activity::Evaluation, 15.0),
             ]
             .into(),
-            memory: [(Activity::Forward, 3 << 29)].into(),
+            memory: [(Activity::Forward, 3 << 29), (Activity::Start, 1 << 30)].into(),
+            device_memory: [(Activity::Forward, 5 << 30)].into(),
         };
         let bar = bar("a", &times, &parts);
         assert_eq!(bar.total, "40 s training, 60 s in all");
         assert_eq!(bar.values, [5.0, 40.0, 15.0]);
-        assert_eq!(bar.remarks, [None, Some("1.5 GiB".to_owned()), None]);
+        let remarks: Vec<&str> = bar.remarks.iter().flatten().map(String::as_str).collect();
+        assert_eq!(remarks, ["1.0 GiB", "1.5 GiB, GPU 5.0 GiB"]);
+        assert_eq!(bar.remarks[2], None);
     }
 }

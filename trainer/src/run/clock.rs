@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use engine::MemoryMeter;
+
 use super::TrainError;
 use super::folder::{Log, RunFolder};
-use crate::record::{Activity, ClockRecord, Ledger, RunTimes};
+use crate::record::{Activity, ClockRecord, Ledger, Peak, RunTimes};
 use crate::resident_memory;
 
 /// How much time a process that is killed while it samples may leave without a line.
@@ -23,6 +25,8 @@ struct State {
     /// The next line, without the interval under way.
     line: ClockRecord,
     saved: Instant,
+    /// Those of the GPU's memory; none on a CPU.
+    meters: Vec<MemoryMeter>,
     /// The lines before, those of earlier processes included.
     ledger: Ledger,
 }
@@ -38,8 +42,19 @@ impl Clock {
             since: now,
             line: ClockRecord::default(),
             saved: now,
+            meters: Vec::new(),
             ledger: Ledger::default(),
         })))
+    }
+
+    /// Reads these meters of a GPU's memory too. A model and its base have the same.
+    pub(super) fn watch(&self, meters: impl Iterator<Item = MemoryMeter>) {
+        let mut state = self.state();
+        for meter in meters {
+            if !state.meters.iter().any(|known| known.is_same(&meter)) {
+                state.meters.push(meter);
+            }
+        }
     }
 
     /// Continues the lines of earlier processes, from a checkpoint of `step` updates.
@@ -108,8 +123,12 @@ impl Clock {
 
 impl State {
     /// Adds the interval under way to the next line and begins another in the same activity. Returns its time and its highest memory.
-    fn close(&mut self) -> (Duration, Option<u64>) {
-        let peak = resident_memory::peak();
+    fn close(&mut self) -> (Duration, Peak) {
+        let device = self.meters.iter().map(MemoryMeter::take_peak);
+        let peak = Peak {
+            resident: resident_memory::peak(),
+            device: (!self.meters.is_empty()).then(|| device.sum()),
+        };
         resident_memory::reset_peak();
         let now = Instant::now();
         let elapsed = now.duration_since(self.since);

@@ -46,6 +46,9 @@ pub(super) struct Run {
 /// [`TrainError`]. A checkpoint of the last update is saved if that is still possible, and the run can be resumed from it. After
 /// [`TrainError::Diverged`] no checkpoint is saved: the run cannot be resumed, and its earlier checkpoints remain for another run.
 pub async fn train(job: Job) -> Result<Summary, TrainError> {
+    let policies = std::iter::once(&job.policy).chain(&job.reference);
+    job.clock
+        .watch(policies.filter_map(|policy| policy.device_memory()));
     let mut run = Run::resume(job)?;
     run.job.clock.enter(Activity::Other);
     let ended = match run.train_loop().await {
@@ -180,7 +183,9 @@ impl Run {
         let times = clock.save(folder, self.step)?;
         let seconds = times.updating() - self.updating;
         self.updating = times.updating();
-        (timings.total, timings.memory) = (times.seconds, times.memory);
+        timings.total = times.seconds;
+        timings.memory = times.memory;
+        timings.device_memory = times.device_memory;
         journal.updated(folder, record, &mut timings, seconds)?;
         self.logged = self.step;
         if self.step == self.saved + 1 {
