@@ -104,8 +104,9 @@ async fn train(config: Config, data_dir: Option<PathBuf>, target: Target) -> any
         Ok(summary) if summary.ended == RunOutcome::Finished => {
             super::print(&format!("{}\n", folder.display()))?;
             say(&format!(
-                "finished after {}; `rapid report {}` makes its report",
+                "finished after {}, {}; `rapid report {}` makes its report",
                 count(summary.step, "update"),
+                summary.time(),
                 folder.display()
             ));
             Ok(())

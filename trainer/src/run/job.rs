@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use super::folder::RunFolder;
-use super::observers::Journal;
+use super::observers::{Journal, human_duration};
 use super::sft::Demonstration;
 use crate::config::Config;
 use crate::data::Prompts;
@@ -62,4 +62,16 @@ pub struct Summary {
     pub evals: Vec<EvalRecord>,
     /// The times of all its processes so far.
     pub times: RunTimes,
+}
+
+impl Summary {
+    /// The time of training and of the whole run, for people to read.
+    #[must_use]
+    pub fn time(&self) -> String {
+        format!(
+            "{} of training, {} in all",
+            human_duration(self.times.training()),
+            human_duration(self.times.wall())
+        )
+    }
 }
