@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use super::folder::RunFolder;
-use super::observers::{Journal, human_duration};
+use super::observers::Journal;
 use super::sft::Demonstration;
 use crate::config::Config;
 use crate::data::Prompts;
@@ -70,8 +70,32 @@ impl Summary {
     pub fn time(&self) -> String {
         format!(
             "{} of training, {} in all",
-            human_duration(self.times.training()),
-            human_duration(self.times.wall())
+            duration(self.times.training()),
+            duration(self.times.wall())
         )
+    }
+}
+
+/// A time with two digits or more.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        ..9.95 => format!("{seconds:.1} s"),
+        ..600.0 => format!("{seconds:.0} s"),
+        ..36_000.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_at_least_two_digits() {
+        let shown = [0.42, 9.96, 599.0, 600.0, 35_900.0, 36_000.0].map(duration);
+        assert_eq!(
+            shown,
+            ["0.4 s", "10 s", "599 s", "10 min", "598 min", "10 h"]
+        );
     }
 }

@@ -216,6 +216,7 @@ impl Run {
         self.job.clock.enter(outer);
         saved?;
         self.saved = self.step;
+        self.job.clock.save(&self.job.folder, self.step)?;
         Ok(())
     }
 

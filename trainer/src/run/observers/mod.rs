@@ -8,4 +8,3 @@ mod time_left;
 
 pub use journal::Journal;
 pub use terminal::Progress;
-pub(in crate::run) use time_left::human_duration;
