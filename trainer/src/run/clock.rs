@@ -25,7 +25,7 @@ struct State {
     /// The next line, without the interval under way.
     line: ClockRecord,
     saved: Instant,
-    /// Those of the GPU's memory; none on a CPU.
+    /// The meters of the GPU's memory; none on a CPU.
     meters: Vec<MemoryMeter>,
     /// The lines before, those of earlier processes included.
     ledger: Ledger,
@@ -47,7 +47,7 @@ impl Clock {
         })))
     }
 
-    /// Reads these meters of a GPU's memory too. A model and its base have the same.
+    /// Reads the meters of a GPU's memory. A model and its base have the same one, which is read once.
     pub(super) fn watch(&self, meters: impl Iterator<Item = MemoryMeter>) {
         let mut state = self.state();
         for meter in meters {
@@ -136,5 +136,79 @@ impl State {
         *self.line.seconds.entry(self.activity).or_default() += elapsed.as_secs_f64();
         self.line.add_peak(self.activity, peak);
         (elapsed, peak)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::folder::read_log;
+
+    fn written(folder: &RunFolder) -> Vec<ClockRecord> {
+        read_log(folder.root(), Log::Clock).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_written_during_long_work_and_has_what_a_failed_one_would_have_had() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let clock = Clock::start();
+        clock.enter(Activity::Inference);
+        clock.save_if_due(&folder, 0);
+        assert_eq!(written(&folder), []);
+
+        let log = folder.root().join("clock.jsonl");
+        std::os::unix::fs::symlink("/dev/full", &log).unwrap();
+        clock.anew(Activity::Inference);
+        let error = clock.save(&folder, 0).unwrap_err().to_string();
+        assert!(error.contains("clock.jsonl"), "{error}");
+        std::fs::remove_file(&log).unwrap();
+
+        clock.state().saved -= SAVE_EVERY;
+        clock.save_if_due(&folder, 0);
+        let lines = written(&folder);
+        assert_eq!((lines.len(), lines[0].anew), (1, Some(Activity::Inference)));
+        assert!(lines[0].seconds[&Activity::Start] > 0.0);
+        clock.save_if_due(&folder, 0);
+        assert_eq!(written(&folder).len(), 1);
+    }
+
+    #[test]
+    fn an_interval_can_get_its_name_later_and_be_split() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let clock = Clock::start();
+        assert_eq!(clock.enter(Activity::Forward), Activity::Start);
+        std::thread::sleep(Duration::from_millis(3));
+        clock.rename(Activity::Refused);
+        assert_eq!(clock.enter(Activity::Backward), Activity::Refused);
+        std::thread::sleep(Duration::from_millis(5));
+        clock.split(Activity::Optimiser, Duration::from_millis(2));
+        let times = clock.save(&folder, 1).unwrap();
+        assert!(!times.seconds.contains_key(&Activity::Forward));
+        for (activity, least) in [
+            (Activity::Refused, 0.003),
+            (Activity::Backward, 0.003),
+            (Activity::Optimiser, 0.002),
+        ] {
+            assert!(times.of_activity(activity) >= least, "{times:?}");
+        }
+        assert!((times.of_activity(Activity::Optimiser) - 0.002).abs() < 1e-9);
+        // A part is at most the whole.
+        clock.split(Activity::Optimiser, Duration::from_secs(9));
+        let times = clock.save(&folder, 1).unwrap();
+        assert!(times.wall() < 9.0 && times.seconds.values().all(|seconds| *seconds >= 0.0));
+    }
+
+    #[test]
+    fn a_meter_is_read_once() {
+        let meter = MemoryMeter::default();
+        let clock = Clock::start();
+        clock.watch([meter.clone(), meter, MemoryMeter::default()].into_iter());
+        assert_eq!(clock.state().meters.len(), 2);
+        clock.enter(Activity::Other);
+        let state = clock.state();
+        assert_eq!(state.line.device_memory[&Activity::Start], 0);
+        assert!(state.line.memory[&Activity::Start] > 0);
     }
 }

@@ -76,7 +76,7 @@ impl Summary {
     }
 }
 
-/// A time with two digits or more.
+/// A time for people to read.
 fn duration(seconds: f64) -> String {
     match seconds {
         ..9.95 => format!("{seconds:.1} s"),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_at_least_two_digits() {
+    fn times_have_a_unit_for_people() {
         let shown = [0.42, 9.96, 599.0, 600.0, 35_900.0, 36_000.0].map(duration);
         assert_eq!(
             shown,
