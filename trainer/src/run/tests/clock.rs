@@ -4,6 +4,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use engine::backend::cuda::ledger::{H100, Ledger};
+use engine::config::ModelConfig;
+use engine::{Engine, EngineOptions};
+
 use super::algorithms::{full_job, preset_config};
 use super::*;
 use crate::config::Preset;
@@ -254,4 +258,42 @@ async fn samples_of_a_killed_process_that_are_not_used_are_lost() {
     // The evaluation before the first update is not made again.
     let evaluation = before.of_activity(Activity::Evaluation);
     assert!(evaluation > 0.0 && times.of_activity(Activity::Evaluation) > evaluation);
+}
+
+/// A small model of the Llama family on a GPU that computes nothing, and the ledger of its memory.
+fn on_a_planned_gpu() -> (Engine, Ledger) {
+    let config = r#"{"model_type": "llama", "vocab_size": 320, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 64, "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": true,
+        "hidden_act": "silu"}"#;
+    let config = ModelConfig::from_json(config).unwrap();
+    Engine::planned(config, H100, EngineOptions::default()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_memory_of_a_gpu_is_that_of_the_policy_and_its_reference() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let config = preset_config(
+        &server.url,
+        Preset::Grpo,
+        &["run.updates=2", "algorithm.kl=0.04", "algorithm.h=2"],
+    );
+    let ((policy, policy_ledger), (reference, reference_ledger)) =
+        (on_a_planned_gpu(), on_a_planned_gpu());
+    let parameters = policy.info().parameters;
+    let mut job = job(&root, &config, Arc::new(policy), &StopSignal::default()).unwrap();
+    job.reference = Some(Arc::new(reference));
+    let memory = train(job).await.unwrap().times.device_memory;
+    // Two models in f32; then the gradient and the moments of one.
+    assert!(memory[&Activity::Start] >= 2 * 4 * parameters);
+    assert!(memory[&Activity::Backward] >= memory[&Activity::Start] + 12 * parameters);
+    assert_eq!(memory[&Activity::Optimiser], memory[&Activity::Backward]);
+    let most = memory.values().max().unwrap();
+    let device = policy_ledger.peak_bytes() + reference_ledger.peak_bytes();
+    assert!(*most <= device, "{most} of {device} bytes");
+    let timings: Vec<StepTimings> = read_log(&root, Log::Timings).unwrap();
+    assert!(timings[1].device_memory.contains_key(&Activity::Reference));
 }
