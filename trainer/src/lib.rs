@@ -29,6 +29,7 @@ pub mod plan;
 pub mod policy;
 pub mod record;
 pub mod report;
+pub mod resident_memory;
 pub mod reward;
 pub mod rollout;
 pub mod run;

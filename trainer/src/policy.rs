@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use engine::config::ModelConfig;
 use engine::text::{Date, Text};
 use engine::{
-    AdamW, Completion, CountSketch, Engine, EngineError, GenerateRequest, Group, Objective,
-    Objectives, StepReport, TokenStats,
+    AdamW, Completion, CountSketch, Engine, EngineError, GenerateRequest, Group, MemoryMeter,
+    Objective, Objectives, StepReport, TokenStats,
 };
 
 /// Encodes texts and renders chat prompts: the text side of a model.
@@ -74,6 +74,9 @@ pub trait Policy: PromptEncoder {
 
     /// As [`Engine::stop_tokens`].
     fn stop_tokens(&self) -> Vec<u32>;
+
+    /// As [`Engine::device_memory`].
+    fn device_memory(&self) -> Option<MemoryMeter>;
 }
 
 impl PromptEncoder for Engine {
@@ -165,5 +168,9 @@ impl Policy for Engine {
 
     fn stop_tokens(&self) -> Vec<u32> {
         Engine::stop_tokens(self)
+    }
+
+    fn device_memory(&self) -> Option<MemoryMeter> {
+        Engine::device_memory(self)
     }
 }

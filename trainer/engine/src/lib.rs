@@ -24,7 +24,7 @@ pub use api::{
     AdamW, Completion, Device, EngineOptions, Finish, GenerateRequest, ModelInfo, Objective,
     Objectives, StepReport,
 };
-pub use backend::Dtype;
+pub use backend::{Dtype, MemoryMeter};
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
 pub use footprint::{Demand, Footprint};

@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
-use crate::backend::Backend;
+use crate::backend::{Backend, MemoryMeter};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -38,6 +38,7 @@ struct Shared {
     text: Arc<Text>,
     stop_tokens: Vec<u32>,
     info: ModelInfo,
+    device_memory: Option<MemoryMeter>,
 }
 
 impl Engine {
@@ -104,6 +105,7 @@ impl Engine {
                 text: opened.text,
                 stop_tokens: opened.stop_tokens,
                 info: opened.info,
+                device_memory: opened.device_memory,
             }),
             base: false,
         })
@@ -228,6 +230,11 @@ impl Engine {
     /// Facts about the loaded model, for people and for run folders.
     pub fn info(&self) -> &ModelInfo {
         &self.shared.info
+    }
+
+    /// The meter of the memory that the engine takes of a GPU; `None` on a CPU.
+    pub fn device_memory(&self) -> Option<MemoryMeter> {
+        self.shared.device_memory.clone()
     }
 
     /// Runs a closure on the worker thread and waits for its result.

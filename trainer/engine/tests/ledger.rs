@@ -81,6 +81,30 @@ fn decoded_at(name: &str, sequences: usize, context: usize) -> Work {
     all
 }
 
+#[test]
+fn the_meter_counts_the_memory_that_the_device_has_allocated() {
+    let (driver, ledger) = cuda::ledger::open(H200);
+    let backend = cuda::open_on(driver, Dtype::Bf16);
+    let meter = backend.memory_meter().unwrap();
+    let mut model = Model::new(published(QWEN).unwrap(), Zeros, backend).unwrap();
+    // Weights and their bf16 copies are allocated one by one; the small buffers beside them have a slab of 2 MiB.
+    let loaded = meter.take_peak();
+    let slack = ledger.peak_bytes() - loaded;
+    assert!(slack <= 2 << 20, "{slack} bytes");
+    update(&mut model, &ledger, &[512, 512]);
+    let trained = meter.take_peak();
+    // Gradient and moments are 12 bytes a weight. Slabs are rounded up, and retained.
+    assert!(trained > loaded + 12 * model.config().parameters());
+    let device = ledger.peak_bytes();
+    assert!(
+        (device * 9 / 10..=device).contains(&trained),
+        "{trained} of {device} bytes"
+    );
+    model.release_training();
+    let [_, rest] = [(); 2].map(|()| meter.take_peak());
+    assert!(loaded <= rest && rest < trained, "{rest} bytes");
+}
+
 fn decoded(name: &str, sequences: usize) -> Work {
     decoded_at(name, sequences, CONTEXT)
 }

@@ -13,6 +13,7 @@ use engine::config::ModelConfig;
 use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
 use serde::Serialize;
 use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
+use trainer::resident_memory;
 
 use super::Usage;
 use super::args::{DeviceArgs, PLAN, configuration, model_path, positive, up_to};
@@ -297,7 +298,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let engine = options.open(engine_options)?;
     let mut figures = measure(&engine, options)?;
     figures.products = options.device.arithmetic()?;
-    figures.peak_bytes = peak_bytes();
+    figures.peak_bytes = resident_memory::peak();
     // The machine's peak rates are measured without the model's threads, and after its peak memory was read.
     drop(engine);
     let peaks = machine_peaks::measure(&options.device)?;
@@ -405,16 +406,6 @@ impl Figures {
             self.gbyte_per_s
         )
     }
-}
-
-/// The peak of the process's resident memory in bytes, as Linux counts it.
-fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kilobytes.checked_mul(1024)
 }
 
 #[cfg(test)]

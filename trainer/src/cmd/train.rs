@@ -116,8 +116,9 @@ async fn train(
         Ok(summary) if summary.ended == RunOutcome::Finished => {
             super::print(&format!("{}\n", folder.display()))?;
             say(&format!(
-                "finished after {}; `rapid report {}` makes its report",
+                "finished after {}, {}; `rapid report {}` makes its report",
                 count(summary.step, "update"),
+                summary.time(),
                 folder.display()
             ));
             Ok(())

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::text::Date;
 use engine::{
-    AdamW, Completion, CountSketch, EngineError, Finish, GenerateRequest, Group, Objective,
-    Objectives, StepReport, TokenStats,
+    AdamW, Completion, CountSketch, EngineError, Finish, GenerateRequest, Group, MemoryMeter,
+    Objective, Objectives, StepReport, TokenStats,
 };
 
 use crate::policy::{Policy, PromptEncoder};
@@ -41,6 +41,8 @@ pub(crate) struct FakePolicy {
     /// The difference between the log-probabilities of sampling and of training.
     logp_offset: f32,
     stop_tokens: Vec<u32>,
+    /// How long each pass over a mini-batch takes.
+    pass: Duration,
 }
 
 impl Default for FakePolicy {
@@ -62,6 +64,7 @@ impl Default for FakePolicy {
             diverge_at: None,
             logp_offset: 0.0,
             stop_tokens: vec![END],
+            pass: Duration::ZERO,
         }
     }
 }
@@ -73,6 +76,11 @@ impl FakePolicy {
             fail_at: Some(update),
             ..Self::default()
         }
+    }
+
+    /// The same policy, whose scoring and whose forward pass, backward pass and optimiser in an update take `pass` each.
+    pub(crate) fn slow(self, pass: Duration) -> Self {
+        Self { pass, ..self }
     }
 
     /// A policy whose update of this number, counted from 0, succeeds and makes the weights NaN.
@@ -217,6 +225,7 @@ impl Policy for FakePolicy {
     }
 
     fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError> {
+        std::thread::sleep(self.pass);
         Ok(self.state.lock().unwrap().stats(&groups, temperature))
     }
 
@@ -233,9 +242,13 @@ impl Policy for FakePolicy {
         }
         let mut state = self.state.lock().unwrap();
         let stats = state.stats(&groups, temperature);
+        std::thread::sleep(self.pass);
         let Some(dlogp) = objective(&stats).map_err(EngineError::Numeric)? else {
             return Ok(None);
         };
+        std::thread::sleep(self.pass);
+        let began = Instant::now();
+        std::thread::sleep(self.pass);
         let gradient = state.gradient(&groups, temperature, &dlogp);
         state.adamw(&gradient, adamw);
         if self.diverge_at == Some(number) {
@@ -245,9 +258,9 @@ impl Policy for FakePolicy {
         Ok(Some(StepReport {
             stats,
             grad_norm,
-            forward: Duration::ZERO,
-            backward: Duration::ZERO,
-            optimiser: Duration::ZERO,
+            forward: self.pass,
+            backward: self.pass,
+            optimiser: began.elapsed(),
         }))
     }
 
@@ -308,6 +321,10 @@ impl Policy for FakePolicy {
 
     fn stop_tokens(&self) -> Vec<u32> {
         self.stop_tokens.clone()
+    }
+
+    fn device_memory(&self) -> Option<MemoryMeter> {
+        None
     }
 }
 

@@ -1,7 +1,9 @@
 //! The lines of a run folder's files. `metrics.jsonl` holds no times, so that two runs of one seed have equal files.
 
 mod alarms;
+mod clock;
 mod repeats;
+mod run_times;
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +17,9 @@ use crate::algo::Metrics;
 use crate::rollout::SampledGroup;
 
 pub use alarms::{Alarm, AlarmRecord, AlarmState};
+pub use clock::{Activity, ByActivity, ClockRecord, Peak};
 pub use repeats::Repeats;
+pub use run_times::{Ledger, RunTimes};
 
 /// A line of `metrics.jsonl`: one optimiser update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,6 +140,15 @@ pub struct StepTimings {
     /// When the update ended, in seconds since 1970; 0 in the files of versions that did not record it.
     #[serde(default)]
     pub ended_at: f64,
+    /// Seconds of the whole run until then, by activity, as [`RunTimes::seconds`]; absent in the files of versions without a clock.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub total: ByActivity<f64>,
+    /// The highest resident memory until then in bytes, by activity, as [`RunTimes::memory`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory: ByActivity<u64>,
+    /// The same of a GPU's memory, as [`RunTimes::device_memory`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_memory: ByActivity<u64>,
 }
 
 /// A line of `eval.jsonl`.

@@ -161,7 +161,7 @@ impl Chart {
 /// Number of colours in the style sheet; further series reuse them with other dashes.
 pub(super) const COLOURS: usize = 6;
 /// Number of dashes in the style sheet.
-const DASHES: usize = 3;
+pub(super) const DASHES: usize = 3;
 
 /// The legend: the names of series or parts in their colours.
 pub(super) fn legend<'a>(names: impl Iterator<Item = &'a str>) -> String {

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::config::Config;
 use crate::eval::Record;
 use crate::record::AlarmRecord;
-use crate::record::{EvalRecord, ExtensionRecord, StepRecord, StepTimings};
+use crate::record::{ClockRecord, EvalRecord, ExtensionRecord, RunTimes, StepRecord, StepTimings};
 
 /// The data of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,8 @@ pub struct RunData {
     pub steps: Vec<StepRecord>,
     /// The times of each update.
     pub timings: Vec<StepTimings>,
+    /// What each process of the run spent its time on; empty in the folder of a version without a clock.
+    pub clock: Vec<ClockRecord>,
     /// One record for each evaluation during training.
     pub evals: Vec<EvalRecord>,
     /// One record for each extension of the run.
@@ -114,6 +116,7 @@ impl RunData {
             config_text,
             steps: lines(&folder.join("metrics.jsonl"))?,
             timings: lines(&folder.join("timings.jsonl"))?,
+            clock: lines(&folder.join("clock.jsonl"))?,
             eval_digest: crate::run::eval_digest(folder).ok().flatten(),
             graders: crate::run::graders(folder).unwrap_or_default(),
             trained_on: crate::run::trained_on(folder).ok().flatten(),
@@ -125,6 +128,12 @@ impl RunData {
             first,
             last,
         })
+    }
+
+    /// The time of the run by activity, over all its processes.
+    #[must_use]
+    pub fn times(&self) -> RunTimes {
+        RunTimes::of(&self.clock, &self.timings)
     }
 
     /// Reads the folders of runs that are shown side by side, and gives them names that differ.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::axis::{ValueFormat, format_value};
-use super::chart::{COLOURS, legend};
+use super::chart::{COLOURS, DASHES, legend};
 use super::escape::html;
 
 /// Stacked bars, one for each run; for the seconds of each part of the work.
@@ -15,8 +15,21 @@ pub(super) struct Stack {
     pub(super) note: String,
     /// Names of the parts; the position decides the colour.
     pub(super) parts: Vec<String>,
-    /// The label, and the seconds of each part.
-    pub(super) bars: Vec<(String, Vec<f64>)>,
+    /// The bars.
+    pub(super) bars: Vec<Bar>,
+}
+
+/// One bar.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Bar {
+    /// Its name.
+    pub(super) label: String,
+    /// Its length in words.
+    pub(super) total: String,
+    /// The seconds of each part.
+    pub(super) values: Vec<f64>,
+    /// What is said in brackets about each part.
+    pub(super) remarks: Vec<Option<String>>,
 }
 
 impl Stack {
@@ -25,7 +38,7 @@ impl Stack {
         let longest = self
             .bars
             .iter()
-            .map(|(_, values)| values.iter().sum::<f64>())
+            .map(|bar| bar.values.iter().sum::<f64>())
             .fold(0.0, f64::max);
         let mut out = format!(
             "<figure class=\"chart wide\"><figcaption><b>{}</b><span>{}</span></figcaption>\
@@ -33,25 +46,24 @@ impl Stack {
             html(&self.title),
             html(&self.note)
         );
-        for (label, values) in &self.bars {
-            self.bar(&mut out, label, values, longest);
+        for bar in &self.bars {
+            self.bar(&mut out, bar, longest);
         }
         out.push_str("</div></figure>\n");
         out
     }
 
-    fn bar(&self, out: &mut String, label: &str, values: &[f64], longest: f64) {
-        let total: f64 = values.iter().sum();
+    fn bar(&self, out: &mut String, bar: &Bar, longest: f64) {
         let _ = write!(
             out,
             "<div class=\"bar-label\"><span>{}</span><span class=\"num\">{}</span></div>\
              <svg class=\"bar\" viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
-            html(label),
-            format_value(total, ValueFormat::Seconds),
+            html(&bar.label),
+            html(&bar.total),
             html(&self.title)
         );
         let mut x = 0.0;
-        for (i, (part, value)) in self.parts.iter().zip(values).enumerate() {
+        for (i, (part, value)) in self.parts.iter().zip(&bar.values).enumerate() {
             let width = if longest > 0.0 {
                 value / longest * 1000.0
             } else {
@@ -59,8 +71,9 @@ impl Stack {
             };
             let _ = write!(
                 out,
-                "<rect class=\"p{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"18\"><title>{}: {}</title></rect>",
+                "<rect class=\"p{} d{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"18\"><title>{}: {}</title></rect>",
                 i % COLOURS,
+                i / COLOURS % DASHES,
                 html(part),
                 format_value(*value, ValueFormat::Seconds)
             );
@@ -70,8 +83,12 @@ impl Stack {
         let names: Vec<String> = self
             .parts
             .iter()
-            .zip(whole_percents(values))
-            .map(|(part, share)| format!("{part} {share}%"))
+            .zip(whole_percents(&bar.values))
+            .zip(&bar.remarks)
+            .map(|((part, share), remark)| match remark {
+                Some(remark) => format!("{part} {share}% ({remark})"),
+                None => format!("{part} {share}%"),
+            })
             .collect();
         out.push_str(&legend(names.iter().map(String::as_str)));
     }

@@ -149,6 +149,14 @@ pub struct RolloutProgress {
     pub elapsed: Duration,
 }
 
+impl RolloutProgress {
+    /// Whether completions are still to be sampled.
+    #[must_use]
+    pub fn is_sampling(&self) -> bool {
+        self.sampled < self.wanted
+    }
+}
+
 /// Why a phase has no samples.
 #[derive(Debug, thiserror::Error)]
 pub enum RolloutError {

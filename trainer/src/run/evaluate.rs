@@ -8,7 +8,7 @@ use super::folder::{Log, checkpoint, rollouts};
 use super::train_loop::Run;
 use super::unjudged::Unjudged;
 use crate::eval;
-use crate::record::{EvalRecord, best};
+use crate::record::{Activity, EvalRecord, best};
 use crate::rollout::RolloutProgress;
 
 impl Run {
@@ -21,11 +21,19 @@ impl Run {
         if !due || settings.samples == 0 || self.job.prompts.eval.is_empty() {
             return Ok(());
         }
+        self.job.clock.enter(Activity::Evaluation);
         let mut partial = rollouts::partial(&self.job.folder.partial_eval(self.step))?;
         let done: Vec<EvalRecord> = self.job.folder.read(Log::Eval)?;
         if !done.iter().any(|record| record.step == self.step) {
+            let (folder, clock) = (&self.job.folder, &self.job.clock);
             let terminal = &mut self.job.journal.progress;
-            let mut watch = |progress: &RolloutProgress| terminal.evaluating(progress);
+            if partial.is_empty() {
+                clock.anew(Activity::Evaluation);
+            }
+            let mut watch = |progress: &RolloutProgress| {
+                terminal.evaluating(progress);
+                clock.save_if_due(folder, self.step);
+            };
             let evaluation = eval::evaluate(
                 &self.job.policy,
                 &self.job.rewards,
@@ -39,6 +47,8 @@ impl Run {
             self.log_evaluation(&evaluation)?;
         }
         partial.remove();
+        self.job.clock.enter(Activity::Other);
+        self.job.clock.save(&self.job.folder, self.step)?;
         Ok(())
     }
 

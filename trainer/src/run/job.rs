@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::clock::Clock;
 use super::folder::RunFolder;
 use super::observers::Journal;
 use super::sft::Demonstration;
@@ -10,7 +11,7 @@ use crate::config::Config;
 use crate::data::Prompts;
 use crate::interrupt::StopSignal;
 use crate::policy::Policy;
-use crate::record::EvalRecord;
+use crate::record::{EvalRecord, RunTimes};
 use crate::reward::RewardClient;
 
 /// The inputs of a run.
@@ -33,6 +34,8 @@ pub struct Job {
     pub stop: StopSignal,
     /// The observers of the run.
     pub journal: Journal,
+    /// The clock of this process, started when the process began to open the job's parts.
+    pub clock: Clock,
 }
 
 /// How a run ended.
@@ -57,4 +60,42 @@ pub struct Summary {
     pub folder: PathBuf,
     /// The evaluations so far, in order.
     pub evals: Vec<EvalRecord>,
+    /// The times of all its processes so far.
+    pub times: RunTimes,
+}
+
+impl Summary {
+    /// The time of training and of the whole run, for people to read.
+    #[must_use]
+    pub fn time(&self) -> String {
+        format!(
+            "{} of training, {} in all",
+            duration(self.times.training()),
+            duration(self.times.wall())
+        )
+    }
+}
+
+/// A time for people to read.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        ..9.95 => format!("{seconds:.1} s"),
+        ..600.0 => format!("{seconds:.0} s"),
+        ..36_000.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit_for_people() {
+        let shown = [0.42, 9.96, 599.0, 600.0, 35_900.0, 36_000.0].map(duration);
+        assert_eq!(
+            shown,
+            ["0.4 s", "10 s", "599 s", "10 min", "598 min", "10 h"]
+        );
+    }
 }

@@ -1,12 +1,13 @@
 //! A training run: inference phases of H × N_step completions, H updates on each, evaluations, checkpoints; and its resumption to the bit.
 //!
 //! [`launch`](launch()) turns a recipe into a [`Job`], and [`train`] runs it: `train_loop.rs` is the loop, `phase.rs` its sampling, `update.rs` its updates,
-//! `evaluate.rs` its evaluations. `folder/` is everything on disk, `observers/` are the observers.
+//! `evaluate.rs` its evaluations. `clock.rs` measures what the time is spent on. `folder/` is everything on disk, `observers/` are the observers.
 //!
 //! A resumed run equals one that was never killed. Weights, moments and the number of updates are loaded to the bit from the newest checkpoint. The order of the data
 //! and each sample's seed are pure functions of the run's seed ([`crate::seed`]). The samples of a phase are on disk before its first update. The tasks must be
 //! those that the run began with. Every log is truncated to the checkpoint before a line is appended.
 
+mod clock;
 mod error;
 mod evaluate;
 mod extend;
@@ -23,6 +24,7 @@ mod train_loop;
 mod unjudged;
 mod update;
 
+pub use clock::Clock;
 pub use error::TrainError;
 pub use folder::checkpoint::folder_of as checkpoint_folder;
 pub use folder::model_digest::digest as model_digest;

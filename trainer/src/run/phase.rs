@@ -9,6 +9,7 @@ use super::train_loop::Run;
 use super::unjudged::Unjudged;
 use crate::config::BehaviourLogprob;
 use crate::data::{Phase, PromptUse};
+use crate::record::Activity;
 use crate::rollout::{
     self, PartialRollout, PhaseSamples, Rollout, RolloutProgress, RolloutRequest, SampledGroup,
 };
@@ -61,19 +62,28 @@ impl Run {
     ) -> Result<PhaseSamples, LoopExit> {
         rollouts::remove_later(&self.job.folder, phase, from);
         let mut partial = rollouts::partial(&self.job.folder.partial_phase(phase.index, from))?;
+        let clock = self.job.clock.clone();
+        if partial.is_empty() {
+            clock.anew(Activity::Inference);
+        }
+        clock.enter(Activity::Inference);
         let mut samples = self.sample_groups(phase, from, &mut partial).await?;
         let temperature = self.job.config.sampling.temperature as f32;
         if self.job.config.algorithm.sum_padding {
+            clock.enter(Activity::Recompute);
             let policy = self.job.policy.as_ref();
             let groups = &mut samples.groups;
             tokio::task::block_in_place(|| rollout::pad(policy, groups, temperature))?;
         }
         if self.job.config.sampling.behaviour_logprob == BehaviourLogprob::Recompute {
+            clock.enter(Activity::Recompute);
             self.recompute_logprobs(phase, &mut samples)?;
         }
         self.score_by_reference(&mut samples.groups)?;
+        clock.enter(Activity::Other);
         rollouts::save(&self.job.folder, phase, &samples)?;
         partial.remove();
+        clock.save(&self.job.folder, self.step)?;
         Ok(samples)
     }
 
@@ -146,8 +156,17 @@ impl Run {
                 RolloutRequest { prompt, seeds }
             })
             .collect();
+        let (folder, clock) = (&self.job.folder, &self.job.clock);
         let terminal = &mut self.job.journal.progress;
-        let mut watch = |progress: &RolloutProgress| terminal.sampling(phase.index, progress);
+        let mut watch = |progress: &RolloutProgress| {
+            clock.enter(if progress.is_sampling() {
+                Activity::Inference
+            } else {
+                Activity::Verify
+            });
+            clock.save_if_due(folder, self.step);
+            terminal.sampling(phase.index, progress);
+        };
         let rollout = rollout::collect(
             &self.job.policy,
             &self.job.rewards,
@@ -196,6 +215,7 @@ impl Run {
         let Some(reference) = &self.job.reference else {
             return Ok(());
         };
+        self.job.clock.enter(Activity::Reference);
         let temperature = self.job.config.sampling.temperature as f32;
         let tokens = groups.iter().map(SampledGroup::trained_group).collect();
         let scores = tokio::task::block_in_place(|| reference.score(tokens, temperature))?;

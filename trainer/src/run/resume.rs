@@ -12,7 +12,7 @@ use crate::checkpoint_settings::SettingsFile;
 use crate::config::{self, Config};
 use crate::data::{PromptRenderer, PromptSchedule};
 use crate::eval;
-use crate::record::{EvalRecord, best};
+use crate::record::{ClockRecord, EvalRecord, best};
 use crate::rollout::SamplingParams;
 
 impl Run {
@@ -40,6 +40,7 @@ impl Run {
             None => (newest, extend::resamples(&job.folder, &schedule, newest)?),
         };
         let truncations = truncate::to_step(&job.folder, step)?;
+        let clock: Vec<ClockRecord> = job.folder.read(Log::Clock)?;
         if job.demonstrations.is_none() && !resample {
             rollouts::check(&job.folder, &schedule, step, &job.prompts.train)?;
         }
@@ -73,6 +74,8 @@ impl Run {
         }
         job.journal
             .resume(&job.folder, &job.config, &schedule, step, resample)?;
+        job.clock.resume(&clock, step);
+        let times = job.clock.save(&job.folder, step)?;
         let best = best_with_checkpoint(&job)?;
         if let Some((step, _)) = best {
             checkpoint::mark_best(&job.folder, step)?;
@@ -92,6 +95,7 @@ impl Run {
             evaluation: eval::Settings::of(&job.config, renderer.stop_strings()),
             best,
             started: Instant::now(),
+            updating: times.updating(),
             saved: step,
             logged: step,
             resample,

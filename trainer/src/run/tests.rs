@@ -1,3 +1,4 @@
+mod clock;
 mod diverging;
 mod extending;
 mod resuming;
@@ -92,6 +93,7 @@ fn job(
         folder,
         stop: stop.clone(),
         journal: Journal::new(Progress::silent()),
+        clock: Clock::start(),
     })
 }
 

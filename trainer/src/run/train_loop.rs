@@ -13,7 +13,7 @@ use super::{Job, RunOutcome, Summary, TrainError};
 use crate::checkpoint_settings::SettingsFile;
 use crate::data::{Phase, PromptSchedule};
 use crate::eval;
-use crate::record::{StepRecord, StepTimings};
+use crate::record::{Activity, StepRecord, StepTimings};
 use crate::rollout::{PhaseSamples, SampledGroup, SamplingParams};
 
 /// A run in progress.
@@ -36,6 +36,8 @@ pub(super) struct Run {
     /// The best evaluation after at least one update: its step and its Pass@1.
     pub(super) best: Option<(usize, f64)>,
     pub(super) started: Instant,
+    /// [`RunTimes::updating`](crate::record::RunTimes::updating) at the last update.
+    pub(super) updating: f64,
 }
 
 /// Trains from the state in the run's folder to the last update.
@@ -44,22 +46,32 @@ pub(super) struct Run {
 /// [`TrainError`]. A checkpoint of the last update is saved if that is still possible, and the run can be resumed from it. After
 /// [`TrainError::Diverged`] no checkpoint is saved: the run cannot be resumed, and its earlier checkpoints remain for another run.
 pub async fn train(job: Job) -> Result<Summary, TrainError> {
+    let policies = std::iter::once(&job.policy).chain(&job.reference);
+    job.clock
+        .watch(policies.filter_map(|policy| policy.device_memory()));
     let mut run = Run::resume(job)?;
+    run.job.clock.enter(Activity::Other);
     let ended = match run.train_loop().await {
         Ok(()) => Ok(RunOutcome::Finished),
         Err(LoopExit::Stopped) => Ok(RunOutcome::Interrupted),
         Err(LoopExit::Failed(error)) => Err(error),
     };
     run.job.journal.progress.end();
+    // The activity in which the loop ended, such as sampling that was stopped, is over.
+    run.job.clock.enter(Activity::Other);
     if let Some(what) = ended.as_ref().err().and_then(TrainError::not_finite) {
+        let _ = run.job.clock.save(&run.job.folder, run.step);
         return Err(run.diverged(what));
     }
-    // The error that ended the loop is worth more to the user than a checkpoint that fails for the same reason.
+    // The error that ended the loop is worth more to the user than a checkpoint or a line that fails for the same reason.
     let saved = run.checkpoint();
+    let times = run.job.clock.save(&run.job.folder, run.step);
     let ended = ended?;
     saved?;
+    let mut times = times?;
     if ended == RunOutcome::Finished {
         run.prune_to(usize::MAX)?;
+        times = run.job.clock.save(&run.job.folder, run.step)?;
     }
     Ok(Summary {
         ended,
@@ -67,6 +79,7 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
         updates: run.schedule.updates(),
         folder: run.job.folder.root().to_owned(),
         evals: run.job.folder.read(Log::Eval)?,
+        times,
     })
 }
 
@@ -106,7 +119,11 @@ impl Run {
         let optimiser = &self.job.config.optimiser;
         let lr = learning_rate(optimiser, position.step, self.schedule.updates());
         let (policy, settings) = (self.job.policy.as_ref(), self.settings.at_rate(lr));
-        let updated = tokio::task::block_in_place(|| update(policy, settings, groups, position))?;
+        let clock = &self.job.clock;
+        let updated =
+            tokio::task::block_in_place(|| update(policy, settings, groups, position, clock));
+        clock.enter(Activity::Other);
+        let updated = updated?;
         match updated {
             Updated::Stale => {
                 self.job.journal.progress.say(&format!(
@@ -158,9 +175,18 @@ impl Run {
         mut timings: StepTimings,
     ) -> Result<(), TrainError> {
         let Job {
-            journal, folder, ..
+            journal,
+            folder,
+            clock,
+            ..
         } = &mut self.job;
-        journal.updated(folder, record, &mut timings)?;
+        let times = clock.save(folder, self.step)?;
+        let seconds = times.updating() - self.updating;
+        self.updating = times.updating();
+        timings.total = times.seconds;
+        timings.memory = times.memory;
+        timings.device_memory = times.device_memory;
+        journal.updated(folder, record, &mut timings, seconds)?;
         self.logged = self.step;
         if self.step == self.saved + 1 {
             // This update shows that the weights of the newest checkpoint can be trained further, so older checkpoints can be removed.
@@ -183,10 +209,14 @@ impl Run {
             return Ok(());
         }
         let (folder, policy) = (&self.job.folder, self.job.policy.as_ref());
-        tokio::task::block_in_place(|| {
+        let outer = self.job.clock.enter(Activity::Checkpoint);
+        let saved = tokio::task::block_in_place(|| {
             checkpoint::save(folder, policy, &self.settings_file, self.step)
-        })?;
+        });
+        self.job.clock.enter(outer);
+        saved?;
         self.saved = self.step;
+        self.job.clock.save(&self.job.folder, self.step)?;
         Ok(())
     }
 
@@ -194,8 +224,10 @@ impl Run {
     fn prune_to(&self, phase: usize) -> Result<(), TrainError> {
         let (folder, run) = (&self.job.folder, &self.job.config.run);
         let best = self.best.map(|(step, _)| step);
+        let outer = self.job.clock.enter(Activity::Checkpoint);
         let remaining = checkpoint::prune(folder, run.keep, best)?;
         rollouts::prune(folder, &self.schedule, &remaining, phase);
+        self.job.clock.enter(outer);
         Ok(())
     }
 

@@ -6,11 +6,12 @@ use std::sync::mpsc;
 use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
 use super::TrainError;
+use super::clock::Clock;
 use crate::algo::{self, Estimator, Metrics};
 use crate::config::{Config, Optimiser, Preset, Reward};
 use crate::data::Phase;
 use crate::policy::Policy;
-use crate::record::{GroupCounts, Repeats, StepRecord};
+use crate::record::{Activity, GroupCounts, Repeats, StepRecord};
 use crate::reward::{self, Terms};
 use crate::rollout::{PhaseSamples, Sample, SampledGroup};
 
@@ -131,23 +132,26 @@ pub(super) enum Updated {
     Stale,
 }
 
-/// Updates the policy on the groups of a mini-batch. Blocks.
+/// Updates the policy on the groups of a mini-batch. Blocks. The clock is left in the last activity of the update.
 pub(super) fn update(
     policy: &dyn Policy,
     settings: UpdateSettings,
     groups: &[SampledGroup],
     position: UpdatePosition,
+    clock: &Clock,
 ) -> Result<Updated, TrainError> {
+    clock.enter(Activity::Forward);
     let (send, metrics) = mpsc::channel();
     let report = policy.step(
         groups.iter().map(SampledGroup::trained_group).collect(),
         settings.temperature,
-        objective(settings, groups, position.fresh, send),
+        timed(objective(settings, groups, position.fresh, send), clock),
         settings.adamw,
     )?;
     let Some(report) = report else {
         return Ok(Updated::Stale);
     };
+    clock.split(Activity::Optimiser, report.optimiser);
     let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Numeric("the engine made an update without calling its objective; this is a fault of the program".into()))?;
     let record = record(settings, groups, position, metrics, &report);
     Ok(Updated::Done(Box::new(record), report))
@@ -244,6 +248,20 @@ fn objective(
             own.resize(trained, 0.0);
         }
         Ok(Some(dlogp))
+    })
+}
+
+/// The objective, which lies between the forward and the backward passes, with the clock advanced to the latter.
+fn timed(objective: Objective, clock: &Clock) -> Objective {
+    let clock = clock.clone();
+    Box::new(move |stats: &[TokenStats]| {
+        let gradient = objective(stats)?;
+        if gradient.is_some() {
+            clock.enter(Activity::Backward);
+        } else {
+            clock.rename(Activity::Refused);
+        }
+        Ok(gradient)
     })
 }
 

@@ -9,11 +9,13 @@
 
 pub mod cpu;
 pub mod cuda;
+mod memory_meter;
 pub(crate) mod place;
 
 use std::ops::Range;
 
 pub use self::cpu::Bf16Kernel;
+pub use self::memory_meter::MemoryMeter;
 use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
@@ -258,6 +260,10 @@ pub trait Backend: Send {
     fn memory(&self) -> Option<u64>;
     /// Bytes of the device's memory that are free at the moment, if known.
     fn free_memory(&self) -> Option<u64> {
+        None
+    }
+    /// The meter of the device's memory; `None` if buffers lie in the process's own.
+    fn memory_meter(&self) -> Option<MemoryMeter> {
         None
     }
     /// Whether the backend has to be dropped before the process exits, since the libraries that it calls are torn down with the process.

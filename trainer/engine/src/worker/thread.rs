@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use crate::api::{Completion, EngineOptions, GenerateRequest, ModelInfo};
-use crate::backend::Backend;
+use crate::backend::{Backend, MemoryMeter};
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};
@@ -96,6 +96,7 @@ pub(super) struct Opened {
     pub(super) text: Arc<Text>,
     pub(super) stop_tokens: Vec<u32>,
     pub(super) info: ModelInfo,
+    pub(super) device_memory: Option<MemoryMeter>,
 }
 
 /// Starts the thread and waits until it has opened the backend and the model.
@@ -139,6 +140,7 @@ fn open<W: TensorSource>(
     options: &EngineOptions,
 ) -> Result<(Model, Opened), EngineError> {
     let backend = backend()?;
+    let device_memory = backend.memory_meter();
     let Loaded {
         config,
         weights,
@@ -167,6 +169,7 @@ fn open<W: TensorSource>(
         text: Arc::new(text),
         stop_tokens,
         info,
+        device_memory,
     };
     Ok((model, opened))
 }

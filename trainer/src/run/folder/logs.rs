@@ -21,6 +21,8 @@ pub enum Log {
     Eval,
     /// `alarms.jsonl`: it follows from the metrics and the evaluations, so it is not truncated but rebuilt.
     Alarms,
+    /// `clock.jsonl`: the time of every process, so it is not truncated.
+    Clock,
 }
 
 impl Log {
@@ -30,6 +32,7 @@ impl Log {
             Log::Timings => "timings.jsonl",
             Log::Eval => "eval.jsonl",
             Log::Alarms => "alarms.jsonl",
+            Log::Clock => "clock.jsonl",
         }
     }
 
@@ -58,7 +61,7 @@ impl Log {
 }
 
 impl RunFolder {
-    /// Appends a line to a log.
+    /// Appends a line to a log, or nothing if that fails.
     pub(in crate::run) fn append(
         &self,
         log: Log,
@@ -70,7 +73,13 @@ impl RunFolder {
             .create(true)
             .append(true)
             .open(&path)
-            .and_then(|mut file| file.write_all(&line))
+            .and_then(|mut file| {
+                let length = file.metadata()?.len();
+                file.write_all(&line).inspect_err(|_| {
+                    // Else the next line would continue a part of this one. If it fails too, the next resumption cuts the part off.
+                    let _ = file.set_len(length);
+                })
+            })
             .map_err(|source| TrainError::io(&path, source))
     }
 
@@ -99,7 +108,13 @@ impl RunFolder {
 
     /// Makes sure that the appended lines survive a loss of power.
     pub(in crate::run) fn sync(&self) -> Result<(), TrainError> {
-        for log in [Log::Metrics, Log::Timings, Log::Eval, Log::Alarms] {
+        for log in [
+            Log::Metrics,
+            Log::Timings,
+            Log::Eval,
+            Log::Alarms,
+            Log::Clock,
+        ] {
             let path = self.log(log);
             match File::open(&path).and_then(|file| file.sync_all()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Log, RunFolder, content, whole_lines, write_whole};
-use crate::record::{AlarmRecord, EvalRecord, StepRecord, StepTimings};
+use crate::record::{AlarmRecord, ClockRecord, EvalRecord, StepRecord, StepTimings};
 use crate::run::TrainError;
 
 /// A log that has lines after the checkpoint, and its truncated content.
@@ -20,7 +20,7 @@ impl Truncation {
     }
 }
 
-/// The truncations that reduce every log to its lines after `step` updates. Nothing is written yet.
+/// The truncations that reduce every log to its lines after `step` updates, and the clock to its whole lines. Nothing is written yet.
 ///
 /// # Errors
 /// [`TrainError::Line`] if one of those lines is damaged, [`TrainError::Gap`] if metrics are missing, [`TrainError::Io`].
@@ -29,10 +29,11 @@ pub(in crate::run) fn to_step(
     step: usize,
 ) -> Result<Vec<Truncation>, TrainError> {
     let mut truncations = Vec::new();
-    for log in [Log::Metrics, Log::Timings, Log::Eval] {
+    for log in [Log::Metrics, Log::Timings, Log::Eval, Log::Clock] {
         let path = folder.log(log);
         let mut text = content(&path)?;
-        let (steps, length) = up_to(log, &path, &text, step)?;
+        let last = if log == Log::Clock { usize::MAX } else { step };
+        let (steps, length) = up_to(log, &path, &text, last)?;
         if log == Log::Metrics && !steps.iter().copied().eq(1..=step) {
             return Err(TrainError::Gap {
                 path,
@@ -88,5 +89,6 @@ fn step_of(log: Log, line: &[u8]) -> serde_json::Result<usize> {
         Log::Timings => serde_json::from_slice::<StepTimings>(line)?.step,
         Log::Eval => serde_json::from_slice::<EvalRecord>(line)?.step,
         Log::Alarms => serde_json::from_slice::<AlarmRecord>(line)?.step,
+        Log::Clock => serde_json::from_slice::<ClockRecord>(line)?.step,
     })
 }

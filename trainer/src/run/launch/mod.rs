@@ -10,6 +10,7 @@ use std::sync::Arc;
 use datasets::Dataset;
 use engine::Engine;
 
+use super::clock::Clock;
 use super::folder::provenance::{Provenance, data_dir_of};
 use super::folder::{RunFolder, model_digest};
 use super::freeze_config::{absolute, pin};
@@ -99,6 +100,7 @@ impl Inputs {
 /// # Errors
 /// [`TrainError`]. Nothing is written if the start is refused.
 pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
+    let clock = Clock::start();
     let config = pin(launch.config.clone());
     let Inputs {
         teacher,
@@ -143,6 +145,7 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         folder,
         stop: launch.stop,
         journal: Journal::new(launch.progress),
+        clock,
     })
     .await
 }

@@ -118,12 +118,13 @@ impl Journal {
         Ok(())
     }
 
-    /// An update is done. Its lines are in the logs when this returns.
+    /// An update is done, which took `seconds`. Its lines are in the logs when this returns.
     pub(in crate::run) fn updated(
         &mut self,
         folder: &RunFolder,
         record: &StepRecord,
         timings: &mut StepTimings,
+        seconds: f64,
     ) -> Result<(), TrainError> {
         timings.ended_at = timestamp();
         folder.append(Log::Metrics, record)?;
@@ -132,7 +133,7 @@ impl Journal {
             tensorboard.set_time(timings);
             tensorboard.update(record, Some(timings));
         }
-        self.progress.updated(record);
+        self.progress.updated(record, seconds);
         let alarms = self.monitor.as_mut().map(|monitor| monitor.update(record));
         self.report(folder, &alarms.unwrap_or_default())
     }

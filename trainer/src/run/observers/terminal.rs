@@ -28,8 +28,6 @@ pub struct Progress {
     best: Option<(usize, f64)>,
     /// Seconds until the last completion of the phase under way was sampled; `None` before.
     sampling_time: Option<f64>,
-    /// When the update under way began.
-    update_began: Instant,
     /// When the last line was printed.
     last_line: Instant,
 }
@@ -71,7 +69,6 @@ impl Progress {
             reward: None,
             best: None,
             sampling_time: None,
-            update_began: Instant::now(),
             last_line: Instant::now(),
         }
     }
@@ -121,7 +118,7 @@ impl Progress {
         }
         self.reward = mean_reward(progress).or(self.reward);
         let place = format!("{}/{phases}", phase + 1);
-        if progress.sampled < progress.wanted {
+        if progress.is_sampling() {
             self.sampling_time = None;
         } else {
             self.sampling_time.get_or_insert(seconds);
@@ -164,7 +161,7 @@ impl Progress {
 
     /// Shows the progress of a rollout. `names` are its names while completions are sampled, and while the last are judged.
     fn show_rollout(&mut self, names: (&str, &str), place: &str, progress: &RolloutProgress) {
-        let (name, done) = if progress.sampled < progress.wanted {
+        let (name, done) = if progress.is_sampling() {
             (names.0, progress.sampled)
         } else {
             (names.1, progress.judged)
@@ -192,7 +189,6 @@ impl Progress {
 
     /// An update begins.
     pub(in crate::run) fn updating(&mut self, phase: &Phase, update: usize) {
-        self.update_began = Instant::now();
         let Some(time_left) = &mut self.time_left else {
             return;
         };
@@ -219,12 +215,12 @@ impl Progress {
         }
     }
 
-    /// An update is done.
-    pub(in crate::run) fn updated(&mut self, record: &StepRecord) {
+    /// An update is done, which took `seconds`.
+    pub(in crate::run) fn updated(&mut self, record: &StepRecord, seconds: f64) {
         self.last_line = Instant::now();
         self.reward = Some(record.algo.reward);
         let updates = self.time_left.as_mut().map_or(0, |time_left| {
-            time_left.updated(record.step, self.update_began.elapsed().as_secs_f64());
+            time_left.updated(record.step, seconds);
             time_left.updates()
         });
         self.say(&update_line(record, updates, &self.outlook()));

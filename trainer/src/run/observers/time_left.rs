@@ -123,7 +123,7 @@ impl TimeLeft {
         self.evaluations.remove(&step);
     }
 
-    /// An update took `seconds`; `step` updates are done.
+    /// An update took `seconds`, all that is done for it besides sampling included; `step` updates are done.
     pub(in crate::run) fn updated(&mut self, step: usize, seconds: f64) {
         self.step = step;
         self.updating.open = (seconds, 1.0);

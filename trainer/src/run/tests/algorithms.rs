@@ -5,7 +5,11 @@ use crate::config::Preset;
 use crate::run::sft::TeacherFile;
 
 /// A job with the reference and the demonstrations that the recipe needs, as `rapid train` makes it.
-fn full_job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, TrainError> {
+pub(super) fn full_job(
+    root: &Path,
+    config: &Config,
+    policy: Arc<dyn Policy>,
+) -> Result<Job, TrainError> {
     let job = job(root, config, policy, &StopSignal::default())?;
     let demonstrations = job.prompts.train.iter().map(|prompt| Demonstration {
         prompt: Arc::clone(prompt),
@@ -32,7 +36,7 @@ async fn fail_at(root: &Path, config: &Config, step: usize) {
     train(job).await.unwrap_err();
 }
 
-fn preset_config(url: &str, preset: Preset, more: &[&str]) -> Config {
+pub(super) fn preset_config(url: &str, preset: Preset, more: &[&str]) -> Config {
     let preset = format!("algorithm.preset={}", preset.name());
     let mut sets = vec![preset.as_str(), "run.updates=20", "eval.every=0"];
     if preset.ends_with("=sft") {

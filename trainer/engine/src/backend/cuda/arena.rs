@@ -3,7 +3,7 @@
 //! A slab is retained when all its allocations have been released, so that a change of phase allocates and frees nothing on the device.
 
 use super::driver::{Address, Driver, Fault, Format};
-use crate::backend::{Buf, Purpose};
+use crate::backend::{Buf, MemoryMeter, Purpose};
 
 /// Alignment of allocations, in bytes.
 const ALIGN: usize = 256;
@@ -17,6 +17,8 @@ pub(super) struct Block {
     pub(super) format: Format,
     /// Address of a copy of the numbers in bf16, for matrix products.
     pub(super) bf16_copy: Option<Address>,
+    /// Bytes of that copy.
+    copy_bytes: usize,
     /// Whether it lies in a slab.
     in_slab: bool,
     bytes: usize,
@@ -78,9 +80,18 @@ impl Slab {
 pub(super) struct Arena {
     blocks: Vec<Option<Block>>,
     slabs: Vec<Slab>,
+    /// Counts blocks, not slabs, which are retained.
+    meter: MemoryMeter,
 }
 
 impl Arena {
+    pub(super) fn new(meter: MemoryMeter) -> Self {
+        Self {
+            meter,
+            ..Self::default()
+        }
+    }
+
     /// A zeroed buffer in a format, with a copy in bf16 if `bf16_copy`.
     pub(super) fn allocate(
         &mut self,
@@ -108,14 +119,17 @@ impl Arena {
             address,
             format,
             bf16_copy: None,
+            copy_bytes: 0,
             in_slab,
             bytes,
         };
+        self.meter.add(bytes);
         let zeroed = driver.zero(address, bytes).and_then(|()| {
             if bf16_copy {
                 let bytes = bytes_of(Format::Bf16).ok_or_else(too_large)?;
                 let copy = driver.allocate(bytes)?;
-                block.bf16_copy = Some(copy);
+                (block.bf16_copy, block.copy_bytes) = (Some(copy), bytes);
+                self.meter.add(bytes);
                 driver.zero(copy, bytes)?;
             }
             Ok(())
@@ -179,6 +193,7 @@ impl Arena {
         let Some(block) = self.blocks[buf.block as usize].take() else {
             return;
         };
+        self.meter.subtract(block.bytes + block.copy_bytes);
         if let Some(bf16_copy) = block.bf16_copy {
             driver.free(bf16_copy);
         }

@@ -45,8 +45,8 @@ use self::scratch::{Scratch, Use};
 use self::segments::SegmentTable;
 pub(crate) use self::training_defaults::{RESERVED, training_defaults};
 use crate::backend::{
-    AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
-    TrainingDefaults,
+    AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, MemoryMeter, Norm, Purpose,
+    Rows, Target, TrainingDefaults,
 };
 use crate::batch::Batch;
 use crate::config::Activation;
@@ -68,12 +68,14 @@ const BIAS_PART: usize = 64;
 
 /// A backend on a device, with matrix products in the given number format.
 pub fn open_on(driver: Box<dyn Driver>, dtype: Dtype) -> Box<dyn Backend> {
+    let meter = MemoryMeter::default();
     Box::new(Cuda {
         driver,
         element_bytes: element_bytes(dtype),
         activations: dtype.into(),
-        arena: Arena::default(),
-        scratch: Scratch::default(),
+        arena: Arena::new(meter.clone()),
+        scratch: Scratch::new(meter.clone()),
+        meter,
         tokens: Vec::new(),
         plan: BatchPlan::default(),
         segments: SegmentTable::default(),
@@ -100,6 +102,8 @@ struct Cuda {
     activations: Format,
     arena: Arena,
     scratch: Scratch,
+    /// Counts the memory of the two.
+    meter: MemoryMeter,
     /// The current batch's tokens.
     tokens: Vec<u32>,
     plan: BatchPlan,
@@ -135,6 +139,10 @@ impl Backend for Cuda {
 
     fn free_memory(&self) -> Option<u64> {
         self.driver.memory().ok().map(|(free, _)| free)
+    }
+
+    fn memory_meter(&self) -> Option<MemoryMeter> {
+        Some(self.meter.clone())
     }
 
     fn must_drop_before_exit(&self) -> bool {

@@ -9,7 +9,7 @@ use super::attention::splits;
 use super::batch::KEY_TILE;
 use super::driver::{Address, Driver, Fault};
 use super::launch::occupying_blocks;
-use crate::backend::Dtype;
+use crate::backend::{Dtype, MemoryMeter};
 
 /// The use of a piece of memory. Pieces of different uses may be in use at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,9 +111,17 @@ impl ScratchSizes {
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pieces: BTreeMap<Use, (Address, usize)>,
+    meter: MemoryMeter,
 }
 
 impl Scratch {
+    pub(super) fn new(meter: MemoryMeter) -> Self {
+        Self {
+            meter,
+            ..Self::default()
+        }
+    }
+
     /// Memory of at least `bytes` bytes, and whether its address has changed.
     pub(super) fn get(
         &mut self,
@@ -126,10 +134,12 @@ impl Scratch {
                 return Ok((*address, false));
             }
             driver.free(*address);
+            self.meter.subtract(*size);
             self.pieces.remove(&usage);
         }
         let size = piece(bytes);
         let address = driver.allocate(size)?;
+        self.meter.add(size);
         self.pieces.insert(usage, (address, size));
         Ok((address, true))
     }

@@ -1,0 +1,214 @@
+//! The clock of a process: it is always in exactly one activity, so no second is left out.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::MemoryMeter;
+
+use super::TrainError;
+use super::folder::{Log, RunFolder};
+use crate::record::{Activity, ClockRecord, Ledger, Peak, RunTimes};
+use crate::resident_memory;
+
+/// How much time a process that is killed while it samples may leave without a line.
+const SAVE_EVERY: Duration = Duration::from_secs(10);
+
+/// Measures what a process spends its time on. Clones are the same clock.
+#[derive(Debug, Clone)]
+pub struct Clock(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    activity: Activity,
+    /// When the interval under way began.
+    since: Instant,
+    /// The next line, without the interval under way.
+    line: ClockRecord,
+    saved: Instant,
+    /// The meters of the GPU's memory; none on a CPU.
+    meters: Vec<MemoryMeter>,
+    /// The lines before, those of earlier processes included.
+    ledger: Ledger,
+}
+
+impl Clock {
+    /// Starts in [`Activity::Start`].
+    #[must_use]
+    pub fn start() -> Self {
+        let now = Instant::now();
+        resident_memory::reset_peak();
+        Self(Arc::new(Mutex::new(State {
+            activity: Activity::Start,
+            since: now,
+            line: ClockRecord::default(),
+            saved: now,
+            meters: Vec::new(),
+            ledger: Ledger::default(),
+        })))
+    }
+
+    /// Reads the meters of a GPU's memory. A model and its base have the same one, which is read once.
+    pub(super) fn watch(&self, meters: impl Iterator<Item = MemoryMeter>) {
+        let mut state = self.state();
+        for meter in meters {
+            if !state.meters.iter().any(|known| known.is_same(&meter)) {
+                state.meters.push(meter);
+            }
+        }
+    }
+
+    /// Continues the lines of earlier processes, from a checkpoint of `step` updates.
+    pub(super) fn resume(&self, earlier: &[ClockRecord], step: usize) {
+        let mut state = self.state();
+        state.ledger = Ledger::of(earlier);
+        state.line.began = Some(step);
+    }
+
+    /// Ends the activity under way, which is returned, and begins another.
+    pub(super) fn enter(&self, activity: Activity) -> Activity {
+        let mut state = self.state();
+        if state.activity == activity {
+            return activity;
+        }
+        state.close();
+        std::mem::replace(&mut state.activity, activity)
+    }
+
+    /// Renames the activity under way, for which the name was not known when it began.
+    pub(super) fn rename(&self, activity: Activity) {
+        self.state().activity = activity;
+    }
+
+    /// Ends the activity under way and continues it. Its last `part` was another activity, which needed the same memory at most.
+    pub(super) fn split(&self, activity: Activity, part: Duration) {
+        let mut state = self.state();
+        let whole = state.activity;
+        let (elapsed, peak) = state.close();
+        let part = part.min(elapsed).as_secs_f64();
+        *state.line.seconds.entry(whole).or_default() -= part;
+        *state.line.seconds.entry(activity).or_default() += part;
+        state.line.add_peak(activity, peak);
+    }
+
+    /// Notes that samples ([`Activity::Inference`]) or an evaluation are made without anything of an earlier process.
+    pub(super) fn anew(&self, work: Activity) {
+        self.state().line.anew = Some(work);
+    }
+
+    /// Writes a line with the time since the last one, and returns the times so far. After an error the next line has this time too.
+    pub(super) fn save(&self, folder: &RunFolder, step: usize) -> Result<RunTimes, TrainError> {
+        let mut state = self.state();
+        state.close();
+        state.line.step = step;
+        folder.append(Log::Clock, &state.line)?;
+        let line = std::mem::take(&mut state.line);
+        state.ledger.add(line);
+        state.saved = Instant::now();
+        Ok(state.ledger.times.clone())
+    }
+
+    /// Writes a line if the last one is old.
+    pub(super) fn save_if_due(&self, folder: &RunFolder, step: usize) {
+        let due = self.state().saved.elapsed() > SAVE_EVERY;
+        if due {
+            // An error is reported by the line that ends the work under way, if it persists.
+            let _ = self.save(folder, step);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Adds the interval under way to the next line and begins another in the same activity. Returns its time and its highest memory.
+    fn close(&mut self) -> (Duration, Peak) {
+        let device = self.meters.iter().map(MemoryMeter::take_peak);
+        let peak = Peak {
+            resident: resident_memory::peak(),
+            device: (!self.meters.is_empty()).then(|| device.sum()),
+        };
+        resident_memory::reset_peak();
+        let now = Instant::now();
+        let elapsed = now.duration_since(self.since);
+        self.since = now;
+        *self.line.seconds.entry(self.activity).or_default() += elapsed.as_secs_f64();
+        self.line.add_peak(self.activity, peak);
+        (elapsed, peak)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::folder::read_log;
+
+    fn written(folder: &RunFolder) -> Vec<ClockRecord> {
+        read_log(folder.root(), Log::Clock).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_written_during_long_work_and_has_what_a_failed_one_would_have_had() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let clock = Clock::start();
+        clock.enter(Activity::Inference);
+        clock.save_if_due(&folder, 0);
+        assert_eq!(written(&folder), []);
+
+        let log = folder.root().join("clock.jsonl");
+        std::os::unix::fs::symlink("/dev/full", &log).unwrap();
+        clock.anew(Activity::Inference);
+        let error = clock.save(&folder, 0).unwrap_err().to_string();
+        assert!(error.contains("clock.jsonl"), "{error}");
+        std::fs::remove_file(&log).unwrap();
+
+        clock.state().saved -= SAVE_EVERY;
+        clock.save_if_due(&folder, 0);
+        let lines = written(&folder);
+        assert_eq!((lines.len(), lines[0].anew), (1, Some(Activity::Inference)));
+        assert!(lines[0].seconds[&Activity::Start] > 0.0);
+        clock.save_if_due(&folder, 0);
+        assert_eq!(written(&folder).len(), 1);
+    }
+
+    #[test]
+    fn an_interval_can_get_its_name_later_and_be_split() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let clock = Clock::start();
+        assert_eq!(clock.enter(Activity::Forward), Activity::Start);
+        std::thread::sleep(Duration::from_millis(3));
+        clock.rename(Activity::Refused);
+        assert_eq!(clock.enter(Activity::Backward), Activity::Refused);
+        std::thread::sleep(Duration::from_millis(5));
+        clock.split(Activity::Optimiser, Duration::from_millis(2));
+        let times = clock.save(&folder, 1).unwrap();
+        assert!(!times.seconds.contains_key(&Activity::Forward));
+        for (activity, least) in [
+            (Activity::Refused, 0.003),
+            (Activity::Backward, 0.003),
+            (Activity::Optimiser, 0.002),
+        ] {
+            assert!(times.of_activity(activity) >= least, "{times:?}");
+        }
+        assert!((times.of_activity(Activity::Optimiser) - 0.002).abs() < 1e-9);
+        // A part is at most the whole.
+        clock.split(Activity::Optimiser, Duration::from_secs(9));
+        let times = clock.save(&folder, 1).unwrap();
+        assert!(times.wall() < 9.0 && times.seconds.values().all(|seconds| *seconds >= 0.0));
+    }
+
+    #[test]
+    fn a_meter_is_read_once() {
+        let meter = MemoryMeter::default();
+        let clock = Clock::start();
+        clock.watch([meter.clone(), meter, MemoryMeter::default()].into_iter());
+        assert_eq!(clock.state().meters.len(), 2);
+        clock.enter(Activity::Other);
+        let state = clock.state();
+        assert_eq!(state.line.device_memory[&Activity::Start], 0);
+        assert!(state.line.memory[&Activity::Start] > 0);
+    }
+}
