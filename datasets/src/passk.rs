@@ -49,7 +49,7 @@ impl Counts {
     }
 }
 
-/// A mean over tasks, with its 95% interval if there are enough tasks.
+/// A mean over tasks, with its 95% percentile bootstrap interval if there are enough tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "EstimateRecord", into = "EstimateRecord")]
 pub struct Estimate {
@@ -61,12 +61,12 @@ pub struct Estimate {
     pub tasks: usize,
 }
 
-/// A 95% percentile bootstrap interval.
+/// An interval, of 95% unless its maker says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// 2.5th percentile of the resampled means.
+    /// Its lower end.
     pub low: f64,
-    /// 97.5th percentile of the resampled means.
+    /// Its upper end.
     pub high: f64,
 }
 
@@ -185,8 +185,9 @@ pub fn points(difference: f64) -> String {
     }
 }
 
-/// A percentile of sorted values, with linear interpolation between neighbours.
-fn percentile(sorted: &[f64], p: f64) -> f64 {
+/// The quantile `p`, between 0 and 1, of values in ascending order, of which there is at least one; neighbours are interpolated linearly.
+#[must_use]
+pub fn percentile(sorted: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;
     let (low, high) = (at.floor() as usize, at.ceil() as usize);
     sorted[low] + (sorted[high] - sorted[low]) * (at - low as f64)

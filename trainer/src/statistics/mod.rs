@@ -1,0 +1,26 @@
+//! What is concluded from runs with several seeds, as pure functions of numbers.
+//!
+//! [`Outcomes`] has the Pass@k of every task in every run; [`Outcomes::resample`] is the hierarchical bootstrap over seeds and tasks. Few seeds make its intervals too
+//! narrow, so [`Comparison`] and [`Slope`] have the t interval over seeds ([`student`]) beside them, and conclude nothing unless both agree.
+//!
+//! Sources: hierarchical bootstrap with crossed factors, Owen 2007, "The pigeonhole bootstrap"; step-down correction, Holm 1979; two one-sided tests, Schuirmann 1987.
+
+mod bootstrap;
+mod comparison;
+mod correlation;
+mod holm;
+mod ratio;
+mod slope;
+mod spread;
+pub mod student;
+
+pub use bootstrap::{Distribution, Outcomes, Resamples};
+pub use comparison::{Comparison, Corrected, Verdict, verdicts};
+pub use correlation::{Correlation, pearson};
+pub use holm::holm;
+pub use ratio::{Ratio, paired_ratio};
+pub use slope::{Slope, SlopeVerdict, least_squares};
+pub use spread::Spread;
+
+/// The level at which a hypothesis is refused.
+pub const ALPHA: f64 = 0.05;

@@ -1,0 +1,63 @@
+//! Ratios of times.
+
+use datasets::passk::Interval;
+
+use super::{Spread, student};
+
+/// How much longer something takes than a reference that was measured beside it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// The geometric mean of the pairs' ratios.
+    pub ratio: f64,
+    /// Its 95% interval: the t interval of the mean log ratio; `None` for a single pair.
+    pub interval: Option<Interval>,
+    /// Number of pairs.
+    pub pairs: usize,
+}
+
+/// The ratio of the first to the second of each pair. A pair is measured under equal conditions, so what slows both down cancels. `None` without a pair; values are
+/// above 0.
+#[must_use]
+pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
+    let logs: Vec<f64> = pairs.iter().map(|(a, b)| (a / b).ln()).collect();
+    let mean = Spread::of(&logs)?.mean;
+    Some(Ratio {
+        ratio: mean.exp(),
+        interval: student::interval(&logs, 0.95).map(|interval| Interval {
+            low: interval.low.exp(),
+            high: interval.high.exp(),
+        }),
+        pairs: pairs.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_that_of_scipy_on_logarithms() {
+        // scipy.stats.t.interval(0.95, 3, loc=a.mean(), scale=sem(a)) with a = log(first / second)
+        let pairs = [
+            (101.0, 120.0),
+            (118.0, 131.0),
+            (97.0, 125.0),
+            (109.0, 117.0),
+        ];
+        let ratio = paired_ratio(&pairs).unwrap();
+        let interval = ratio.interval.unwrap();
+        assert!((ratio.ratio - 0.860_425_552_175).abs() < 1e-9, "{ratio:?}");
+        assert!((interval.low - 0.756_652_92).abs() < 1e-7, "{interval:?}");
+        assert!((interval.high - 0.978_430_29).abs() < 1e-7, "{interval:?}");
+    }
+
+    #[test]
+    fn what_slows_both_of_a_pair_down_cancels() {
+        let pairs = [(50.0, 100.0), (500.0, 1000.0), (1.0, 2.0)];
+        let ratio = paired_ratio(&pairs).unwrap();
+        let interval = ratio.interval.unwrap();
+        assert!((interval.high - interval.low).abs() < 1e-12 && (ratio.ratio - 0.5).abs() < 1e-12);
+        assert_eq!(paired_ratio(&pairs[..1]).unwrap().interval, None);
+        assert_eq!(paired_ratio(&[]), None);
+    }
+}

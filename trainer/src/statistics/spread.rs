@@ -1,0 +1,40 @@
+//! The mean and standard deviation over runs.
+
+/// A mean over runs with its standard deviation, as the paper's tables have them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The sample standard deviation, over n − 1; `None` for a single value.
+    pub sd: Option<f64>,
+    /// Number of values.
+    pub runs: usize,
+}
+
+impl Spread {
+    /// The spread of these values; `None` without any.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let runs = values.len();
+        let mean = (runs > 0).then(|| values.iter().sum::<f64>() / runs as f64)?;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Some(Self {
+            mean,
+            sd: (runs > 1).then(|| (squares / (runs - 1) as f64).sqrt()),
+            runs,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deviation_is_over_one_value_less_and_a_single_value_has_none() {
+        let of_three = Spread::of(&[1.0, 2.0, 3.0]).unwrap();
+        assert_eq!((of_three.mean, of_three.sd), (2.0, Some(1.0)));
+        assert_eq!(Spread::of(&[4.0]).unwrap().sd, None);
+        assert_eq!(Spread::of(&[]), None);
+    }
+}
