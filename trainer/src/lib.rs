@@ -12,7 +12,7 @@
 //! [`config`] resolves a recipe once. [`data`] makes prompts of tasks and orders them. [`rollout`] samples completions from a [`policy::Policy`] and has them judged
 //! by [`reward`] as they finish. [`algo`] turns log-probabilities and rewards into the gradient that the policy consumes. [`run`] is the loop around them, its
 //! folder, and its resumption. [`checkpoint_settings`] is the file of settings in a checkpoint. [`study`] measures the estimators of [`algo`]. [`sweep`] plans the runs
-//! of a grid and keeps their folder. [`statistics`] has the tests that compare them. [`transcript`] writes samples, and [`tensorboard`] curves, for people to look at.
+//! of a grid and keeps their folder. [`statistics`] has the tests that compare them, and [`paper`] the paper's own numbers. [`transcript`] writes samples, and [`tensorboard`] curves, for people to look at.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -25,6 +25,7 @@ pub mod data;
 mod escape;
 pub mod eval;
 pub mod interrupt;
+pub mod paper;
 pub mod plan;
 pub mod policy;
 pub mod record;

@@ -1,6 +1,7 @@
 //! The built-in recipes, and the search for a recipe by its name or path.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::error::ConfigError;
+use crate::paper;
 
 /// Names and texts of recipes, from the files of the recipes folder.
 macro_rules! built_in {
@@ -39,8 +41,6 @@ struct Rows {
     algorithms: Table,
     /// The authors' departures by algorithm, without its H, and by `DATASET-ALGORITHM`.
     authors: Table,
-    /// The paper's result by `MODEL-DATASET-ALGORITHM`.
-    rows: Table,
 }
 
 static ROWS: LazyLock<Rows> = LazyLock::new(|| {
@@ -48,10 +48,17 @@ static ROWS: LazyLock<Rows> = LazyLock::new(|| {
     toml::from_str(text).expect("a test reads every row")
 });
 
+/// The paper's result of each row, by `MODEL-DATASET-ALGORITHM`; the first one if two tables have it.
+static RESULTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let rows = paper::PAPER.results.iter().rev();
+    rows.filter_map(|row| Some((row.recipe()?, row.line())))
+        .collect()
+});
+
 impl Rows {
     /// The recipe of a row, `None` if the paper has no such row.
     fn recipe(&self, row: &str, as_authors: bool) -> Option<String> {
-        let result = self.rows.get(row)?.as_str()?;
+        let result = RESULTS.get(row)?;
         let (model, rest) = split_name(&self.models, row)?;
         let (dataset, algorithm) = split_name(&self.datasets, rest)?;
         let mut recipe = Table::new();
@@ -97,7 +104,7 @@ fn lay_over(recipe: &mut Table, settings: &Table) {
 pub fn names() -> impl Iterator<Item = String> {
     let rows = [PAPER, AUTHORS]
         .into_iter()
-        .flat_map(|prefix| ROWS.rows.keys().map(move |row| format!("{prefix}{row}")));
+        .flat_map(|prefix| RESULTS.keys().map(move |row| format!("{prefix}{row}")));
     FOR_CPU
         .iter()
         .map(|(name, _)| (*name).to_owned())

@@ -1,0 +1,303 @@
+//! What the paper reports, from `recipes/paper/results.toml`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// The paper's numbers.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    /// Its title.
+    pub title: String,
+    /// The rows of Tables 1 to 3.
+    pub results: Vec<PaperResult>,
+    /// The rows of Table 4.
+    pub correlations: Vec<PaperCorrelation>,
+    /// What it says of its figures, by their number.
+    pub figures: BTreeMap<String, Figure>,
+}
+
+/// A row of Tables 1 to 3 for one data set.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperResult {
+    /// The table's number.
+    pub table: u32,
+    /// The page of the PDF.
+    pub page: u32,
+    /// As the recipes name it.
+    pub model: String,
+    /// As the recipes name it.
+    pub dataset: String,
+    /// As the recipes name it, or `base`.
+    pub algorithm: String,
+    /// In per cent.
+    pub pass_at_1: Measured,
+    /// In per cent; on MBPP+ only.
+    pub pass_at_8: Option<Measured>,
+    /// Training time; `None` for the base model.
+    pub minutes: Option<Measured>,
+    /// In nats; in Table 3 only.
+    pub staleness: Option<Measured>,
+}
+
+/// A row of Table 4: Pearson's r between H and three quantities.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperCorrelation {
+    /// The table's number.
+    pub table: u32,
+    /// The page of the PDF.
+    pub page: u32,
+    /// As the recipes name it.
+    pub dataset: String,
+    /// `Pass@1` or `Pass@8`.
+    pub metric: String,
+    /// Between H and the metric.
+    pub accuracy: f64,
+    /// Between H and the training time.
+    pub time: f64,
+    /// Between H and the staleness.
+    pub staleness: f64,
+}
+
+/// What the paper says of a figure.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The page of the PDF.
+    pub page: u32,
+    /// In our words.
+    pub claim: String,
+}
+
+/// A number as the paper prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "Vec<f64>")]
+pub struct Measured {
+    /// The mean over three runs, or the value of one.
+    pub mean: f64,
+    /// The standard deviation over the runs; `None` for one run.
+    pub sd: Option<f64>,
+}
+
+impl TryFrom<Vec<f64>> for Measured {
+    type Error = &'static str;
+
+    fn try_from(numbers: Vec<f64>) -> Result<Self, Self::Error> {
+        match numbers[..] {
+            [mean] => Ok(Self { mean, sd: None }),
+            [mean, sd] => Ok(Self { mean, sd: Some(sd) }),
+            _ => Err("a number is [mean] or [mean, standard deviation]"),
+        }
+    }
+}
+
+/// The paper's numbers.
+pub static PAPER: LazyLock<Paper> = LazyLock::new(|| {
+    let text = include_str!("../recipes/paper/results.toml");
+    toml::from_str(text).expect("a test reads the file")
+});
+
+impl Paper {
+    /// The first row of this model, data set and algorithm; in Tables 1 to 3, those of Table 1 are first.
+    #[must_use]
+    pub fn result(&self, model: &str, dataset: &str, algorithm: &str) -> Option<&PaperResult> {
+        self.results.iter().find(|result| {
+            (
+                result.model.as_str(),
+                result.dataset.as_str(),
+                result.algorithm.as_str(),
+            ) == (model, dataset, algorithm)
+        })
+    }
+
+    /// The row of Table 3 of this data set and H.
+    #[must_use]
+    pub fn by_h(&self, dataset: &str, h: usize) -> Option<&PaperResult> {
+        let algorithm = format!("rapid-h{h}");
+        self.results.iter().find(|result| {
+            result.table == 3 && result.dataset == dataset && result.algorithm == algorithm
+        })
+    }
+
+    /// The row of Table 4 of this data set and metric.
+    #[must_use]
+    pub fn correlation(&self, dataset: &str, metric: &str) -> Option<&PaperCorrelation> {
+        self.correlations
+            .iter()
+            .find(|row| row.dataset == dataset && row.metric == metric)
+    }
+}
+
+impl PaperResult {
+    /// The name of its recipe, `MODEL-DATASET-ALGORITHM`; `None` for the base model, which is not trained.
+    #[must_use]
+    pub fn recipe(&self) -> Option<String> {
+        (self.algorithm != "base")
+            .then(|| format!("{}-{}-{}", self.model, self.dataset, self.algorithm))
+    }
+
+    /// The numbers in a line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let mut line = format!("Table {}: Pass@1 {} %", self.table, self.pass_at_1.text());
+        if let Some(pass) = self.pass_at_8 {
+            let _ = write!(line, ", Pass@8 {} %", pass.text());
+        }
+        if let Some(minutes) = self.minutes {
+            let _ = write!(line, ", {}", duration(minutes.mean));
+        }
+        if let Some(staleness) = self.staleness {
+            let _ = write!(line, ", staleness {:.2}", staleness.mean);
+        }
+        line
+    }
+}
+
+impl Measured {
+    fn text(self) -> String {
+        match self.sd {
+            Some(sd) => format!("{:.1} ± {sd:.1}", self.mean),
+            None => format!("{:.1}", self.mean),
+        }
+    }
+}
+
+/// Minutes in the units in which the paper prints them.
+fn duration(minutes: f64) -> String {
+    if minutes < 120.0 {
+        format!("{minutes:.1} min")
+    } else {
+        format!("{} h {} min", minutes as u64 / 60, minutes as u64 % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HS: [usize; 4] = [2, 4, 8, 16];
+
+    #[test]
+    fn the_tables_have_the_rows_that_the_paper_prints() {
+        let rows = |table| PAPER.results.iter().filter(move |row| row.table == table);
+        assert_eq!([1, 2, 3].map(|table| rows(table).count()), [21, 18, 12]);
+        assert!(rows(1).all(|row| row.pass_at_1.sd.is_some() && row.page == 6));
+        assert!(rows(2).all(|row| row.pass_at_1.sd.is_none() && row.page == 6));
+        assert!(rows(3).all(|row| row.staleness.is_some() && row.page == 7));
+        let all = &PAPER.results;
+        assert!(
+            all.iter()
+                .all(|row| row.pass_at_8.is_some() == (row.dataset == "mbppplus"))
+        );
+        assert!(
+            all.iter()
+                .all(|row| row.minutes.is_some() == (row.algorithm != "base"))
+        );
+        assert_eq!(PAPER.figures.len(), 4);
+    }
+
+    #[test]
+    fn a_row_is_written_in_a_line() {
+        let line = |dataset, algorithm| {
+            PAPER
+                .result("qwen2.5-0.5b", dataset, algorithm)
+                .unwrap()
+                .line()
+        };
+        assert_eq!(
+            line("mbppplus", "sft"),
+            "Table 1: Pass@1 5.6 ± 2.8 %, Pass@8 35.4 ± 1.3 %, 2.0 min"
+        );
+        assert_eq!(
+            line("math", "rapid-h16"),
+            "Table 3: Pass@1 28.3 ± 0.8 %, 4 h 8 min, staleness 0.07"
+        );
+    }
+
+    #[test]
+    fn table_3_repeats_the_rows_of_table_1() {
+        for dataset in ["mbppplus", "math", "minif2f"] {
+            for h in [4, 8] {
+                let first = PAPER
+                    .result("qwen2.5-0.5b", dataset, &format!("rapid-h{h}"))
+                    .unwrap();
+                let again = PAPER.by_h(dataset, h).unwrap();
+                assert_eq!((first.table, again.table), (1, 3));
+                assert_eq!(first.pass_at_1, again.pass_at_1);
+                assert_eq!(first.pass_at_8, again.pass_at_8);
+                let minutes = [first, again].map(|row| row.minutes.unwrap());
+                assert_eq!(minutes[0].mean, minutes[1].mean, "{dataset} {h}");
+                // Table 1 has whole minutes on MATH.
+                assert!((minutes[0].sd.unwrap() - minutes[1].sd.unwrap()).abs() < 0.5);
+            }
+        }
+    }
+
+    #[test]
+    fn the_paper_saves_the_time_that_it_claims_on_two_of_three_data_sets() {
+        // "34% for MBPP+, 32% for MiniF2F, and 11% for MATH when compared to the strongest baseline"
+        let saved = |dataset: &str, algorithm: &str| {
+            let minutes = |algorithm| {
+                let row = PAPER.result("qwen2.5-0.5b", dataset, algorithm).unwrap();
+                row.minutes.unwrap().mean
+            };
+            1.0 - minutes(algorithm) / minutes("pg").min(minutes("dapo")).min(minutes("grpo"))
+        };
+        assert!((saved("mbppplus", "rapid-h8") - 0.34).abs() < 0.005);
+        assert!((saved("minif2f", "rapid-h8") - 0.32).abs() < 0.005);
+        // On MATH it is 11.5% against the fastest baseline, and that is DAPO; against PG it is 12.1%.
+        assert!((saved("math", "rapid-h4") - 0.115).abs() < 0.001);
+    }
+
+    /// Pearson's r over three runs for each H, from their means and standard deviations: the runs add their squares to those of the means.
+    fn correlation(of: impl Fn(&PaperResult) -> Measured, dataset: &str) -> f64 {
+        let rows = HS.map(|h| of(PAPER.by_h(dataset, h).unwrap()));
+        let hs = HS.map(|h| h as f64);
+        let mean = |values: [f64; 4]| values.iter().sum::<f64>() / 4.0;
+        let (x, y) = (mean(hs), mean(rows.map(|row| row.mean)));
+        let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+        for (h, row) in hs.into_iter().zip(rows) {
+            xx += 3.0 * (h - x).powi(2);
+            xy += 3.0 * (h - x) * (row.mean - y);
+            yy += 3.0 * (row.mean - y).powi(2) + 2.0 * row.sd.unwrap().powi(2);
+        }
+        xy / (xx * yy).sqrt()
+    }
+
+    #[test]
+    fn table_4_follows_from_the_means_and_deviations_of_table_3() {
+        let mut furthest = (0.0, String::new());
+        for row in &PAPER.correlations {
+            let metric = |result: &PaperResult| match row.metric.as_str() {
+                "Pass@8" => result.pass_at_8.unwrap(),
+                _ => result.pass_at_1,
+            };
+            let found = [
+                (row.accuracy, correlation(metric, &row.dataset)),
+                (
+                    row.time,
+                    correlation(|result| result.minutes.unwrap(), &row.dataset),
+                ),
+                (
+                    row.staleness,
+                    correlation(|result| result.staleness.unwrap(), &row.dataset),
+                ),
+            ];
+            for (printed, computed) in found {
+                let what = format!("{} {}: {printed} {computed:.3}", row.dataset, row.metric);
+                let distance: f64 = (printed - computed).abs();
+                assert!(distance < 0.08, "{what}");
+                if distance > furthest.0 {
+                    furthest = (distance, what);
+                }
+            }
+        }
+        // Accuracies are rounded to 0.1 points, which is half of the deviations here.
+        assert!(furthest.1.starts_with("minif2f Pass@1"), "{furthest:?}");
+    }
+}
