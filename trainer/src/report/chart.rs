@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use super::axis::{Axis, ValueFormat, format_tick, format_value};
 use super::escape::html;
+use super::svg_file::svg_file;
 
-const WIDTH: f64 = 560.0;
+pub(super) const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 232.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 14.0;
@@ -52,8 +53,13 @@ impl Chart {
             .filter(|(x, y)| x.is_finite() && y.is_finite())
     }
 
-    /// The figure element with its heading, drawing and legend.
+    /// The figure element with its heading, drawing and legend. The ticks of the horizontal axis are whole numbers.
     pub(crate) fn render(&self) -> String {
+        self.render_over(&[])
+    }
+
+    /// As [`Chart::render`], with these ticks, each an x and its label; none are whole numbers.
+    pub(crate) fn render_over(&self, ticks: &[(f64, String)]) -> String {
         let mut out = String::new();
         let _ = write!(
             out,
@@ -61,7 +67,7 @@ impl Chart {
             html(&self.title),
             html(&self.note)
         );
-        out.push_str(&self.svg());
+        out.push_str(&self.svg(ticks));
         if self.series.len() > 1 {
             out.push_str(&legend(self.series.iter().map(|s| s.name.as_str())));
         }
@@ -69,8 +75,21 @@ impl Chart {
         out
     }
 
-    fn svg(&self) -> String {
-        let xs = Axis::over(self.finite().map(|(x, _)| x), 6, true);
+    /// The drawing as a file of its own, with its heading and its legend.
+    pub(crate) fn file(&self, ticks: &[(f64, String)]) -> String {
+        let names: Vec<&str> = self.series.iter().map(|s| s.name.as_str()).collect();
+        let names = if names.len() > 1 { &names[..] } else { &[] };
+        svg_file(&self.title, &self.note, &self.svg(ticks), HEIGHT, names)
+    }
+
+    fn svg(&self, ticks: &[(f64, String)]) -> String {
+        let xs = Axis::over(
+            self.finite()
+                .map(|(x, _)| x)
+                .chain(ticks.iter().map(|(x, _)| *x)),
+            6,
+            true,
+        );
         let bounds = self
             .series
             .iter()
@@ -96,13 +115,17 @@ impl Chart {
                 format_tick(tick, ys.step, self.unit)
             );
         }
-        for tick in xs.ticks() {
+        let whole = xs.ticks().filter(|_| ticks.is_empty()).map(|tick| {
+            let label = format_tick(tick, xs.step, ValueFormat::Number);
+            (tick, label)
+        });
+        for (tick, label) in ticks.iter().cloned().chain(whole) {
             let _ = write!(
                 out,
                 "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 x_at(tick),
                 HEIGHT - BOTTOM + 18.0,
-                format_tick(tick, xs.step, ValueFormat::Number)
+                html(&label)
             );
         }
         let _ = write!(
@@ -147,7 +170,10 @@ impl Chart {
                         if self.marks { 3.6 } else { 2.4 },
                         html(&series.name),
                         format_value(y, self.unit),
-                        x
+                        ticks
+                            .iter()
+                            .find(|(tick, _)| *tick == x)
+                            .map_or_else(|| x.to_string(), |(_, label)| html(label))
                     );
                 }
             }
@@ -245,6 +271,14 @@ mod tests {
             .and_then(|d| d.split('"').next())
             .unwrap_or("");
         assert_eq!(d.matches('M').count(), 2, "{d}");
+    }
+
+    #[test]
+    fn given_ticks_replace_whole_numbers() {
+        let ticks = [(0.0, "H = 1".to_owned()), (3.0, "H = 8".to_owned())];
+        let svg = chart(vec![(0.0, 1.0), (3.0, 2.0)]).render_over(&ticks);
+        assert_eq!(svg.matches("H = 8").count(), 2, "the tick and the tooltip");
+        assert!(!svg.contains(">2</text>"));
     }
 
     #[test]

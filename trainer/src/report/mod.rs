@@ -20,8 +20,9 @@ mod run_comparison;
 pub mod run_data;
 mod run_labels;
 mod samples;
-mod settings;
-mod stacked_bars;
+pub(crate) mod settings;
+pub(crate) mod stacked_bars;
+mod svg_file;
 pub mod table;
 mod time_chart;
 

@@ -94,6 +94,26 @@ impl RunData {
     /// # Errors
     /// [`RunError`]. Files that a young run does not have yet count as empty.
     pub fn read(folder: &Path) -> Result<Self, RunError> {
+        let samples = folder.join("samples");
+        let phases = numbered(&samples, "phase-");
+        let evaluations = numbered(&samples, "eval-");
+        let records = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
+        let first: Vec<Record> = records(phases.first())?;
+        let last: Vec<Record> = records(phases.last().filter(|_| phases.len() > 1))?;
+        Ok(Self {
+            before: records(evaluations.first())?,
+            after: records(evaluations.last().filter(|_| evaluations.len() > 1))?,
+            first,
+            last,
+            ..Self::read_without_samples(folder)?
+        })
+    }
+
+    /// Reads a run folder, but not its samples, which are most of it.
+    ///
+    /// # Errors
+    /// As [`RunData::read`].
+    pub fn read_without_samples(folder: &Path) -> Result<Self, RunError> {
         let config_file = folder.join("config.toml");
         if !config_file.is_file() {
             return Err(RunError::NotARun(folder.to_owned()));
@@ -102,13 +122,6 @@ impl RunData {
             path: config_file,
             source,
         })?;
-        let samples = folder.join("samples");
-        let phases = numbered(&samples, "phase-");
-        let evaluations = numbered(&samples, "eval-");
-        let records = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
-        let evals: Vec<EvalRecord> = lines(&folder.join("eval.jsonl"))?;
-        let first: Vec<Record> = records(phases.first())?;
-        let last: Vec<Record> = records(phases.last().filter(|_| phases.len() > 1))?;
         Ok(Self {
             name: tail(&canonical(folder), 1),
             folder: folder.to_owned(),
@@ -120,13 +133,13 @@ impl RunData {
             eval_digest: crate::run::eval_digest(folder).ok().flatten(),
             graders: crate::run::graders(folder).unwrap_or_default(),
             trained_on: crate::run::trained_on(folder).ok().flatten(),
-            evals,
+            evals: lines(&folder.join("eval.jsonl"))?,
             extensions: lines(&folder.join("extended.jsonl"))?,
             alarms: lines(&folder.join("alarms.jsonl"))?,
-            before: records(evaluations.first())?,
-            after: records(evaluations.last().filter(|_| evaluations.len() > 1))?,
-            first,
-            last,
+            before: Vec::new(),
+            after: Vec::new(),
+            first: Vec::new(),
+            last: Vec::new(),
         })
     }
 

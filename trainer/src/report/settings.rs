@@ -44,7 +44,7 @@ pub(super) fn differing(runs: &[&RunData]) -> Vec<Setting> {
 }
 
 /// The differing keys that change the evaluation of two runs.
-pub(super) fn evaluation_differences(a: &RunData, b: &RunData) -> Vec<String> {
+pub(crate) fn evaluation_differences(a: &RunData, b: &RunData) -> Vec<String> {
     let limit = |run: &RunData| {
         let config = run.config.as_ref()?;
         Some(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens))

@@ -3,43 +3,71 @@
 use std::fmt::Write as _;
 
 use super::axis::{ValueFormat, format_value};
-use super::chart::{COLOURS, DASHES, legend};
+use super::chart::{COLOURS, DASHES, WIDTH, legend};
 use super::escape::html;
+use super::svg_file::svg_file;
 
 /// Stacked bars, one for each run; for the seconds of each part of the work.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Stack {
+pub(crate) struct Stack {
     /// The heading.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// A line that explains the bars.
-    pub(super) note: String,
+    pub(crate) note: String,
     /// Names of the parts; the position decides the colour.
-    pub(super) parts: Vec<String>,
+    pub(crate) parts: Vec<String>,
     /// The bars.
-    pub(super) bars: Vec<Bar>,
+    pub(crate) bars: Vec<Bar>,
 }
 
 /// One bar.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bar {
+pub(crate) struct Bar {
     /// Its name.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// Its length in words.
-    pub(super) total: String,
+    pub(crate) total: String,
     /// The seconds of each part.
-    pub(super) values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
     /// What is said in brackets about each part.
-    pub(super) remarks: Vec<Option<String>>,
+    pub(crate) remarks: Vec<Option<String>>,
 }
 
 impl Stack {
+    /// The seconds of the longest bar.
+    fn longest(&self) -> f64 {
+        let sums = self.bars.iter().map(|bar| bar.values.iter().sum::<f64>());
+        sums.fold(0.0, f64::max)
+    }
+
+    /// The bars as a file of its own, with their heading and their legend.
+    pub(crate) fn file(&self) -> String {
+        const PITCH: f64 = 44.0;
+        let height = PITCH * self.bars.len() as f64;
+        let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {height}\">");
+        for (index, bar) in self.bars.iter().enumerate() {
+            let top = PITCH * index as f64;
+            let _ = write!(
+                out,
+                "<text class=\"tick\" x=\"0\" y=\"{:.1}\">{}</text><text class=\"tick\" text-anchor=\"end\" x=\"{WIDTH}\" y=\"{:.1}\">{}</text>\
+                 <svg class=\"bar\" x=\"0\" y=\"{:.1}\" width=\"{WIDTH}\" height=\"18\" viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\">",
+                top + 12.0,
+                html(&bar.label),
+                top + 12.0,
+                html(&bar.total),
+                top + 18.0
+            );
+            self.parts(&mut out, bar, self.longest());
+            out.push_str("</svg>");
+        }
+        out.push_str("</svg>");
+        let names: Vec<&str> = self.parts.iter().map(String::as_str).collect();
+        svg_file(&self.title, &self.note, &out, height, &names)
+    }
+
     /// The figure element with its heading, and each bar with the percentages of its parts.
-    pub(super) fn render(&self) -> String {
-        let longest = self
-            .bars
-            .iter()
-            .map(|bar| bar.values.iter().sum::<f64>())
-            .fold(0.0, f64::max);
+    pub(crate) fn render(&self) -> String {
+        let longest = self.longest();
         let mut out = format!(
             "<figure class=\"chart wide\"><figcaption><b>{}</b><span>{}</span></figcaption>\
              <div class=\"bars\">",
@@ -62,6 +90,23 @@ impl Stack {
             html(&bar.total),
             html(&self.title)
         );
+        self.parts(out, bar, longest);
+        out.push_str("</svg>");
+        let names: Vec<String> = self
+            .parts
+            .iter()
+            .zip(whole_percents(&bar.values))
+            .zip(&bar.remarks)
+            .map(|((part, share), remark)| match remark {
+                Some(remark) => format!("{part} {share}% ({remark})"),
+                None => format!("{part} {share}%"),
+            })
+            .collect();
+        out.push_str(&legend(names.iter().map(String::as_str)));
+    }
+
+    /// The rectangles of a bar, in a drawing 1000 wide and 18 high.
+    fn parts(&self, out: &mut String, bar: &Bar, longest: f64) {
         let mut x = 0.0;
         for (i, (part, value)) in self.parts.iter().zip(&bar.values).enumerate() {
             let width = if longest > 0.0 {
@@ -79,18 +124,6 @@ impl Stack {
             );
             x += width;
         }
-        out.push_str("</svg>");
-        let names: Vec<String> = self
-            .parts
-            .iter()
-            .zip(whole_percents(&bar.values))
-            .zip(&bar.remarks)
-            .map(|((part, share), remark)| match remark {
-                Some(remark) => format!("{part} {share}% ({remark})"),
-                None => format!("{part} {share}%"),
-            })
-            .collect();
-        out.push_str(&legend(names.iter().map(String::as_str)));
     }
 }
 
