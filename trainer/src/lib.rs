@@ -39,6 +39,7 @@ pub mod statistics;
 pub mod stderr;
 pub mod study;
 pub mod sweep;
+pub mod sweep_report;
 pub mod tensorboard;
 pub mod transcript;
 

@@ -41,7 +41,7 @@ pub(crate) struct Chart {
 
 impl Chart {
     /// Whether there is no point to draw.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.finite().any(|_| true)
     }
 

@@ -222,6 +222,15 @@ impl From<RolloutError> for TrainError {
     }
 }
 
+/// The words by which [`TrainError::Diverged`] is known from a log.
+const DIVERGENCE: &str = "the run would compute the same and end here again";
+
+/// Whether the reason why a run ended, as a log has it, is that its weights no longer computed finite numbers.
+#[must_use]
+pub fn is_divergence(reason: &str) -> bool {
+    reason.contains(DIVERGENCE)
+}
+
 impl TrainError {
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io {
@@ -300,7 +309,18 @@ fn advice(error: &io::Error) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::percent;
+    use super::{TrainError, is_divergence, percent};
+
+    #[test]
+    fn a_divergence_is_known_by_its_words() {
+        let diverged = TrainError::Diverged {
+            step: 3,
+            what: "the loss is not finite".into(),
+            remedy: "Start another run".into(),
+        };
+        assert!(is_divergence(&diverged.to_string()));
+        assert!(!is_divergence(&TrainError::NoModel("m".into()).to_string()));
+    }
 
     #[test]
     fn a_share_is_printed_as_it_was_written() {

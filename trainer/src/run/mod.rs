@@ -25,7 +25,7 @@ mod unjudged;
 mod update;
 
 pub use clock::Clock;
-pub use error::TrainError;
+pub use error::{TrainError, is_divergence};
 pub use folder::checkpoint::folder_of as checkpoint_folder;
 pub use folder::model_digest::digest as model_digest;
 pub use folder::provenance::{data_dir_of, eval_digest, graders, tasks_digest, trained_on};

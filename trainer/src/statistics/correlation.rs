@@ -25,7 +25,9 @@ pub fn pearson(pairs: &[(f64, f64)]) -> Option<Correlation> {
         yy += (b - y).powi(2);
         xy += (a - x) * (b - y);
     }
-    if !(xx > 0.0 && yy > 0.0) {
+    // Sums of floating-point numbers differ in their last digits where the quantity does not.
+    let varies = |squares: f64, mean: f64| squares > n * (1e-12 * mean).powi(2);
+    if !(varies(xx, x) && varies(yy, y)) {
         return None;
     }
     let r = (xy / (xx * yy).sqrt()).clamp(-1.0, 1.0);
@@ -72,6 +74,8 @@ mod tests {
         assert_eq!(pearson(&line).unwrap().r, -1.0);
         assert_eq!(pearson(&line[..3]).unwrap().interval, None);
         assert_eq!(pearson(&[(1.0, 2.0), (2.0, 2.0)]), None);
+        // 0.1 + 0.2 is not 0.3.
+        assert_eq!(pearson(&[(1.0, 0.1 + 0.2), (2.0, 0.3), (4.0, 0.3)]), None);
         assert_eq!(pearson(&[]), None);
     }
 }

@@ -47,17 +47,22 @@ impl RunState {
     }
 }
 
+/// Whether the folder is that of a sweep.
+#[must_use]
+pub fn is_sweep(folder: &Path) -> bool {
+    folder.join("sweep.toml").is_file()
+}
+
 impl SweepFolder {
     /// Opens the folder of a sweep, to read it.
     ///
     /// # Errors
     /// [`SweepError::NotASweep`]; those of its file and its plan.
     pub fn open(root: &Path) -> Result<Self, SweepError> {
-        let path = root.join("sweep.toml");
-        if !path.is_file() {
+        if !is_sweep(root) {
             return Err(SweepError::NotASweep(root.to_owned()));
         }
-        let file = SweepFile::read(&path)?;
+        let file = SweepFile::read(&root.join("sweep.toml"))?;
         let plan = Plan::new(&file)?;
         Ok(Self {
             root: root.to_owned(),

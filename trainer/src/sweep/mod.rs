@@ -13,7 +13,7 @@ pub mod schedule;
 
 pub use error::SweepError;
 pub use file::{Arm, Compare, SweepFile};
-pub use folder::{RunState, SweepFolder};
+pub use folder::{RunState, SweepFolder, is_sweep};
 pub use manifest::{Event, ManifestLine};
 pub use plan::{Block, Plan, PlannedRun};
 

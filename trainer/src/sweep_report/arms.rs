@@ -1,0 +1,167 @@
+//! The runs by what they share: an arm at a point of the grid, with all its seeds and rounds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::Value;
+
+use super::runs::SweepRun;
+use crate::algo::Preset;
+use crate::config::Config;
+use crate::sweep::SweepFolder;
+
+/// The runs of an arm at a point of the grid.
+#[derive(Debug)]
+pub(super) struct ArmRuns<'a> {
+    /// The arm's name.
+    pub(super) arm: &'a str,
+    /// Its values of the grid's keys.
+    pub(super) point: &'a BTreeMap<String, Value>,
+    /// The settings, which its runs share but for the seed.
+    pub(super) config: &'a Config,
+    /// Its runs, in the order of the plan.
+    pub(super) runs: Vec<&'a SweepRun>,
+    /// Whether it is the arm that others are compared with.
+    pub(super) is_reference: bool,
+}
+
+/// Arms with the same estimator and different H, at one point of the grid: the rungs over which Pass@1 is a function of H.
+#[derive(Debug)]
+pub(super) struct Ladder<'a, 'r> {
+    /// In ascending order of H.
+    pub(super) rungs: Vec<&'r ArmRuns<'a>>,
+    /// Whether the lowest rung is the reference, which has another estimator and H = 1: on policy, weights are 1.
+    pub(super) begins_with_reference: bool,
+}
+
+/// The arms at each point of the grid, in the order of the plan's first block.
+pub(super) fn of<'a>(folder: &'a SweepFolder, runs: &'a [SweepRun]) -> Vec<ArmRuns<'a>> {
+    let reference = folder
+        .file()
+        .compare
+        .as_ref()
+        .map(|compare| &compare.reference);
+    let mut arms: Vec<ArmRuns<'a>> = Vec::new();
+    for run in runs {
+        let planned = &run.planned;
+        let known = arms
+            .iter_mut()
+            .find(|arm| arm.arm == planned.arm && *arm.point == planned.grid);
+        match known {
+            Some(arm) => arm.runs.push(run),
+            None => arms.push(ArmRuns {
+                arm: &planned.arm,
+                point: &planned.grid,
+                config: &planned.config,
+                runs: vec![run],
+                is_reference: Some(&planned.arm) == reference,
+            }),
+        }
+    }
+    arms
+}
+
+/// The arms of each point of the grid, in order.
+pub(super) fn by_point<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<Vec<&'r ArmRuns<'a>>> {
+    let mut points: Vec<Vec<&ArmRuns<'a>>> = Vec::new();
+    for arm in arms {
+        match points.iter_mut().find(|point| point[0].point == arm.point) {
+            Some(point) => point.push(arm),
+            None => points.push(vec![arm]),
+        }
+    }
+    points
+}
+
+impl<'a> ArmRuns<'a> {
+    /// The arm's name, with its point of the grid.
+    pub(super) fn label(&self) -> String {
+        let point = point_label(self.point);
+        if point.is_empty() {
+            self.arm.to_owned()
+        } else {
+            format!("{}, {point}", self.arm)
+        }
+    }
+
+    /// Updates per inference phase.
+    pub(super) fn h(&self) -> usize {
+        self.config.algorithm.h
+    }
+
+    /// The runs whose accuracy counts, one for each seed: its rounds are repetitions of the same computation.
+    pub(super) fn counted(&self) -> BTreeMap<u64, &'a SweepRun> {
+        let mut by_seed = BTreeMap::new();
+        for run in &self.runs {
+            if run.pass_at(1).is_some() {
+                by_seed.entry(run.planned.seed).or_insert(*run);
+            }
+        }
+        by_seed
+    }
+
+    /// The values of the runs that have one.
+    pub(super) fn values(&self, of: impl Fn(&SweepRun) -> Option<f64>) -> Vec<f64> {
+        self.runs.iter().filter_map(|run| of(run)).collect()
+    }
+
+    /// The k of each Pass@k that its evaluations have.
+    pub(super) fn ks(&self) -> BTreeSet<usize> {
+        let evals = self.runs.iter().filter_map(|run| run.evaluation());
+        evals
+            .flat_map(|eval| eval.pass_at.keys().copied())
+            .collect()
+    }
+}
+
+/// A point of the grid: `n_step = 8`.
+pub(super) fn point_label(point: &BTreeMap<String, Value>) -> String {
+    let parts = point.iter().map(|(key, value)| {
+        let key = key.rsplit('.').next().unwrap_or(key);
+        match value {
+            Value::String(value) => format!("{key} = {value}"),
+            value => format!("{key} = {value}"),
+        }
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The ladder of a point of the grid: its arms of one preset with at least two values of H, and below them the reference if that has H = 1 and none of them has.
+/// `None` with fewer than three rungs.
+pub(super) fn ladder<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Option<Ladder<'a, 'r>> {
+    let estimator = |arm: &ArmRuns<'_>| arm.config.algorithm.estimator();
+    let presets: Vec<Preset> = point
+        .iter()
+        .map(|arm| arm.config.algorithm.preset)
+        .collect();
+    let mut best: Vec<&ArmRuns<'a>> = Vec::new();
+    for (preset, first) in presets.iter().zip(point) {
+        let mut by_h: BTreeMap<usize, &ArmRuns<'a>> = BTreeMap::new();
+        for arm in point {
+            if arm.config.algorithm.preset == *preset && estimator(arm) == estimator(first) {
+                by_h.entry(arm.h()).or_insert(arm);
+            }
+        }
+        if by_h.len() > best.len() {
+            best = by_h.into_values().collect();
+        }
+    }
+    if best.len() < 2 {
+        return None;
+    }
+    let reference = point.iter().find(|arm| arm.is_reference && arm.h() == 1);
+    let begins_with_reference = best[0].h() > 1 && reference.is_some();
+    if let Some(reference) = reference.filter(|_| begins_with_reference) {
+        best.insert(0, reference);
+    }
+    (best.len() > 2).then_some(Ladder {
+        rungs: best,
+        begins_with_reference,
+    })
+}
+
+impl<'a, 'r> Ladder<'a, 'r> {
+    /// The rungs with the same estimator, as in the paper's Tables 3 and 4.
+    pub(super) fn of_one_estimator(&self) -> &[&'r ArmRuns<'a>] {
+        &self.rungs[usize::from(self.begins_with_reference)..]
+    }
+}

@@ -1,0 +1,68 @@
+//! The report of a sweep: `report.html`, a CSV file for each table and an SVG file for each figure, in the form of the paper's Tables 1 to 4 and Figures 1 to 4, with
+//! the paper's numbers beside ours.
+//!
+//! ```text
+//! runs ──▶ arms ──▶ tests ──▶ tables ───▶ table ──┐
+//!                │    ▲         ▲                 ├─▶ page
+//!                │    computations, paper_row     │
+//!                └──▶ figures ──▶ report/chart ───┘
+//! ```
+//!
+//! A number is rounded once, in [`table`]: the page and the CSV files have the same digits.
+
+mod arms;
+mod computations;
+mod figures;
+mod page;
+mod paper_row;
+mod runs;
+mod table;
+mod tables;
+mod tests_of_arms;
+mod warnings;
+
+use std::path::{Path, PathBuf};
+
+use crate::report::{RunError, WriteError, replace};
+use crate::sweep::{SweepError, SweepFolder};
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepReportError {
+    /// The folder is not that of a sweep, or its files are damaged.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+    /// A run's files are damaged.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A file cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Writes the report of a sweep into a folder, which is created if it does not exist; returns the page's path.
+///
+/// # Errors
+/// [`SweepReportError`]; each file is either written whole or left as it was.
+pub fn write(sweep: &Path, out: &Path) -> Result<PathBuf, SweepReportError> {
+    let folder = SweepFolder::open(sweep)?;
+    let runs = runs::read(&folder)?;
+    let arms = arms::of(&folder, &runs);
+    let tests = tests_of_arms::run(&folder, &arms);
+    let tables = tables::all(&folder, &runs, &arms, &tests);
+    let figures = figures::all(&arms);
+    let warnings = warnings::all(&folder, &runs, &arms, &tests);
+    std::fs::create_dir_all(out).map_err(|source| WriteError::new(out, source))?;
+    for table in &tables {
+        replace(&out.join(table.file()), &table.csv())?;
+    }
+    for figure in &figures {
+        replace(&out.join(&figure.file), &figure.svg)?;
+    }
+    let page = out.join("report.html");
+    replace(&page, &page::render(&folder, &tables, &figures, &warnings))?;
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The page of the report, which is self-contained.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use datasets::passk::{MIN_TASKS, RESAMPLES};
+
+use super::figures::Figure;
+use super::table::Table;
+use crate::escape::html;
+use crate::paper::PAPER;
+use crate::report::STYLE;
+use crate::sweep::{RunState, SweepFolder};
+
+/// The page.
+pub(super) fn render(
+    folder: &SweepFolder,
+    tables: &[Table],
+    figures: &[Figure],
+    warnings: &[String],
+) -> String {
+    let name = std::fs::canonicalize(folder.root()).unwrap_or_else(|_| folder.root().to_owned());
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{name} · rapid</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <p class=\"kicker\">Sweep</p>\n<h1>{name}</h1>\n",
+        name = html(&name)
+    );
+    facts(&mut out, folder);
+    if !warnings.is_empty() {
+        out.push_str("<h2>Before reading the numbers</h2>\n<ul class=\"notes\">\n");
+        for warning in warnings {
+            let _ = writeln!(out, "<li class=\"warning\">{}</li>", html(warning));
+        }
+        out.push_str("</ul>\n");
+    }
+    let (runs, results): (Vec<&Table>, Vec<&Table>) =
+        tables.iter().partition(|table| table.name == "runs");
+    for table in results {
+        table.render(&mut out);
+    }
+    drawings(&mut out, figures);
+    for table in runs {
+        table.render(&mut out);
+    }
+    footer(&mut out, tables, figures);
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+fn facts(out: &mut String, folder: &SweepFolder) {
+    let (file, plan) = (folder.file(), folder.plan());
+    let configs = || plan.runs().map(|run| &run.config);
+    let models: BTreeSet<String> = configs()
+        .filter_map(|config| {
+            let path = config.model.path.as_ref();
+            let path = path.map(|path| path.display().to_string());
+            config.model.name.clone().or(path)
+        })
+        .collect();
+    let data: BTreeSet<&String> = configs().map(|config| &config.data.dataset).collect();
+    let manifest = folder.manifest().unwrap_or_default();
+    let finished = plan
+        .runs()
+        .filter(|run| folder.state(run, &manifest) == RunState::Finished)
+        .count();
+    let processors: BTreeSet<&String> = manifest
+        .iter()
+        .map(|line| &line.machine.processor)
+        .collect();
+    let joined = |items: Vec<&str>| items.join(", ");
+    let facts = [
+        ("model", joined(models.iter().map(String::as_str).collect())),
+        (
+            "data",
+            joined(data.into_iter().map(String::as_str).collect()),
+        ),
+        ("arms", file.arms.len().to_string()),
+        ("seeds", file.seeds.len().to_string()),
+        ("rounds", file.rounds.to_string()),
+        (
+            "runs finished",
+            format!("{finished} of {}", plan.runs().count()),
+        ),
+        (
+            "processor",
+            joined(processors.into_iter().map(String::as_str).collect()),
+        ),
+    ];
+    out.push_str("<ul class=\"facts\">");
+    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = write!(out, "<li>{name} <b>{}</b></li>", html(value));
+    }
+    out.push_str("</ul>\n");
+}
+
+fn drawings(out: &mut String, figures: &[Figure]) {
+    if figures.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Figures</h2><p>The paper prints no values of its figures; what its text says of them is in the notes.</p>\n");
+    for figure in figures.iter().filter(|figure| figure.wide) {
+        out.push_str(&figure.html);
+    }
+    out.push_str("<div class=\"charts below\">\n");
+    for figure in figures.iter().filter(|figure| !figure.wide) {
+        out.push_str(&figure.html);
+    }
+    out.push_str("</div>\n");
+}
+
+fn footer(out: &mut String, tables: &[Table], figures: &[Figure]) {
+    let files = tables.iter().map(Table::file);
+    let files = files.chain(figures.iter().map(|figure| figure.file.clone()));
+    let links: Vec<String> = files
+        .map(|file| format!("<a href=\"{file}\">{file}</a>", file = html(&file)))
+        .collect();
+    let _ = writeln!(
+        out,
+        "<footer><p>The numbers and drawings of this page: {}.</p>\
+         <p>Bootstrap: {RESAMPLES} resamples of seeds, then of tasks, the same for all arms; tasks that ask for the same computation are drawn together. Intervals are percentiles. \
+         Below {MIN_TASKS} tasks, or with one seed, nothing is concluded. With few seeds the bootstrap's intervals are too narrow, so each stands beside the t interval over seeds. \
+         Columns marked <em>paper</em> are from {}, with the pages in the program's data file results.toml.</p>\
+         <p>Made by rapid {}.</p></footer>",
+        links.join(", "),
+        html(&PAPER.title),
+        env!("CARGO_PKG_VERSION")
+    );
+}

@@ -1,0 +1,197 @@
+//! The runs of a sweep, as far as they are made.
+
+use std::collections::BTreeSet;
+
+use datasets::passk::Counts;
+
+use super::SweepReportError;
+use crate::record::{EvalRecord, RunTimes, StepRecord};
+use crate::report::RunData;
+use crate::run::is_divergence;
+use crate::sweep::{Event, ManifestLine, PlannedRun, RunState, SweepFolder};
+
+/// How a run ended, or how far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// It made its last update.
+    Finished,
+    /// Its weights no longer computed finite numbers. It counts, with its last evaluation.
+    Diverged(String),
+    /// It ended with another error. It does not count until it is made again.
+    Failed(String),
+    /// It was not started, or is going on, or was stopped.
+    Unfinished(&'static str),
+}
+
+impl End {
+    /// In a word.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Diverged(_) => "diverged",
+            Self::Failed(_) => "failed",
+            Self::Unfinished(state) => state,
+        }
+    }
+
+    /// Why it did not finish.
+    pub(super) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Diverged(reason) | Self::Failed(reason) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+/// A planned run and what there is of it.
+#[derive(Debug)]
+pub(super) struct SweepRun {
+    pub(super) planned: PlannedRun,
+    pub(super) end: End,
+    /// `None` if it has no folder yet.
+    pub(super) data: Option<RunData>,
+    /// Processors that its processes ran on.
+    pub(super) processors: BTreeSet<String>,
+    /// SHA-256 of the programs that made it.
+    pub(super) binaries: BTreeSet<String>,
+}
+
+/// The runs in the order of the plan.
+pub(super) fn read(folder: &SweepFolder) -> Result<Vec<SweepRun>, SweepReportError> {
+    let manifest = folder.manifest()?;
+    folder
+        .plan()
+        .runs()
+        .map(|planned| {
+            let path = folder.run(&planned.name);
+            let lines: Vec<&ManifestLine> = manifest
+                .iter()
+                .filter(|line| line.run == planned.name)
+                .collect();
+            let state = folder.state(planned, &manifest);
+            let data = path.join("config.toml").is_file();
+            let data = data
+                .then(|| RunData::read_without_samples(&path))
+                .transpose()?;
+            let of_machines = |of: fn(&ManifestLine) -> &String| {
+                lines.iter().map(|line| of(line).clone()).collect()
+            };
+            Ok(SweepRun {
+                planned: planned.clone(),
+                end: end(state, lines.last().copied()),
+                data,
+                processors: of_machines(|line| &line.machine.processor),
+                binaries: of_machines(|line| &line.machine.binary),
+            })
+        })
+        .collect()
+}
+
+fn end(state: RunState, last: Option<&ManifestLine>) -> End {
+    match (state, last) {
+        (RunState::Finished, _) => End::Finished,
+        (_, Some(line)) if line.event == Event::Fail => {
+            let reason = line.reason.clone().unwrap_or_default();
+            if is_divergence(&reason) {
+                End::Diverged(reason)
+            } else {
+                End::Failed(reason)
+            }
+        }
+        (state, _) => End::Unfinished(state.name()),
+    }
+}
+
+impl SweepRun {
+    pub(super) fn steps(&self) -> &[StepRecord] {
+        self.data.as_ref().map_or(&[], |data| &data.steps)
+    }
+
+    pub(super) fn finished(&self) -> bool {
+        self.end == End::Finished
+    }
+
+    /// The evaluation before the first update.
+    pub(super) fn base(&self) -> Option<&EvalRecord> {
+        let evals = &self.data.as_ref()?.evals;
+        evals.first().filter(|eval| eval.step == 0)
+    }
+
+    /// The evaluation that counts: that after the last update, or of a run that diverged the last one after any.
+    pub(super) fn evaluation(&self) -> Option<&EvalRecord> {
+        let last = self.data.as_ref()?.evals.last()?;
+        let after = match self.end {
+            End::Finished => self.steps().last()?.step,
+            End::Diverged(_) => 1,
+            _ => return None,
+        };
+        (last.step >= after && last.step > 0).then_some(last)
+    }
+
+    /// Pass@k of each task by the evaluation that counts. A run that diverged before one has 0 for each task of `tasks`. `None` if the run does not count.
+    pub(super) fn task_passes<'t>(
+        &self,
+        tasks: impl Iterator<Item = &'t String>,
+        k: usize,
+    ) -> Option<Vec<Option<f64>>> {
+        match (self.evaluation(), &self.end) {
+            (Some(eval), _) => {
+                let pass = |task| {
+                    eval.tasks
+                        .get(task)
+                        .copied()
+                        .and_then(|counts: Counts| counts.pass_at(k))
+                };
+                Some(tasks.map(pass).collect())
+            }
+            (None, End::Diverged(_)) => Some(tasks.map(|_| Some(0.0)).collect()),
+            _ => None,
+        }
+    }
+
+    /// Mean Pass@k over the tasks; `None` if the run does not count, or no task has k judged samples.
+    pub(super) fn pass_at(&self, k: usize) -> Option<f64> {
+        match (self.evaluation(), &self.end) {
+            (Some(eval), _) => mean(eval.tasks.values().filter_map(|counts| counts.pass_at(k))),
+            (None, End::Diverged(_)) => Some(0.0),
+            _ => None,
+        }
+    }
+
+    /// The time of a finished run by activity.
+    pub(super) fn times(&self) -> Option<RunTimes> {
+        let data = self.data.as_ref().filter(|_| self.finished())?;
+        Some(data.times()).filter(|times| !times.seconds.is_empty())
+    }
+
+    /// Minutes of training of a finished run.
+    pub(super) fn minutes(&self) -> Option<f64> {
+        Some(self.times()?.training() / 60.0)
+    }
+
+    /// Seconds of training per update of a finished run.
+    pub(super) fn seconds_per_update(&self) -> Option<f64> {
+        let updates = self.steps().len();
+        (updates > 0).then(|| Some(self.times()?.training() / updates as f64))?
+    }
+
+    /// The mean of a quantity over the updates of a finished run.
+    pub(super) fn mean_of(&self, quantity: impl Fn(&StepRecord) -> f64) -> Option<f64> {
+        mean(
+            self.steps()
+                .iter()
+                .filter(|_| self.finished())
+                .map(quantity),
+        )
+    }
+
+    /// The staleness of a finished run as the paper's Table 3 has it: |log of the mean of w̄|, averaged over the updates.
+    pub(super) fn staleness(&self) -> Option<f64> {
+        self.mean_of(|step| step.algo.stale_abs_log_mean)
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

@@ -1,0 +1,308 @@
+//! A table with the same digits on the page and in its CSV file.
+
+use std::fmt::Write as _;
+
+use datasets::passk::Interval;
+
+use crate::escape::{csv, html};
+use crate::statistics::Spread;
+
+/// A table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Table {
+    /// The name of its file, without the ending.
+    pub(super) name: &'static str,
+    /// The heading.
+    pub(super) title: String,
+    /// What the columns are.
+    pub(super) note: String,
+    /// Its columns.
+    pub(super) columns: Vec<Column>,
+    /// Its rows, with a cell for each column.
+    pub(super) rows: Vec<Vec<Cell>>,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Column {
+    /// The heading on the page.
+    pub(super) heading: String,
+    /// The name in the CSV file; columns with several numbers append to it.
+    pub(super) name: String,
+    /// The form of its cells.
+    pub(super) form: Form,
+    /// Whether its numbers are the paper's.
+    pub(super) is_paper: bool,
+}
+
+/// The form of a column's cells. Numbers have this many decimals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Words.
+    Text,
+    /// A number.
+    Number(usize),
+    /// A mean and the standard deviation over runs: two columns of the CSV file.
+    Spread(usize),
+    /// An estimate and the ends of its interval: three columns of the CSV file.
+    Interval(usize),
+}
+
+/// What is in a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cell {
+    /// Nothing is known.
+    None,
+    Text(String),
+    Number(f64),
+    Spread(f64, Option<f64>),
+    Interval(f64, Option<Interval>),
+}
+
+impl Column {
+    pub(super) fn new(heading: impl Into<String>, name: impl Into<String>, form: Form) -> Self {
+        Self {
+            heading: heading.into(),
+            name: name.into(),
+            form,
+            is_paper: false,
+        }
+    }
+
+    /// A column of the paper's numbers.
+    pub(super) fn paper(heading: impl Into<String>, name: &str, form: Form) -> Self {
+        Self {
+            is_paper: true,
+            ..Self::new(heading, format!("paper_{name}"), form)
+        }
+    }
+
+    fn csv_names(&self) -> Vec<String> {
+        let endings: &[&str] = match self.form {
+            Form::Text | Form::Number(_) => &[""],
+            Form::Spread(_) => &["", "_sd"],
+            Form::Interval(_) => &["", "_low", "_high"],
+        };
+        endings
+            .iter()
+            .map(|ending| format!("{}{ending}", self.name))
+            .collect()
+    }
+}
+
+impl Cell {
+    /// The spread of values over runs, each times `unit`.
+    pub(super) fn spread(values: &[f64], unit: f64) -> Self {
+        Spread::of(values).map_or(Self::None, |spread| {
+            Self::Spread(unit * spread.mean, spread.sd.map(|sd| unit * sd))
+        })
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// A number, or nothing.
+    pub(super) fn number(value: Option<f64>) -> Self {
+        value.map_or(Self::None, Self::Number)
+    }
+
+    /// The numbers as they are printed, for each column of the CSV file; empty where nothing is known.
+    fn printed(&self, form: Form) -> Vec<String> {
+        let decimals = match form {
+            Form::Text => 0,
+            Form::Number(decimals) | Form::Spread(decimals) | Form::Interval(decimals) => decimals,
+        };
+        let print = |value: f64| rounded(value, decimals);
+        let printed = |value: Option<f64>| value.map_or_else(String::new, print);
+        match self {
+            Self::None => match form {
+                Form::Text | Form::Number(_) => vec![String::new()],
+                Form::Spread(_) => vec![String::new(); 2],
+                Form::Interval(_) => vec![String::new(); 3],
+            },
+            Self::Text(text) => vec![text.clone()],
+            Self::Number(value) => vec![print(*value)],
+            Self::Spread(mean, sd) => vec![print(*mean), printed(*sd)],
+            Self::Interval(estimate, interval) => vec![
+                print(*estimate),
+                printed(interval.map(|interval| interval.low)),
+                printed(interval.map(|interval| interval.high)),
+            ],
+        }
+    }
+
+    fn html(&self, form: Form) -> String {
+        let printed = self.printed(form);
+        let typeset = |text: &String| text.replace('-', "\u{2212}");
+        match (self, &printed[..]) {
+            (Self::None, _) => "<span class=\"none\">–</span>".to_owned(),
+            (Self::Spread(..), [mean, sd]) if !sd.is_empty() => {
+                format!("{}<small>± {}</small>", typeset(mean), typeset(sd))
+            }
+            (Self::Interval(..), [estimate, low, high]) if !low.is_empty() => format!(
+                "{}<small>{} to {}</small>",
+                typeset(estimate),
+                typeset(low),
+                typeset(high)
+            ),
+            (Self::Text(text), _) => html(text),
+            (_, [value, ..]) => typeset(value),
+            (_, []) => String::new(),
+        }
+    }
+}
+
+/// A number with this many decimals; 0 has no sign.
+fn rounded(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let is_zero = text.chars().all(|letter| "-0.".contains(letter));
+    text.trim_start_matches(if is_zero { "-" } else { "" })
+        .to_owned()
+}
+
+impl Table {
+    /// The name of its CSV file.
+    pub(super) fn file(&self) -> String {
+        format!("{}.csv", self.name)
+    }
+
+    /// The table as CSV.
+    pub(super) fn csv(&self) -> String {
+        let names: Vec<String> = self.columns.iter().flat_map(Column::csv_names).collect();
+        let mut out = names.join(",");
+        out.push('\n');
+        for row in &self.rows {
+            let cells = self.columns.iter().zip(row);
+            let fields: Vec<String> = cells
+                .flat_map(|(column, cell)| cell.printed(column.form))
+                .map(|field| csv(&field).into_owned())
+                .collect();
+            out.push_str(&fields.join(","));
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The section of the page. Columns in which nothing is known are left out.
+    pub(super) fn render(&self, out: &mut String) {
+        let is_known = |number: usize| self.rows.iter().any(|row| row[number] != Cell::None);
+        let shown: Vec<usize> = (0..self.columns.len()).filter(|c| is_known(*c)).collect();
+        let class = |column: &Column, first: bool| {
+            let mut class = match column.form {
+                Form::Text => "words",
+                _ => "num",
+            }
+            .to_owned();
+            if column.is_paper {
+                class.push_str(if first { " paper first" } else { " paper" });
+            }
+            class
+        };
+        let is_first = |place: usize| place == 0 || !self.columns[shown[place - 1]].is_paper;
+        let _ = write!(
+            out,
+            "<h2>{}</h2><p>{}</p>\n<div class=\"scroll\"><table class=\"results\"><thead><tr>",
+            html(&self.title),
+            html(&self.note)
+        );
+        for (place, number) in shown.iter().enumerate() {
+            let column = &self.columns[*number];
+            let whose = if column.is_paper {
+                "<small>paper</small>"
+            } else {
+                ""
+            };
+            let _ = write!(
+                out,
+                "<th class=\"{}\">{}{whose}</th>",
+                class(column, is_first(place)),
+                html(&column.heading)
+            );
+        }
+        out.push_str("</tr></thead><tbody>");
+        for row in &self.rows {
+            out.push_str("<tr>");
+            for (place, number) in shown.iter().enumerate() {
+                let (column, cell) = (&self.columns[*number], &row[*number]);
+                let text = cell.html(column.form);
+                if place == 0 {
+                    let _ = write!(out, "<th scope=\"row\">{text}</th>");
+                } else {
+                    let class = class(column, is_first(place));
+                    let _ = write!(out, "<td class=\"{class}\">{text}</td>");
+                }
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("</tbody></table></div>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        Table {
+            name: "t",
+            title: "T".into(),
+            note: "a < b".into(),
+            columns: vec![
+                Column::new("arm", "arm", Form::Text),
+                Column::new("Pass@1", "pass_at_1", Form::Spread(1)),
+                Column::new("difference", "difference", Form::Interval(2)),
+                Column::paper("time", "minutes", Form::Number(1)),
+                Column::new("never", "never", Form::Number(1)),
+            ],
+            rows: vec![
+                vec![
+                    Cell::text("a, \"b\""),
+                    Cell::spread(&[0.25, 0.35], 100.0),
+                    Cell::Interval(
+                        -0.004,
+                        Some(Interval {
+                            low: -1.0,
+                            high: 0.5,
+                        }),
+                    ),
+                    Cell::Number(19.2),
+                    Cell::None,
+                ],
+                vec![
+                    Cell::text("c"),
+                    Cell::spread(&[0.25], 100.0),
+                    Cell::None,
+                    Cell::None,
+                    Cell::None,
+                ],
+            ],
+        }
+    }
+
+    #[test]
+    fn a_csv_file_has_a_column_for_each_number() {
+        assert_eq!(
+            table().csv(),
+            "arm,pass_at_1,pass_at_1_sd,difference,difference_low,difference_high,paper_minutes,never\n\
+             \"a, \"\"b\"\"\",30.0,7.1,0.00,-1.00,0.50,19.2,\n\
+             c,25.0,,,,,,\n"
+        );
+    }
+
+    #[test]
+    fn the_page_has_the_same_digits_and_marks_the_papers() {
+        let mut page = String::new();
+        table().render(&mut page);
+        for part in [
+            "30.0<small>± 7.1</small>",
+            "0.00<small>\u{2212}1.00 to 0.50</small>",
+            "<th class=\"num paper first\">time<small>paper</small></th>",
+            "a &lt; b",
+            "<span class=\"none\">–</span>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("never"));
+    }
+}

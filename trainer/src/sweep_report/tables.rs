@@ -1,0 +1,573 @@
+//! The tables of the report.
+
+use std::collections::BTreeSet;
+
+use super::arms::{ArmRuns, by_point, ladder};
+use super::paper_row;
+use super::runs::SweepRun;
+use super::table::{Cell, Column, Form, Table};
+use super::tests_of_arms::{Compared, Sloped, Tests};
+use crate::paper::{Measured, PAPER, PaperResult};
+use crate::record::Activity;
+use crate::statistics::{Correlation, SlopeVerdict, least_squares, pearson};
+use crate::sweep::SweepFolder;
+
+/// Points of accuracy per 1.
+const POINTS: f64 = 100.0;
+
+/// All tables that the sweep has data for.
+pub(super) fn all(
+    folder: &SweepFolder,
+    runs: &[SweepRun],
+    arms: &[ArmRuns<'_>],
+    tests: &Tests<'_, '_>,
+) -> Vec<Table> {
+    let tables = [
+        slopes(tests),
+        comparisons(folder, tests),
+        algorithms(arms),
+        by_h(arms),
+        correlations(arms),
+        times(arms),
+        figures(arms),
+        every_run(runs),
+    ];
+    tables
+        .into_iter()
+        .filter(|table| !table.rows.is_empty())
+        .collect()
+}
+
+fn ks(arms: &[ArmRuns<'_>]) -> BTreeSet<usize> {
+    arms.iter().flat_map(ArmRuns::ks).collect()
+}
+
+fn passes(arm: &ArmRuns<'_>, k: usize) -> Vec<f64> {
+    let counted = arm.counted();
+    counted.values().filter_map(|run| run.pass_at(k)).collect()
+}
+
+fn pass_columns(ks: &BTreeSet<usize>) -> impl Iterator<Item = Column> {
+    ks.iter().map(|k| {
+        Column::new(
+            format!("Pass@{k}, %"),
+            format!("pass_at_{k}_percent"),
+            Form::Spread(1),
+        )
+    })
+}
+
+fn paper_columns() -> [Column; 3] {
+    [
+        Column::paper("Pass@1, %", "pass_at_1_percent", Form::Spread(1)),
+        Column::paper("Pass@8, %", "pass_at_8_percent", Form::Spread(1)),
+        Column::paper("minutes", "minutes", Form::Spread(1)),
+    ]
+}
+
+fn measured(value: Option<Measured>) -> Cell {
+    value.map_or(Cell::None, |value| Cell::Spread(value.mean, value.sd))
+}
+
+fn paper_cells(row: Option<&PaperResult>) -> [Cell; 3] {
+    [
+        measured(row.map(|row| row.pass_at_1)),
+        measured(row.and_then(|row| row.pass_at_8)),
+        measured(row.and_then(|row| row.minutes)),
+    ]
+}
+
+/// Whose numbers the paper's columns have.
+fn paper_note(arms: &[ArmRuns<'_>]) -> String {
+    let config = arms.first().map(|arm| arm.config);
+    let of = config.and_then(|config| Some((config, paper_row::dataset(config)?)));
+    of.map_or_else(String::new, |(config, dataset)| {
+        format!(
+            " The paper's columns are {} on {}, on four A6000 GPUs, three runs each: another model, other tasks and other hardware.",
+            paper_row::model(config, dataset),
+            paper_row::title(dataset)
+        )
+    })
+}
+
+/// Accuracy and time by algorithm, as in Tables 1 and 2.
+fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
+    let ks = ks(arms);
+    let mut columns = vec![
+        Column::new("arm", "arm", Form::Text),
+        Column::new("seeds", "seeds", Form::Number(0)),
+    ];
+    columns.extend(pass_columns(&ks));
+    columns.extend([
+        Column::new("timed runs", "timed_runs", Form::Number(0)),
+        Column::new("minutes of training", "minutes", Form::Spread(2)),
+        Column::paper("row", "row", Form::Text),
+    ]);
+    columns.extend(paper_columns());
+    let base = arms.first().map(|arm| base(arm, &ks));
+    let of_arms = arms.iter().map(|arm| {
+        let row = paper_row::of(arm);
+        let minutes = arm.values(SweepRun::minutes);
+        let mut cells = vec![
+            Cell::text(arm.label()),
+            Cell::Number(arm.counted().len() as f64),
+        ];
+        cells.extend(ks.iter().map(|k| Cell::spread(&passes(arm, *k), POINTS)));
+        cells.extend([
+            Cell::Number(minutes.len() as f64),
+            Cell::spread(&minutes, 1.0),
+            row_name(row),
+        ]);
+        cells.extend(paper_cells(row));
+        cells
+    });
+    Table {
+        name: "table-1",
+        title: "Accuracy and time by algorithm".into(),
+        note: format!(
+            "The form of the paper's Tables 1 and 2: mean ± standard deviation over seeds, after the last update. Minutes are those of training, without start and evaluations.{}",
+            paper_note(arms)
+        ),
+        columns,
+        rows: base.into_iter().flatten().chain(of_arms).collect(),
+    }
+}
+
+fn row_name(row: Option<&PaperResult>) -> Cell {
+    row.map_or(Cell::None, |row| {
+        Cell::text(format!("Table {}, {}", row.table, row.algorithm))
+    })
+}
+
+/// The row of the model before training; `None` if it was not evaluated. The arms of a seed begin with the same evaluation, so those of the first arm are enough.
+fn base(arm: &ArmRuns<'_>, ks: &BTreeSet<usize>) -> Option<Vec<Cell>> {
+    let bases = || arm.runs.iter().filter(|run| run.planned.round == 0);
+    let values = |k: usize| -> Vec<f64> {
+        let evals = bases().filter_map(|run| run.base());
+        evals
+            .filter_map(|eval| Some(eval.pass_at.get(&k)?.mean))
+            .collect()
+    };
+    let seeds = bases().filter(|run| run.base().is_some()).count();
+    let row = paper_row::row(arm.config, "base");
+    let mut cells = vec![Cell::text("before training"), Cell::Number(seeds as f64)];
+    cells.extend(ks.iter().map(|k| Cell::spread(&values(*k), POINTS)));
+    cells.extend([Cell::None, Cell::None, row_name(row)]);
+    cells.extend(paper_cells(row));
+    (seeds > 0).then_some(cells)
+}
+
+/// Accuracy, time and staleness by H, as in Table 3.
+fn by_h(arms: &[ArmRuns<'_>]) -> Table {
+    let ks = ks(arms);
+    let mut columns = vec![
+        Column::new("H", "h", Form::Number(0)),
+        Column::new("arm", "arm", Form::Text),
+    ];
+    columns.extend(pass_columns(&ks));
+    columns.extend([
+        Column::new("minutes of training", "minutes", Form::Spread(2)),
+        Column::new("staleness, nats", "staleness", Form::Spread(3)),
+    ]);
+    columns.extend(paper_columns());
+    columns.push(Column::paper(
+        "staleness, nats",
+        "staleness",
+        Form::Spread(2),
+    ));
+    let mut rows = Vec::new();
+    for point in by_point(arms) {
+        let Some(ladder) = ladder(&point) else {
+            continue;
+        };
+        for rung in &ladder.rungs {
+            let dataset = paper_row::dataset(rung.config);
+            let row = dataset
+                .and_then(|dataset| PAPER.by_h(dataset, rung.h()))
+                .or_else(|| paper_row::of(rung));
+            let mut cells = vec![Cell::Number(rung.h() as f64), Cell::text(rung.label())];
+            cells.extend(ks.iter().map(|k| Cell::spread(&passes(rung, *k), POINTS)));
+            cells.extend([
+                Cell::spread(&rung.values(SweepRun::minutes), 1.0),
+                Cell::spread(&rung.values(SweepRun::staleness), 1.0),
+            ]);
+            cells.extend(paper_cells(row));
+            cells.push(measured(row.and_then(|row| row.staleness)));
+            rows.push(cells);
+        }
+    }
+    Table {
+        name: "table-3",
+        title: "Accuracy, time and staleness by H".into(),
+        note: "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates.".into(),
+        columns,
+        rows,
+    }
+}
+
+/// Pearson's r between H and accuracy, time and staleness, as in Table 4.
+fn correlations(arms: &[ArmRuns<'_>]) -> Table {
+    let mut rows = Vec::new();
+    for point in by_point(arms) {
+        let Some(ladder) = ladder(&point) else {
+            continue;
+        };
+        let rungs = ladder.of_one_estimator();
+        let of = |value: &dyn Fn(&SweepRun) -> Option<f64>| {
+            let pairs: Vec<(f64, f64)> = rungs
+                .iter()
+                .flat_map(|rung| {
+                    let h = rung.h() as f64;
+                    rung.values(value).into_iter().map(move |value| (h, value))
+                })
+                .collect();
+            pearson(&pairs)
+        };
+        let cell = |correlation: Option<Correlation>| {
+            correlation.map_or(Cell::None, |found| Cell::Interval(found.r, found.interval))
+        };
+        let (time, stale) = (of(&SweepRun::minutes), of(&SweepRun::staleness));
+        let accuracies = ks(arms).into_iter().map(|k| {
+            let found = of(&|run| run.pass_at(k));
+            (format!("Pass@{k}"), found)
+        });
+        let metrics: Vec<(String, Option<Correlation>)> = accuracies.collect();
+        let metrics = if metrics.is_empty() {
+            vec![("none".to_owned(), None)]
+        } else {
+            metrics
+        };
+        for (metric, accuracy) in metrics {
+            let all = [accuracy, time, stale];
+            let runs = all.iter().flatten().map(|found| found.pairs).max();
+            let Some(runs) = runs else { continue };
+            let paper = paper_row::dataset(rungs[0].config)
+                .and_then(|dataset| PAPER.correlation(dataset, &metric));
+            let mut cells = vec![
+                Cell::text(super::arms::point_label(rungs[0].point)),
+                Cell::text(metric),
+                Cell::Number(runs as f64),
+            ];
+            if rungs[0].point.is_empty() {
+                cells[0] = Cell::text("all");
+            }
+            cells.extend(all.map(cell));
+            cells.extend([
+                Cell::number(paper.map(|row| row.accuracy)),
+                Cell::number(paper.map(|row| row.time)),
+                Cell::number(paper.map(|row| row.staleness)),
+            ]);
+            rows.push(cells);
+        }
+    }
+    let quantities = [
+        ("accuracy", "accuracy"),
+        ("time", "time"),
+        ("staleness", "staleness"),
+    ];
+    let ours = quantities.map(|(heading, name)| {
+        Column::new(
+            format!("r(H, {heading})"),
+            format!("r_{name}"),
+            Form::Interval(3),
+        )
+    });
+    let papers = quantities.map(|(heading, name)| {
+        Column::paper(
+            format!("r(H, {heading})"),
+            &format!("r_{name}"),
+            Form::Number(3),
+        )
+    });
+    Table {
+        name: "table-4",
+        title: "Correlations with H".into(),
+        note: "The form of the paper's Table 4: Pearson's r over the runs of one estimator, each run a pair. The intervals are Fisher's, which take runs as independent; those of one seed are not.".into(),
+        columns: [
+            Column::new("point of the grid", "point", Form::Text),
+            Column::new("metric", "metric", Form::Text),
+            Column::new("runs", "runs", Form::Number(0)),
+        ]
+        .into_iter()
+        .chain(ours)
+        .chain(papers)
+        .collect(),
+        rows,
+    }
+}
+
+/// Every arm beside the reference.
+fn comparisons(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table {
+    let margin = folder
+        .file()
+        .compare
+        .as_ref()
+        .map_or(0.0, |compare| compare.margin);
+    Table {
+        name: "comparisons",
+        title: "Every arm beside the reference".into(),
+        note: format!(
+            "Pass@1 of the arm − that of the reference, in points, on the same seeds and tasks. Equivalent: within ± {:.1} points. A verdict needs a p-value of at most 0.05 after \
+             Holm's correction, and a t interval over seeds that agrees; else it is undetermined, which is not “the same”. The time is per update, over the reference's, paired by \
+             seed and round on one processor; the paper's is the ratio of its mean times.",
+            POINTS * margin
+        ),
+        columns: vec![
+            Column::new("arm", "arm", Form::Text),
+            Column::new("verdict", "verdict", Form::Text),
+            Column::new(
+                "difference, points (bootstrap 95%)",
+                "difference_points",
+                Form::Interval(2),
+            ),
+            Column::new(
+                "t interval over seeds (95%)",
+                "over_seeds_points",
+                Form::Interval(2),
+            ),
+            Column::new("each seed", "each_seed_points", Form::Text),
+            Column::new("p, difference", "p_difference", Form::Number(4)),
+            Column::new("by Holm", "p_difference_holm", Form::Number(4)),
+            Column::new("p, equivalence", "p_equivalence", Form::Number(4)),
+            Column::new("by Holm", "p_equivalence_holm", Form::Number(4)),
+            Column::new("time ratio (95%)", "time_ratio", Form::Interval(3)),
+            Column::new("pairs", "time_pairs", Form::Number(0)),
+            Column::paper("difference, points", "difference_points", Form::Number(1)),
+            Column::paper("time ratio", "time_ratio", Form::Number(2)),
+        ],
+        rows: tests.compared.iter().map(comparison).collect(),
+    }
+}
+
+fn comparison(compared: &Compared<'_, '_>) -> Vec<Cell> {
+    let mut cells = vec![Cell::text(format!(
+        "{} − {}",
+        compared.arm.label(),
+        compared.reference.arm
+    ))];
+    match &compared.accuracy {
+        Some((found, corrected)) => cells.extend([
+            Cell::text(corrected.verdict.name()),
+            in_points(found.difference, Some(found.resampled)),
+            found.over_seeds.map_or(Cell::None, |interval| {
+                in_points(found.difference, Some(interval))
+            }),
+            each(&found.by_seed),
+            Cell::Number(found.p_difference),
+            Cell::Number(corrected.p_difference),
+            Cell::Number(found.p_equivalence),
+            Cell::Number(corrected.p_equivalence),
+        ]),
+        None => cells.extend(vec![Cell::None; 8]),
+    }
+    let ratio = compared.time;
+    let papers = paper_row::of(compared.arm).zip(paper_row::of(compared.reference));
+    cells.extend([
+        ratio.map_or(Cell::None, |ratio| {
+            Cell::Interval(ratio.ratio, ratio.interval)
+        }),
+        Cell::number(ratio.map(|ratio| ratio.pairs as f64)),
+        Cell::number(papers.map(|(arm, other)| arm.pass_at_1.mean - other.pass_at_1.mean)),
+        Cell::number(papers.and_then(|(arm, other)| Some(arm.minutes?.mean / other.minutes?.mean))),
+    ]);
+    cells
+}
+
+fn in_points(value: f64, interval: Option<datasets::passk::Interval>) -> Cell {
+    let interval = interval.map(|interval| datasets::passk::Interval {
+        low: POINTS * interval.low,
+        high: POINTS * interval.high,
+    });
+    Cell::Interval(POINTS * value, interval)
+}
+
+/// The values of the seeds, in points.
+fn each(values: &[f64]) -> Cell {
+    let values: Vec<String> = values
+        .iter()
+        .map(|value| format!("{:.1}", POINTS * value))
+        .collect();
+    // A text that begins with a hyphen is a formula to a spreadsheet.
+    Cell::text(values.join("; ").replace('-', "\u{2212}"))
+}
+
+/// The slope of Pass@1 on log₂ H.
+fn slopes(tests: &Tests<'_, '_>) -> Table {
+    Table {
+        name: "slope",
+        title: "Pass@1 by doublings of H".into(),
+        note: "The slope of Pass@1 on log₂ H by least squares, in points per doubling. Both intervals have to agree. It is said to be no larger than the wider interval's end only if \
+               the whole range of H then changes Pass@1 by no more than the margin. The paper's is the slope of its printed means."
+            .into(),
+        columns: vec![
+            Column::new("arms", "arms", Form::Text),
+            Column::new("conclusion", "conclusion", Form::Text),
+            Column::new("slope (bootstrap 95%)", "slope_points", Form::Interval(2)),
+            Column::new("t interval over seeds (95%)", "over_seeds_points", Form::Interval(2)),
+            Column::new("each seed", "each_seed_points", Form::Text),
+            Column::new("p", "p", Form::Number(4)),
+            Column::paper("slope", "slope_points", Form::Number(2)),
+        ],
+        rows: tests.slopes.iter().map(slope).collect(),
+    }
+}
+
+fn slope(sloped: &Sloped<'_, '_>) -> Vec<Cell> {
+    let (slope, rungs) = (&sloped.slope, &sloped.ladder.rungs);
+    let names: Vec<String> = rungs.iter().map(|rung| rung.label()).collect();
+    let conclusion = match slope.verdict() {
+        SlopeVerdict::Rises => "rises".to_owned(),
+        SlopeVerdict::Falls => "falls".to_owned(),
+        SlopeVerdict::NoLargerThan(largest) => {
+            format!("no slope larger than {:.2} either way", POINTS * largest)
+        }
+        SlopeVerdict::Undetermined => "undetermined".to_owned(),
+    };
+    let papers: Vec<(f64, f64)> = rungs
+        .iter()
+        .filter_map(|rung| {
+            let row = paper_row::of(rung)?;
+            Some(((rung.h() as f64).log2(), row.pass_at_1.mean))
+        })
+        .collect();
+    vec![
+        Cell::text(names.join(" · ")),
+        Cell::text(conclusion),
+        in_points(slope.slope, Some(slope.resampled)),
+        slope.over_seeds.map_or(Cell::None, |interval| {
+            in_points(slope.slope, Some(interval))
+        }),
+        each(&slope.by_seed),
+        Cell::Number(slope.p),
+        Cell::number((papers.len() == rungs.len()).then(|| least_squares(&papers))),
+    ]
+}
+
+/// Seconds by activity: the numbers of Figure 1.
+fn times(arms: &[ArmRuns<'_>]) -> Table {
+    let has = |activity: Activity| {
+        let mut runs = arms.iter().flat_map(|arm| &arm.runs);
+        runs.any(|run| {
+            run.times()
+                .is_some_and(|times| times.seconds.contains_key(&activity))
+        })
+    };
+    let activities: Vec<Activity> = Activity::ALL.into_iter().filter(|one| has(*one)).collect();
+    let mut columns = vec![Column::new("arm", "arm", Form::Text)];
+    columns.extend(activities.iter().map(|activity| {
+        Column::new(
+            activity.name(),
+            format!("{}_seconds", activity.name()),
+            Form::Number(1),
+        )
+    }));
+    columns.extend([
+        Column::new("training", "training_seconds", Form::Spread(1)),
+        Column::new("in all", "wall_seconds", Form::Number(1)),
+    ]);
+    let rows = arms.iter().filter_map(|arm| {
+        let mean = |of: &dyn Fn(&SweepRun) -> Option<f64>| {
+            let values = arm.values(of);
+            Cell::number(
+                (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64),
+            )
+        };
+        let training = arm.values(|run| Some(60.0 * run.minutes()?));
+        let mut cells = vec![Cell::text(arm.label())];
+        cells.extend(
+            activities
+                .iter()
+                .map(|activity| mean(&|run| Some(run.times()?.of_activity(*activity)))),
+        );
+        cells.extend([
+            Cell::spread(&training, 1.0),
+            mean(&|run| Some(run.times()?.wall())),
+        ]);
+        (!training.is_empty()).then_some(cells)
+    });
+    Table {
+        name: "figure-1",
+        title: "Where the time went".into(),
+        note: "Seconds of a run by activity, mean over the finished runs. Training is all but start, evaluation and lost work.".into(),
+        columns,
+        rows: rows.collect(),
+    }
+}
+
+/// The numbers of Figures 2 and 4.
+fn figures(arms: &[ArmRuns<'_>]) -> Table {
+    let rows = by_point(arms)
+        .into_iter()
+        .filter_map(|point| ladder(&point))
+        .flat_map(|ladder| {
+            let rung = |rung: &&ArmRuns<'_>| {
+                let of =
+                    |activity| rung.values(|run| Some(run.times()?.of_activity(activity) / 60.0));
+                vec![
+                    Cell::Number(rung.h() as f64),
+                    Cell::text(rung.label()),
+                    Cell::spread(
+                        &rung.values(|run| run.mean_of(|step| step.length_mean)),
+                        1.0,
+                    ),
+                    Cell::spread(&of(Activity::Inference), 1.0),
+                    Cell::spread(
+                        &rung.values(|run| run.mean_of(|step| step.algo.clip_share)),
+                        POINTS,
+                    ),
+                ]
+            };
+            ladder.rungs.iter().map(rung).collect::<Vec<_>>()
+        });
+    Table {
+        name: "figures-2-and-4",
+        title: "Length, inference and clipped weights by H".into(),
+        note: "The numbers of Figures 2 and 4: the mean tokens of a completion in training, the minutes of inference, and the share of importance weights above η.".into(),
+        columns: vec![
+            Column::new("H", "h", Form::Number(0)),
+            Column::new("arm", "arm", Form::Text),
+            Column::new("tokens", "tokens", Form::Spread(1)),
+            Column::new("minutes of inference", "inference_minutes", Form::Spread(2)),
+            Column::new("weights clipped, %", "clipped_percent", Form::Spread(2)),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+/// Every planned run.
+fn every_run(runs: &[SweepRun]) -> Table {
+    let joined = |of: &BTreeSet<String>, length: usize| {
+        let short = of
+            .iter()
+            .map(|one| one.chars().take(length).collect::<String>());
+        Cell::text(short.collect::<Vec<_>>().join(", "))
+    };
+    let rows = runs.iter().map(|run| {
+        vec![
+            Cell::text(&run.planned.name),
+            Cell::text(run.end.name()),
+            Cell::Number(run.steps().len() as f64),
+            Cell::number(run.pass_at(1).map(|pass| POINTS * pass)),
+            Cell::number(run.minutes()),
+            joined(&run.processors, usize::MAX),
+            joined(&run.binaries, 12),
+            run.end.reason().map_or(Cell::None, Cell::text),
+        ]
+    });
+    Table {
+        name: "runs",
+        title: "Every planned run".into(),
+        note: "Runs that are not finished are in no table above, except those that diverged: these count with their last evaluation, or with 0 if there is none after an update.".into(),
+        columns: vec![
+            Column::new("run", "run", Form::Text),
+            Column::new("state", "state", Form::Text),
+            Column::new("updates", "updates", Form::Number(0)),
+            Column::new("Pass@1, %", "pass_at_1_percent", Form::Number(1)),
+            Column::new("minutes of training", "minutes", Form::Number(2)),
+            Column::new("processor", "processor", Form::Text),
+            Column::new("program, SHA-256", "program", Form::Text),
+            Column::new("why not", "reason", Form::Text),
+        ],
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,355 @@
+//! Reports of sweeps with known effects.
+
+mod synthetic;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use synthetic::{Synthetic, Truth, UPDATES, fields};
+
+use crate::sweep::{Event, PlannedRun};
+
+/// Five arms, of which one is the reference.
+fn arms(seeds: &str, margin: f64) -> String {
+    format!(
+        r#"
+recipe = "quickstart"
+seeds = {seeds}
+[set]
+"run.updates" = {UPDATES}
+[[arms]]
+name = "pg"
+set = {{ "algorithm.preset" = "pg", "algorithm.h" = 1 }}
+[[arms]]
+name = "rapid-h2"
+set = {{ "algorithm.preset" = "rapid-paper", "algorithm.h" = 2 }}
+[[arms]]
+name = "rapid-h4"
+set = {{ "algorithm.preset" = "rapid-paper", "algorithm.h" = 4 }}
+[[arms]]
+name = "rapid-h8"
+set = {{ "algorithm.preset" = "rapid-paper", "algorithm.h" = 8 }}
+[compare]
+reference = "pg"
+margin = {margin}
+"#
+    )
+}
+
+const FIVE: &str = "[0, 1, 2, 3, 4]";
+
+/// The same truth for all arms but this one.
+fn all_but(arm: &str, other: Truth, tasks: usize) -> impl Fn(&PlannedRun) -> Truth {
+    let equal = Truth {
+        tasks,
+        effect: 0.0,
+        seconds: 100.0,
+    };
+    move |run| if run.arm == arm { other } else { equal }
+}
+
+type Rows = Vec<BTreeMap<String, String>>;
+
+fn verdict(rows: &Rows, arm: &str) -> String {
+    let row = rows.iter().find(|row| row["arm"].starts_with(arm)).unwrap();
+    row["verdict"].clone()
+}
+
+fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
+    row[column].parse().unwrap()
+}
+
+#[test]
+fn a_strong_effect_is_found_and_a_null_effect_is_not() {
+    let sweep = Synthetic::new(&arms(FIVE, 0.02));
+    let better = Truth {
+        tasks: 100,
+        effect: 0.12,
+        seconds: 50.0,
+    };
+    sweep.run_all(all_but("rapid-h4", better, 100));
+    sweep.page();
+    let rows = sweep.csv("comparisons.csv");
+    assert_eq!(verdict(&rows, "rapid-h4"), "better");
+    for null in ["rapid-h2", "rapid-h8"] {
+        assert_eq!(verdict(&rows, null), "undetermined", "{rows:?}");
+    }
+    let better = rows.iter().find(|row| row["arm"].starts_with("rapid-h4"));
+    let better = better.unwrap();
+    assert!((number(better, "difference_points") - 12.0).abs() < 4.0);
+    assert!(number(better, "difference_points_low") > 0.0);
+    // Every pair has half of the time.
+    assert_eq!(better["time_ratio"], "0.500");
+    assert_eq!(better["time_ratio_low"], "0.500");
+    assert_eq!(better["time_pairs"], "5");
+}
+
+#[test]
+fn equivalence_is_claimed_only_with_enough_data() {
+    let equal = Truth {
+        tasks: 0,
+        effect: 0.0,
+        seconds: 100.0,
+    };
+    let verdicts_with = |seeds: &str, tasks: usize| -> Vec<String> {
+        let sweep = Synthetic::new(&arms(seeds, 0.03));
+        sweep.run_all(|_| Truth { tasks, ..equal });
+        sweep.page();
+        let rows = sweep.csv("comparisons.csv");
+        rows.iter().map(|row| row["verdict"].clone()).collect()
+    };
+    assert_eq!(verdicts_with(FIVE, 700), ["equivalent"; 3]);
+    assert_eq!(verdicts_with("[0, 1]", 30), ["undetermined"; 3]);
+    // One seed says nothing about other seeds, however many tasks there are.
+    assert_eq!(verdicts_with("[0]", 700), ["undetermined"; 3]);
+}
+
+#[test]
+fn a_loss_that_grows_with_h_is_a_falling_slope_and_a_constant_is_none() {
+    let sloped = |points_per_doubling: f64| {
+        let sweep = Synthetic::new(&arms(FIVE, 0.03));
+        sweep.run_all(|run| Truth {
+            tasks: 300,
+            effect: 0.01 * points_per_doubling * (run.config.algorithm.h as f64).log2(),
+            seconds: 100.0,
+        });
+        let page = sweep.page();
+        (sweep.csv("slope.csv").remove(0), page)
+    };
+    let (falls, page) = sloped(-3.0);
+    assert_eq!(falls["conclusion"], "falls");
+    assert!(
+        (number(&falls, "slope_points") + 3.0).abs() < 0.8,
+        "{falls:?}"
+    );
+    assert_eq!(falls["arms"], "pg · rapid-h2 · rapid-h4 · rapid-h8");
+    // Starter mathematics stands beside MATH: 30.6, 29.4, 29.5, 28.7 % at H = 1, 2, 4, 8.
+    assert_eq!(falls["paper_slope_points"], "-0.56");
+    assert!(page.contains("\u{2212}0.56"));
+    let (flat, _) = sloped(0.0);
+    assert!(
+        ["undetermined", "no slope larger than"]
+            .iter()
+            .any(|words| flat["conclusion"].starts_with(words)),
+        "{flat:?}"
+    );
+}
+
+#[test]
+fn the_papers_tables_are_made_with_its_numbers_beside_ours() {
+    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02));
+    let equal = Truth {
+        tasks: 40,
+        effect: 0.0,
+        seconds: 60.0,
+    };
+    sweep.run_all(all_but(
+        "pg",
+        Truth {
+            seconds: 90.0,
+            ..equal
+        },
+        40,
+    ));
+    let page = sweep.page();
+    let table_1 = sweep.csv("table-1.csv");
+    assert_eq!(table_1[0]["arm"], "before training");
+    assert_eq!(table_1[0]["paper_pass_at_1_percent"], "22.4");
+    let pg = &table_1[1];
+    assert_eq!((pg["arm"].as_str(), pg["minutes"].as_str()), ("pg", "1.50"));
+    assert_eq!(
+        (
+            pg["paper_pass_at_1_percent"].as_str(),
+            pg["paper_minutes"].as_str()
+        ),
+        ("30.6", "289.0")
+    );
+    assert_eq!(pg["paper_row"], "Table 1, pg");
+    let by_h = sweep.csv("table-3.csv");
+    let hs: Vec<&str> = by_h.iter().map(|row| row["h"].as_str()).collect();
+    assert_eq!(hs, ["1", "2", "4", "8"]);
+    assert_eq!(
+        (
+            by_h[2]["staleness"].as_str(),
+            by_h[2]["staleness_sd"].as_str()
+        ),
+        ("0.041", "0.001")
+    );
+    assert_eq!(by_h[2]["paper_staleness"], "0.04");
+    let table_4 = &sweep.csv("table-4.csv")[0];
+    assert_eq!(
+        (table_4["metric"].as_str(), table_4["runs"].as_str()),
+        ("Pass@1", "9")
+    );
+    assert!(number(table_4, "r_staleness") > 0.99);
+    assert_eq!(table_4["paper_r_time"], "-0.666");
+    // The times of the runs with H above 1 are the same.
+    assert_eq!(table_4["r_time"], "");
+    let clipped = &sweep.csv("figures-2-and-4.csv")[3];
+    assert_eq!(
+        (
+            clipped["tokens"].as_str(),
+            clipped["clipped_percent"].as_str()
+        ),
+        ("18.0", "2.40")
+    );
+    for figure in [
+        "figure-1.svg",
+        "figure-2-length.svg",
+        "figure-2-inference.svg",
+        "figure-4.svg",
+        "table-3-pass-at-1.svg",
+    ] {
+        let svg = fs::read_to_string(sweep.out().join(figure)).unwrap();
+        assert!(
+            svg.starts_with("<svg xmlns=") && !svg.contains("NaN"),
+            "{figure}"
+        );
+        assert!(page.contains(&format!("href=\"{figure}\"")));
+    }
+    assert!(!page.contains("NaN") && !page.contains("http-equiv=\"refresh\""));
+}
+
+#[test]
+fn every_number_of_the_csv_files_is_on_the_page() {
+    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02));
+    let worse = Truth {
+        tasks: 60,
+        effect: -0.08,
+        seconds: 140.0,
+    };
+    sweep.run_all(all_but("rapid-h8", worse, 60));
+    let page = sweep.page().replace('\u{2212}', "-");
+    let mut numbers = 0;
+    for entry in fs::read_dir(sweep.out()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|end| end != "csv") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for field in text.lines().skip(1).flat_map(fields) {
+            let text = crate::escape::html(&field).replace('\u{2212}', "-");
+            assert!(page.contains(&text), "{field} of {}", path.display());
+            numbers += usize::from(field.parse::<f64>().is_ok());
+        }
+    }
+    assert!(numbers > 150, "{numbers}");
+}
+
+#[test]
+fn runs_that_are_missing_failed_or_diverged_are_named() {
+    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02));
+    let truth = Truth {
+        tasks: 40,
+        effect: 0.0,
+        seconds: 60.0,
+    };
+    for run in sweep.folder.plan().runs() {
+        match run.name.as_str() {
+            "rapid-h2-seed-2" => {}
+            "rapid-h4-seed-1" => {
+                sweep.run(run, truth);
+                sweep.end(run, Event::Fail, Some("the verifier does not answer"));
+            }
+            "rapid-h8-seed-0" => {
+                sweep.run(run, truth);
+                let reason = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
+                sweep.lines(run, "eval.jsonl", &[] as &[u8]);
+                sweep.end(run, Event::Fail, Some(reason));
+            }
+            _ => {
+                sweep.run(run, truth);
+                sweep.end(run, Event::Finish, None);
+            }
+        }
+    }
+    let page = sweep.page();
+    for part in [
+        "1 of 12 runs are not finished, so every number is preliminary: rapid-h2-seed-2.",
+        "rapid-h4-seed-1 failed: the verifier does not answer",
+        "rapid-h8-seed-0 diverged: after 3 updates",
+        "The tests leave out the seeds 1, 2, since a run of theirs does not count.",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let runs = sweep.csv("runs.csv");
+    let run = |name: &str| runs.iter().find(|row| row["run"] == name).unwrap();
+    assert_eq!(run("rapid-h2-seed-2")["state"], "to do");
+    assert_eq!(run("rapid-h4-seed-1")["pass_at_1_percent"], "");
+    // A run that diverged before any evaluation counts as 0.
+    assert_eq!(run("rapid-h8-seed-0")["pass_at_1_percent"], "0.0");
+    let table_1 = sweep.csv("table-1.csv");
+    let h8 = table_1.iter().find(|row| row["arm"] == "rapid-h8").unwrap();
+    assert_eq!(
+        (h8["seeds"].as_str(), h8["timed_runs"].as_str()),
+        ("3", "2")
+    );
+}
+
+#[test]
+fn a_grid_with_rounds_and_without_evaluations_compares_times_at_each_point() {
+    let file = arms("[0]", 0.02)
+        .replace(
+            "[[arms]]\nname = \"pg\"",
+            "[grid]\n\"algorithm.n_step\" = [32, 64]\n[[arms]]\nname = \"pg\"",
+        )
+        .replace("seeds = [0]", "seeds = [0]\nrounds = 3");
+    let sweep = Synthetic::new(&file);
+    sweep.run_all(|run| Truth {
+        tasks: 0,
+        effect: 0.0,
+        // A machine that gets slower from round to round.
+        seconds: 100.0 * (1.0 + run.round as f64) / (run.config.algorithm.h as f64),
+    });
+    let page = sweep.page();
+    let rows = sweep.csv("comparisons.csv");
+    let arms: Vec<&str> = rows.iter().map(|row| row["arm"].as_str()).collect();
+    assert_eq!(
+        arms[..2],
+        [
+            "rapid-h2, n_step = 32 \u{2212} pg",
+            "rapid-h4, n_step = 32 \u{2212} pg"
+        ]
+    );
+    assert_eq!(rows.len(), 6);
+    for (row, ratio) in rows.iter().zip(["0.500", "0.250", "0.125"].iter().cycle()) {
+        assert_eq!(
+            (row["time_ratio"].as_str(), row["time_pairs"].as_str()),
+            (*ratio, "3")
+        );
+        assert_eq!(
+            (row["time_ratio_low"].as_str(), row["verdict"].as_str()),
+            (*ratio, "")
+        );
+    }
+    assert!(page.contains("There is one seed, so nothing is concluded about accuracy."));
+    assert!(!sweep.out().join("slope.csv").exists());
+    // The charts have a line for each point of the grid.
+    assert!(page.contains(">n_step = 32<") && page.contains(">n_step = 64<"));
+}
+
+#[test]
+fn a_sweep_without_runs_has_a_page_that_says_so() {
+    let sweep = Synthetic::new(&arms(FIVE, 0.02));
+    let page = sweep.page();
+    assert!(page.contains("20 of 20 runs are not finished"));
+    assert!(page.contains("<b>0 of 20</b>"));
+    assert_eq!(sweep.csv("runs.csv").len(), 20);
+}
+
+#[test]
+fn a_damaged_log_is_named() {
+    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
+    let truth = Truth {
+        tasks: 20,
+        effect: 0.0,
+        seconds: 60.0,
+    };
+    sweep.run_all(|_| truth);
+    let run = sweep.folder.plan().runs().next().unwrap();
+    sweep.lines(run, "eval.jsonl", &["no record"]);
+    let error = super::write(sweep.folder.root(), &sweep.out()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("pg-seed-0/eval.jsonl, line 1"), "{text}");
+    assert!(!sweep.out().exists());
+}

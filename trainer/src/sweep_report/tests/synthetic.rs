@@ -1,0 +1,179 @@
+//! A sweep's folder with runs whose effects are known.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use datasets::passk::{self, Counts};
+use datasets::random::SplitMix;
+use serde_json::{Value, json};
+
+use crate::record::EvalRecord;
+use crate::sweep::{Event, ManifestLine, PlannedRun, SweepFile, SweepFolder};
+
+/// Samples of each task.
+const SAMPLES: usize = 4;
+/// Updates of a run.
+pub(super) const UPDATES: usize = 8;
+
+/// A sweep in a folder of its own.
+pub(super) struct Synthetic {
+    temporary: tempfile::TempDir,
+    pub(super) folder: SweepFolder,
+}
+
+/// What a run is to find.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Truth {
+    /// Evaluated tasks.
+    pub(super) tasks: usize,
+    /// What is added to every task's probability of a right sample.
+    pub(super) effect: f64,
+    /// Seconds of training.
+    pub(super) seconds: f64,
+}
+
+impl Synthetic {
+    /// The folder of this sweep file, without runs.
+    pub(super) fn new(file: &str) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let file = SweepFile::parse("sweep.toml", file).unwrap();
+        let folder = SweepFolder::create(&temporary.path().join("study"), file).unwrap();
+        Self { temporary, folder }
+    }
+
+    /// Where the report is written.
+    pub(super) fn out(&self) -> PathBuf {
+        self.temporary.path().join("out")
+    }
+
+    /// Makes every run with the truth of its arm.
+    pub(super) fn run_all(&self, truth: impl Fn(&PlannedRun) -> Truth) {
+        for run in self.folder.plan().runs() {
+            self.run(run, truth(run));
+            self.end(run, Event::Finish, None);
+        }
+    }
+
+    /// Makes a run. Its samples depend on its arm, its seed and the task.
+    pub(super) fn run(&self, run: &PlannedRun, truth: Truth) {
+        let path = self.folder.run(&run.name);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("config.toml"), run.config.to_toml()).unwrap();
+        let steps: Vec<Value> = (1..=UPDATES).map(|step| self::step(run, step)).collect();
+        self.lines(run, "metrics.jsonl", &steps);
+        self.clock(run, truth.seconds);
+        if truth.tasks > 0 {
+            let base = evaluation(0, &format!("base {}", run.seed), truth.tasks, 0.0);
+            let name = format!("{} {}", run.arm, run.seed);
+            let last = evaluation(UPDATES, &name, truth.tasks, truth.effect);
+            self.lines(run, "eval.jsonl", &[base, last]);
+        }
+        self.end(run, Event::Start, None);
+    }
+
+    fn clock(&self, run: &PlannedRun, training: f64) {
+        let seconds = json!({
+            "inference": 0.5 * training, "forward": 0.125 * training, "backward": 0.375 * training, "evaluation": 30.0,
+        });
+        let lines = [
+            json!({"step": 0, "began": 0, "seconds": {"start": 2.0}}),
+            json!({"step": UPDATES, "seconds": seconds}),
+        ];
+        self.lines(run, "clock.jsonl", &lines);
+    }
+
+    /// Records an event of a run.
+    pub(super) fn end(&self, run: &PlannedRun, event: Event, reason: Option<&str>) {
+        let machine = serde_json::from_value(json!({
+            "processor": "a processor", "version": "0.1.0", "binary": "0123456789abcdef",
+        }));
+        let line = ManifestLine {
+            reason: reason.map(str::to_owned),
+            ..ManifestLine::now(&run.name, event, &machine.unwrap())
+        };
+        self.folder.record(&line).unwrap();
+    }
+
+    /// Writes a log of a run.
+    pub(super) fn lines(&self, run: &PlannedRun, file: &str, records: &[impl serde::Serialize]) {
+        let lines = records
+            .iter()
+            .map(|record| serde_json::to_string(record).unwrap() + "\n");
+        let path = self.folder.run(&run.name).join(file);
+        fs::write(path, lines.collect::<String>()).unwrap();
+    }
+
+    /// Writes the report and returns the page.
+    pub(super) fn page(&self) -> String {
+        let page = super::super::write(self.folder.root(), &self.out()).unwrap();
+        fs::read_to_string(page).unwrap()
+    }
+
+    /// A file of the report, as rows of fields by their column.
+    pub(super) fn csv(&self, name: &str) -> Vec<BTreeMap<String, String>> {
+        let text = fs::read_to_string(self.out().join(name)).unwrap();
+        let mut lines = text.lines().map(fields);
+        let columns = lines.next().unwrap();
+        lines
+            .map(|fields| columns.iter().cloned().zip(fields).collect())
+            .collect()
+    }
+}
+
+/// The fields of a line of CSV.
+pub(super) fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            letter => fields.last_mut().unwrap().push(letter),
+        }
+    }
+    fields
+}
+
+/// An update whose staleness and clipped weights grow with H, and whose completions get longer.
+fn step(run: &PlannedRun, step: usize) -> Value {
+    let h = run.config.algorithm.h as f64;
+    json!({
+        "step": step, "phase": 0, "update": step - 1, "phase_updates": UPDATES, "epoch": 0, "prompts": 4,
+        "groups_right": 0, "groups_wrong": 1, "groups_mixed": 3,
+        "judged": 32, "masked": 0, "groups_left_out": 0, "reward": 0.3, "loss": -0.1, "ell_mean": 0.0, "ell_std": 0.1,
+        "stale_mean_log": 0.0, "stale_mean_abs_log": 0.01 * h, "stale_abs_log_mean": 0.01 * h + 0.001 * run.seed as f64, "eta": 2.0,
+        "clip_share": 0.003 * h, "saturated": 0, "ess": 30.0, "kl_behaviour": 0.001,
+        "pass_at": {"1": 0.3}, "grad_norm": 1.0, "entropy": 1.5, "length_mean": 10.0 + h, "length_max": 24, "truncated": 0.1,
+        "repeated": 0.0, "commonest": 0.1, "lr": 1e-5,
+    })
+}
+
+/// An evaluation whose samples are right with the task's own probability, from 0.1 to 0.7, plus the effect.
+fn evaluation(step: usize, run: &str, tasks: usize, effect: f64) -> EvalRecord {
+    let of_name = run.bytes().fold(7, |hash: u64, byte| {
+        hash.wrapping_mul(31).wrapping_add(u64::from(byte))
+    });
+    let mut random = SplitMix(of_name);
+    let counts: BTreeMap<String, Counts> = (0..tasks)
+        .map(|task| {
+            let probability = 0.1 + 0.6 * (task % 7) as f64 / 6.0 + effect;
+            let right = |_: &usize| (random.below(1_000_000) as f64) < 1e6 * probability;
+            let correct = (0..SAMPLES).filter(right).count();
+            let judged = SAMPLES;
+            (format!("task/{task}"), Counts { judged, correct })
+        })
+        .collect();
+    let all: Vec<Counts> = counts.values().copied().collect();
+    EvalRecord {
+        step,
+        samples: SAMPLES,
+        pass_at: [1, SAMPLES]
+            .map(|k| (k, passk::pass_at(&all, k).unwrap()))
+            .into(),
+        tasks: counts,
+        masked: 0,
+        length_mean: 12.0,
+        truncated: 0.1,
+    }
+}

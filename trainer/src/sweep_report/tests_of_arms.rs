@@ -1,0 +1,205 @@
+//! The tests of a sweep: every arm beside the reference, and the slope of Pass@1 on log₂ H.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::arms::{ArmRuns, Ladder, by_point, ladder};
+use super::computations::Computations;
+use super::runs::SweepRun;
+use crate::run::data_dir_of;
+use crate::statistics::{
+    Comparison, Corrected, Outcomes, Ratio, Resamples, Slope, paired_ratio, verdicts,
+};
+use crate::sweep::{Compare, SweepFolder};
+
+/// The tests of a sweep.
+#[derive(Debug, Default)]
+pub(super) struct Tests<'a, 'r> {
+    /// Every arm beside the reference at its point of the grid, in order.
+    pub(super) compared: Vec<Compared<'a, 'r>>,
+    /// The slope at each point of the grid that has a ladder.
+    pub(super) slopes: Vec<Sloped<'a, 'r>>,
+    /// Seeds of each point of the grid that are left out, since a run of theirs does not count.
+    pub(super) left_out: Vec<LeftOut<'a, 'r>>,
+}
+
+/// An arm beside the reference.
+#[derive(Debug)]
+pub(super) struct Compared<'a, 'r> {
+    pub(super) arm: &'r ArmRuns<'a>,
+    pub(super) reference: &'r ArmRuns<'a>,
+    /// Pass@1; `None` without an evaluation of both on the same tasks.
+    pub(super) accuracy: Option<(Comparison, Corrected)>,
+    /// Seconds per update over the reference's, paired by seed and round on one processor.
+    pub(super) time: Option<Ratio>,
+}
+
+/// A slope and the arms that it is over.
+#[derive(Debug)]
+pub(super) struct Sloped<'a, 'r> {
+    pub(super) ladder: Ladder<'a, 'r>,
+    pub(super) slope: Slope,
+}
+
+/// The seeds that the tests of a point of the grid are without.
+#[derive(Debug)]
+pub(super) struct LeftOut<'a, 'r> {
+    pub(super) arm: &'r ArmRuns<'a>,
+    pub(super) seeds: BTreeSet<u64>,
+}
+
+/// Pass@1 of every task in the complete blocks of a point of the grid.
+struct PointOutcomes {
+    outcomes: Outcomes,
+    resamples: Resamples,
+}
+
+/// The tests; none if the sweep file has no `[compare]`.
+pub(super) fn run<'a, 'r>(folder: &SweepFolder, arms: &'r [ArmRuns<'a>]) -> Tests<'a, 'r> {
+    let Some(compare) = &folder.file().compare else {
+        return Tests::default();
+    };
+    let mut tests = Tests::default();
+    let mut comparisons = Vec::new();
+    for point in by_point(arms) {
+        let Some(at) = point.iter().position(|arm| arm.is_reference) else {
+            continue;
+        };
+        let outcomes = outcomes(&point, &mut tests.left_out);
+        for (number, arm) in point.iter().enumerate().filter(|(number, _)| *number != at) {
+            let comparison = outcomes
+                .as_ref()
+                .map(|of| Comparison::of(&of.outcomes, &of.resamples, number, at, compare.margin));
+            comparisons.push((*arm, point[at], comparison));
+        }
+        if let Some(of) = &outcomes {
+            tests.slopes.extend(slope(&point, of, compare));
+        }
+    }
+    tests.compared = corrected(comparisons, compare.margin);
+    tests
+}
+
+fn slope<'a, 'r>(
+    point: &[&'r ArmRuns<'a>],
+    of: &PointOutcomes,
+    compare: &Compare,
+) -> Option<Sloped<'a, 'r>> {
+    let ladder = ladder(point)?;
+    let rungs: Vec<(usize, usize)> = ladder
+        .rungs
+        .iter()
+        .filter_map(|rung| {
+            let number = point.iter().position(|arm| std::ptr::eq(*arm, *rung))?;
+            Some((number, rung.h()))
+        })
+        .collect();
+    let slope = Slope::of(&of.outcomes, &of.resamples, &rungs, compare.margin);
+    Some(Sloped { ladder, slope })
+}
+
+/// The comparisons of all points with p-values that are corrected as one family.
+fn corrected<'a, 'r>(
+    comparisons: Vec<(&'r ArmRuns<'a>, &'r ArmRuns<'a>, Option<Comparison>)>,
+    margin: f64,
+) -> Vec<Compared<'a, 'r>> {
+    let family: Vec<Comparison> = comparisons
+        .iter()
+        .filter_map(|(_, _, comparison)| comparison.clone())
+        .collect();
+    let mut verdicts = verdicts(&family, margin).into_iter();
+    comparisons
+        .into_iter()
+        .map(|(arm, reference, comparison)| Compared {
+            arm,
+            reference,
+            accuracy: comparison.and_then(|comparison| Some((comparison, verdicts.next()?))),
+            time: time(arm, reference),
+        })
+        .collect()
+}
+
+/// The outcomes of the seeds in which a run of every arm counts, on the tasks that all of them judged. Other seeds are appended to `left_out`.
+fn outcomes<'a, 'r>(
+    point: &[&'r ArmRuns<'a>],
+    left_out: &mut Vec<LeftOut<'a, 'r>>,
+) -> Option<PointOutcomes> {
+    let counted: Vec<BTreeMap<u64, &SweepRun>> = point.iter().map(|arm| arm.counted()).collect();
+    if counted.iter().all(BTreeMap::is_empty) {
+        return None;
+    }
+    let planned = point.iter().flat_map(|arm| &arm.runs);
+    let planned: BTreeSet<u64> = planned.map(|run| run.planned.seed).collect();
+    let complete = |seed: &u64| counted.iter().all(|runs| runs.contains_key(seed));
+    let (seeds, missing): (BTreeSet<u64>, BTreeSet<u64>) = planned.into_iter().partition(complete);
+    if !missing.is_empty() {
+        left_out.push(LeftOut {
+            arm: point[0],
+            seeds: missing,
+        });
+    }
+    let runs = || {
+        counted
+            .iter()
+            .flat_map(|runs| seeds.iter().map(|seed| runs[seed]))
+    };
+    let tasks: BTreeSet<&String> = runs()
+        .filter_map(|run| run.evaluation())
+        .flat_map(|eval| eval.tasks.keys())
+        .collect();
+    let passes: Vec<Vec<Option<f64>>> = runs()
+        .map(|run| {
+            run.task_passes(tasks.iter().copied(), 1)
+                .unwrap_or_default()
+        })
+        .collect();
+    let judged: Vec<bool> = (0..tasks.len())
+        .map(|task| passes.iter().all(|run| run[task].is_some()))
+        .collect();
+    let tasks: Vec<&String> = kept(tasks, &judged);
+    if tasks.is_empty() {
+        return None;
+    }
+    let passes: Vec<Vec<f64>> = passes
+        .into_iter()
+        .map(|run| kept(run, &judged).into_iter().flatten().collect())
+        .collect();
+    let values: Vec<Vec<Vec<f64>>> = passes.chunks(seeds.len()).map(<[_]>::to_vec).collect();
+    let clusters = computations(point).clusters(tasks.into_iter());
+    let outcomes = Outcomes::new(&values, &clusters);
+    Some(PointOutcomes {
+        resamples: outcomes.resample(),
+        outcomes,
+    })
+}
+
+/// The computations of the tasks that the runs were evaluated on.
+fn computations(point: &[&ArmRuns<'_>]) -> Computations {
+    let runs = point.iter().flat_map(|arm| &arm.runs);
+    let folder = runs
+        .filter_map(|run| run.data.as_ref())
+        .map(|data| &data.folder)
+        .next();
+    let data_dir = folder.and_then(|folder| data_dir_of(folder).ok().flatten());
+    Computations::of(point[0].config, data_dir.as_deref())
+}
+
+fn kept<T>(items: impl IntoIterator<Item = T>, keep: &[bool]) -> Vec<T> {
+    let kept = items.into_iter().zip(keep).filter(|(_, keep)| **keep);
+    kept.map(|(item, _)| item).collect()
+}
+
+fn time(arm: &ArmRuns<'_>, reference: &ArmRuns<'_>) -> Option<Ratio> {
+    let pairs: Vec<(f64, f64)> = arm
+        .runs
+        .iter()
+        .filter_map(|run| {
+            let other = reference.runs.iter().find(|other| {
+                (other.planned.seed, other.planned.round) == (run.planned.seed, run.planned.round)
+                    && other.processors == run.processors
+            })?;
+            Some((run.seconds_per_update()?, other.seconds_per_update()?))
+        })
+        .filter(|(ours, theirs)| *ours > 0.0 && *theirs > 0.0)
+        .collect();
+    paired_ratio(&pairs)
+}

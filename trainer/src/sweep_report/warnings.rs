@@ -1,0 +1,192 @@
+//! What a reader has to know before the numbers: what is missing, and what makes them hard to compare.
+
+use std::collections::BTreeSet;
+
+use super::arms::{ArmRuns, point_label};
+use super::runs::{End, SweepRun};
+use super::tests_of_arms::Tests;
+use crate::record::AlarmState;
+use crate::report::settings::evaluation_differences;
+use crate::sweep::SweepFolder;
+
+/// A run with more than this share of samples without a verdict is named.
+const MAX_MASKED: f64 = 0.01;
+
+/// The warnings, as sentences.
+pub(super) fn all(
+    folder: &SweepFolder,
+    runs: &[SweepRun],
+    arms: &[ArmRuns<'_>],
+    tests: &Tests<'_, '_>,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    missing(&mut warnings, runs);
+    for left_out in &tests.left_out {
+        let point = point_label(left_out.arm.point);
+        let at = if point.is_empty() {
+            String::new()
+        } else {
+            format!(" at {point}")
+        };
+        warnings.push(format!(
+            "The tests{at} leave out {}, since a run of theirs does not count.",
+            listed(
+                "the seed",
+                "the seeds",
+                left_out.seeds.iter().map(u64::to_string)
+            )
+        ));
+    }
+    if folder.file().compare.is_none() {
+        warnings.push("The sweep file has no [compare], so nothing is tested.".into());
+    } else if folder.file().seeds.len() < 2 {
+        warnings.push("There is one seed, so nothing is concluded about accuracy.".into());
+    }
+    for sloped in &tests.slopes {
+        let lowest = sloped.ladder.rungs[0];
+        if lowest.h() > 1 {
+            warnings.push(format!(
+                "The slope is over H = {} and above: no arm of its kind has H = 1, and the reference has H = {}.",
+                lowest.h(),
+                arms.iter().find(|arm| arm.is_reference).map_or(0, ArmRuns::h)
+            ));
+        }
+    }
+    machines(&mut warnings, runs);
+    for sentence in folder.plan().unmatched() {
+        warnings.push(format!("{sentence}."));
+    }
+    evaluations(&mut warnings, runs, arms);
+    alarms(&mut warnings, runs);
+    warnings
+}
+
+/// `the seed 1`, `the seeds 1, 2`.
+fn listed(one: &str, several: &str, items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    let what = if items.len() == 1 { one } else { several };
+    format!("{what} {}", items.join(", "))
+}
+
+fn missing(warnings: &mut Vec<String>, runs: &[SweepRun]) {
+    let unfinished: Vec<&SweepRun> = runs
+        .iter()
+        .filter(|run| matches!(run.end, End::Unfinished(_)))
+        .collect();
+    if !unfinished.is_empty() {
+        warnings.push(format!(
+            "{} of {} runs are not finished, so every number is preliminary: {}.",
+            unfinished.len(),
+            runs.len(),
+            names(&unfinished)
+        ));
+    }
+    for run in runs {
+        if let Some(reason) = run.end.reason() {
+            let name = &run.planned.name;
+            warnings.push(format!("{name} {}: {reason}", run.end.name()));
+        }
+    }
+}
+
+/// The first names, and how many more there are.
+fn names(runs: &[&SweepRun]) -> String {
+    const SHOWN: usize = 8;
+    let shown = runs.iter().take(SHOWN).map(|run| run.planned.name.as_str());
+    let text = shown.collect::<Vec<_>>().join(", ");
+    match runs.len().saturating_sub(SHOWN) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+fn machines(warnings: &mut Vec<String>, runs: &[SweepRun]) {
+    let binaries: BTreeSet<&String> = runs.iter().flat_map(|run| &run.binaries).collect();
+    if binaries.len() > 1 {
+        warnings.push(format!(
+            "The runs were made by {} different programs; the last table says which.",
+            binaries.len()
+        ));
+    }
+    let seeds: BTreeSet<u64> = runs.iter().map(|run| run.planned.seed).collect();
+    let mixed = seeds.into_iter().filter(|seed| {
+        let block = runs.iter().filter(|run| run.planned.seed == *seed);
+        let processors: BTreeSet<&String> = block.flat_map(|run| &run.processors).collect();
+        processors.len() > 1
+    });
+    let mixed: Vec<String> = mixed.map(|seed| seed.to_string()).collect();
+    if !mixed.is_empty() {
+        warnings.push(format!(
+            "{} ran on more than one processor; times are compared only between runs on the same one.",
+            listed("The block of seed", "The blocks of seeds", mixed.into_iter())
+        ));
+    }
+}
+
+fn evaluations(warnings: &mut Vec<String>, runs: &[SweepRun], arms: &[ArmRuns<'_>]) {
+    let mut differing = BTreeSet::new();
+    let mut digests = BTreeSet::new();
+    let first = arms
+        .iter()
+        .flat_map(|arm| &arm.runs)
+        .find_map(|run| run.data.as_ref());
+    for data in runs.iter().filter_map(|run| run.data.as_ref()) {
+        digests.extend(data.eval_digest.as_ref());
+        if let Some(first) = first {
+            differing.extend(evaluation_differences(first, data));
+        }
+    }
+    if digests.len() > 1 {
+        warnings.push(
+            "The runs were evaluated on tasks with different contents: their accuracies cannot be compared.".into(),
+        );
+    }
+    if !differing.is_empty() {
+        let keys: Vec<String> = differing.into_iter().collect();
+        warnings.push(format!(
+            "The runs were evaluated differently ({}), which alone may change their accuracy.",
+            keys.join(", ")
+        ));
+    }
+    for run in runs {
+        let name = &run.planned.name;
+        if let Some(eval) = run.evaluation() {
+            let samples = eval.samples * eval.tasks.len();
+            if samples > 0 && eval.masked as f64 > MAX_MASKED * samples as f64 {
+                warnings.push(format!(
+                    "{name}: {} of {samples} samples of the last evaluation have no verdict.",
+                    eval.masked
+                ));
+            }
+        }
+        if let Some(tasks) = run
+            .data
+            .as_ref()
+            .and_then(|data| data.trained_on)
+            .filter(|tasks| *tasks > 0)
+        {
+            warnings.push(format!(
+                "{name} was also trained on {tasks} of the evaluated tasks."
+            ));
+        }
+    }
+}
+
+fn alarms(warnings: &mut Vec<String>, runs: &[SweepRun]) {
+    let raised: Vec<&SweepRun> = runs
+        .iter()
+        .filter(|run| {
+            let alarms = run.data.iter().flat_map(|data| &data.alarms);
+            alarms
+                .into_iter()
+                .any(|alarm| alarm.state == AlarmState::Raised)
+        })
+        .collect();
+    if !raised.is_empty() {
+        warnings.push(format!(
+            "Alarms of reward hacking or collapse were raised in {} of the runs ({}); `rapid report` of such a run shows them.",
+            raised.len(),
+            names(&raised)
+        ));
+    }
+}
