@@ -141,7 +141,7 @@ impl Cell {
                 format!("{}<small>± {}</small>", typeset(mean), typeset(sd))
             }
             (Self::Interval(..), [estimate, low, high]) if !low.is_empty() => format!(
-                "{}<small>{} to {}</small>",
+                "{}<small class=\"ends\">{} to {}</small>",
                 typeset(estimate),
                 typeset(low),
                 typeset(high)
@@ -213,12 +213,13 @@ impl Table {
             } else {
                 ""
             };
-            let _ = write!(
-                out,
-                "<th class=\"{}\">{}{whose}</th>",
-                class(column, is_first(place)),
-                html(&column.heading)
-            );
+            // The first column has the names of the rows.
+            let class = if place == 0 {
+                String::new()
+            } else {
+                format!(" class=\"{}\"", class(column, is_first(place)))
+            };
+            let _ = write!(out, "<th{class}>{}{whose}</th>", html(&column.heading));
         }
         out.push_str("</tr></thead><tbody>");
         for row in &self.rows {
@@ -296,7 +297,7 @@ mod tests {
         table().render(&mut page);
         for part in [
             "30.0<small>± 7.1</small>",
-            "0.00<small>\u{2212}1.00 to 0.50</small>",
+            "0.00<small class=\"ends\">\u{2212}1.00 to 0.50</small>",
             "<th class=\"num paper first\">time<small>paper</small></th>",
             "a &lt; b",
             "<span class=\"none\">–</span>",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::arms::{ArmRuns, by_point, ladder};
+use super::arms::{ArmRuns, by_point, ladder, point_label};
 use super::paper_row;
 use super::runs::SweepRun;
 use super::table::{Cell, Column, Form, Table};
@@ -25,6 +25,7 @@ pub(super) fn all(
     let tables = [
         slopes(tests),
         comparisons(folder, tests),
+        time_ratios(tests),
         algorithms(arms),
         by_h(arms),
         correlations(arms),
@@ -243,14 +244,16 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
             let Some(runs) = runs else { continue };
             let paper = paper_row::dataset(rungs[0].config)
                 .and_then(|dataset| PAPER.correlation(dataset, &metric));
+            let point = point_label(rungs[0].point);
             let mut cells = vec![
-                Cell::text(super::arms::point_label(rungs[0].point)),
+                if point.is_empty() {
+                    Cell::None
+                } else {
+                    Cell::text(point)
+                },
                 Cell::text(metric),
                 Cell::Number(runs as f64),
             ];
-            if rungs[0].point.is_empty() {
-                cells[0] = Cell::text("all");
-            }
             cells.extend(all.map(cell));
             cells.extend([
                 Cell::number(paper.map(|row| row.accuracy)),
@@ -296,7 +299,7 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
     }
 }
 
-/// Every arm beside the reference.
+/// The accuracy of every arm beside that of the reference.
 fn comparisons(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table {
     let margin = folder
         .file()
@@ -305,11 +308,10 @@ fn comparisons(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table {
         .map_or(0.0, |compare| compare.margin);
     Table {
         name: "comparisons",
-        title: "Every arm beside the reference".into(),
+        title: "Accuracy beside the reference".into(),
         note: format!(
             "Pass@1 of the arm − that of the reference, in points, on the same seeds and tasks. Equivalent: within ± {:.1} points. A verdict needs a p-value of at most 0.05 after \
-             Holm's correction, and a t interval over seeds that agrees; else it is undetermined, which is not “the same”. The time is per update, over the reference's, paired by \
-             seed and round on one processor; the paper's is the ratio of its mean times.",
+             Holm's correction, and a t interval over seeds that agrees; else it is undetermined, which is not “the same”.",
             POINTS * margin
         ),
         columns: vec![
@@ -330,47 +332,68 @@ fn comparisons(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table {
             Column::new("by Holm", "p_difference_holm", Form::Number(4)),
             Column::new("p, equivalence", "p_equivalence", Form::Number(4)),
             Column::new("by Holm", "p_equivalence_holm", Form::Number(4)),
-            Column::new("time ratio (95%)", "time_ratio", Form::Interval(3)),
-            Column::new("pairs", "time_pairs", Form::Number(0)),
             Column::paper("difference, points", "difference_points", Form::Number(1)),
-            Column::paper("time ratio", "time_ratio", Form::Number(2)),
         ],
-        rows: tests.compared.iter().map(comparison).collect(),
+        rows: tests.compared.iter().filter_map(comparison).collect(),
     }
 }
 
-fn comparison(compared: &Compared<'_, '_>) -> Vec<Cell> {
-    let mut cells = vec![Cell::text(format!(
-        "{} − {}",
+fn pair_label(compared: &Compared<'_, '_>, operator: char) -> Cell {
+    Cell::text(format!(
+        "{} {operator} {}",
         compared.arm.label(),
         compared.reference.arm
-    ))];
-    match &compared.accuracy {
-        Some((found, corrected)) => cells.extend([
-            Cell::text(corrected.verdict.name()),
-            in_points(found.difference, Some(found.resampled)),
-            found.over_seeds.map_or(Cell::None, |interval| {
-                in_points(found.difference, Some(interval))
-            }),
-            each(&found.by_seed),
-            Cell::Number(found.p_difference),
-            Cell::Number(corrected.p_difference),
-            Cell::Number(found.p_equivalence),
-            Cell::Number(corrected.p_equivalence),
-        ]),
-        None => cells.extend(vec![Cell::None; 8]),
-    }
-    let ratio = compared.time;
+    ))
+}
+
+fn comparison(compared: &Compared<'_, '_>) -> Option<Vec<Cell>> {
+    let (found, corrected) = compared.accuracy.as_ref()?;
+    let over_seeds = found
+        .over_seeds
+        .map(|interval| in_points(found.difference, Some(interval)));
     let papers = paper_row::of(compared.arm).zip(paper_row::of(compared.reference));
-    cells.extend([
-        ratio.map_or(Cell::None, |ratio| {
-            Cell::Interval(ratio.ratio, ratio.interval)
-        }),
-        Cell::number(ratio.map(|ratio| ratio.pairs as f64)),
+    Some(vec![
+        pair_label(compared, '−'),
+        Cell::text(corrected.verdict.name()),
+        in_points(found.difference, Some(found.resampled)),
+        over_seeds.unwrap_or(Cell::None),
+        each(&found.by_seed),
+        Cell::Number(found.p_difference),
+        Cell::Number(corrected.p_difference),
+        Cell::Number(found.p_equivalence),
+        Cell::Number(corrected.p_equivalence),
         Cell::number(papers.map(|(arm, other)| arm.pass_at_1.mean - other.pass_at_1.mean)),
-        Cell::number(papers.and_then(|(arm, other)| Some(arm.minutes?.mean / other.minutes?.mean))),
-    ]);
-    cells
+    ])
+}
+
+/// The time of every arm over that of the reference.
+fn time_ratios(tests: &Tests<'_, '_>) -> Table {
+    Table {
+        name: "time-ratios",
+        title: "Time beside the reference".into(),
+        note: "Seconds of training per update, over the reference's: the geometric mean of pairs of the same seed and round on one processor, with the t interval of the log ratio. \
+               The paper's is the ratio of its mean times."
+            .into(),
+        columns: vec![
+            Column::new("arm", "arm", Form::Text),
+            Column::new("time ratio (95%)", "time_ratio", Form::Interval(3)),
+            Column::new("pairs", "pairs", Form::Number(0)),
+            Column::paper("time ratio", "time_ratio", Form::Number(2)),
+        ],
+        rows: tests.compared.iter().filter_map(time_ratio).collect(),
+    }
+}
+
+fn time_ratio(compared: &Compared<'_, '_>) -> Option<Vec<Cell>> {
+    let ratio = compared.time?;
+    let papers = paper_row::of(compared.arm).zip(paper_row::of(compared.reference));
+    let papers = papers.and_then(|(arm, other)| Some(arm.minutes?.mean / other.minutes?.mean));
+    Some(vec![
+        pair_label(compared, '∕'),
+        Cell::Interval(ratio.ratio, ratio.interval),
+        Cell::Number(ratio.pairs as f64),
+        Cell::number(papers),
+    ])
 }
 
 fn in_points(value: f64, interval: Option<datasets::passk::Interval>) -> Cell {
