@@ -4,6 +4,7 @@ mod alarms;
 mod clock;
 mod repeats;
 mod run_times;
+mod token_weights;
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +21,7 @@ pub use alarms::{Alarm, AlarmRecord, AlarmState};
 pub use clock::{Activity, ByActivity, ClockRecord, Peak};
 pub use repeats::Repeats;
 pub use run_times::{Ledger, RunTimes};
+pub use token_weights::TokenWeights;
 
 /// A line of `metrics.jsonl`: one optimiser update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

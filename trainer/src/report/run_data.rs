@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 use crate::config::Config;
 use crate::eval::Record;
 use crate::record::AlarmRecord;
-use crate::record::{ClockRecord, EvalRecord, ExtensionRecord, RunTimes, StepRecord, StepTimings};
+use crate::record::{
+    ClockRecord, EvalRecord, ExtensionRecord, RunTimes, StepRecord, StepTimings, TokenWeights,
+};
 
 /// The data of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +30,8 @@ pub struct RunData {
     pub timings: Vec<StepTimings>,
     /// What each process of the run spent its time on; empty in the folder of a version without a clock.
     pub clock: Vec<ClockRecord>,
+    /// Token-level importance weights of a completion of each phase.
+    pub weights: Vec<TokenWeights>,
     /// One record for each evaluation during training.
     pub evals: Vec<EvalRecord>,
     /// One record for each extension of the run.
@@ -130,6 +134,7 @@ impl RunData {
             steps: lines(&folder.join("metrics.jsonl"))?,
             timings: lines(&folder.join("timings.jsonl"))?,
             clock: lines(&folder.join("clock.jsonl"))?,
+            weights: lines(&folder.join("weights.jsonl"))?,
             eval_digest: crate::run::eval_digest(folder).ok().flatten(),
             graders: crate::run::graders(folder).unwrap_or_default(),
             trained_on: crate::run::trained_on(folder).ok().flatten(),

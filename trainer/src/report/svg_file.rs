@@ -9,7 +9,7 @@ use super::escape::html;
 const MARGIN: f64 = 16.0;
 const LINE: f64 = 18.0;
 /// Characters of a line of the note, or of a row of the legend.
-const CHARACTERS: usize = 92;
+const CHARACTERS: usize = 82;
 
 /// The file: a heading, a note, the drawing (an `svg` element of this height, in units of which [`WIDTH`] fit side by side) and the names of the series in their colours.
 pub(super) fn svg_file(
@@ -32,7 +32,7 @@ pub(super) fn svg_file(
     let total_width = WIDTH + 2.0 * MARGIN;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {total_width} {total_height:.1}\" font-family=\"system-ui, sans-serif\">\n\
-         <style>{STYLE} .name {{ fill: var(--ink); }} .note {{ fill: var(--soft); }}</style>\n\
+         <style>{STYLE} .name {{ fill: var(--ink); }} .note {{ fill: var(--soft); }} svg svg {{ overflow: visible; }}</style>\n\
          <rect width=\"100%\" height=\"100%\" style=\"fill: var(--card)\"/>\n\
          <text class=\"name\" x=\"{MARGIN}\" y=\"{:.1}\" font-size=\"15\" font-weight=\"650\">{}</text>\n",
         MARGIN + 10.0,
@@ -108,7 +108,7 @@ mod tests {
     fn rows_are_filled_in_order() {
         let words = ["one"; 60];
         let rows = wrapped(words.iter().map(|word| (word, 4)));
-        assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [23, 23, 14]);
+        assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [20, 20, 20]);
         assert!(wrapped(std::iter::empty::<((), usize)>()).is_empty());
     }
 }

@@ -4,6 +4,7 @@ mod extending;
 mod resuming;
 mod unjudged;
 mod watching;
+mod weights;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -134,7 +135,12 @@ fn assert_same(
 /// The outputs of a run that must be equal for two runs of one seed: logs, samples, state, TensorBoard, and which checkpoint is the best.
 fn outputs(root: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    for name in ["metrics.jsonl", "eval.jsonl", "alarms.jsonl"] {
+    for name in [
+        "metrics.jsonl",
+        "eval.jsonl",
+        "alarms.jsonl",
+        "weights.jsonl",
+    ] {
         files.insert(
             name.to_owned(),
             std::fs::read_to_string(root.join(name)).unwrap_or_default(),

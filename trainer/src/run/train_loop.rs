@@ -13,7 +13,7 @@ use super::{Job, RunOutcome, Summary, TrainError};
 use crate::checkpoint_settings::SettingsFile;
 use crate::data::{Phase, PromptSchedule};
 use crate::eval;
-use crate::record::{Activity, StepRecord, StepTimings};
+use crate::record::{Activity, StepRecord, StepTimings, TokenWeights};
 use crate::rollout::{PhaseSamples, SampledGroup, SamplingParams};
 
 /// A run in progress.
@@ -134,6 +134,13 @@ impl Run {
             }
             Updated::Done(record, report) => {
                 let timings = self.timings(position, &report, groups, samples);
+                let is_last = position.update + 1 == position.phase_updates;
+                if is_last && !position.fresh {
+                    let at = (position.step, position.phase, position.update);
+                    if let Some(weights) = TokenWeights::of(at, groups, &report.stats) {
+                        self.job.folder.append(Log::Weights, &weights)?;
+                    }
+                }
                 self.step += 1;
                 self.log_update(&record, timings)?;
                 Ok(true)

@@ -86,6 +86,7 @@ pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
             .into_iter()
             .filter_map(|(file, (chart, ticks))| figure(file, &chart, &ticks)),
     );
+    figures.extend(token_weights(arms).and_then(|chart| figure("figure-3.svg", &chart, &[])));
     figures.extend(figure("figure-4.svg", &clipped(arms), &[]));
     figures
 }
@@ -207,6 +208,40 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
         html: stack.render(),
         svg: stack.file(),
         wide: true,
+    })
+}
+
+/// Figure 3: the token-level weights of the last recorded completion of a run with the largest H.
+fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
+    let recorded = arms.iter().filter_map(|arm| {
+        let runs = arm.runs.iter().filter(|run| run.finished());
+        let mut last = runs.filter_map(|run| Some((run, run.data.as_ref()?.weights.last()?)));
+        Some((arm.h(), last.next()?))
+    });
+    // Of equal H, the first arm's.
+    let (_, (run, weights)) =
+        recorded.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
+    let points = (1..).zip(weights.log_ratios());
+    Some(Chart {
+        title: "Figure 3: token-level importance weights".into(),
+        note: format!(
+            "log π/μ of each token of one completion: {}, phase {}, its last update ({} after sampling), task {}, reward {}; {}",
+            run.planned.name,
+            weights.phase + 1,
+            weights.update,
+            weights.task,
+            weights.reward,
+            claim(3)
+        ),
+        unit: ValueFormat::Number,
+        series: vec![Series {
+            name: run.planned.name.clone(),
+            points: points
+                .map(|(token, ratio)| (f64::from(token), ratio))
+                .collect(),
+            intervals: Vec::new(),
+        }],
+        marks: false,
     })
 }
 

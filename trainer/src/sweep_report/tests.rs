@@ -201,6 +201,7 @@ fn the_papers_tables_are_made_with_its_numbers_beside_ours() {
         "figure-1.svg",
         "figure-2-length.svg",
         "figure-2-inference.svg",
+        "figure-3.svg",
         "figure-4.svg",
         "table-3-pass-at-1.svg",
     ] {
@@ -211,6 +212,11 @@ fn the_papers_tables_are_made_with_its_numbers_beside_ours() {
         );
         assert!(page.contains(&format!("href=\"{figure}\"")));
     }
+    // The run with the largest H, and its token whose weight grew by e^1.25.
+    assert!(page.contains(
+        "one completion: rapid-h8-seed-0, phase 1, its last update (7 after sampling), task task/3"
+    ));
+    assert!(page.contains("rapid-h8-seed-0: 1.250 at 3"));
     assert!(!page.contains("NaN") && !page.contains("http-equiv=\"refresh\""));
 }
 

@@ -23,6 +23,8 @@ pub enum Log {
     Alarms,
     /// `clock.jsonl`: the time of every process, so it is not truncated.
     Clock,
+    /// `weights.jsonl`
+    Weights,
 }
 
 impl Log {
@@ -33,6 +35,7 @@ impl Log {
             Log::Eval => "eval.jsonl",
             Log::Alarms => "alarms.jsonl",
             Log::Clock => "clock.jsonl",
+            Log::Weights => "weights.jsonl",
         }
     }
 
@@ -114,6 +117,7 @@ impl RunFolder {
             Log::Eval,
             Log::Alarms,
             Log::Clock,
+            Log::Weights,
         ] {
             let path = self.log(log);
             match File::open(&path).and_then(|file| file.sync_all()) {

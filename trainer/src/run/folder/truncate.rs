@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Log, RunFolder, content, whole_lines, write_whole};
-use crate::record::{AlarmRecord, ClockRecord, EvalRecord, StepRecord, StepTimings};
+use crate::record::{AlarmRecord, ClockRecord, EvalRecord, StepRecord, StepTimings, TokenWeights};
 use crate::run::TrainError;
 
 /// A log that has lines after the checkpoint, and its truncated content.
@@ -29,7 +29,13 @@ pub(in crate::run) fn to_step(
     step: usize,
 ) -> Result<Vec<Truncation>, TrainError> {
     let mut truncations = Vec::new();
-    for log in [Log::Metrics, Log::Timings, Log::Eval, Log::Clock] {
+    for log in [
+        Log::Metrics,
+        Log::Timings,
+        Log::Eval,
+        Log::Weights,
+        Log::Clock,
+    ] {
         let path = folder.log(log);
         let mut text = content(&path)?;
         let last = if log == Log::Clock { usize::MAX } else { step };
@@ -90,5 +96,6 @@ fn step_of(log: Log, line: &[u8]) -> serde_json::Result<usize> {
         Log::Eval => serde_json::from_slice::<EvalRecord>(line)?.step,
         Log::Alarms => serde_json::from_slice::<AlarmRecord>(line)?.step,
         Log::Clock => serde_json::from_slice::<ClockRecord>(line)?.step,
+        Log::Weights => serde_json::from_slice::<TokenWeights>(line)?.step,
     })
 }

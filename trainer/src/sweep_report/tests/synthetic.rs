@@ -62,6 +62,13 @@ impl Synthetic {
         fs::write(path.join("config.toml"), run.config.to_toml()).unwrap();
         let steps: Vec<Value> = (1..=UPDATES).map(|step| self::step(run, step)).collect();
         self.lines(run, "metrics.jsonl", &steps);
+        if run.config.algorithm.h > 1 {
+            let weights = json!({
+                "step": UPDATES, "phase": 0, "update": UPDATES - 1, "task": "task/3", "completion": "a <b>", "reward": 1.0,
+                "behaviour": [-0.5, -1.0, -2.0], "policy": [-0.5, -1.25, -0.75],
+            });
+            self.lines(run, "weights.jsonl", &[weights]);
+        }
         self.clock(run, truth.seconds);
         if truth.tasks > 0 {
             let base = evaluation(0, &format!("base {}", run.seed), truth.tasks, 0.0);

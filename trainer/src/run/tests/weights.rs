@@ -1,0 +1,55 @@
+//! `weights.jsonl`: the token-level importance weights of the end of a phase.
+
+use super::algorithms::{full_job, preset_config};
+use super::*;
+use crate::config::Preset;
+use crate::record::TokenWeights;
+
+async fn weights(home: &Path, url: &str, preset: Preset, more: &[&str]) -> Vec<TokenWeights> {
+    let root = home.join(format!("{}{}", preset.name(), more.concat()));
+    let config = preset_config(url, preset, more);
+    let job = full_job(&root, &config, Arc::new(FakePolicy::default())).unwrap();
+    train(job).await.unwrap();
+    read_log(&root, Log::Weights).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_update_of_a_phase_leaves_the_weights_of_a_completion() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let h = ["algorithm.h=4"];
+    let lines = weights(home.path(), &server.url, Preset::RapidPaper, &h).await;
+    let steps: Vec<(usize, usize, usize)> = lines
+        .iter()
+        .map(|line| (line.step, line.phase, line.update))
+        .collect();
+    assert_eq!(
+        steps,
+        [(4, 0, 3), (8, 1, 3), (12, 2, 3), (16, 3, 3), (20, 4, 3)]
+    );
+    for line in &lines {
+        assert_eq!(line.policy.len(), line.behaviour.len());
+        // Three updates have changed the policy since it sampled.
+        assert!(
+            line.log_ratios().any(|ratio| ratio.abs() > 1e-6),
+            "{line:?}"
+        );
+        assert!(line.reward == 0.0 || line.completion.contains('b'));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_phase_of_one_update_has_no_weights_but_1() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let h = ["algorithm.h=1"];
+    assert!(
+        weights(home.path(), &server.url, Preset::Pg, &h)
+            .await
+            .is_empty()
+    );
+}
