@@ -1,4 +1,4 @@
-//! The page of `rapid report` in a browser: nothing is cut off on a narrow screen, in the light and in the dark scheme.
+//! The pages of `rapid report` in a browser: nothing is cut off on a narrow screen, in the light and in the dark scheme.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use trainer::algo::Metrics;
 use trainer::record::{EvalRecord, GroupCounts, StepRecord, StepTimings};
 use trainer::report::{self, RunData};
+use trainer::sweep::{Event, ManifestLine, SweepFile, SweepFolder};
+use trainer::sweep_report;
 
 /// A name that is longer than any line of a narrow screen, and cannot be broken.
 const LONG: &str = "a_model_whose_name_is_one_word_and_much_longer_than_a_telephone_is_wide-135M-Instruct.Q4_1.gguf";
@@ -214,6 +216,39 @@ fn measured(chromium: &Path, page: &Path, width: usize, dark: bool) -> Value {
     })
 }
 
+/// The folder of a sweep with long names, of which one run failed.
+fn sweep(home: &Path) -> PathBuf {
+    let root = home.join(format!("sweep-{LONG}"));
+    let arm = |h: usize| {
+        format!(
+            "[[arms]]\nname = \"an_arm_whose_name_is_one_word_of_sixty_letters_and_digits-h{h}\"\nset = {{ \"algorithm.h\" = {h} }}\n"
+        )
+    };
+    let text = format!(
+        "recipe = \"quickstart\"\nseeds = [0, 1]\n[set]\n\"model.path\" = \"models/{LONG}\"\n\"run.updates\" = 30\n{}[compare]\nreference = \
+         \"an_arm_whose_name_is_one_word_of_sixty_letters_and_digits-h1\"\nmargin = 0.02\n",
+        [1, 2, 4].map(arm).concat()
+    );
+    let folder =
+        SweepFolder::create(&root, SweepFile::parse("sweep.toml", &text).unwrap()).unwrap();
+    for (number, run) in folder.plan().runs().enumerate() {
+        run_folder(&folder.run(&run.name), &[], 24, 1 + number % 3);
+        let machine =
+            json!({"processor": LONG, "version": "0.1.0", "binary": "0123456789abcdef".repeat(4)});
+        let event = if number == 1 {
+            Event::Fail
+        } else {
+            Event::Finish
+        };
+        let line = ManifestLine {
+            reason: (number == 1).then(|| LONG.repeat(2)),
+            ..ManifestLine::now(&run.name, event, &serde_json::from_value(machine).unwrap())
+        };
+        folder.record(&line).unwrap();
+    }
+    root
+}
+
 #[test]
 fn nothing_of_a_report_is_cut_off_at_390_pixels_in_light_or_dark() {
     let Some(chromium) = chromium() else { return };
@@ -232,8 +267,11 @@ fn nothing_of_a_report_is_cut_off_at_390_pixels_in_light_or_dark() {
         vec![first.clone(), second],
         vec![first, single],
     ];
-    for (number, runs) in pages.iter().enumerate() {
-        let page = report::write(runs, &folder.path().join(number.to_string())).unwrap();
+    let of_runs = pages.iter().enumerate().map(|(number, runs)| {
+        report::write(runs, &folder.path().join(number.to_string())).unwrap()
+    });
+    let of_sweep = sweep_report::write(&sweep(folder.path()), &folder.path().join("3")).unwrap();
+    for (number, page) in of_runs.chain([of_sweep]).enumerate() {
         for (width, dark) in [(390, false), (390, true), (1280, false)] {
             let measured = measured(&chromium, &page, width, dark);
             let context = format!("page {number} at {width}: {measured:#}");

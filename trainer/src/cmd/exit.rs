@@ -13,6 +13,7 @@ use trainer::report::RunError;
 use trainer::reward::RewardError;
 use trainer::run::TrainError;
 use trainer::sweep::SweepError;
+use trainer::sweep_report::SweepReportError;
 use verifier_api::ClientError;
 
 use super::{Interrupted, Usage};
@@ -39,6 +40,10 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || error
             .downcast_ref::<SweepError>()
             .is_some_and(SweepError::is_usage)
+        || matches!(
+            error.downcast_ref::<SweepReportError>(),
+            Some(SweepReportError::Sweep(error)) if error.is_usage()
+        )
         || matches!(
             error.downcast_ref::<PartialEvaluationError>(),
             Some(PartialEvaluationError::Other { .. })
@@ -98,6 +103,7 @@ mod tests {
     use trainer::report::RunData;
     use trainer::reward::RewardClient;
     use trainer::run;
+    use trainer::sweep_report;
 
     use super::*;
 
@@ -115,7 +121,7 @@ mod tests {
     #[test]
     fn names_that_do_not_exist_or_cannot_be_used_exit_with_2() {
         let nowhere = Path::new("nowhere");
-        let errors: [anyhow::Error; 11] = [
+        let errors: [anyhow::Error; 12] = [
             Usage("--out".to_owned()).into(),
             config::load("nowhere", &[]).unwrap_err().into(),
             run::resume_config(nowhere, &[]).unwrap_err().into(),
@@ -129,6 +135,7 @@ mod tests {
             TrainError::from(RewardError::NoUrl).into(),
             verifier(None),
             verifier(Some("nowhere")),
+            sweep_report::write(nowhere, nowhere).unwrap_err().into(),
         ];
         for error in errors {
             assert_eq!(code(&error), 2, "{error}");

@@ -59,7 +59,7 @@ pub struct RunData {
 pub enum RunError {
     /// The folder is not a run folder.
     #[error(
-        "{0} is not a run folder: it has no config.toml; give a folder that `rapid train` or `rapid quickstart` made"
+        "{0} is not a run folder: it has no config.toml; give a folder that `rapid train`, `rapid quickstart` or `rapid sweep` made"
     )]
     NotARun(PathBuf),
     /// A run is given twice, possibly by different paths.
