@@ -1,6 +1,6 @@
 //! A sweep: the runs of a grid of settings, in one folder.
 //!
-//! [`file`] reads the sweep file, [`plan`] makes the list of runs of it, [`folder`] is the folder with what ran, [`schedule`] says which run is next, and
+//! [`file`](mod@file) reads the sweep file, [`plan`] makes the list of runs of it, [`folder`] is the folder with what ran, [`schedule`] says which run is next, and
 //! [`estimate`] how long the rest takes. The command `rapid sweep` starts each run as a process of its own.
 
 mod error;

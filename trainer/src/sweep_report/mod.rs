@@ -2,10 +2,10 @@
 //! the paper's numbers beside ours.
 //!
 //! ```text
-//! runs ──▶ arms ──▶ tests ──▶ tables ───▶ table ──┐
-//!                │    ▲         ▲                 ├─▶ page
-//!                │    computations, paper_row     │
-//!                └──▶ figures ──▶ report/chart ───┘
+//! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ──▶ table ──┐
+//!           │              ▲                 ▲                         ├─▶ page
+//!           │        computations        paper_row                     │
+//!           └────▶ figures ───────────────▶ report/chart ──────────────┘
 //! ```
 //!
 //! A number is rounded once, in [`table`]: the page and the CSV files have the same digits.
@@ -18,6 +18,7 @@ mod paper_row;
 mod runs;
 mod table;
 mod tables;
+mod test_tables;
 mod tests_of_arms;
 mod warnings;
 

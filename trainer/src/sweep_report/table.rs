@@ -7,6 +7,9 @@ use datasets::passk::Interval;
 use crate::escape::{csv, html};
 use crate::statistics::Spread;
 
+/// Points of accuracy per 1.
+pub(super) const POINTS: f64 = 100.0;
+
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Table {
