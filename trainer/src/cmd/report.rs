@@ -12,8 +12,8 @@ use super::Usage;
 /// Writes report.html, which needs no network, and its numbers as CSV; prints the page's path. For several runs, the page also lists the differences of
 /// their configurations and, where they were evaluated on the same tasks, by how much the first run is better or worse than each of the others.
 ///
-/// For the folder of a sweep, the page has the tables and figures of the paper with the paper's numbers beside ours, and the tests that the sweep file's
-/// [compare] asks for. Each table is a CSV file too, and each figure an SVG file.
+/// For the folder of a sweep, the page has the tables and figures of the paper with the paper's numbers beside ours, and the tests that the section compare
+/// of the sweep file asks for. Each table is a CSV file too, and each figure an SVG file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
