@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::weight;
+use super::{MAX_LOG_WEIGHT, weight};
 
 /// The value estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,26 +20,31 @@ pub enum Baseline {
     WeightedGroup,
     /// bᵢ = (1/(G−1)) Σ_{j≠i} w̄ⱼ Rⱼ: Eq. 5 over only the others.
     WeightedLoo,
+    /// bᵢ = Σ_{j≠i} wⱼ² Rⱼ / Σ_{j≠i} wⱼ²: the constant b that minimises E[w² (R − b)²], estimated from only the others. It minimises the variance of w (R − b) ∇log π
+    /// where the norm of ∇log π does not depend on w and R (Greensmith et al. 2004 have the norm in both sums). With equal weights it is `Loo`.
+    OptimalLoo,
 }
 
 impl Baseline {
     /// All baselines.
-    pub const ALL: [Baseline; 6] = [
+    pub const ALL: [Baseline; 7] = [
         Baseline::None,
         Baseline::Batch,
         Baseline::Group,
         Baseline::Loo,
         Baseline::WeightedGroup,
         Baseline::WeightedLoo,
+        Baseline::OptimalLoo,
     ];
     /// Their names in a recipe, in the order of `ALL`.
-    pub const NAMES: [&str; 6] = [
+    pub const NAMES: [&str; 7] = [
         "none",
         "batch",
         "group",
         "loo",
         "weighted-group",
         "weighted-loo",
+        "optimal-loo",
     ];
 
     /// Its name in a recipe.
@@ -54,26 +59,74 @@ impl Baseline {
         !matches!(self, Baseline::None | Baseline::Batch)
     }
 
-    /// b of each completion of a group that has a reward. `group` has `(reward, ℓ)` of each, at least two if the baseline is of the group; `batch` is the mean reward
-    /// of the mini-batch.
-    pub(super) fn of(self, group: &[(f64, f64)], batch: f64, eta: f64) -> Vec<f64> {
-        let terms: Vec<f64> = match self {
-            Baseline::None => return vec![0.0; group.len()],
-            Baseline::Batch => return vec![batch; group.len()],
-            Baseline::Group | Baseline::Loo => group.iter().map(|(reward, _)| *reward).collect(),
-            Baseline::WeightedGroup | Baseline::WeightedLoo => group
-                .iter()
-                .map(|(reward, ell)| weight::capped(*ell, eta) * reward)
-                .collect(),
-        };
-        let total: f64 = terms.iter().sum();
-        let count = terms.len() as f64;
-        match self {
-            Baseline::Loo | Baseline::WeightedLoo => terms
-                .iter()
-                .map(|own| (total - own) / (count - 1.0))
-                .collect(),
-            _ => vec![total / count; terms.len()],
-        }
+    /// Whether it multiplies rewards by min(w, η).
+    #[must_use]
+    pub fn has_cap(self) -> bool {
+        matches!(self, Baseline::WeightedGroup | Baseline::WeightedLoo)
     }
+
+    /// Whether it depends on importance weights.
+    #[must_use]
+    pub fn has_weights(self) -> bool {
+        self.has_cap() || self == Baseline::OptimalLoo
+    }
+
+    /// R − b of each completion of a group that has a reward. `group` has `(reward, ℓ)` of each, at least two if the baseline is of the group; `batch` is the mean reward
+    /// of the mini-batch.
+    pub(super) fn advantages(self, group: &[(f64, f64)], batch: f64, eta: f64) -> Vec<f64> {
+        let terms = |weighted: bool| -> Vec<f64> {
+            let weight = |ell| {
+                if weighted {
+                    weight::capped(ell, eta)
+                } else {
+                    1.0
+                }
+            };
+            group
+                .iter()
+                .map(|(reward, ell)| weight(*ell) * reward)
+                .collect()
+        };
+        let values = match self {
+            Baseline::None => vec![0.0; group.len()],
+            Baseline::Batch => vec![batch; group.len()],
+            Baseline::Group | Baseline::WeightedGroup => {
+                let terms = terms(self.has_cap());
+                vec![terms.iter().sum::<f64>() / terms.len() as f64; terms.len()]
+            }
+            Baseline::Loo | Baseline::WeightedLoo => {
+                let terms = terms(self.has_cap());
+                let total: f64 = terms.iter().sum();
+                terms
+                    .iter()
+                    .map(|own| (total - own) / (terms.len() as f64 - 1.0))
+                    .collect()
+            }
+            Baseline::OptimalLoo => return optimal_loo(group),
+        };
+        let rewards = group.iter().map(|(reward, _)| reward);
+        rewards.zip(values).map(|(reward, b)| reward - b).collect()
+    }
+}
+
+/// Rᵢ − bᵢ = Σ_{j≠i} wⱼ² (Rᵢ − Rⱼ) / Σ_{j≠i} wⱼ² of each completion: exactly 0 if all rewards are equal. The squares are divided by the largest of them, so that
+/// neither sum overflows or vanishes.
+fn optimal_loo(group: &[(f64, f64)]) -> Vec<f64> {
+    let advantage = |(own, (reward, _)): (usize, &(f64, f64))| {
+        let others = || {
+            let others = group.iter().enumerate().filter(move |(j, _)| *j != own);
+            others.map(|(_, (reward, ell))| (reward, ell.min(MAX_LOG_WEIGHT)))
+        };
+        let largest = others()
+            .map(|(_, ell)| ell)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut total) = (0.0, 0.0);
+        for (other, ell) in others() {
+            let square = (2.0 * (ell - largest)).exp();
+            sum += square * (reward - other);
+            total += square;
+        }
+        sum / total
+    };
+    group.iter().enumerate().map(advantage).collect()
 }

@@ -17,29 +17,38 @@ pub enum Factor {
     /// PPO's clipped surrogate of each token, min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A) (Schulman et al. 2017, Eq. 7; GRPO's and DAPO's objective). Its gradient is
     /// rₜA ∇log π(yₜ) if the unclipped term is at most the clipped one, else 0.
     TokenPpoClip,
-    /// min(rₜ, η) of each token: the tokens before and after it are not reweighted, so their distribution stays μ's.
+    /// min(rₜ, η) of each token: token-level truncated importance sampling (TIS; `token_truncate` in TRL). The tokens before and after it are not reweighted, so their
+    /// distribution stays μ's.
     TokenCapped,
+    /// rₜ if rₜ ≤ η, else 0: token-level masked importance sampling (MIS; `token_mask` in TRL). A masked token still counts in the divisors.
+    TokenMasked,
+    /// clip(rₜ, 1 − ε₋, 1 + ε₊) as a constant: CISPO (MiniMax-M1 2025). Unlike PPO's clip, no token loses its gradient.
+    Cispo,
     /// w^(1/T) for a completion of T tokens: the geometric mean of its ratios, uncapped (the sequence ratio of GSPO, Zheng et al. 2025).
     Geometric,
 }
 
 impl Factor {
     /// All factors.
-    pub const ALL: [Factor; 6] = [
+    pub const ALL: [Factor; 8] = [
         Factor::One,
         Factor::W,
         Factor::WCapped,
         Factor::TokenPpoClip,
         Factor::TokenCapped,
+        Factor::TokenMasked,
+        Factor::Cispo,
         Factor::Geometric,
     ];
     /// Their names in a recipe, in the order of `ALL`.
-    pub const NAMES: [&str; 6] = [
+    pub const NAMES: [&str; 8] = [
         "one",
         "w",
         "w-capped",
         "token-ppo-clip",
         "token-capped",
+        "token-masked",
+        "cispo",
         "geometric",
     ];
 
@@ -47,6 +56,21 @@ impl Factor {
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
+    }
+
+    /// Whether it caps ratios or weights at η, or masks those above.
+    #[must_use]
+    pub fn has_cap(self) -> bool {
+        matches!(
+            self,
+            Factor::WCapped | Factor::TokenCapped | Factor::TokenMasked
+        )
+    }
+
+    /// Whether it clips ratios to 1 − ε₋ … 1 + ε₊.
+    #[must_use]
+    pub fn has_clip(self) -> bool {
+        matches!(self, Factor::TokenPpoClip | Factor::Cispo)
     }
 
     /// Factor × advantage for each token of a completion whose log-weight is `ell`.
@@ -79,6 +103,10 @@ impl Factor {
                 if clipped { 0.0 } else { ratio }
             }),
             Factor::TokenCapped => each(&|ratio| ratio.min(estimator.eta)),
+            Factor::TokenMasked => each(&|ratio| if ratio > estimator.eta { 0.0 } else { ratio }),
+            Factor::Cispo => {
+                each(&|ratio| ratio.clamp(1.0 - estimator.clip_low, 1.0 + estimator.clip_high))
+            }
             Factor::Geometric => all(weight::weight(ell / sample.new.len().max(1) as f64)),
         }
     }

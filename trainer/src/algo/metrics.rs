@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kl::k3;
 use super::weight::{MAX_LOG_WEIGHT, log_sum_exp, log_weight};
-use super::{Estimator, Factor, Sample};
+use super::{Estimator, Sample};
 
 /// The metrics of one mini-batch. Every number is finite; those of an empty mini-batch are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -35,7 +35,8 @@ pub struct Metrics {
     pub eta: f64,
     /// Share of weights above `eta`, whether or not they are capped.
     pub clip_share: f64,
-    /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊; absent if the factor does not clip. (Those on the side of the advantage get no gradient.)
+    /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊; absent if the factor does not clip. (With PPO's clip those on the side of the advantage
+    /// get no gradient.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clipped_tokens: Option<f64>,
     /// Completions with ℓ above [`MAX_LOG_WEIGHT`].
@@ -79,7 +80,7 @@ impl Metrics {
             metrics.add_weights(&ells);
             let samples = || judged.iter().map(|(sample, _)| *sample);
             metrics.kl_behaviour = mean(samples().flat_map(log_ratios).map(k3));
-            if estimator.factor == Factor::TokenPpoClip {
+            if estimator.factor.has_clip() {
                 let outside = |log_ratio: f64| {
                     let ratio = log_ratio.exp();
                     ratio < 1.0 - estimator.clip_low || ratio > 1.0 + estimator.clip_high

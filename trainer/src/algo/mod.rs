@@ -235,12 +235,12 @@ fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Opt
     } else {
         1.0
     };
-    let values = estimator
+    let judged = estimator
         .baseline
-        .of(&judged, batch.mean_reward, estimator.eta);
-    let mut values = values.into_iter();
+        .advantages(&judged, batch.mean_reward, estimator.eta);
+    let mut judged = judged.into_iter();
     let advantages = group.iter().map(|sample| match sample.reward {
-        Some(reward) => (reward - values.next().unwrap_or(0.0)) / scale,
+        Some(_) => judged.next().unwrap_or(0.0) / scale,
         None => 0.0,
     });
     Some(advantages.collect())

@@ -16,6 +16,13 @@ const PAPER: Estimator = Estimator {
     baseline: Baseline::WeightedGroup,
     ..PG
 };
+/// The baselines that do not depend on the completion itself.
+const INDEPENDENT: [Baseline; 4] = [
+    Baseline::None,
+    Baseline::Loo,
+    Baseline::WeightedLoo,
+    Baseline::OptimalLoo,
+];
 /// Maximum number of tokens of a completion.
 const MAX_TOKENS: usize = 8;
 
@@ -367,7 +374,7 @@ fn off_policy_uncapped_weights_with_a_leave_one_out_baseline_are_unbiased_and_ca
         let expected = expectation(&estimator, &logits, &behaviour, &rewards);
         largest_difference(&expected, &exact(&logits, &rewards))
     };
-    for baseline in [Baseline::None, Baseline::Loo, Baseline::WeightedLoo] {
+    for baseline in INDEPENDENT {
         let bias_of_w = bias(Factor::W, baseline, 2.0);
         assert!(bias_of_w < 1e-6, "{baseline:?}: {bias_of_w}");
         // The largest weight here is 2.36: a cap above it changes nothing, and a lower cap gives more bias.
@@ -388,7 +395,7 @@ fn off_policy_uncapped_weights_with_a_leave_one_out_baseline_are_unbiased_and_ca
 fn on_policy_a_leave_one_out_baseline_is_unbiased() {
     let (logits, rewards) = ([0.3, -0.2, 0.5, 0.1], [1.0, 0.0, 0.0, 1.0]);
     for factor in Factor::ALL {
-        for baseline in [Baseline::None, Baseline::Loo, Baseline::WeightedLoo] {
+        for baseline in INDEPENDENT {
             let estimator = Estimator {
                 factor,
                 baseline,
@@ -575,4 +582,5 @@ fn an_adaptive_cap_equals_the_same_cap_set_by_hand() {
 }
 
 mod autograd;
+mod off_policy;
 mod properties;

@@ -38,6 +38,8 @@ settings! {
         ///   w-capped        min(w, eta)
         ///   token-ppo-clip  each token's r; but 0 if PPO's clip stops the gradient: for an advantage above 0, if r > 1 + clip_high; else if r < 1 - clip_low
         ///   token-capped    each token's min(r, eta)
+        ///   token-masked    each token's r, but 0 if r > eta
+        ///   cispo           each token's r, clipped to 1 - clip_low … 1 + clip_high
         ///   geometric       w^(1/T) for a completion of T tokens
         pub factor: Factor,
         /// The value that is subtracted from a completion's reward.
@@ -47,13 +49,14 @@ settings! {
         ///   loo             the mean reward of the prompt's other completions (leave one out)
         ///   weighted-group  as group, each reward times min(w, eta)
         ///   weighted-loo    as loo, each reward times min(w, eta)
+        ///   optimal-loo     as loo, but the mean is weighted by w^2, for the least variance of w times the advantage
         pub baseline: Baseline,
         /// η: the cap on weights, for factors and baselines that cap them.
         pub eta: f64 => at_least(1.0)
             .hint(" (the paper has 2): a cap below 1 would change on-policy samples, whose weight is 1"),
-        /// ε₋: token-ppo-clip clips r below 1 - clip_low.
+        /// ε₋: token-ppo-clip and cispo clip r below 1 - clip_low.
         pub clip_low: f64 => above(0.0, 1.0).hint(" (PPO has 0.2): a ratio is clipped at 1 − ε below 1"),
-        /// ε₊: token-ppo-clip clips r above 1 + clip_high.
+        /// ε₊: token-ppo-clip and cispo clip r above 1 + clip_high.
         pub clip_high: f64 => above(0.0, MAX_NUMBER)
             .hint(" (PPO has 0.2, DAPO 0.28): a ratio is clipped at 1 + ε above 1"),
         /// The divisor of a token's term. N is the number of completions of the mini-batch, T the number of tokens of the completion.
@@ -62,8 +65,8 @@ settings! {
         ///   max-length      N times sampling.max_tokens
         ///   batch-tokens    the number of tokens of the mini-batch
         pub length_norm: LengthNorm,
-        /// true divides an advantage by the standard deviation of its group's rewards, plus 1e-4. Only for the baselines group and loo, since with the others a group with
-        /// equal rewards has advantages.
+        /// true divides an advantage by the standard deviation of its group's rewards, plus 1e-4. Only for the baselines group, loo and optimal-loo, since with the others
+        /// a group with equal rewards has advantages.
         pub divide_by_std: bool,
         /// β: the weight of the divergence from the model that training began with; 0 does not use that model.
         pub kl: f64 => between(0.0, MAX_NUMBER)
@@ -80,7 +83,7 @@ settings! {
         /// in the same mini-batch.
         pub mix_groups: bool,
         /// true pads each completion with end tokens to the length of the phase's longest, and has the weights of the value term include them, as that code does. They
-        /// get no gradient. Of the baselines, only weighted-group and weighted-loo have such weights.
+        /// get no gradient. Of the baselines, only weighted-group, weighted-loo and optimal-loo have such weights.
         pub sum_padding: bool,
         /// true drops the prompts at the end of each epoch that do not fill a whole phase, as the authors' public code does: they are neither sampled nor trained on in
         /// that epoch.

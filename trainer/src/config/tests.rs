@@ -359,7 +359,7 @@ fn training_refuses_cut_offs_and_unknown_names() {
     );
     assert_eq!(
         refusal(set(&["algorithm.factor=w-clipped"])),
-        "`algorithm.factor`: this version has no `w-clipped`; it has one, w, w-capped, token-ppo-clip, token-capped, geometric (did you mean `w-capped`?)"
+        "`algorithm.factor`: this version has no `w-clipped`; it has one, w, w-capped, token-ppo-clip, token-capped, token-masked, cispo, geometric (did you mean `w-capped`?)"
     );
     assert!(
         refusal(with("[algorithm]\nkl_beta = 0.04\n"))
@@ -483,6 +483,7 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
         ("loo", true),
         ("weighted-group", false),
         ("weighted-loo", false),
+        ("optimal-loo", true),
     ] {
         let baseline = format!("algorithm.baseline={baseline}");
         let result = set(&["algorithm.divide_by_std=true", &baseline]);

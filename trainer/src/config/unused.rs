@@ -2,7 +2,7 @@
 
 use toml::Value;
 
-use super::{Baseline, Config, Factor, LrSchedule, Preset};
+use super::{Config, LrSchedule, Preset};
 
 /// Section, key, the condition under which it has no effect, and the reason.
 type Row = (
@@ -17,7 +17,7 @@ const ONE_UPDATE: &str = "`algorithm.h` is 1, so a phase has one mini-batch, of 
 const NO_CAP: &str =
     "neither the factor nor the baseline caps weights; only the logged numbers about them change";
 const NO_VALUE_WEIGHT: &str = "the baseline has no weights that could include padding";
-const NO_CLIP: &str = "`algorithm.factor` is not token-ppo-clip";
+const NO_CLIP: &str = "`algorithm.factor` is neither token-ppo-clip nor cispo";
 const GREEDY: &str = "`eval.temperature` is 0, which is greedy";
 
 const UNUSED: &[Row] = &[
@@ -60,17 +60,15 @@ const UNUSED: &[Row] = &[
 
 fn no_cap(config: &Config) -> bool {
     let a = &config.algorithm;
-    let factor = matches!(a.factor, Factor::WCapped | Factor::TokenCapped);
-    !factor && no_value_weight(config)
+    !a.factor.has_cap() && !a.baseline.has_cap()
 }
 
 fn no_value_weight(config: &Config) -> bool {
-    let baseline = config.algorithm.baseline;
-    !matches!(baseline, Baseline::WeightedGroup | Baseline::WeightedLoo)
+    !config.algorithm.baseline.has_weights()
 }
 
 fn no_clip(config: &Config) -> bool {
-    config.algorithm.factor != Factor::TokenPpoClip
+    !config.algorithm.factor.has_clip()
 }
 
 fn one_update(config: &Config) -> bool {

@@ -50,9 +50,14 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
         );
     }
     teacher(config)?;
-    if a.divide_by_std && !matches!(a.baseline, Baseline::Group | Baseline::Loo) {
+    if a.divide_by_std
+        && !matches!(
+            a.baseline,
+            Baseline::Group | Baseline::Loo | Baseline::OptimalLoo
+        )
+    {
         let reason = format!(
-            "with the baseline {}, a group with equal rewards still has advantages, and its standard deviation of 0 would make them huge; set `algorithm.baseline` to group or loo, or `algorithm.divide_by_std` to false",
+            "with the baseline {}, a group with equal rewards still has advantages, and its standard deviation of 0 would make them huge; set `algorithm.baseline` to group, loo or optimal-loo, or `algorithm.divide_by_std` to false",
             a.baseline.name()
         );
         return refuse("algorithm.divide_by_std", reason);

@@ -8,12 +8,13 @@ use crate::algo::{Baseline, Estimator, Factor, Preset};
 pub const ETAS: [f64; 5] = [1.0, 1.5, 2.0, 4.0, f64::INFINITY];
 
 /// The compared baselines. The baseline of the whole mini-batch is missing: here a mini-batch is one group, so it equals the group's.
-pub(super) const BASELINES: [Baseline; 5] = [
+pub(super) const BASELINES: [Baseline; 6] = [
     Baseline::None,
     Baseline::Group,
     Baseline::Loo,
     Baseline::WeightedGroup,
     Baseline::WeightedLoo,
+    Baseline::OptimalLoo,
 ];
 
 /// The compared presets. Their estimators are among the combinations, or are added to them if they divide by a length or a deviation.
@@ -148,8 +149,7 @@ pub(super) fn plain(factor: Factor, baseline: Baseline, eta: f64) -> Estimator {
 }
 
 fn has_cap(factor: Factor, baseline: Baseline) -> bool {
-    matches!(factor, Factor::WCapped | Factor::TokenCapped)
-        || matches!(baseline, Baseline::WeightedGroup | Baseline::WeightedLoo)
+    factor.has_cap() || baseline.has_cap()
 }
 
 #[cfg(test)]
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn every_combination_exists_once_and_estimators_without_a_cap_have_one_entry() {
         let all = grid();
-        // Two factors with a cap: 5 baselines × 5 caps. Four factors without: three baselines without a cap, and two with 5 caps each.
-        let plain = 2 * 25 + 4 * (3 + 10);
+        // Three factors with a cap: 6 baselines × 5 caps. Five factors without: four baselines without a cap, and two with 5 caps each.
+        let plain = 3 * 30 + 5 * (4 + 10);
         assert_eq!(
             all.len(),
             plain + 3,

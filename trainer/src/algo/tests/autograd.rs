@@ -91,6 +91,16 @@ fn objective(
                 .reshape(1)?,
         ),
         Factor::TokenCapped => with_constant(log_ratio.exp()?.minimum(estimator.eta)?),
+        Factor::TokenMasked => {
+            let ratio = log_ratio.exp()?;
+            let kept = ratio.le(estimator.eta)?.to_dtype(DType::F64)?;
+            with_constant(ratio.mul(&kept)?)
+        }
+        Factor::Cispo => with_constant(
+            log_ratio
+                .exp()?
+                .clamp(1.0 - estimator.clip_low, 1.0 + estimator.clip_high)?,
+        ),
         Factor::Geometric => with_constant(log_ratio.mean_all()?.exp()?.reshape(1)?),
         Factor::TokenPpoClip => {
             let ratio = log_ratio.exp()?;
@@ -141,6 +151,12 @@ fn advantages_of(estimator: &Estimator, rewards: &[f64], weights: &[f64], batch:
                 Baseline::Loo => others(false),
                 Baseline::WeightedGroup => mean(&capped),
                 Baseline::WeightedLoo => others(true),
+                Baseline::OptimalLoo => {
+                    let square = |j: usize| if j == own { 0.0 } else { weights[j].powi(2) };
+                    let all = 0..rewards.len();
+                    let sum: f64 = all.clone().map(|j| square(j) * rewards[j]).sum();
+                    sum / all.map(square).sum::<f64>()
+                }
             };
             let advantage = rewards[own] - baseline;
             if estimator.divide_by_std {

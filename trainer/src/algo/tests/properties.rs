@@ -61,6 +61,44 @@ proptest! {
     }
 
     #[test]
+    fn on_policy_every_token_factor_gives_the_plain_gradient_and_the_optimal_baseline_is_loo(mut groups in groups(), baseline in prop::sample::select(&Baseline::ALL[..])) {
+        for sample in groups.iter_mut().flatten() {
+            sample.behaviour.clone_from(&sample.new);
+        }
+        let plain = run(&Estimator { baseline, ..PG }, &groups).dlogp;
+        for factor in [Factor::TokenCapped, Factor::TokenMasked, Factor::Cispo] {
+            prop_assert_eq!(&plain, &run(&Estimator { factor, baseline, eta: 1.0, ..PG }, &groups).dlogp);
+        }
+        let [optimal, loo] = [Baseline::OptimalLoo, Baseline::Loo].map(|baseline| run(&Estimator { baseline, ..PG }, &groups).dlogp);
+        for (a, b) in optimal.iter().flatten().zip(loo.iter().flatten()) {
+            prop_assert!((a - b).abs() < 1e-6, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn cispo_without_a_lower_bound_is_a_cap_and_a_cap_is_a_mask_that_keeps_the_rest(groups in groups()) {
+        let of = |factor| run(&Estimator { factor, eta: 1.5, clip_low: 1.0, clip_high: 0.5, ..PG }, &groups).dlogp;
+        let (capped, masked) = (of(Factor::TokenCapped), of(Factor::TokenMasked));
+        prop_assert_eq!(&of(Factor::Cispo), &capped);
+        for ((sample, capped), masked) in groups.iter().flatten().zip(capped).zip(masked) {
+            for (t, (capped, masked)) in capped.into_iter().zip(masked).enumerate() {
+                let above = (f64::from(sample.new[t]) - f64::from(sample.behaviour[t])).exp() > 1.5;
+                prop_assert_eq!(masked, if above { 0.0 } else { capped });
+            }
+        }
+    }
+
+    #[test]
+    fn the_optimal_baseline_of_equal_rewards_leaves_no_gradient(groups in groups(), reward in 0.0f64..1.0) {
+        let mut equal = groups;
+        for sample in equal.iter_mut().flatten() {
+            sample.reward = sample.reward.map(|_| reward);
+        }
+        let estimator = Estimator { factor: Factor::W, baseline: Baseline::OptimalLoo, divide_by_std: true, ..PG };
+        prop_assert!(run(&estimator, &equal).dlogp.iter().flatten().all(|d| *d == 0.0));
+    }
+
+    #[test]
     fn permuting_groups_and_their_samples_permutes_the_gradient(groups in groups(), estimator in estimators()) {
         let forward = run(&estimator, &groups);
         let reversed: Vec<Vec<Owned>> = groups.iter().rev().map(|group| group.iter().rev().cloned().collect()).collect();

@@ -85,7 +85,12 @@ fn times(scale: f64, values: &[f64]) -> Vec<f64> {
 
 /// Rounding errors of log-probabilities and coefficients in single precision.
 const ROUNDING: f64 = 1e-5;
-const INDEPENDENT: [Baseline; 3] = [Baseline::None, Baseline::Loo, Baseline::WeightedLoo];
+const INDEPENDENT: [Baseline; 4] = [
+    Baseline::None,
+    Baseline::Loo,
+    Baseline::WeightedLoo,
+    Baseline::OptimalLoo,
+];
 
 #[test]
 fn enumerating_multisets_equals_enumerating_ordered_groups() {
