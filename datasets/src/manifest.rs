@@ -12,6 +12,7 @@ const BUILT_IN: &[&str] = &[
     include_str!("../manifests/dataset-starter-code.toml"),
     include_str!("../manifests/dataset-starter-lean.toml"),
     include_str!("../manifests/dataset-starter-math.toml"),
+    include_str!("../manifests/dataset-starter-math-400.toml"),
     include_str!("../manifests/model-gemma3-270m.toml"),
     include_str!("../manifests/model-gemma3-1b.toml"),
     include_str!("../manifests/model-gemma3-1b-it.toml"),

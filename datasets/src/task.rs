@@ -26,7 +26,7 @@ pub enum Split {
 /// One problem, with the data that decides whether an answer to it is right.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// Unique in all data sets: `mbppplus/2`, `gsm8k/eval/17`.
+    /// Unique in all data sets: `mbppplus/2`, `gsm8k/eval/17`. (The training tasks of `starter-math-400` are those of `starter-math`.)
     pub id: String,
     /// The problem's own text, before any prompt template.
     pub question: String,

@@ -94,6 +94,7 @@ def lean_records():
 def files():
     for name, records, count in [
         ("starter-math.jsonl", math_tasks.records(), 400),
+        ("starter-math-400.jsonl", math_tasks.further_records(), 400),
         ("starter-code.jsonl", code_records(), 60),
         ("starter-lean.jsonl", lean_records(), 25),
     ]:

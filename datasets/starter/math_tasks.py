@@ -1,9 +1,13 @@
-"""The tasks of starter-math: sums, differences, products and one-step word problems of numbers up to 99, most of them up to 20.
+"""The tasks of starter-math and starter-math-400: sums, differences, products and one-step word problems of numbers up to 99, most of them up to 20.
 
-Every pair of numbers occurs once for each operation, in plain and word problems together. So no question of the evaluation
+In starter-math every pair of numbers occurs once for each operation, in plain and word problems together. So no question of the evaluation
 split is a training question in other words. The pairs of the few-shot prompt's examples do not occur.
+
+starter-math-400 has the same training tasks and 400 other tasks to evaluate on, in the same proportions. Few pairs of small numbers are left, so a pair
+may occur in several of them, and in the evaluation split of starter-math, each time in other words. No pair of the training tasks occurs.
 """
 
+import collections
 import random
 
 IN_THE_PROMPT = {("+", 2, 6), ("-", 9, 4), ("*", 2, 3), ("-", 8, 5)}
@@ -101,7 +105,18 @@ def result(op, a, b):
     return {"+": a + b, "-": a - b, "*": a * b}[op]
 
 
-def records(seed=20260101):
+def pair_of(op, a, b):
+    """What two questions have in common if one answers the other: a sum or product does not depend on the order."""
+    return (op, a, b) if op == "-" else (op, min(a, b), max(a, b))
+
+
+def ask(rng, op, template, a, b):
+    question = template.format(a=a, b=b, name=rng.choice(NAMES), things=rng.choice(THINGS))
+    return {"question": question, "answer": str(result(op, a, b))}
+
+
+def splits(seed=20260101):
+    """The training and evaluation tasks of starter-math, each with its pair and its template."""
     rng = random.Random(seed)
     seen, tasks = set(IN_THE_PROMPT), []
     for op, word, a_range, b_range, count in PLAN:
@@ -109,17 +124,47 @@ def records(seed=20260101):
         count_done = 0
         while count_done < count:
             a, b = rng.randint(*a_range), rng.randint(*b_range)
-            key = (op, a, b) if op == "-" else (op, min(a, b), max(a, b))
-            if key in seen or (op == "-" and a - b < 1):
+            pair = pair_of(op, a, b)
+            if pair in seen or (op == "-" and a - b < 1):
                 continue
-            seen.add(key)
+            seen.add(pair)
             template = templates[count_done % len(templates)]
-            question = template.format(a=a, b=b, name=rng.choice(NAMES), things=rng.choice(THINGS))
-            tasks.append({"question": question, "answer": str(result(op, a, b))})
+            tasks.append((ask(rng, op, template, a, b), pair, template))
             count_done += 1
     assert len(tasks) == TRAIN + EVAL, len(tasks)
-    assert len({task["question"] for task in tasks}) == len(tasks)
+    assert len({task["question"] for task, _, _ in tasks}) == len(tasks)
     rng.shuffle(tasks)
-    for i, task in enumerate(tasks):
-        split, number = ("train", i + 1) if i < TRAIN else ("eval", i + 1 - TRAIN)
-        yield {"id": f"{split}-{number}", **task, "split": split}
+    return tasks[:TRAIN], tasks[TRAIN:]
+
+
+def records():
+    for split, tasks in zip(("train", "eval"), splits()):
+        for number, (task, _, _) in enumerate(tasks, 1):
+            yield {"id": f"{split}-{number}", **task, "split": split}
+
+
+def further_records(seed=20260102):
+    """The evaluation tasks of starter-math-400. Among the pairs that are not trained on, those that were used least come first."""
+    rng = random.Random(seed)
+    train, held_out = splits()
+    # 2 + 2 is trained on, and 2 * 2 has the same numbers and answer.
+    excluded = IN_THE_PROMPT | {("*", 2, 2)} | {pair for _, pair, _ in train}
+    uses = collections.Counter(pair for _, pair, _ in held_out)
+    asked = {(template, pair) for _, pair, template in held_out}
+    tasks = []
+    for op, word, (a_min, a_max), (b_min, b_max), count in PLAN:
+        templates = (WORD if word else PLAIN)[op]
+        numbers = [(a, b) for a in range(a_min, a_max + 1) for b in range(b_min, b_max + 1) if op != "-" or a > b]
+        numbers = [(a, b) for a, b in numbers if pair_of(op, a, b) not in excluded]
+        for i in range(count):
+            template = templates[i % len(templates)]
+            new = [(a, b) for a, b in numbers if (template, pair_of(op, a, b)) not in asked]
+            least = min(uses[pair_of(op, a, b)] for a, b in new)
+            a, b = rng.choice([(a, b) for a, b in new if uses[pair_of(op, a, b)] == least])
+            pair = pair_of(op, a, b)
+            uses[pair] += 1
+            asked.add((template, pair))
+            tasks.append(ask(rng, op, template, a, b))
+    rng.shuffle(tasks)
+    for number, task in enumerate(tasks, 1):
+        yield {"id": f"eval-{number}", **task, "split": "eval"}

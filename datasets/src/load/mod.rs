@@ -20,13 +20,14 @@ use crate::fetch::{self, ArtifactKind};
 use crate::{Dataset, DatasetError};
 
 /// The names of the data sets.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "mbppplus",
     "math",
     "gsm8k",
     "minif2f",
     "humaneval",
     "starter-math",
+    "starter-math-400",
     "starter-code",
     "starter-lean",
 ];
@@ -50,7 +51,9 @@ pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError
         "gsm8k" => gsm8k::open(&folders()),
         "minif2f" => minif2f::open(&folders()),
         "humaneval" => humaneval::open(&folders()),
-        "starter-math" | "starter-code" | "starter-lean" => starter::open(name),
+        "starter-math" | "starter-math-400" | "starter-code" | "starter-lean" => {
+            starter::open(name)
+        }
         _ => Err(DatasetError::Unknown {
             name: name.to_owned(),
             nearest: nearest(name, NAMES).map(str::to_owned),

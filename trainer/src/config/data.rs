@@ -21,7 +21,7 @@ settings! {
 settings! {
     /// `[data]`.
     pub struct Data {
-        /// mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-code, starter-lean, or a path to a .jsonl file of your own. Required.
+        /// mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-math-400, starter-code, starter-lean, or a path to a .jsonl file of your own. Required.
         pub dataset: String,
         /// How a task becomes a prompt. One of:
         ///   auto            the data set's own template, which for starter-math is few-shot-boxed; for a file of your own, the question as it stands

@@ -38,7 +38,7 @@ fn every_built_in_recipe_on_mathematics_names_its_verifier_policies() {
             config.verifier.math_extraction.as_deref(),
         );
         let dataset = config.data.dataset.as_str();
-        let expected = if ["math", "gsm8k", "starter-math"].contains(&dataset) {
+        let expected = if ["math", "gsm8k", "starter-math", "starter-math-400"].contains(&dataset) {
             (Some("standard"), Some("boxed"))
         } else {
             (None, None)

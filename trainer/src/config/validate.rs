@@ -29,7 +29,7 @@ fn model_and_data(config: &Config) -> Result<(), SettingError> {
     if config.data.dataset.is_empty() {
         return refuse(
             "data.dataset",
-            "it is not set; give mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-code, starter-lean, or a path to a .jsonl file",
+            "it is not set; give mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-math-400, starter-code, starter-lean, or a path to a .jsonl file",
         );
     }
     if config.data.stop.iter().flatten().any(String::is_empty) {
