@@ -100,6 +100,7 @@ def test_under_overload_a_reward_is_right_or_missing(tokenizer: PreTrainedTokeni
     with overloaded() as service:
         with load(service):
             outputs = asyncio.run(execute(service, tokenizer, texts, TRUTH))
+        assert service.told("withheld") > 0, "nothing was refused"
         for number, reward in enumerate(rewards(outputs)):
             assert reward in (right(number), None), number
         for number, text in enumerate(texts):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 
 from overload import TASK, completion, load, overloaded, right
@@ -16,15 +15,6 @@ from routes import Ask, nemo_gym, openrlhf, slime, submit
 from service import Service
 
 SAMPLES = range(24)
-
-
-def told(service: Service, outcome: str) -> int:
-    """How many items the clients of the routes were told this about."""
-    text = httpx.get(
-        f"{service.url}/metrics", headers={"authorization": f"Bearer {service.token}"}
-    ).text
-    metric = rf'rapid_verifier_client_items_total\{{client="[^"]*",outcome="{outcome}"\}} (\d+)'
-    return sum(map(int, re.findall(metric, text)))
 
 
 def ask_all(ask: Ask, service: Service) -> dict[int, float | None]:
@@ -51,8 +41,8 @@ def test_under_overload_a_reward_is_right_or_counted_as_withheld(ask: Ask) -> No
         assert refused, "nothing was refused"
         given = {number: reward for number, reward in rewards.items() if reward is not None}
         assert given == {number: right(number) for number in given}
-        assert told(service, "withheld") == len(refused)
-        assert told(service, "correct") + told(service, "incorrect") == len(given)
+        assert service.told("withheld") == len(refused)
+        assert service.told("correct") + service.told("incorrect") == len(given)
 
         calm = {number: ask(service, completion(number), TASK) for number in SAMPLES}
         assert calm == {number: right(number) for number in SAMPLES}
