@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
+from overload import TASK, completion, load, overloaded, right
 from service import Service, free_port
 
 PACKAGE = "nemo-gym"
@@ -143,3 +145,23 @@ def test_its_rollout_fails_without_a_reward_where_the_service_cannot_judge() -> 
         body = {**row("def f(n):\n    return 2 * n"), "expected_answer": task}
         answer = httpx.post(f"{url}/run", json=body, timeout=60)
         assert answer.status_code == 500 and "There is no reward now" in answer.text
+
+
+def test_under_overload_a_rollout_has_the_right_reward_or_fails() -> None:
+    with overloaded() as service, agent(service) as url:
+
+        def rollout(number: int) -> httpx.Response:
+            body = {**row(completion(number)), "expected_answer": TASK}
+            return httpx.post(f"{url}/run", json=body, timeout=60)
+
+        with load(service), ThreadPoolExecutor(12) as pool:
+            answers = list(pool.map(rollout, range(12)))
+        failed = [answer for answer in answers if answer.status_code != 200]
+        assert service.told("withheld") == len(failed) > 0
+        for number, answer in enumerate(answers):
+            if answer.status_code == 200:
+                assert answer.json()["reward"] == right(number), number
+            else:
+                assert answer.status_code == 500 and "There is no reward now" in answer.text
+        for number in range(12):
+            assert rollout(number).json()["reward"] == right(number), number

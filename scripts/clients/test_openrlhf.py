@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from openrlhf.utils.agent import SingleTurnAgentExecutor
+from overload import TRUTH, completion, load, overloaded, right
 from service import Service
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -32,7 +33,7 @@ class Engine:
 
 
 async def execute(
-    service: Service, tokenizer: PreTrainedTokenizerBase, texts: list[str]
+    service: Service, tokenizer: PreTrainedTokenizerBase, texts: list[str], label: str = "1/2"
 ) -> list[dict[str, Any]]:
     """What OpenRLHF has about each text, with the token in the address."""
     address = service.url.removeprefix("http://")
@@ -44,7 +45,7 @@ async def execute(
     )
     sampling = SimpleNamespace(max_tokens=64, logprobs=None)
     runs = [
-        executor.execute(prompt, "1/2", sampling, 512, tokenizer, Engine(tokenizer, text))
+        executor.execute(prompt, label, sampling, 512, tokenizer, Engine(tokenizer, text))
         for text in texts
     ]
     return list(await asyncio.gather(*runs))
@@ -92,3 +93,16 @@ def test_a_wrong_token_gives_no_reward(tokenizer: PreTrainedTokenizerBase) -> No
     with Service() as service:
         service.token = "wrong"
         assert rewards(asyncio.run(execute(service, tokenizer, TEXTS[:1]))) == [None]
+
+
+def test_under_overload_a_reward_is_right_or_missing(tokenizer: PreTrainedTokenizerBase) -> None:
+    texts = [completion(number) for number in range(12)]
+    with overloaded() as service:
+        with load(service):
+            outputs = asyncio.run(execute(service, tokenizer, texts, TRUTH))
+        assert service.told("withheld") > 0, "nothing was refused"
+        for number, reward in enumerate(rewards(outputs)):
+            assert reward in (right(number), None), number
+        for number, text in enumerate(texts):
+            [output] = asyncio.run(execute(service, tokenizer, [text], TRUTH))
+            assert rewards([output]) == [right(number)]

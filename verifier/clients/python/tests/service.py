@@ -115,6 +115,10 @@ class Service:
         """How many of these had their verdict in the cache."""
         return self._count(r'judgements_total\{[^}]*cached="true"[^}]*\}')
 
+    def told(self, outcome: str) -> int:
+        """How many items the clients of the routes under `/compat` were told this about."""
+        return self._count(rf'client_items_total\{{[^}}]*outcome="{outcome}"\}}')
+
     def _count(self, metric: str) -> int:
         text = httpx.get(f"{self.url}/metrics").text
         found = re.findall(rf"^rapid_verifier_{metric} (\d+)$", text, re.MULTILINE)
