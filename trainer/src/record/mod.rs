@@ -72,7 +72,8 @@ pub struct StepRecord {
     pub lr: f64,
 }
 
-/// The groups of a mini-batch with at least one verdict, by the verdicts on their completions.
+/// The groups of a mini-batch with at least one verdict, by the verdicts on their completions. A group is what a baseline compares: the completions of a prompt, or, with
+/// `algorithm.mix_groups`, of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GroupCounts {
     /// All correct.
@@ -87,12 +88,11 @@ pub struct GroupCounts {
 }
 
 impl GroupCounts {
-    /// The counts of a mini-batch.
+    /// The counts of a mini-batch, from the counts of each group.
     #[must_use]
-    pub fn of(groups: &[SampledGroup]) -> Self {
+    pub fn of(groups: impl Iterator<Item = Counts>) -> Self {
         let mut all = Self::default();
-        for group in groups {
-            let counts = group.counts();
+        for counts in groups {
             match counts.correct {
                 _ if counts.judged == 0 => {}
                 0 => all.wrong += 1,

@@ -94,10 +94,9 @@ impl Run {
     /// Makes one update and logs it. Returns false if the samples are too stale (`algorithm.adaptive_h`); the policy is then unchanged.
     fn update(&mut self, phase: &Phase, samples: &PhaseSamples) -> Result<bool, TrainError> {
         let number = self.step - phase.first_update;
-        let shuffled;
-        let groups = if self.job.config.algorithm.mix_groups {
-            shuffled = samples.mixed(phase, number, self.job.config.run.seed);
-            &shuffled
+        let config = &self.job.config;
+        let batch = if config.algorithm.mix_groups {
+            samples.mixed(phase, number, config.algorithm.group_size, config.run.seed)
         } else {
             samples.of_update(phase, number)
         };
@@ -106,7 +105,7 @@ impl Run {
         let optimiser = &self.job.config.optimiser;
         let lr = learning_rate(optimiser, position.step, self.schedule.updates());
         let (policy, settings) = (self.job.policy.as_ref(), self.settings.at_rate(lr));
-        let updated = tokio::task::block_in_place(|| update(policy, settings, groups, position))?;
+        let updated = tokio::task::block_in_place(|| update(policy, settings, &batch, position))?;
         match updated {
             Updated::Stale => {
                 self.job.journal.progress.say(&format!(
@@ -116,7 +115,7 @@ impl Run {
                 Ok(false)
             }
             Updated::Done(record, report) => {
-                let timings = self.timings(position, &report, groups, samples);
+                let timings = self.timings(position, &report, &batch.groups, samples);
                 self.step += 1;
                 self.log_update(&record, timings)?;
                 Ok(true)

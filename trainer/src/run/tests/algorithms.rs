@@ -198,7 +198,7 @@ async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mixed_mini_batches_use_each_completion_once_and_leave_out_groups_of_one() {
+async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of_several_prompts() {
     let (home, server) = (
         tempfile::tempdir().unwrap(),
         FakeVerifier::accepting_b().await,
@@ -210,7 +210,12 @@ async fn mixed_mini_batches_use_each_completion_once_and_leave_out_groups_of_one
     let steps = steps(&root);
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
-    assert!(steps.iter().any(|step| step.algo.groups_left_out > 0));
+    // A mini-batch has 4 groups of 4, of whatever prompts, and no completion is left alone.
+    for step in &steps {
+        let counts = step.groups;
+        assert_eq!(step.algo.groups_left_out, 0);
+        assert_eq!(counts.right + counts.wrong + counts.mixed, 4);
+    }
     for (phase, steps) in steps.chunks(3).enumerate() {
         let text = std::fs::read_to_string(root.join(format!("samples/phase-{phase}.jsonl")));
         let right = text.unwrap().matches("\"verdict\":\"correct\"").count();
