@@ -49,6 +49,15 @@ impl Factor {
         Self::NAMES[self as usize]
     }
 
+    /// Whether it clips or caps, so that some tokens have a smaller gradient than their ratio or weight would give them.
+    #[must_use]
+    pub fn is_bounded(self) -> bool {
+        matches!(
+            self,
+            Factor::WCapped | Factor::TokenPpoClip | Factor::TokenCapped
+        )
+    }
+
     /// Factor × advantage for each token of a completion whose log-weight is `ell`.
     pub(super) fn times(
         self,

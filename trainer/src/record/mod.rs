@@ -57,6 +57,10 @@ pub struct StepRecord {
     pub pass_at: BTreeMap<usize, f64>,
     /// Global gradient norm before clipping.
     pub grad_norm: f64,
+    /// What clipping (`optimiser.clip_norm`) multiplied the gradient by: the share of its norm that was kept, 1 if it was not clipped. Absent in the files of versions that
+    /// did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grad_scale: Option<f64>,
     /// Mean entropy of the next token, in nats, over the tokens of judged completions.
     pub entropy: f64,
     /// Mean number of tokens of a completion, the end token included.

@@ -54,6 +54,12 @@ const QUANTITIES: &[Quantity] = &[
         value: |step| Some(step.grad_norm),
     },
     Quantity {
+        title: "Gradient kept",
+        note: "share of the gradient's norm that clipping left; 1 if it was not clipped",
+        unit: ValueFormat::Share,
+        value: |step| step.grad_scale,
+    },
+    Quantity {
         title: "Entropy",
         note: "of the next token's distribution, in nats",
         unit: ValueFormat::Number,
@@ -121,6 +127,12 @@ const QUANTITIES: &[Quantity] = &[
         note: "share of tokens whose ratio is below 1 − ε₋ or above 1 + ε₊",
         unit: ValueFormat::Share,
         value: |step| step.algo.clipped_tokens,
+    },
+    Quantity {
+        title: "Gradient removed by ratios",
+        note: "share of the gradient, over tokens, that the factor's clip or cap removed",
+        unit: ValueFormat::Share,
+        value: |step| step.algo.clipped_gradient,
     },
     Quantity {
         title: "Weights at the cap",

@@ -115,6 +115,7 @@ fn step(step: usize) -> StepRecord {
         },
         pass_at: BTreeMap::from([(1, 0.02), (2, 0.04)]),
         grad_norm: 1.0 / step as f64,
+        grad_scale: Some(1.0),
         entropy: 1.5,
         length_mean: 8.5,
         length_max: 12,

@@ -282,6 +282,7 @@ fn record(
         ),
         pass_at: pass_at(&batch.groups),
         grad_norm: report.grad_norm,
+        grad_scale: Some(settings.adamw.grad_scale(report.grad_norm)),
         entropy: entropies().map(|entropy| f64::from(*entropy)).sum::<f64>()
             / entropies().count().max(1) as f64,
         length_mean: samples().map(|sample| sample.tokens.len()).sum::<usize>() as f64 / all,

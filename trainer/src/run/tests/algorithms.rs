@@ -228,6 +228,28 @@ async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_share_of_the_gradient_that_clipping_keeps_is_logged() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let sets = ["run.updates=9", "optimiser.clip_norm=0.0625"];
+    let config = preset_config(&server.url, Preset::GrpoClip, &sets);
+    train_to_end(&root, &config).await;
+    let steps = steps(&root);
+    let clipped = steps.iter().filter(|step| step.grad_norm > 0.0625).count();
+    assert!(clipped > 0, "{steps:?}");
+    for step in &steps {
+        let expected = (0.0625 / (step.grad_norm + 1e-6)).min(1.0);
+        assert_eq!(step.grad_scale, Some(expected));
+        // The first update of a phase is on policy.
+        let removed = step.algo.clipped_gradient.unwrap();
+        assert!(step.update > 0 || removed == 0.0, "{removed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
     let (home, server) = (
         tempfile::tempdir().unwrap(),
