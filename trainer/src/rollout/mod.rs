@@ -68,12 +68,16 @@ pub struct Sample {
 
 impl Sample {
     /// Numbers of judged and of correct samples.
-    pub fn counts<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Counts {
-        let rewards = || samples.clone().filter_map(|sample| sample.judged.reward);
-        Counts {
-            judged: rewards().count(),
-            correct: rewards().filter(|reward| *reward >= 1.0).count(),
+    pub fn counts<'a>(samples: impl Iterator<Item = &'a Sample>) -> Counts {
+        let mut counts = Counts {
+            judged: 0,
+            correct: 0,
+        };
+        for reward in samples.filter_map(|sample| sample.judged.reward) {
+            counts.judged += 1;
+            counts.correct += usize::from(reward >= 1.0);
         }
+        counts
     }
 
     /// The tokens that an update computes log-probabilities of: the completion's, and its padding if it has any.
