@@ -470,6 +470,26 @@ fn a_quantity_has_a_chart_if_any_run_has_it() {
 }
 
 #[test]
+fn the_charts_say_how_many_updates_were_clipped_and_count_groups_that_mix_prompts() {
+    let folder = tempfile::tempdir().unwrap();
+    run_folder(folder.path());
+    let mut steps: Vec<StepRecord> = (1..=10).map(step).collect();
+    for step in &mut steps {
+        // With `mix_groups` a mini-batch has more prompts than groups.
+        step.prompts = 40;
+        step.grad_scale = Some(if step.step <= 3 { 0.5 } else { 1.0 });
+    }
+    lines(&folder.path().join("metrics.jsonl"), &steps);
+    let runs = [RunData::read(folder.path()).unwrap()];
+    let charts = super::curves::charts(&super::run_labels::titles(&runs), &runs);
+    let chart = |title: &str| charts.iter().find(|chart| chart.title == title).unwrap();
+    let note = &chart("Gradient kept").note;
+    assert!(note.ends_with("; clipped updates: 30.0%"), "{note}");
+    let mixed = chart("Groups to learn from").series[0].points[0];
+    assert_eq!(mixed, (1.0, 5.0 / 16.0));
+}
+
+#[test]
 fn an_evaluation_has_the_same_interval_in_the_log_the_table_and_the_csv() {
     let folder = tempfile::tempdir().unwrap();
     run_folder(folder.path());
