@@ -114,6 +114,7 @@ fn step(step: usize) -> StepRecord {
         },
         pass_at: BTreeMap::new(),
         grad_norm: 1e-7 / step as f64,
+        grad_scale: Some(1.0),
         entropy: 1.5,
         length_mean: 8.5,
         length_max: 12,

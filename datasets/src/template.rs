@@ -67,6 +67,7 @@ const BUILT_IN: &[(&str, &str)] = &[
         include_str!("../templates/few-shot-boxed.toml"),
     ),
     ("lean4", include_str!("../templates/lean4.toml")),
+    ("lean4-block", include_str!("../templates/lean4-block.toml")),
     (
         "function-body",
         include_str!("../templates/function-body.toml"),
@@ -364,6 +365,28 @@ mod tests {
         let template = Template::for_dataset("minif2f");
         let expected = "Complete the following Lean 4 code:\n\n```lean4\nimport Mathlib\n\n/-- What is {x}? -/\ntheorem t : 1 = 1 := by\n";
         assert_eq!(template.render(&task(TaskSpec::Lean(lean))), expected);
+    }
+
+    #[test]
+    fn an_instruction_to_answer_in_a_code_block_stands_between_header_and_statement() {
+        let lean = |header: &str| {
+            task(TaskSpec::Lean(LeanTask {
+                header: header.to_owned(),
+                statement: "theorem t : 1 = 1 := by".to_owned(),
+            }))
+        };
+        let template = Template::named("lean4-block").unwrap();
+        let instruction = "Finish the proof of the Lean 4 theorem below. Answer with nothing but the finished theorem, in one Markdown code block that opens with ```lean4 and closes with ```.";
+        let statement = "theorem t : 1 = 1 := by";
+        assert_eq!(
+            template.render(&lean("import Mathlib")),
+            format!("import Mathlib\n\n{instruction}\n\n{statement}\n")
+        );
+        // A header is optional.
+        assert_eq!(
+            template.render(&lean("")),
+            format!("\n{instruction}\n\n{statement}\n")
+        );
     }
 
     #[test]

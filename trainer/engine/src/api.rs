@@ -117,6 +117,14 @@ pub struct AdamW {
     pub clip_norm: f32,
 }
 
+impl AdamW {
+    /// The factor that a gradient of this norm is multiplied by: `clip_norm / (norm + 1e-6)`, at most 1, as in `torch.nn.utils.clip_grad_norm_`.
+    #[must_use]
+    pub fn grad_scale(&self, norm: f64) -> f64 {
+        (f64::from(self.clip_norm) / (norm + 1e-6)).min(1.0)
+    }
+}
+
 /// Results of a training step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepReport {

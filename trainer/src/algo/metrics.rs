@@ -27,8 +27,12 @@ pub struct Metrics {
     pub stale_mean_log: f64,
     /// Staleness: mean of |log w̄|.
     pub stale_mean_abs_log: f64,
-    /// Staleness: |log of the mean of w̄|, which the authors' script reports in the paper's Table 3.
+    /// Staleness: |log of the mean of w̄|, as the paper's Table 3 has it.
     pub stale_abs_log_mean: f64,
+    /// The same over the first quarter of the mini-batch, rounded up: the authors' script reports that of the first of four devices. Absent in the files of versions that did
+    /// not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale_abs_log_mean_quarter: Option<f64>,
     /// The cap on weights: η, or less if it adapts to the effective sample size. It is logged even if neither the factor nor the baseline caps weights, and absent only if η
     /// is infinite.
     #[serde(default = "no_cap", skip_serializing_if = "is_no_cap")]
@@ -39,6 +43,11 @@ pub struct Metrics {
     /// get no gradient.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clipped_tokens: Option<f64>,
+    /// Share of the gradient that clip or cap of the factor remove: 1 − Σ|g| / Σ|g'|, summed over tokens, where g is the factor times the advantage over the norm and g' the
+    /// same with neither clip nor cap. It is of the gradient with respect to log-probabilities, without the divergence from a reference. 0 on policy; absent if the factor
+    /// has neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clipped_gradient: Option<f64>,
     /// Completions with ℓ above [`MAX_LOG_WEIGHT`].
     pub saturated: usize,
     /// Effective sample size (Σ w)² / Σ w², at most N.
@@ -100,14 +109,15 @@ impl Metrics {
 
     /// Sets the numbers that follow from the log-weights.
     fn add_weights(&mut self, ells: &[f64]) {
-        let n = ells.len() as f64;
         let cap = self.eta.ln();
         let capped = || ells.iter().map(|ell| ell.min(cap));
         self.ell_mean = mean(ells.iter().copied());
         self.ell_std = mean(ells.iter().map(|ell| (ell - self.ell_mean).powi(2))).sqrt();
         self.stale_mean_log = mean(capped());
         self.stale_mean_abs_log = mean(capped().map(f64::abs));
-        self.stale_abs_log_mean = (log_sum_exp(capped()) - n.ln()).abs();
+        self.stale_abs_log_mean = abs_log_mean(ells, cap);
+        let quarter = &ells[..ells.len().div_ceil(4)];
+        self.stale_abs_log_mean_quarter = Some(abs_log_mean(quarter, cap));
         self.clip_share = mean(ells.iter().map(|ell| f64::from(u8::from(*ell > cap))));
         self.saturated = ells.iter().filter(|ell| **ell > MAX_LOG_WEIGHT).count();
         let (log_sum, log_sum_of_squares) = (
@@ -116,6 +126,12 @@ impl Metrics {
         );
         self.ess = (2.0 * log_sum - log_sum_of_squares).exp();
     }
+}
+
+/// |log of the mean of w̄|, from log-weights and the log of the cap.
+fn abs_log_mean(ells: &[f64], cap: f64) -> f64 {
+    let log_sum = log_sum_exp(ells.iter().map(|ell| ell.min(cap)));
+    (log_sum - (ells.len() as f64).ln()).abs()
 }
 
 /// log π/μ of each token.

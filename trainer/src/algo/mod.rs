@@ -152,6 +152,15 @@ pub fn gradient(
         eta: cap::adaptive(&batch.ells, estimator.eta, estimator.adaptive_eta),
         ..*estimator
     };
+    // Ratios are not below 0, so that a lower bound of 0 clips none.
+    let unbounded = Estimator {
+        eta: f64::INFINITY,
+        clip_low: 1.0,
+        clip_high: f64::INFINITY,
+        ..*estimator
+    };
+    let bounded = estimator.factor.has_cap() || estimator.factor.has_clip();
+    let (mut kept, mut whole) = (0.0, 0.0);
     let mut dlogp = Vec::new();
     let mut loss = 0.0;
     let mut left_out = 0;
@@ -169,6 +178,11 @@ pub fn gradient(
                     .divisor(tokens, batch.ells.len(), batch.tokens, max_tokens);
             let ell = log_weight(sample);
             let mut terms = estimator.factor.times(advantage, sample, ell, estimator);
+            if bounded {
+                let all = estimator.factor.times(advantage, sample, ell, &unbounded);
+                kept += terms.iter().map(|term| term.abs()).sum::<f64>() / norm;
+                whole += all.iter().map(|term| term.abs()).sum::<f64>() / norm;
+            }
             loss -= terms
                 .iter()
                 .zip(sample.new)
@@ -185,7 +199,10 @@ pub fn gradient(
             dlogp.push(terms.iter().map(|term| -(term / norm) as f32).collect());
         }
     }
-    let metrics = Metrics::of(groups, estimator, loss, left_out);
+    let mut metrics = Metrics::of(groups, estimator, loss, left_out);
+    if bounded {
+        metrics.clipped_gradient = Some(if whole > 0.0 { 1.0 - kept / whole } else { 0.0 });
+    }
     Ok(Gradient { dlogp, metrics })
 }
 

@@ -110,6 +110,9 @@ fn rapid_paper_equals_equations_3_and_5_by_hand() {
     // log w̄ = ln 2, −ln 2, 0.
     assert!(close(m.stale_mean_log, 0.0) && close(m.stale_mean_abs_log, ln2 * 2.0 / 3.0));
     assert!(close(m.stale_abs_log_mean, (3.5_f64 / 3.0).ln()));
+    // The first of the three: w̄ = 2.
+    assert!(close(m.stale_abs_log_mean_quarter.unwrap(), ln2));
+    assert_eq!(m.clipped_gradient, None);
     assert!(close(m.clip_share, 1.0 / 3.0) && m.saturated == 0);
     assert!(close(m.ess, 5.5 * 5.5 / 17.25));
     // k3 a token: r − 1 − ln r of r = 2, 2, ½, 1, 1, 1.
@@ -582,5 +585,6 @@ fn an_adaptive_cap_equals_the_same_cap_set_by_hand() {
 }
 
 mod autograd;
+mod metrics;
 mod off_policy;
 mod properties;

@@ -79,8 +79,8 @@ settings! {
         /// Maximum number of rounds in which groups of only correct or only incorrect completions are replaced by groups of other prompts. 0 keeps such groups, and
         /// is required if group_size is 1. Metrics are then those of the remaining groups, except drawn_reward, the mean reward of all sampled groups.
         pub dynamic_sampling: usize => whole(0, 1000),
-        /// true spreads the completions of a prompt over the mini-batches of a phase, as the authors' public code does; a baseline is over the completions of the prompt
-        /// in the same mini-batch.
+        /// true shuffles the completions of a phase, as the authors' public code does: a baseline is over each group_size completions that follow each other in the
+        /// shuffled order, whatever their prompts.
         pub mix_groups: bool,
         /// true pads each completion with end tokens to the length of the phase's longest, and has the weights of the value term include them, as that code does. They
         /// get no gradient. Of the baselines, only weighted-group, weighted-loo and optimal-loo have such weights.

@@ -25,7 +25,7 @@ settings! {
         pub dataset: String,
         /// How a task becomes a prompt. One of:
         ///   auto            the data set's own template, which for starter-math is few-shot-boxed; for a file of your own, the question as it stands
-        ///   a name          plain, boxed, few-shot-boxed, mbppplus, function-body or lean4
+        ///   a name          plain, boxed, few-shot-boxed, mbppplus, function-body, lean4 or lean4-block
         ///   the text itself with {question} in it, or {statement} for Lean; optionally also {example} (an assertion) and {header} (Lean)
         ///   a path          of a file that contains only such a text, which is used as it stands, including its last line break; or of a .toml file with the
         ///                   key `text`, and optionally `stop` and `kind`, as the built-in templates are (datasets/templates/)

@@ -6,10 +6,14 @@ mod verifier;
 use std::sync::Arc;
 
 use datasets::{Dataset, MathTask, Task, TaskSpec};
+use engine::Finish;
+use verifier_api::Verdict;
 
 use crate::config;
 use crate::data::Prompt;
 use crate::policy::Policy;
+use crate::reward::Judged;
+use crate::rollout::Sample;
 
 pub(crate) use policy::FakePolicy;
 pub(crate) use verifier::{Answer, FakeVerifier, MAX_ITEMS, judgement};
@@ -36,6 +40,29 @@ pub(crate) fn prompt(policy: &dyn Policy, task: &Task) -> Arc<Prompt> {
         text: task.question.as_str().into(),
         tokens: tokens.into(),
     })
+}
+
+/// A completion of one token with the log-probability −1, and its reward.
+pub(crate) fn sample(text: &str, reward: f64) -> Sample {
+    Sample {
+        tokens: vec![1],
+        logp: vec![-1.0],
+        reference: Vec::new(),
+        padding: None,
+        text: text.to_owned(),
+        finish: Finish::Stop,
+        judged: Judged {
+            reward: Some(reward),
+            verdict: if reward > 0.0 {
+                Verdict::Correct
+            } else {
+                Verdict::Incorrect
+            },
+            detail: serde_json::Value::Null,
+            passed: None,
+            total: None,
+        },
+    }
 }
 
 /// The `[verifier]` settings for a fake verifier, with this patience in seconds.

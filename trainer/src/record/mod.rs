@@ -63,6 +63,10 @@ pub struct StepRecord {
     pub pass_at: BTreeMap<usize, f64>,
     /// Global gradient norm before clipping.
     pub grad_norm: f64,
+    /// What clipping (`optimiser.clip_norm`) multiplied the gradient by: the share of its norm that was kept, 1 if it was not clipped. Absent in the files of versions that
+    /// did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grad_scale: Option<f64>,
     /// Mean entropy of the next token, in nats, over the tokens of judged completions.
     pub entropy: f64,
     /// Mean number of tokens of a completion, the end token included.
@@ -78,7 +82,8 @@ pub struct StepRecord {
     pub lr: f64,
 }
 
-/// The groups of a mini-batch with at least one verdict, by the verdicts on their completions.
+/// The groups of a mini-batch with at least one verdict, by the verdicts on their completions. A group is what a baseline compares: the completions of a prompt, or, with
+/// `algorithm.mix_groups`, of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GroupCounts {
     /// All correct.
@@ -93,12 +98,11 @@ pub struct GroupCounts {
 }
 
 impl GroupCounts {
-    /// The counts of a mini-batch.
+    /// The counts of a mini-batch, from the counts of each group.
     #[must_use]
-    pub fn of(groups: &[SampledGroup]) -> Self {
+    pub fn of(groups: impl Iterator<Item = Counts>) -> Self {
         let mut all = Self::default();
-        for group in groups {
-            let counts = group.counts();
+        for counts in groups {
             match counts.correct {
                 _ if counts.judged == 0 => {}
                 0 => all.wrong += 1,

@@ -43,13 +43,8 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
-    use engine::Finish;
-    use verifier_api::Verdict;
-
     use super::*;
-    use crate::fakes::{FakePolicy, dataset, prompt};
-    use crate::reward::Judged;
-    use crate::rollout::Sample;
+    use crate::fakes::{FakePolicy, dataset, prompt, sample};
 
     fn groups(texts: &[&[&str]]) -> Vec<SampledGroup> {
         let policy = FakePolicy::default();
@@ -59,27 +54,9 @@ mod tests {
             .zip(&dataset.train)
             .map(|(texts, task)| SampledGroup {
                 prompt: prompt(&policy, task),
-                samples: texts.iter().map(|text| sample(text)).collect(),
+                samples: texts.iter().map(|text| sample(text, 0.0)).collect(),
             })
             .collect()
-    }
-
-    fn sample(text: &str) -> Sample {
-        Sample {
-            tokens: vec![1],
-            logp: vec![-1.0],
-            reference: Vec::new(),
-            padding: None,
-            text: text.to_owned(),
-            finish: Finish::Stop,
-            judged: Judged {
-                reward: Some(0.0),
-                verdict: Verdict::Incorrect,
-                detail: serde_json::Value::Null,
-                passed: None,
-                total: None,
-            },
-        }
     }
 
     #[test]

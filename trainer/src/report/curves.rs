@@ -1,6 +1,6 @@
 //! The charts of a run's quantities, with their titles and notes.
 
-use datasets::passk::MIN_TASKS;
+use datasets::passk::{MIN_TASKS, percent};
 
 use super::axis::ValueFormat;
 use super::chart::{Chart, Series};
@@ -31,9 +31,13 @@ const QUANTITIES: &[Quantity] = &[
     },
     Quantity {
         title: "Groups to learn from",
-        note: "share of prompts with both correct and incorrect completions",
+        note: "share of groups with both correct and incorrect completions",
         unit: ValueFormat::Share,
-        value: |step| Some(step.groups.mixed as f64 / step.prompts as f64),
+        value: |step| {
+            let groups = &step.groups;
+            let judged = groups.right + groups.wrong + groups.mixed;
+            (judged > 0).then(|| groups.mixed as f64 / judged as f64)
+        },
     },
     Quantity {
         title: "Training Pass@k",
@@ -123,6 +127,12 @@ const QUANTITIES: &[Quantity] = &[
         value: |step| step.algo.clipped_tokens,
     },
     Quantity {
+        title: "Gradient removed by ratios",
+        note: "share of the gradient, over tokens, that the factor's clip or cap removed",
+        unit: ValueFormat::Share,
+        value: |step| step.algo.clipped_gradient,
+    },
+    Quantity {
         title: "Weights at the cap",
         note: "share of importance weights above η",
         unit: ValueFormat::Share,
@@ -141,29 +151,67 @@ const QUANTITIES: &[Quantity] = &[
 pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
     let mut charts = vec![evaluations(titles, runs)];
     charts.extend(QUANTITIES.iter().filter_map(|quantity| {
-        let series: Vec<Series> = runs
-            .iter()
-            .zip(titles)
-            .map(|(run, title)| Series {
-                name: title.clone(),
-                points: run
-                    .steps
-                    .iter()
-                    .filter_map(|step| Some((step.step as f64, (quantity.value)(step)?)))
-                    .collect(),
-                intervals: Vec::new(),
-            })
-            .collect();
-        let empty = series.iter().all(|series| series.points.is_empty());
-        (!empty).then(|| Chart {
+        Some(Chart {
             title: quantity.title.into(),
             note: quantity.note.into(),
             unit: quantity.unit,
-            series,
+            series: series(titles, runs, quantity.value)?,
             marks: false,
         })
     }));
+    charts.extend(clipping(titles, runs));
     charts
+}
+
+/// A number of every update as a line for each run; `None` if no run has it.
+fn series(
+    titles: &[String],
+    runs: &[RunData],
+    value: fn(&StepRecord) -> Option<f64>,
+) -> Option<Vec<Series>> {
+    let series: Vec<Series> = runs
+        .iter()
+        .zip(titles)
+        .map(|(run, title)| Series {
+            name: title.clone(),
+            points: run
+                .steps
+                .iter()
+                .filter_map(|step| Some((step.step as f64, value(step)?)))
+                .collect(),
+            intervals: Vec::new(),
+        })
+        .collect();
+    let empty = series.iter().all(|series| series.points.is_empty());
+    (!empty).then_some(series)
+}
+
+/// What clipping left of the gradient's norm, and in the note the share of each run's updates that were clipped.
+fn clipping(titles: &[String], runs: &[RunData]) -> Option<Chart> {
+    let series = series(titles, runs, |step| step.grad_scale)?;
+    let clipped = series.iter().filter(|series| !series.points.is_empty());
+    let clipped: Vec<String> = clipped
+        .map(|series| {
+            let points = &series.points;
+            let clipped = points.iter().filter(|(_, kept)| *kept < 1.0).count();
+            let share = percent(clipped as f64 / points.len() as f64);
+            if runs.len() > 1 {
+                format!("{} {share}", series.name)
+            } else {
+                share
+            }
+        })
+        .collect();
+    Some(Chart {
+        title: "Gradient kept".into(),
+        note: format!(
+            "share of the gradient's norm that clipping left; clipped updates: {}",
+            clipped.join(", ")
+        ),
+        unit: ValueFormat::Share,
+        series,
+        marks: false,
+    })
 }
 
 /// The evaluations during training; without any, those before and after it.

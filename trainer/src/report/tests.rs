@@ -115,6 +115,7 @@ fn step(step: usize) -> StepRecord {
         },
         pass_at: BTreeMap::from([(1, 0.02), (2, 0.04)]),
         grad_norm: 1.0 / step as f64,
+        grad_scale: Some(1.0),
         entropy: 1.5,
         length_mean: 8.5,
         length_max: 12,
@@ -466,6 +467,26 @@ fn a_quantity_has_a_chart_if_any_run_has_it() {
     let (without, with) = (titles(&[&plain]), titles(&[&plain, &held]));
     assert!(!without.contains(&reference) && with.contains(&reference));
     assert_eq!(with.len(), without.len() + 1);
+}
+
+#[test]
+fn the_charts_say_how_many_updates_were_clipped_and_count_groups_that_mix_prompts() {
+    let folder = tempfile::tempdir().unwrap();
+    run_folder(folder.path());
+    let mut steps: Vec<StepRecord> = (1..=10).map(step).collect();
+    for step in &mut steps {
+        // With `mix_groups` a mini-batch has more prompts than groups.
+        step.prompts = 40;
+        step.grad_scale = Some(if step.step <= 3 { 0.5 } else { 1.0 });
+    }
+    lines(&folder.path().join("metrics.jsonl"), &steps);
+    let runs = [RunData::read(folder.path()).unwrap()];
+    let charts = super::curves::charts(&super::run_labels::titles(&runs), &runs);
+    let chart = |title: &str| charts.iter().find(|chart| chart.title == title).unwrap();
+    let note = &chart("Gradient kept").note;
+    assert!(note.ends_with("; clipped updates: 30.0%"), "{note}");
+    let mixed = chart("Groups to learn from").series[0].points[0];
+    assert_eq!(mixed, (1.0, 5.0 / 16.0));
 }
 
 #[test]

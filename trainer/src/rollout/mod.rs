@@ -22,7 +22,7 @@ use crate::reward::{Judged, RewardError};
 
 pub use collect::collect;
 pub use partial::PartialRollout;
-pub use phase_samples::PhaseSamples;
+pub use phase_samples::{MiniBatch, PhaseSamples};
 pub use summed_padding::{Padding, end_token, pad};
 
 /// A prompt, and the seeds of the completions to sample from it.
@@ -67,6 +67,19 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Numbers of judged and of correct samples.
+    pub fn counts<'a>(samples: impl Iterator<Item = &'a Sample>) -> Counts {
+        let mut counts = Counts {
+            judged: 0,
+            correct: 0,
+        };
+        for reward in samples.filter_map(|sample| sample.judged.reward) {
+            counts.judged += 1;
+            counts.correct += usize::from(reward >= 1.0);
+        }
+        counts
+    }
+
     /// The tokens that an update computes log-probabilities of: the completion's, and its padding if it has any.
     #[must_use]
     pub fn trained_tokens(&self) -> Vec<u32> {
@@ -100,15 +113,7 @@ impl SampledGroup {
     /// Numbers of judged and of correct samples.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let rewards = || {
-            self.samples
-                .iter()
-                .filter_map(|sample| sample.judged.reward)
-        };
-        Counts {
-            judged: rewards().count(),
-            correct: rewards().filter(|reward| *reward >= 1.0).count(),
-        }
+        Sample::counts(self.samples.iter())
     }
 
     /// Whether all samples are correct, all are wrong, or none has a verdict: a group baseline learns nothing from it.

@@ -1,8 +1,11 @@
 //! The samples that the updates of a phase train on.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use super::SampledGroup;
+use datasets::passk::Counts;
+
+use super::{Sample, SampledGroup};
 use crate::data::Phase;
 use crate::seed;
 
@@ -26,46 +29,105 @@ pub struct PhaseSamples {
 impl PhaseSamples {
     /// The groups of the phase's update `number`.
     #[must_use]
-    pub fn of_update(&self, phase: &Phase, number: usize) -> &[SampledGroup] {
+    pub fn of_update(&self, phase: &Phase, number: usize) -> MiniBatch<'_> {
         let before = phase.updates[self.from..number].iter().map(Vec::len).sum();
-        &self.groups[before..][..phase.updates[number].len()]
+        MiniBatch::of_groups(&self.groups[before..][..phase.updates[number].len()])
     }
 
     /// As [`PhaseSamples::of_update`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
-    /// `of_update` has, and those of one prompt form a group.
+    /// `of_update` has. Each `group_size` of them that follow each other in the shuffled order are compared, whatever their prompts.
     #[must_use]
-    pub fn mixed(&self, phase: &Phase, number: usize, run_seed: u64) -> Vec<SampledGroup> {
+    pub fn mixed(
+        &self,
+        phase: &Phase,
+        number: usize,
+        group_size: usize,
+        run_seed: u64,
+    ) -> MiniBatch<'static> {
         let all: Vec<(usize, usize)> = self
             .groups
             .iter()
             .enumerate()
             .flat_map(|(group, sampled)| (0..sampled.samples.len()).map(move |i| (group, i)))
             .collect();
-        let size = |group: &SampledGroup| group.samples.len();
-        let whole = self.of_update(phase, number);
-        let end: usize = self.groups[..phase.updates[self.from..=number]
-            .iter()
-            .map(Vec::len)
-            .sum::<usize>()]
-            .iter()
-            .map(size)
-            .sum();
-        let start = end - whole.iter().map(size).sum::<usize>();
-        let mut taken: Vec<(usize, usize)> = seed::mixture(run_seed, phase.index, all.len())
+        let completions = |groups: &[SampledGroup]| -> usize {
+            groups.iter().map(|group| group.samples.len()).sum()
+        };
+        let end = phase.updates[self.from..=number].iter().map(Vec::len).sum();
+        let end: usize = completions(&self.groups[..end]);
+        let start = end - completions(&self.of_update(phase, number).groups);
+        let shuffled: Vec<(usize, usize)> = seed::mixture(run_seed, phase.index, all.len())
             [start..end]
             .iter()
             .map(|place| all[*place])
             .collect();
-        taken.sort_unstable();
-        taken
-            .chunk_by(|a, b| a.0 == b.0)
+        let mut by_prompt: Vec<usize> = (0..shuffled.len()).collect();
+        by_prompt.sort_unstable_by_key(|place| shuffled[*place]);
+        let groups = by_prompt
+            .chunk_by(|a, b| shuffled[*a].0 == shuffled[*b].0)
             .map(|together| SampledGroup {
-                prompt: self.groups[together[0].0].prompt.clone(),
+                prompt: self.groups[shuffled[together[0]].0].prompt.clone(),
                 samples: together
                     .iter()
-                    .map(|(group, i)| self.groups[*group].samples[*i].clone())
+                    .map(|place| shuffled[*place])
+                    .map(|(group, i)| self.groups[group].samples[i].clone())
                     .collect(),
             })
-            .collect()
+            .collect();
+        // The inverse: where each place of the shuffled order is in `groups`.
+        let mut position = vec![0; shuffled.len()];
+        for (at, place) in by_prompt.into_iter().enumerate() {
+            position[place] = at;
+        }
+        MiniBatch {
+            groups,
+            compared: position.chunks(group_size).map(<[usize]>::to_vec).collect(),
+        }
     }
 }
+
+/// The completions of an update.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MiniBatch<'a> {
+    /// By prompt, so that the engine computes each prompt once.
+    pub groups: Cow<'a, [SampledGroup]>,
+    /// Which completions are compared with each other: the groups of a baseline, in the order in which they were dealt. Each number is a completion's place in `groups`,
+    /// counted over all of them. Each completion is in one group.
+    pub compared: Vec<Vec<usize>>,
+}
+
+impl<'a> MiniBatch<'a> {
+    /// Whole groups, in which the completions of each prompt are compared with each other.
+    #[must_use]
+    pub fn of_groups(groups: &'a [SampledGroup]) -> Self {
+        let mut next = 0;
+        let compared = groups
+            .iter()
+            .map(|group| {
+                let first = next;
+                next += group.samples.len();
+                (first..next).collect()
+            })
+            .collect();
+        Self {
+            groups: Cow::Borrowed(groups),
+            compared,
+        }
+    }
+
+    /// The completions, in the order of `groups`.
+    pub fn samples(&self) -> impl Iterator<Item = &Sample> {
+        self.groups.iter().flat_map(|group| &group.samples)
+    }
+
+    /// The numbers of judged and of correct completions of each group that is compared.
+    pub fn compared_counts(&self) -> impl Iterator<Item = Counts> {
+        let samples: Vec<&Sample> = self.samples().collect();
+        self.compared
+            .iter()
+            .map(move |group| Sample::counts(group.iter().map(|place| samples[*place])))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -107,10 +107,9 @@ impl Run {
     /// Makes one update and logs it. Returns false if the samples are too stale (`algorithm.adaptive_h`); the policy is then unchanged.
     fn update(&mut self, phase: &Phase, samples: &PhaseSamples) -> Result<bool, TrainError> {
         let number = self.step - phase.first_update;
-        let shuffled;
-        let groups = if self.job.config.algorithm.mix_groups {
-            shuffled = samples.mixed(phase, number, self.job.config.run.seed);
-            &shuffled
+        let config = &self.job.config;
+        let batch = if config.algorithm.mix_groups {
+            samples.mixed(phase, number, config.algorithm.group_size, config.run.seed)
         } else {
             samples.of_update(phase, number)
         };
@@ -121,7 +120,7 @@ impl Run {
         let (policy, settings) = (self.job.policy.as_ref(), self.settings.at_rate(lr));
         let clock = &self.job.clock;
         let updated =
-            tokio::task::block_in_place(|| update(policy, settings, groups, position, clock));
+            tokio::task::block_in_place(|| update(policy, settings, &batch, position, clock));
         clock.enter(Activity::Other);
         let updated = updated?;
         match updated {
@@ -133,11 +132,11 @@ impl Run {
                 Ok(false)
             }
             Updated::Done(record, report) => {
-                let timings = self.timings(position, &report, groups, samples);
+                let timings = self.timings(position, &report, &batch.groups, samples);
                 let is_last = position.update + 1 == position.phase_updates;
                 if is_last && !position.fresh {
                     let at = (position.step, position.phase, position.update);
-                    if let Some(weights) = TokenWeights::of(at, groups, &report.stats) {
+                    if let Some(weights) = TokenWeights::of(at, &batch.groups, &report.stats) {
                         self.job.folder.append(Log::Weights, &weights)?;
                     }
                 }

@@ -1,4 +1,4 @@
-//! One optimiser update on whole groups.
+//! One optimiser update on a mini-batch.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use crate::data::Phase;
 use crate::policy::Policy;
 use crate::record::{Activity, GroupCounts, Repeats, StepRecord};
 use crate::reward::{self, Terms};
-use crate::rollout::{PhaseSamples, Sample, SampledGroup};
+use crate::rollout::{MiniBatch, PhaseSamples, Sample, SampledGroup};
 
 /// The settings of an update.
 #[derive(Debug, Clone, Copy)]
@@ -132,20 +132,24 @@ pub(super) enum Updated {
     Stale,
 }
 
-/// Updates the policy on the groups of a mini-batch. Blocks. The clock is left in the last activity of the update.
+/// Updates the policy on a mini-batch. Blocks. The clock is left in the last activity of the update.
 pub(super) fn update(
     policy: &dyn Policy,
     settings: UpdateSettings,
-    groups: &[SampledGroup],
+    batch: &MiniBatch<'_>,
     position: UpdatePosition,
     clock: &Clock,
 ) -> Result<Updated, TrainError> {
     clock.enter(Activity::Forward);
     let (send, metrics) = mpsc::channel();
     let report = policy.step(
-        groups.iter().map(SampledGroup::trained_group).collect(),
+        batch
+            .groups
+            .iter()
+            .map(SampledGroup::trained_group)
+            .collect(),
         settings.temperature,
-        timed(objective(settings, groups, position.fresh, send), clock),
+        timed(objective(settings, batch, position.fresh, send), clock),
         settings.adamw,
     )?;
     let Some(report) = report else {
@@ -153,7 +157,7 @@ pub(super) fn update(
     };
     clock.split(Activity::Optimiser, report.optimiser);
     let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Numeric("the engine made an update without calling its objective; this is a fault of the program".into()))?;
-    let record = record(settings, groups, position, metrics, &report);
+    let record = record(settings, batch, position, metrics, &report);
     Ok(Updated::Done(Box::new(record), report))
 }
 
@@ -195,7 +199,7 @@ impl SampleData {
 /// The objective that the engine calls: it returns `dL/dlogp`, or `None` if the samples are too stale, and sends its metrics to `metrics`.
 fn objective(
     settings: UpdateSettings,
-    groups: &[SampledGroup],
+    batch: &MiniBatch<'_>,
     fresh: bool,
     metrics: mpsc::Sender<Metrics>,
 ) -> Objective {
@@ -210,27 +214,22 @@ fn objective(
             .terms(sample)
             .map(|terms| terms.sum(&settings.reward)),
     };
-    let data: Vec<Vec<SampleData>> = groups
-        .iter()
-        .map(|group| group.samples.iter().map(data_of).collect())
-        .collect();
+    let data: Vec<SampleData> = batch.samples().map(data_of).collect();
+    let compared = batch.compared.clone();
     Box::new(move |stats: &[TokenStats]| {
-        let expected: usize = data.iter().map(Vec::len).sum();
-        if stats.len() != expected {
+        if stats.len() != data.len() {
             return Err(format!(
-                "the engine returned log-probabilities of {} completions instead of {expected}",
-                stats.len()
+                "the engine returned log-probabilities of {} completions instead of {}",
+                stats.len(),
+                data.len()
             ));
         }
-        let trained = stats.iter().map(|stats| stats.logp.len());
-        let mut stats = stats.iter();
-        let groups: Vec<Vec<algo::Sample<'_>>> = data
+        let groups: Vec<Vec<algo::Sample<'_>>> = compared
             .iter()
             .map(|group| {
                 group
                     .iter()
-                    .zip(stats.by_ref())
-                    .map(|(data, stats)| data.with(&stats.logp))
+                    .map(|place| data[*place].with(&stats[*place].logp))
                     .collect()
             })
             .collect();
@@ -242,10 +241,11 @@ fn objective(
         }
         // The receiver lives until the step returns.
         let _ = metrics.send(computed);
-        let mut dlogp = gradient.dlogp;
-        for (own, trained) in dlogp.iter_mut().zip(trained) {
+        let mut dlogp = vec![Vec::new(); stats.len()];
+        for (place, mut own) in compared.iter().flatten().zip(gradient.dlogp) {
             // Padding has no gradient.
-            own.resize(trained, 0.0);
+            own.resize(stats[*place].logp.len(), 0.0);
+            dlogp[*place] = own;
         }
         Ok(Some(dlogp))
     })
@@ -267,12 +267,12 @@ fn timed(objective: Objective, clock: &Clock) -> Objective {
 
 fn record(
     settings: UpdateSettings,
-    groups: &[SampledGroup],
+    batch: &MiniBatch<'_>,
     position: UpdatePosition,
     metrics: Metrics,
     report: &StepReport,
 ) -> StepRecord {
-    let samples = || groups.iter().flat_map(|group| &group.samples);
+    let samples = || batch.samples();
     let judged = |sample: &Sample| sample.judged.reward.is_some();
     let entropies = || {
         samples()
@@ -287,8 +287,8 @@ fn record(
         update: position.update,
         phase_updates: position.phase_updates,
         epoch: position.epoch,
-        prompts: groups.len(),
-        groups: GroupCounts::of(groups),
+        prompts: batch.groups.len(),
+        groups: GroupCounts::of(batch.compared_counts()),
         discarded: position.discarded,
         sampled_reward: position.sampled_reward,
         algo: metrics,
@@ -298,8 +298,9 @@ fn record(
                 .collect::<Vec<_>>(),
             &settings.reward,
         ),
-        pass_at: pass_at(groups),
+        pass_at: pass_at(&batch.groups),
         grad_norm: report.grad_norm,
+        grad_scale: Some(settings.adamw.grad_scale(report.grad_norm)),
         entropy: entropies().map(|entropy| f64::from(*entropy)).sum::<f64>()
             / entropies().count().max(1) as f64,
         length_mean: samples().map(|sample| sample.tokens.len()).sum::<usize>() as f64 / all,
@@ -311,7 +312,7 @@ fn record(
             .filter(|sample| sample.finish == Finish::Length)
             .count() as f64
             / all,
-        repeats: Repeats::of(groups),
+        repeats: Repeats::of(&batch.groups),
         lr: f64::from(settings.adamw.lr),
     }
 }
@@ -334,3 +335,6 @@ fn pass_at(groups: &[SampledGroup]) -> BTreeMap<usize, f64> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

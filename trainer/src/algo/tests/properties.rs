@@ -165,6 +165,8 @@ proptest! {
             prop_assert_eq!(m.saturated, saturated);
             let numbers = [m.loss, m.reward, m.ell_mean, m.ell_std, m.stale_mean_log, m.stale_mean_abs_log, m.stale_abs_log_mean, m.clip_share, m.ess, m.kl_behaviour];
             prop_assert!(numbers.iter().all(|x| x.is_finite()), "{m:?}");
+            prop_assert!(m.stale_abs_log_mean_quarter.is_none_or(f64::is_finite));
+            prop_assert!(m.clipped_gradient.is_none_or(|share| (-1e-9..=1.0).contains(&share)));
             prop_assert!(m.ess <= m.judged as f64 + 1e-6);
         }
     }

@@ -20,6 +20,7 @@ struct Authors {
 struct AuthorValue {
     key: String,
     value: Value,
+    evidence: Evidence,
     source: String,
     /// Whether it departs from the paper, so that only the recipes `authors/…` have it.
     #[serde(default)]
@@ -29,7 +30,48 @@ struct AuthorValue {
     algorithms: Option<Vec<String>>,
 }
 
+/// How a value is known.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Evidence {
+    /// The paper states it.
+    Paper,
+    /// It was read in the file of the authors' code itself.
+    Checked,
+    /// A review of the files found it.
+    Reported,
+    /// Neither shows it.
+    Assumed,
+}
+
 impl AuthorValue {
+    /// Its row of the table in the README.
+    fn in_table(&self) -> String {
+        let lists = [&self.models, &self.datasets, &self.algorithms];
+        let rows: Vec<String> = lists
+            .into_iter()
+            .flatten()
+            .map(|names| names.join(", "))
+            .collect();
+        let rows = if rows.is_empty() {
+            "all".to_owned()
+        } else {
+            rows.join("; ")
+        };
+        let only = if self.departs {
+            " (`authors/` only)"
+        } else {
+            ""
+        };
+        let evidence = format!("{:?}", self.evidence).to_lowercase();
+        format!(
+            "| `{}` | `{}` | {rows}{only} | {evidence} | {} |\n",
+            self.key,
+            self.value.to_string().trim_matches('"'),
+            self.source
+        )
+    }
+
     /// Whether it is for the row `MODEL-DATASET-ALGORITHM`.
     fn is_for(&self, row: &str, dataset: &str) -> bool {
         let (model, algorithm) = row.split_once(&format!("-{dataset}-")).unwrap();
@@ -41,6 +83,10 @@ impl AuthorValue {
     }
 }
 
+fn authors() -> Authors {
+    toml::from_str(include_str!("../../../recipes/paper/authors.toml")).unwrap()
+}
+
 /// The value of `section.key`.
 fn value<'a>(config: &'a Table, key: &str) -> Option<&'a Value> {
     let (section, key) = key.split_once('.')?;
@@ -49,8 +95,7 @@ fn value<'a>(config: &'a Table, key: &str) -> Option<&'a Value> {
 
 #[test]
 fn the_recipe_of_every_row_has_the_values_that_the_authors_ran() {
-    let authors: Authors =
-        toml::from_str(include_str!("../../../recipes/paper/authors.toml")).unwrap();
+    let authors = authors();
     let mut used = BTreeSet::new();
     let mut wrong = Vec::new();
     for name in built_in() {
@@ -90,4 +135,49 @@ fn the_recipe_of_every_row_has_the_values_that_the_authors_ran() {
     }
     assert_eq!(wrong, Vec::<String>::new());
     assert_eq!(used.len(), authors.values.len(), "a value is for no row");
+}
+
+#[test]
+fn a_value_of_the_code_was_checked_or_reported_and_one_of_the_paper_names_its_table_or_equation() {
+    for value in authors().values {
+        let source = &value.source;
+        let of_paper = ["Table", "Eq.", "section"]
+            .iter()
+            .any(|part| source.starts_with(part));
+        let fits = match value.evidence {
+            Evidence::Paper => of_paper,
+            Evidence::Checked | Evidence::Reported => source.starts_with("code: "),
+            Evidence::Assumed => !source.starts_with("code: "),
+        };
+        assert!(fits, "{} {:?}: {source}", value.key, value.evidence);
+        // The files that were read are those of MBPP+.
+        let of_mbppplus =
+            |list: &Option<Vec<String>>| list.as_deref() == Some(&["mbppplus".into()]);
+        assert!(
+            value.evidence != Evidence::Checked
+                || of_mbppplus(&value.datasets)
+                || value.models.as_deref() == Some(&["gemma3-1b".into()]),
+            "{}: {source}",
+            value.key
+        );
+    }
+}
+
+#[test]
+fn the_readme_has_the_table_of_the_authors_values() {
+    const MARK: &str = "<!-- Written from authors.toml by trainer/src/config/tests/authors.rs: RAPID_TEST_WRITE=1 -->\n\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/recipes/paper/README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let (before, _) = readme.split_once(MARK).unwrap();
+    let mut expected = format!(
+        "{before}{MARK}| setting | value | rows | evidence | source |\n| --- | --- | --- | --- | --- |\n"
+    );
+    for value in authors().values {
+        expected.push_str(&value.in_table());
+    }
+    if std::env::var_os("RAPID_TEST_WRITE").is_some() {
+        std::fs::write(path, &expected).unwrap();
+    } else {
+        assert_eq!(readme, expected);
+    }
 }

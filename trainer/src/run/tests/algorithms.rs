@@ -202,7 +202,7 @@ async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mixed_mini_batches_use_each_completion_once_and_leave_out_groups_of_one() {
+async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of_several_prompts() {
     let (home, server) = (
         tempfile::tempdir().unwrap(),
         FakeVerifier::accepting_b().await,
@@ -214,7 +214,12 @@ async fn mixed_mini_batches_use_each_completion_once_and_leave_out_groups_of_one
     let steps = steps(&root);
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
-    assert!(steps.iter().any(|step| step.algo.groups_left_out > 0));
+    // A mini-batch has 4 groups of 4, of whatever prompts, and no completion is left alone.
+    for step in &steps {
+        let counts = step.groups;
+        assert_eq!(step.algo.groups_left_out, 0);
+        assert_eq!(counts.right + counts.wrong + counts.mixed, 4);
+    }
     for (phase, steps) in steps.chunks(3).enumerate() {
         let text = std::fs::read_to_string(root.join(format!("samples/phase-{phase}.jsonl")));
         let right = text.unwrap().matches("\"verdict\":\"correct\"").count();
@@ -223,6 +228,28 @@ async fn mixed_mini_batches_use_each_completion_once_and_leave_out_groups_of_one
             (counted - right as f64).abs() < 1e-9,
             "{counted} of {right}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_share_of_the_gradient_that_clipping_keeps_is_logged() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let sets = ["run.updates=9", "optimiser.clip_norm=0.0625"];
+    let config = preset_config(&server.url, Preset::GrpoClip, &sets);
+    train_to_end(&root, &config).await;
+    let steps = steps(&root);
+    let clipped = steps.iter().filter(|step| step.grad_norm > 0.0625).count();
+    assert!(clipped > 0, "{steps:?}");
+    for step in &steps {
+        let expected = (0.0625 / (step.grad_norm + 1e-6)).min(1.0);
+        assert_eq!(step.grad_scale, Some(expected));
+        // The first update of a phase is on policy.
+        let removed = step.algo.clipped_gradient.unwrap();
+        assert!(step.update > 0 || removed == 0.0, "{removed}");
     }
 }
 

@@ -140,6 +140,24 @@ mod tests {
         }
     }
 
+    /// The answers that the template `lean4-block` asks for, and what models make of it.
+    #[test]
+    fn the_proof_is_found_in_an_answer_that_is_a_code_block() {
+        let theorem = "theorem t : 1 = 1 := by\n  rfl\n";
+        for completion in [
+            "```lean4\n{}```",
+            "\n```lean4\n{}```\n",
+            "```lean\n{}```\n",
+            "```\n{}```\n",
+            "```lean4\n{}",
+            "Here is the finished theorem:\n\n```lean4\n{}```\n\nIt holds by definition.",
+            "```lean4\n{}```\n\n```text\nDone.\n```\n",
+        ] {
+            let completion = completion.replace("{}", theorem);
+            assert_eq!(proof_in(&completion), theorem, "{completion}");
+        }
+    }
+
     #[test]
     fn a_thought_holds_no_proof() {
         for (completion, proof, open) in [

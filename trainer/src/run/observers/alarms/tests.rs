@@ -31,6 +31,7 @@ fn step(step: usize) -> StepRecord {
         },
         pass_at: BTreeMap::new(),
         grad_norm: 1.0,
+        grad_scale: None,
         entropy: 0.6,
         length_mean: 20.0,
         length_max: 64,

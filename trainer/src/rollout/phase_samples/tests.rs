@@ -1,0 +1,88 @@
+use super::*;
+use crate::data::PromptUse;
+use crate::fakes::{self, FakePolicy};
+
+const GROUP_SIZE: usize = 4;
+
+/// A phase of three updates on two prompts each. The text of a completion is its number in the phase.
+fn phase() -> (Phase, PhaseSamples) {
+    let policy = FakePolicy::default();
+    let tasks = fakes::dataset(6, 0).train;
+    let groups = tasks.iter().enumerate().map(|(number, task)| SampledGroup {
+        prompt: fakes::prompt(&policy, task),
+        samples: (0..GROUP_SIZE)
+            .map(|i| fakes::sample(&(number * GROUP_SIZE + i).to_string(), 0.0))
+            .collect(),
+    });
+    let samples = PhaseSamples {
+        from: 0,
+        groups: groups.collect(),
+        discarded: 0,
+        sampled_reward: None,
+        inference: Duration::ZERO,
+        verify: Duration::ZERO,
+    };
+    let uses = |update: usize| {
+        (0..2)
+            .map(|i| PromptUse {
+                epoch: 0,
+                prompt: 2 * update + i,
+            })
+            .collect()
+    };
+    let phase = Phase {
+        index: 5,
+        first_update: 0,
+        updates: (0..3).map(uses).collect(),
+    };
+    (phase, samples)
+}
+
+/// The numbers of the completions that are compared with each other.
+fn compared(batch: &MiniBatch<'_>) -> Vec<Vec<usize>> {
+    let numbers: Vec<usize> = batch
+        .samples()
+        .map(|sample| sample.text.parse().unwrap())
+        .collect();
+    let of_group = |group: &Vec<usize>| group.iter().map(|place| numbers[*place]).collect();
+    batch.compared.iter().map(of_group).collect()
+}
+
+#[test]
+fn without_mixing_the_completions_of_a_prompt_are_compared() {
+    let (phase, samples) = phase();
+    let batch = samples.of_update(&phase, 1);
+    assert_eq!(compared(&batch), [[8, 9, 10, 11], [12, 13, 14, 15]]);
+}
+
+#[test]
+fn with_mixing_each_g_completions_in_the_shuffled_order_are_compared() {
+    let (phase, samples) = phase();
+    let order = seed::mixture(9, phase.index, 24);
+    let mut batches = 0;
+    let mut scattered = 0;
+    for (number, expected) in order.chunks(8).enumerate() {
+        let batch = samples.mixed(&phase, number, GROUP_SIZE, 9);
+        let expected: Vec<&[usize]> = expected.chunks(GROUP_SIZE).collect();
+        assert_eq!(compared(&batch), expected);
+        // A prompt is computed once, and has its own completions.
+        let mut prompts: Vec<&str> = Vec::new();
+        for group in batch.groups.iter() {
+            prompts.push(&group.prompt.task.id);
+            for sample in &group.samples {
+                let number: usize = sample.text.parse().unwrap();
+                assert_eq!(group.prompt, samples.groups[number / GROUP_SIZE].prompt);
+            }
+        }
+        scattered += prompts.len();
+        prompts.sort_unstable();
+        prompts.dedup();
+        assert_eq!(prompts.len(), batch.groups.len());
+        batches += 1;
+    }
+    assert_eq!(batches, 3);
+    assert!(
+        scattered > 6,
+        "completions of one prompt are in several updates"
+    );
+}

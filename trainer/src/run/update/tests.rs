@@ -1,0 +1,53 @@
+use super::*;
+use crate::config;
+use crate::fakes::{self, FakePolicy};
+
+/// The gradient of the preset pg on completions of one token each, with these rewards by prompt.
+fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Vec<f32>> {
+    let recipe =
+        "[model]\nname = \"m\"\n[data]\ndataset = \"starter-math\"\n[algorithm]\npreset = \"pg\"\n";
+    let config = config::parse("test", recipe, &[]).unwrap();
+    let policy = FakePolicy::default();
+    let tasks = fakes::dataset(rewards.len(), 0).train;
+    let groups: Vec<SampledGroup> = tasks
+        .iter()
+        .zip(rewards)
+        .map(|(task, rewards)| SampledGroup {
+            prompt: fakes::prompt(&policy, task),
+            samples: rewards
+                .iter()
+                .map(|reward| fakes::sample("a", *reward))
+                .collect(),
+        })
+        .collect();
+    let batch = MiniBatch {
+        groups: groups.into(),
+        compared,
+    };
+    let stats: Vec<TokenStats> = batch
+        .samples()
+        .map(|sample| TokenStats {
+            logp: sample.logp.clone(),
+            entropy: vec![0.0],
+        })
+        .collect();
+    let (send, _metrics) = mpsc::channel();
+    let objective = objective(UpdateSettings::of(&config), &batch, true, send);
+    objective(&stats).unwrap().unwrap()
+}
+
+#[test]
+fn a_baseline_is_over_the_completions_that_are_compared_and_each_gets_its_own_gradient() {
+    let rewards: [&[f64]; 3] = [&[1.0], &[1.0, 0.0], &[0.0]];
+    // −(R − b) / N. The means of the groups are 1/2 and 1/2, then 1 and 0.
+    let crossed = gradient(&rewards, vec![vec![3, 0], vec![1, 2]]);
+    assert_eq!(crossed, [[-0.125], [-0.125], [0.125], [0.125]]);
+    let equal = gradient(&rewards, vec![vec![1, 0], vec![3, 2]]);
+    assert_eq!(equal, [[0.0]; 4]);
+    let uneven = gradient(&rewards, vec![vec![2, 3, 0], vec![1]]);
+    // The mean of 0, 0 and 1 is 1/3; a group of one gives no gradient.
+    let third = 1.0 / 12.0;
+    for (own, expected) in uneven.iter().zip([-2.0 * third, 0.0, third, third]) {
+        assert!((own[0] - expected).abs() < 1e-6, "{uneven:?}");
+    }
+}
