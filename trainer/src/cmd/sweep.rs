@@ -28,14 +28,14 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Make the runs of a grid: arms, seeds and settings, in one folder
 ///
-/// Each run is a process of its own, with a verifier beside it unless there is one. The runs of a seed are a block, and follow each other. Ctrl-C stops the
+/// Each run is a process of its own, with a verifier beside it unless there is one. The runs of a seed and round are a block, and follow each other. Ctrl-C stops the
 /// current run at a safe point; the same command continues, also after a crash. Several processes may work on one folder. A run that fails does not stop the others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rapid sweep my-sweep.toml --dry-run                        what would run, for how long, with how much memory and disk space
   rapid sweep my-sweep.toml --out runs/my-sweep              all of it; again, to continue
-  rapid sweep my-sweep.toml --out runs/my-sweep --block 2    the runs of the second seed
+  rapid sweep my-sweep.toml --out runs/my-sweep --block 2    the second block: all runs of one seed and round
   rapid sweep my-sweep.toml --only pg --only seed=3          of the arm pg, and of seed 3, the runs that are both
 
 A sweep file names a recipe, seeds and arms; docs/sweeps.md describes it:
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Only the runs of this arm or this seed; may be repeated
     #[arg(long, value_name = "ARM|seed=N")]
     only: Vec<String>,
-    /// Only the runs of the Nth seed, counted from 1
+    /// Only the runs of the Nth block, counted from 1
     #[arg(long, value_name = "N")]
     block: Option<usize>,
     /// Folder of data sets: DIR/mbppplus/train.jsonl, …
@@ -95,8 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Path::new("runs").join(stem)
     });
     if args.dry_run {
-        let plan = Plan::new(&file)?;
-        return dry_run::print(args, &root, &plan);
+        return dry_run::print(args, &root, &file);
     }
     super::block_on(sweep(args, &root, file))
 }
@@ -252,10 +251,17 @@ impl<'a> Sweep<'a> {
             match claim(self.folder, run)? {
                 Claim::Free(log, state) => return Ok(Next::Make(run, log, state)),
                 Claim::Taken => rest = Next::Wait,
-                Claim::Finished => self.end(&run.name),
+                Claim::Finished => self.finished(&run.name)?,
             }
         }
         Ok(rest)
+    }
+
+    /// A run is finished. A process that was killed may not have removed its checkpoints.
+    fn finished(&mut self, name: &'a str) -> anyhow::Result<()> {
+        self.folder.tidy(name)?;
+        self.end(name);
+        Ok(())
     }
 
     fn end(&mut self, name: &'a str) {
@@ -292,7 +298,7 @@ impl<'a> Sweep<'a> {
         };
         let ended = child.make(log, state, program, stop, show);
         match ended.await? {
-            Ended::Finished => self.end(&run.name),
+            Ended::Finished => self.finished(&run.name)?,
             Ended::Stopped => {}
             Ended::Failed(reason) => {
                 self.bar

@@ -18,8 +18,15 @@ const MAX_ROUNDS: usize = 100;
 const SEED: &str = "run.seed";
 
 /// The keys of the file, and of its sections. `[set]`, `[grid]` and an arm's `set` have the keys of a recipe.
-const KEYS: [&str; 7] = [
-    "recipe", "seeds", "rounds", "set", "grid", "arms", "compare",
+const KEYS: [&str; 8] = [
+    "recipe",
+    "seeds",
+    "rounds",
+    "keep_checkpoints",
+    "set",
+    "grid",
+    "arms",
+    "compare",
 ];
 const ARM_KEYS: [&str; 2] = ["name", "set"];
 const COMPARE_KEYS: [&str; 2] = ["reference", "margin"];
@@ -30,11 +37,14 @@ const COMPARE_KEYS: [&str; 2] = ["reference", "margin"];
 pub struct SweepFile {
     /// The base recipe: a built-in name, or the full path of a file.
     pub recipe: String,
-    /// The values of `run.seed`. A block has all runs of one seed.
+    /// The values of `run.seed`.
     pub seeds: Vec<u64>,
     /// How often each run is repeated.
     #[serde(default = "one")]
     pub rounds: usize,
+    /// Whether a finished run keeps its checkpoints.
+    #[serde(default = "yes")]
+    pub keep_checkpoints: bool,
     /// Settings of every run.
     #[serde(default)]
     pub set: BTreeMap<String, Value>,
@@ -71,6 +81,10 @@ pub struct Compare {
 
 fn one() -> usize {
     1
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl SweepFile {

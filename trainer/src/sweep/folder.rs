@@ -9,6 +9,7 @@
 //! ```
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{self, Event, ManifestLine};
@@ -206,6 +207,26 @@ impl SweepFolder {
     /// [`SweepError::Io`].
     pub fn record(&self, line: &ManifestLine) -> Result<(), SweepError> {
         manifest::append(&self.manifest_path(), line)
+    }
+
+    /// Removes what a finished run needs no more, if the sweep keeps no checkpoints: these, and the samples from which updates are made.
+    ///
+    /// # Errors
+    /// [`SweepError::Io`].
+    pub fn tidy(&self, run: &str) -> Result<(), SweepError> {
+        if self.file.keep_checkpoints {
+            return Ok(());
+        }
+        for name in ["checkpoints", "rollouts"] {
+            let path = self.run(run).join(name);
+            match std::fs::remove_dir_all(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(SweepError::io(&path, source));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// How far a run is, by its folder and the manifest's lines.

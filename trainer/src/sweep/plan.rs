@@ -11,17 +11,19 @@ use crate::config::{self, Config};
 /// The runs of a sweep, resolved and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// One for each seed, in the file's order.
+    /// One for each seed and round, in the file's order; the rounds of a seed follow each other.
     pub blocks: Vec<Block>,
 }
 
-/// All runs of one seed: what is compared within one machine and time.
+/// All runs of one seed and round: what is compared within one machine and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// The value of `run.seed`.
     pub seed: u64,
-    /// Its runs, in order: round by round, every second one reversed (ABBA), so that a machine that gets slower or faster favours no arm. Within a round, the arms of
-    /// one point of the grid are beside each other.
+    /// The repetition, counted from 0.
+    pub round: usize,
+    /// Its runs, in order. Every second round is reversed (ABBA), so that a machine that gets slower or faster favours no arm. The arms of one point of the grid are
+    /// beside each other.
     pub runs: Vec<PlannedRun>,
 }
 
@@ -60,7 +62,7 @@ impl Plan {
     /// [`SweepError::Run`] if the settings of a run are refused; [`SweepError::File`] if two runs would be the same.
     pub fn new(file: &SweepFile) -> Result<Self, SweepError> {
         let points = combinations(&file.grid);
-        let mut blocks = Vec::with_capacity(file.seeds.len());
+        let mut blocks = Vec::with_capacity(file.seeds.len() * file.rounds);
         for &seed in &file.seeds {
             let mut runs = Vec::new();
             for point in &points {
@@ -93,10 +95,7 @@ impl Plan {
                 }
             }
             check_distinct(&runs)?;
-            blocks.push(Block {
-                seed,
-                runs: in_rounds(runs, file.rounds),
-            });
+            blocks.extend(in_rounds(seed, runs, file.rounds));
         }
         Ok(Self { blocks })
     }
@@ -112,7 +111,7 @@ impl Plan {
     pub fn unmatched(&self) -> Vec<String> {
         let runs = self.blocks.first().map_or(&[][..], |block| &block.runs);
         let mut sentences = Vec::new();
-        for run in runs.iter().filter(|run| run.round == 0) {
+        for run in runs {
             let first = runs.iter().find(|first| first.grid == run.grid);
             let Some(first) = first else { continue };
             let differing = differing(&first.config, &run.config);
@@ -228,23 +227,29 @@ fn check_distinct(runs: &[PlannedRun]) -> Result<(), SweepError> {
     Ok(())
 }
 
-/// The runs `rounds` times, every second time in reverse order.
-fn in_rounds(runs: Vec<PlannedRun>, rounds: usize) -> Vec<PlannedRun> {
+/// A block for each round, every second one in reverse order.
+fn in_rounds(seed: u64, runs: Vec<PlannedRun>, rounds: usize) -> Vec<Block> {
     if rounds == 1 {
-        return runs;
+        return vec![Block {
+            seed,
+            round: 0,
+            runs,
+        }];
     }
-    let mut all = Vec::with_capacity(runs.len() * rounds);
-    for round in 0..rounds {
-        let named = runs.iter().map(|run| PlannedRun {
-            name: format!("{}-round-{round}", run.name),
-            round,
-            ..run.clone()
-        });
-        if round % 2 == 0 {
-            all.extend(named);
-        } else {
-            all.extend(named.rev());
-        }
-    }
-    all
+    (0..rounds)
+        .map(|round| {
+            let mut runs: Vec<PlannedRun> = runs
+                .iter()
+                .map(|run| PlannedRun {
+                    name: format!("{}-round-{round}", run.name),
+                    round,
+                    ..run.clone()
+                })
+                .collect();
+            if round % 2 == 1 {
+                runs.reverse();
+            }
+            Block { seed, round, runs }
+        })
+        .collect()
 }

@@ -71,11 +71,13 @@ fn every_arm_meets_every_point_of_the_grid_in_a_block_for_each_seed() {
 }
 
 #[test]
-fn every_second_round_is_in_reverse_order() {
+fn every_round_is_a_block_and_every_second_one_is_in_reverse_order() {
     let text = TWO_ARMS
         .replace("seeds = [0, 7]", "seeds = [0]\nrounds = 2")
         .replace("[8, 32]", "[8]");
     let plan = plan(&text);
+    let blocks: Vec<(u64, usize)> = plan.blocks.iter().map(|b| (b.seed, b.round)).collect();
+    assert_eq!(blocks, [(0, 0), (0, 1)]);
     let names: Vec<&str> = plan.runs().map(|run| run.name.as_str()).collect();
     assert_eq!(
         names,
@@ -226,6 +228,26 @@ fn a_folder_keeps_its_sweep_and_refuses_another() {
         error.contains("pg-n_step=8-seed-0 resolves to other settings"),
         "{error}"
     );
+}
+
+#[test]
+fn a_finished_run_keeps_its_checkpoints_unless_the_sweep_does_not() {
+    for (keep, text) in [
+        (true, TWO_ARMS.to_owned()),
+        (false, format!("keep_checkpoints = false{TWO_ARMS}")),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let folder = SweepFolder::create(place.path(), file(&text)).unwrap();
+        let run = folder.run("pg-n_step=8-seed-0");
+        for name in ["checkpoints/step-4", "rollouts", "samples"] {
+            std::fs::create_dir_all(run.join(name)).unwrap();
+        }
+        folder.tidy("pg-n_step=8-seed-0").unwrap();
+        folder.tidy("pg-n_step=8-seed-0").unwrap();
+        assert_eq!(run.join("checkpoints/step-4").exists(), keep);
+        assert_eq!(run.join("rollouts").exists(), keep);
+        assert!(run.join("samples").exists());
+    }
 }
 
 fn line(run: &PlannedRun, event: Event, seconds: Option<f64>) -> ManifestLine {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
-use trainer::sweep::{Plan, PlannedRun, RunState, SweepFolder, estimate};
+use trainer::sweep::{Plan, PlannedRun, RunState, SweepFile, SweepFolder, estimate};
 
 use super::sizes::Sizes;
 use super::{Args, chosen};
@@ -19,7 +19,8 @@ struct DryRun {
     unmatched: Vec<String>,
     /// Seconds of the runs that are not finished; null if that of one is not known.
     seconds: Option<f64>,
-    /// Bytes of disk space of all runs at their largest; null if the model of one is not on this machine.
+    /// Bytes of disk space of the checkpoints at their largest, all of them or, if the sweep does not keep them, those of one run; null if the model of a run is not on
+    /// this machine.
     disk: Option<u64>,
     /// Bytes of memory of the largest run; null as `disk`.
     memory: Option<u64>,
@@ -41,8 +42,14 @@ struct Row {
     disk: Option<u64>,
 }
 
-pub(super) fn print(args: &Args, root: &Path, plan: &Plan) -> anyhow::Result<()> {
-    let report = DryRun::new(args, root, plan)?;
+/// The largest of some numbers; `None` if one is not known.
+fn largest(numbers: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let all: Option<Vec<u64>> = numbers.collect();
+    all.and_then(|all| all.into_iter().max())
+}
+
+pub(super) fn print(args: &Args, root: &Path, file: &SweepFile) -> anyhow::Result<()> {
+    let report = DryRun::new(args, root, file)?;
     if args.json {
         return crate::cmd::print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
     }
@@ -50,7 +57,9 @@ pub(super) fn print(args: &Args, root: &Path, plan: &Plan) -> anyhow::Result<()>
 }
 
 impl DryRun {
-    fn new(args: &Args, root: &Path, plan: &Plan) -> anyhow::Result<Self> {
+    fn new(args: &Args, root: &Path, file: &SweepFile) -> anyhow::Result<Self> {
+        let plan = &Plan::new(file)?;
+        let keep_checkpoints = file.keep_checkpoints;
         let chosen = chosen(args, plan)?;
         // A folder that has this sweep tells what is finished, and how long it took.
         let folder = match root.join("sweep.toml").is_file() {
@@ -94,12 +103,12 @@ impl DryRun {
         Ok(Self {
             unmatched: plan.unmatched(),
             seconds: to_do().map(|row| row.seconds).sum(),
-            disk: runs.iter().map(|row| row.disk).sum(),
-            memory: runs
-                .iter()
-                .map(|row| row.memory)
-                .collect::<Option<Vec<_>>>()
-                .and_then(|all| all.into_iter().max()),
+            disk: if keep_checkpoints {
+                runs.iter().map(|row| row.disk).sum()
+            } else {
+                largest(runs.iter().map(|row| row.disk))
+            },
+            memory: largest(runs.iter().map(|row| row.memory)),
             runs,
         })
     }
