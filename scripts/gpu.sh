@@ -10,72 +10,12 @@
 # shellcheck disable=SC2317
 set -euo pipefail
 
-readonly LIMIT=480
 here=$(cd "$(dirname "$0")" && pwd)
-rapid='' device=cuda:0 out=gpu-hour until=''
-quick=()
-usage() {
-  echo "usage: bash scripts/gpu.sh [--rapid FILE] [--device cuda:N] [--out DIR] [--quick] [--until STEP]" >&2
-  exit 2
-}
-while [ $# -gt 0 ]; do
-  case $1 in
-    --quick) quick=(--quick) && shift && continue ;;
-    --rapid | --device | --out | --until) [ $# -ge 2 ] || usage ;;
-    *) usage ;;
-  esac
-  case $1 in
-    --rapid) rapid=$2 ;;
-    --device) device=$2 ;;
-    --out) out=$2 ;;
-    --until) until=$2 ;;
-  esac
-  shift 2
-done
-for candidate in "$here/rapid" "$here/../rapid" "${CARGO_TARGET_DIR:-$here/../target}/release/rapid" "$(command -v rapid || true)"; do
-  [ -n "$rapid" ] || ! [ -x "$candidate" ] || rapid=$candidate
-done
-if ! [ -x "$rapid" ]; then
-  echo "error: the program rapid is neither beside this script nor on the path; name it with --rapid FILE" >&2
-  exit 2
-fi
+out=gpu-hour file=gpu.json
+# shellcheck source=scripts/gpu/steps.sh
+source "$here/gpu/steps.sh"
 python=${PYTHON:-python3}
 export HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error VLLM_LOGGING_LEVEL=ERROR
-mkdir -p "$out/steps" "$out/logs"
-out=$(cd "$out" && pwd)
-# What a step found, and why it failed.
-result=$out/result.tmp why=$out/why.tmp
-names=()
-
-json_string() {
-  local text=${1//\\/\\\\}
-  text=${text//\"/\\\"}
-  printf '"%s"' "$(tr '\n\t' '  ' <<<"$text" | tr -d '\000-\037')"
-}
-
-# number KEY: the first value of a key in JSON on stdin.
-number() {
-  sed -n "s/.*\"$1\": \([0-9.e+-]*\).*/\1/p" | head -n 1
-}
-
-# limited COMMAND…: runs it in what is left of the step's time. stderr goes to the step's log.
-limited() {
-  local left=$((deadline - SECONDS)) status=0
-  [ "$left" -gt 0 ] || left=1
-  timeout --kill-after=10 "$left" "$@" 2>>"$log" || status=$?
-  case $status in
-    0) ;;
-    124 | 137) echo "it took longer than $LIMIT s" >"$why" ;;
-    *) [ -s "$why" ] || grep . "$log" | tail -n 3 >"$why" || true ;;
-  esac
-  return "$status"
-}
-
-# impossible REASON: ends a step that cannot be made here.
-impossible() {
-  state="not possible here"
-  echo "$1" >"$why"
-}
 
 # has MODULE…: whether python has these modules.
 has() {
@@ -83,66 +23,6 @@ has() {
   for module in "$@"; do
     "$python" -c "import $module" >/dev/null 2>&1 || return 1
   done
-}
-
-# begin NAME: forgets the last step.
-begin() {
-  state=passed deadline=$((SECONDS + LIMIT)) log=$out/logs/$1.txt note=''
-  : >"$log"
-  : >"$why"
-  rm -f "$result"
-}
-
-# step NAME COMMAND…: runs a step and records it, unless it is recorded. The command writes JSON to $result, and may call `impossible`.
-step() {
-  local name=$1 record=$out/steps/$1.json began=$SECONDS
-  shift
-  names+=("$name")
-  if ! [ -e "$record" ]; then
-    begin "$name"
-    "$@" || [ "$state" != passed ] || state=failed
-    {
-      printf '{"step": "%s", "state": "%s", "seconds": %d' "$name" "$state" $((SECONDS - began))
-      [ "$state" = passed ] || printf ', "reason": %s' "$(json_string "$(cat "$why")")"
-      [ -z "$note" ] || printf ', "note": %s' "$(json_string "$note")"
-      ! [ -s "$result" ] || printf ', "result": %s' "$(cat "$result")"
-      printf '}\n'
-    } >"$record.tmp"
-    mv "$record.tmp" "$record"
-  fi
-  local line
-  line=$(head -n 1 "$record")
-  printf '%-18s %-28s %s\n' "$(sed -n 's/.*"state": "\([^"]*\)".*/\1/p' <<<"$line")" "$name" \
-    "$(sed -n 's/.*"\(reason\|note\)": "\(\([^"\\]\|\\.\)*\)".*/\2/p' <<<"$line" | cut -c 1-160)"
-  [ "$name" != "$until" ] || finish
-}
-
-# Writes the file with all records, and ends.
-finish() {
-  local name separator='' failed=0
-  {
-    printf '{"rapid": %s, "device": "%s", "quick": %s, "steps": [' "$(json_string "$("$rapid" --version)")" "$device" "$([ ${#quick[@]} = 0 ] && echo false || echo true)"
-    for name in "${names[@]}"; do
-      printf '%s\n' "$separator"
-      cat "$out/steps/$name.json"
-      separator=,
-    done
-    printf ']}\n'
-  } >"$out/gpu.json.tmp"
-  mv "$out/gpu.json.tmp" "$out/gpu.json"
-  rm -f "$result" "$why"
-  for name in "${names[@]}"; do
-    ! grep -q '"state": "failed"' "$out/steps/$name.json" || failed=$((failed + 1))
-  done
-  printf '\n%d steps, %d of them failed: %s\n' "${#names[@]}" "$failed" "$out/gpu.json"
-  [ "$failed" = 0 ] || exit 1
-  exit
-}
-
-# The machine, its GPU and the software.
-machine() {
-  note=$(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>/dev/null || true)
-  limited "$rapid" doctor --device cpu --json >"$result"
 }
 
 # doctor ARGUMENTS…: checks of rapid doctor.
@@ -172,15 +52,6 @@ torch() {
     limited "$python" "$here/gpu/torch_parity.py" "$folder" "$1" >"$result" || return
   # Gigabytes that nothing needs any more.
   rm -f "$folder/results.safetensors"
-}
-
-# bench ARGUMENTS…: a measurement, and what is predicted for it.
-bench() {
-  local measured predicted
-  measured=$(limited "$rapid" bench "$@" --device "$device" --json) || return
-  predicted=$(limited "$rapid" bench "$@" --device cuda:plan --json) || return
-  printf '{"measured": %s, "predicted": %s}' "$measured" "$predicted" >"$result"
-  note=$(printf '%.0f tokens/s; %.0f predicted' "$(number all_tokens_per_s <<<"$measured")" "$(number all_tokens_per_s <<<"$predicted")")
 }
 
 # peer PROGRAM ARGUMENTS…: a measurement of engine_peers.py, with the weights that the step torch-f32 has written.
@@ -230,22 +101,14 @@ if [ ${#quick[@]} = 0 ]; then
   iteration=(16 16 128) steps=(16 2048 2048 4)
 else
   tiny=$out/tiny.json
-  echo '{"model_type": "qwen2", "vocab_size": 320, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "num_key_value_heads": 1, "head_dim": 64, "max_position_embeddings": 256, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": true, "hidden_act": "silu"}' >"$tiny"
+  tiny_config >"$tiny"
   models=("$tiny")
   sequences=(4)
   group=2 prompt=20 completion=4 training=(--prompts 2 --samples 1 --prompt-tokens 1 --tokens 20)
   iteration=(2 2 4) steps=(2 20 20 2)
 fi
 
-# Without a working device no step means anything, so none is recorded.
-begin device
-if ! limited "$rapid" doctor --device "$device" --quick --json --dtype f32 --gpu-checks parity >"$result"; then
-  cat "$result" >&2
-  echo "error: $device does not work, so no step was made: $(cat "$why")" >&2
-  exit 1
-fi
-
+check_device
 step machine machine
 for dtype in f32 bf16; do
   step "parity-$dtype" doctor --dtype "$dtype" --gpu-checks parity

@@ -1,4 +1,4 @@
-//! The messages of the programs about GPUs on a machine without a GPU, and the script for the first hour with one.
+//! The messages of the programs about GPUs on a machine without a GPU, and the scripts for one: the first hour, and the study.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -7,6 +7,7 @@ use std::process::Command;
 
 use engine::Device;
 use serde_json::Value;
+use tests::artifacts;
 use tests::programs::{Outcome, program, rapid, run};
 
 /// Whether this machine has no GPU; prints that the test is skipped if it has one.
@@ -164,4 +165,37 @@ fn the_first_hour_does_not_begin_without_a_device() {
         let steps = std::fs::read_dir(folder.path().join("steps")).unwrap();
         assert_eq!(steps.count(), 0);
     }
+}
+
+#[test]
+fn the_study_for_a_gpu_passes_on_the_cpu_with_small_sizes_and_goes_on_where_it_ended() {
+    let Some(_) = artifacts::model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu-study.sh");
+    let study = |until: Option<&str>| {
+        let mut command = Command::new("bash");
+        command.arg(&script).arg("--rapid").arg(program("rapid"));
+        command.args(["--quick", "--device", "cpu", "--out"]);
+        command.arg(folder.path());
+        command.args(until.map(|step| ["--until", step]).iter().flatten());
+        run(command.env_remove("RAPID_VERIFIER")).success()
+    };
+    study(Some("times"));
+    let times = folder.path().join("times.csv");
+    let text = std::fs::read_to_string(&times).unwrap();
+    // Two sources, two sizes of an update, two H.
+    assert_eq!(text.lines().count(), 1 + 8, "{text}");
+    for line in text.lines().skip(1) {
+        let seconds: f64 = line.rsplit(',').next().unwrap().parse().unwrap();
+        assert!(seconds > 0.0, "{text}");
+    }
+    std::fs::remove_file(times).unwrap();
+    let outcome = study(None);
+    assert!(
+        outcome.stdout.contains("10 steps, 0 of them failed"),
+        "{outcome:?}"
+    );
+    // The recorded step was not made again.
+    assert!(!folder.path().join("times.csv").exists());
+    assert!(folder.path().join("sweep/report.html").is_file());
 }

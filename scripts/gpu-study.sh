@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# The part of the study of docs/study/rapid that needs a GPU: how long an update takes by H and N_step at the shapes of Qwen2.5, and SmolLM2 trained with pg,
+# rapid-paper and rapid-loo at H = 1, 8 and 16. It needs the release binaries, this folder and docs/study; the training steps need `rapid fetch
+# model:smollm2-135m-instruct` before.
+#   bash scripts/gpu-study.sh [--rapid FILE] [--device cuda:0] [--out DIR] [--quick] [--until STEP]
+# Each step takes at most 8 minutes and is recorded in DIR/steps when it ends, as in gpu.sh. DIR/gpu-study.json has all records, DIR/times.csv the time of an
+# update, and DIR/sweep the report of the training runs.
+# With --quick, sizes are small, and the speeds mean nothing: for a try without a GPU, with --device cpu.
+
+# Steps call functions by their names.
+# shellcheck disable=SC2317
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+out=gpu-study file=gpu-study.json
+# shellcheck source=scripts/gpu/steps.sh
+source "$here/gpu/steps.sh"
+sweep=$here/../docs/study/rapid/sweeps/gpu.toml
+
+# field KEY STEP PART: a number of a step's record, measured or predicted.
+field() {
+  sed -n "/\"$3\"/,\$p" "$out/steps/$2.json" | number "$1"
+}
+
+# Seconds of an update by H and N_step: those of sampling H × N_step completions, divided by H, and those of the update itself.
+times() {
+  local shape n h part sampled trained
+  {
+    echo "model,source,n_step,h,seconds_per_update"
+    for shape in "${shapes[@]}"; do
+      for part in measured predicted; do
+        for n in "${n_steps[@]}"; do
+          for h in "${hs[@]}"; do
+            sampled=$(field completion_tokens_per_s "decode-$shape-$((n * h))" "$part")
+            trained=$(field completion_tokens_per_s "train-$shape-$n" "$part")
+            if [ -z "$sampled" ] || [ -z "$trained" ]; then
+              impossible "a step before has failed, which decode-$shape-$((n * h)) or train-$shape-$n shows"
+              return
+            fi
+            awk -v n="$n" -v tokens="$(((shortest + longest) / 2))" -v sampled="$sampled" -v trained="$trained" -v row="$shape,$part,$n,$h" \
+              'BEGIN { printf "%s,%.6g\n", row, n * tokens / sampled + n * tokens / trained }'
+          done
+        done
+      done
+    done
+  } >"$out/times.csv.tmp"
+  mv "$out/times.csv.tmp" "$out/times.csv"
+  printf '{"file": "times.csv"}' >"$result"
+}
+
+# train ARM: the runs of an arm of the sweep.
+train() {
+  if "$rapid" train --recipe quickstart --dry-run 2>>"$log" | grep -q 'the model is not on this machine'; then
+    impossible "the model is not on this machine: rapid fetch model:smollm2-135m-instruct"
+    return
+  fi
+  sed -e "s/\"cuda:0\"/\"$device\"/" "${changes[@]}" "$sweep" >"$out/gpu.toml"
+  limited "$rapid" sweep "$out/gpu.toml" --out "$out/sweep" --only "$1" >>"$log" &&
+    "$rapid" report "$out/sweep" >>"$log" 2>&1 && printf '{"file": "sweep/report.html"}' >"$result"
+}
+
+if [ ${#quick[@]} = 0 ]; then
+  models=(qwen2.5-0.5b qwen2.5-1.5b)
+  n_steps=(8 32 128) hs=(1 2 4 8 16)
+  # Prompts of MBPP+ have about 160 tokens; the lengths of completions are spread evenly.
+  prompt=160 shortest=32 longest=512
+  changes=()
+else
+  tiny=$out/tiny.json
+  tiny_config >"$tiny"
+  models=("$tiny")
+  n_steps=(4 8) hs=(1 2)
+  prompt=20 shortest=2 longest=6
+  changes=(-e 's/"run.updates" = .*/"run.updates" = 2/' -e 's/"eval.samples" = .*/"eval.samples" = 0/' -e 's/\[1, 8, 16\]/[1, 2]/')
+fi
+
+[ "$device" = cpu ] || check_device
+
+step machine machine
+shapes=()
+for model in "${models[@]}"; do
+  name=$(basename "$model" .json)
+  shapes+=("$name")
+  work=(--random-weights "$model" --dtype bf16 --samples 4 --prompt-tokens "$prompt" --tokens "$longest" --min-tokens "$shortest")
+  sizes=$(for n in "${n_steps[@]}"; do for h in "${hs[@]}"; do echo $((n * h)); done; done | sort -nu)
+  for size in $sizes; do
+    step "decode-$name-$size" bench rollout "${work[@]}" --prompts $((size / 4)) --max-sequences 1024
+  done
+  for n in "${n_steps[@]}"; do
+    step "train-$name-$n" bench train "${work[@]}" --prompts $((n / 4))
+  done
+done
+step times times
+for arm in pg rapid-paper rapid-loo; do
+  step "learn-$arm" train "$arm"
+done
+finish

@@ -1,0 +1,153 @@
+# The steps of a script for a GPU: each is recorded when it ends, so that the script goes on with the next one when it is started again. To be sourced by a script
+# that has set `here`, the folder of the scripts, `out`, the default folder of the records, and `file`, the name of the file with all of them.
+# shellcheck shell=bash
+
+readonly LIMIT=480
+: "${here:?}" "${out:?}" "${file:?}"
+rapid='' device=cuda:0 until=''
+quick=()
+usage() {
+  echo "usage: bash $0 [--rapid FILE] [--device cuda:N] [--out DIR] [--quick] [--until STEP]" >&2
+  exit 2
+}
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) quick=(--quick) && shift && continue ;;
+    --rapid | --device | --out | --until) [ $# -ge 2 ] || usage ;;
+    *) usage ;;
+  esac
+  case $1 in
+    --rapid) rapid=$2 ;;
+    --device) device=$2 ;;
+    --out) out=$2 ;;
+    --until) until=$2 ;;
+  esac
+  shift 2
+done
+for candidate in "$here/rapid" "$here/../rapid" "${CARGO_TARGET_DIR:-$here/../target}/release/rapid" "$(command -v rapid || true)"; do
+  [ -n "$rapid" ] || ! [ -x "$candidate" ] || rapid=$candidate
+done
+if ! [ -x "$rapid" ]; then
+  echo "error: the program rapid is neither beside this script nor on the path; name it with --rapid FILE" >&2
+  exit 2
+fi
+mkdir -p "$out/steps" "$out/logs"
+out=$(cd "$out" && pwd)
+# What a step found, and why it failed.
+result=$out/result.tmp why=$out/why.tmp
+names=()
+
+json_string() {
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "$(tr '\n\t' '  ' <<<"$text" | tr -d '\000-\037')"
+}
+
+# number KEY: the first value of a key in JSON on stdin.
+number() {
+  sed -n "s/.*\"$1\": \([0-9.e+-]*\).*/\1/p" | head -n 1
+}
+
+# limited COMMAND…: runs it in what is left of the step's time. stderr goes to the step's log.
+limited() {
+  local left=$((deadline - SECONDS)) status=0
+  [ "$left" -gt 0 ] || left=1
+  timeout --kill-after=10 "$left" "$@" 2>>"$log" || status=$?
+  case $status in
+    0) ;;
+    124 | 137) echo "it took longer than $LIMIT s" >"$why" ;;
+    *) [ -s "$why" ] || grep . "$log" | tail -n 3 >"$why" || true ;;
+  esac
+  return "$status"
+}
+
+# impossible REASON: ends a step that cannot be made here.
+impossible() {
+  state="not possible here"
+  echo "$1" >"$why"
+}
+
+# begin NAME: forgets the last step.
+begin() {
+  state=passed deadline=$((SECONDS + LIMIT)) log=$out/logs/$1.txt note=''
+  : >"$log"
+  : >"$why"
+  rm -f "$result"
+}
+
+# step NAME COMMAND…: runs a step and records it, unless it is recorded. The command writes JSON to $result, and may call `impossible`.
+step() {
+  local name=$1 record=$out/steps/$1.json began=$SECONDS
+  shift
+  names+=("$name")
+  if ! [ -e "$record" ]; then
+    begin "$name"
+    "$@" || [ "$state" != passed ] || state=failed
+    {
+      printf '{"step": "%s", "state": "%s", "seconds": %d' "$name" "$state" $((SECONDS - began))
+      [ "$state" = passed ] || printf ', "reason": %s' "$(json_string "$(cat "$why")")"
+      [ -z "$note" ] || printf ', "note": %s' "$(json_string "$note")"
+      ! [ -s "$result" ] || printf ', "result": %s' "$(cat "$result")"
+      printf '}\n'
+    } >"$record.tmp"
+    mv "$record.tmp" "$record"
+  fi
+  local line
+  line=$(head -n 1 "$record")
+  printf '%-18s %-28s %s\n' "$(sed -n 's/.*"state": "\([^"]*\)".*/\1/p' <<<"$line")" "$name" \
+    "$(sed -n 's/.*"\(reason\|note\)": "\(\([^"\\]\|\\.\)*\)".*/\2/p' <<<"$line" | cut -c 1-160)"
+  [ "$name" != "$until" ] || finish
+}
+
+# Writes the file with all records, and ends.
+finish() {
+  local name separator='' failed=0
+  {
+    printf '{"rapid": %s, "device": "%s", "quick": %s, "steps": [' "$(json_string "$("$rapid" --version)")" "$device" "$([ ${#quick[@]} = 0 ] && echo false || echo true)"
+    for name in "${names[@]}"; do
+      printf '%s\n' "$separator"
+      cat "$out/steps/$name.json"
+      separator=,
+    done
+    printf ']}\n'
+  } >"$out/$file.tmp"
+  mv "$out/$file.tmp" "$out/$file"
+  rm -f "$result" "$why"
+  for name in "${names[@]}"; do
+    ! grep -q '"state": "failed"' "$out/steps/$name.json" || failed=$((failed + 1))
+  done
+  printf '\n%d steps, %d of them failed: %s\n' "${#names[@]}" "$failed" "$out/$file"
+  [ "$failed" = 0 ] || exit 1
+  exit
+}
+
+# The machine, its GPU and the software.
+machine() {
+  note=$(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>/dev/null || true)
+  limited "$rapid" doctor --device cpu --json >"$result"
+}
+
+# bench ARGUMENTS…: a measurement, and what is predicted for it.
+bench() {
+  local measured predicted
+  measured=$(limited "$rapid" bench "$@" --device "$device" --json) || return
+  predicted=$(limited "$rapid" bench "$@" --device cuda:plan --json) || return
+  printf '{"measured": %s, "predicted": %s}' "$measured" "$predicted" >"$result"
+  note=$(printf '%.0f tokens/s; %.0f predicted' "$(number all_tokens_per_s <<<"$measured")" "$(number all_tokens_per_s <<<"$predicted")")
+}
+
+# A model of two layers, for --quick.
+tiny_config() {
+  echo '{"model_type": "qwen2", "vocab_size": 320, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 64, "max_position_embeddings": 256, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": true, "hidden_act": "silu"}'
+}
+
+# Refuses a device that does not work: no step would mean anything, so none is recorded.
+check_device() {
+  begin device
+  if ! limited "$rapid" doctor --device "$device" --quick --json --dtype f32 --gpu-checks parity >"$result"; then
+    cat "$result" >&2
+    echo "error: $device does not work, so no step was made: $(cat "$why")" >&2
+    exit 1
+  fi
+}
