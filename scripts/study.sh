@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# The study of docs/study/rapid, a block at a time. Needs the release binaries (cargo build --release --locked --workspace) and a fetched model.
+#   bash scripts/study.sh STAGE N [FLAGS OF rapid sweep]    makes the Nth block of a stage's sweep, and packs its logs as docs/study/rapid/results/STAGE-N.tar.gz
+#   bash scripts/study.sh STAGE report                      unpacks all blocks of the stage, and makes its report in runs/study/STAGE
+# STAGE is a file of docs/study/rapid/sweeps. Started again, a block goes on where it ended. A packed block is not made again: its folder may be gone.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+usage() {
+  echo "usage: bash scripts/study.sh STAGE N|report" >&2
+  echo "stages: $(cd "$root/docs/study/rapid/sweeps" && printf '%s ' ./*.toml | sed 's/\.toml//g; s/\.\///g')" >&2
+  exit 2
+}
+[ $# -ge 2 ] || usage
+stage=$1 what=$2
+shift 2
+cd "$root"
+sweep=docs/study/rapid/sweeps/$stage.toml results=docs/study/rapid/results
+rapid=${CARGO_TARGET_DIR:-target}/release/rapid
+[ -f "$sweep" ] || usage
+if ! [ -x "$rapid" ]; then
+  echo "error: there is no $rapid: cargo build --release --locked --workspace" >&2
+  exit 2
+fi
+
+if [ "$what" = report ]; then
+  out=runs/study/$stage
+  rm -rf "$out"
+  mkdir -p "$out"
+  for block in "$results/$stage"-*.tar.gz; do
+    if ! [ -f "$block" ]; then
+      echo "error: $results has no block of $stage yet" >&2
+      exit 1
+    fi
+    # Every block has a manifest of its own runs.
+    tar -xzf "$block" -C "$out" --exclude=./manifest.jsonl
+    tar -xzOf "$block" ./manifest.jsonl >>"$out/manifest.jsonl"
+  done
+  exec "$rapid" report "$out"
+fi
+[[ $what =~ ^[1-9][0-9]*$ ]] || usage
+packed=$results/$stage-$what.tar.gz
+if [ -f "$packed" ]; then
+  echo "$packed has this block already"
+  exit
+fi
+out=runs/study/$stage-$what
+mkdir -p runs/study "$results"
+"$rapid" sweep "$sweep" --out "$out" --block "$what" "$@"
+# What the report reads: settings and logs, no samples and no weights of the model.
+(cd "$out" && find . -maxdepth 3 \( -name '*.jsonl' -o -name config.toml -o -name data.json -o -name sweep.toml -o -path './recipes/*.toml' \) -print0 | sort -z) |
+  tar -C "$out" --null --files-from=- --mtime=@0 --owner=0 --group=0 --numeric-owner -czf "$packed.partial"
+mv "$packed.partial" "$packed"
+echo "$packed"
