@@ -8,9 +8,10 @@ use crate::backend::Dtype;
 use crate::batch::TokenStats;
 use crate::model::Lora;
 use crate::sample::Sampling;
+use crate::worker::Leader;
 
 /// Where to compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Device {
     /// The first GPU if it works, else the CPU.
     #[default]
@@ -24,7 +25,7 @@ pub enum Device {
 }
 
 /// Settings of an engine.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct EngineOptions {
     /// Where to compute.
     pub device: Device,
@@ -45,10 +46,26 @@ pub struct EngineOptions {
     pub activation_bytes: Option<u64>,
     /// Train low-rank adapters instead of the weights.
     pub lora: Option<Lora>,
+    /// Slices of a mini-batch, whose gradients are added up in a binary tree: a power of two; `None` is 1. The bits of an update depend on it, and not on the number of
+    /// ranks.
+    pub slices: Option<usize>,
+    /// The ranks that compute together with this one; `None` if it is alone.
+    #[serde(skip)]
+    pub ranks: Option<Leader>,
+}
+
+impl EngineOptions {
+    /// The options for all ranks: what depends on the machine is decided by this one.
+    pub(crate) fn same_everywhere(&self) -> Self {
+        Self {
+            kernel: self.kernel.or_else(|| Some(Bf16Kernel::detect())),
+            ..self.clone()
+        }
+    }
 }
 
 /// A prompt and the completions to sample for it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct GenerateRequest {
     /// Token ids of the prompt; at least one. The prompt is computed once for all samples. What it has in common with the beginning of another
     /// request's prompt, in whole blocks of 16 tokens, is computed and stored once for both while either needs it.
@@ -67,7 +84,7 @@ pub struct GenerateRequest {
 }
 
 /// A finished completion.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Completion {
     /// Index of the request.
     pub request: usize,
@@ -118,6 +135,14 @@ pub struct AdamW {
 }
 
 impl AdamW {
+    /// The same settings in finite numbers, since JSON has no others: no norm is above the largest.
+    pub(crate) fn finite(self) -> Self {
+        Self {
+            clip_norm: self.clip_norm.min(f32::MAX),
+            ..self
+        }
+    }
+
     /// The factor that a gradient of this norm is multiplied by: `clip_norm / (norm + 1e-6)`, at most 1, as in `torch.nn.utils.clip_grad_norm_`.
     #[must_use]
     pub fn grad_scale(&self, norm: f64) -> f64 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A prompt and its completions. The forward and backward passes compute the prompt once for all of them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Group {
     /// Token ids of the prompt; at least one.
     pub prompt: Arc<[u32]>,

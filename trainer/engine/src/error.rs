@@ -28,6 +28,9 @@ pub enum EngineError {
         /// The operating system's error.
         source: std::io::Error,
     },
+    /// Another rank is gone, or ranks cannot exchange bytes.
+    #[error("{0}")]
+    Group(String),
     /// The worker thread is gone.
     #[error(
         "the engine's worker thread has stopped; the error that stopped it was reported to the previous call"

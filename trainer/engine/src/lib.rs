@@ -32,4 +32,4 @@ pub use infer::prefix::shared_prompt_tokens;
 pub use model::Lora;
 pub use sample::Sampling;
 pub use train::CountSketch;
-pub use worker::{Engine, Precision};
+pub use worker::{Engine, Leader, Local, Precision, follow};

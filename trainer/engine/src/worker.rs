@@ -1,14 +1,18 @@
 //! The worker thread owns the device. Other threads hold an [`Engine`] and send it commands with a reply channel.
 
 mod device;
+mod follow;
+mod generate;
+mod orders;
 mod thread;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, MutexGuard, mpsc};
 
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
+use crate::backend::group::{Alone, Sharing, agree};
 use crate::backend::{Backend, MemoryMeter};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
@@ -19,6 +23,9 @@ use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
 pub use checkpoint::Precision;
 use device::{DeviceModel, Ledger, Profile};
+pub use follow::{Local, follow};
+pub use orders::Leader;
+use orders::{Led, Order};
 use thread::{Command, Worker};
 
 /// A handle on the worker thread. It is cheap to clone. The thread ends when the last handle is dropped; on a GPU, dropping the last handle waits for the
@@ -39,14 +46,41 @@ struct Shared {
     stop_tokens: Vec<u32>,
     info: ModelInfo,
     device_memory: Option<MemoryMeter>,
+    /// The model as other ranks know it, if there are any.
+    led: Option<Led>,
 }
 
 impl Engine {
     /// Loads a model and starts its worker. The model is a GGUF file, a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one
-    /// GGUF file.
+    /// GGUF file. With other ranks, they open the same path.
     pub fn open(model: &Path, options: EngineOptions) -> Result<Self, EngineError> {
         let model = model.to_owned();
-        Self::start(move || load::open_lazy(&model), options)
+        let Some(leader) = options.ranks.clone() else {
+            return Self::start(move || load::open_lazy(&model), options);
+        };
+        let sharing = leader.sharing(options.slices.unwrap_or(1))?;
+        let same = options.same_everywhere();
+        let order = Order::Open {
+            model: std::path::absolute(&model).unwrap_or_else(|_| model.clone()),
+            options: same.clone(),
+        };
+        let mut turn = leader.begin(&order)?;
+        let number = *turn;
+        *turn += 1;
+        let led = Led {
+            leader: leader.clone(),
+            model: number,
+        };
+        let EngineOptions {
+            device,
+            threads,
+            dtype,
+            kernel,
+            ..
+        } = same;
+        let backend = move || device.open(threads, dtype, kernel);
+        let load = move || load::open_lazy(&model);
+        Self::start_with(backend, load, same, sharing, Some(led))
     }
 
     /// Creates a model with random weights, which are a function of the seed. Its tokens are bytes. Benchmarks use it, since they need only a model's shape.
@@ -98,7 +132,18 @@ impl Engine {
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
-        let (worker, opened) = thread::start(backend, load, options)?;
+        let sharing = Sharing::new(Arc::new(Alone), options.slices.unwrap_or(1))?;
+        Self::start_with(backend, load, options, sharing, None)
+    }
+
+    fn start_with<W: TensorSource>(
+        backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static,
+        load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
+        options: EngineOptions,
+        sharing: Sharing,
+        led: Option<Led>,
+    ) -> Result<Self, EngineError> {
+        let (worker, opened) = thread::start(backend, load, options, sharing, led.clone())?;
         Ok(Self {
             shared: Arc::new(Shared {
                 worker,
@@ -106,6 +151,7 @@ impl Engine {
                 stop_tokens: opened.stop_tokens,
                 info: opened.info,
                 device_memory: opened.device_memory,
+                led,
             }),
             base: false,
         })
@@ -142,7 +188,17 @@ impl Engine {
         groups: Vec<Group>,
         temperature: f32,
     ) -> Result<Vec<TokenStats>, EngineError> {
-        self.run_on_worker(move |model, _| train::score(model, &groups, temperature))
+        let order = move |model, base, groups: &Vec<Group>| Order::Score {
+            model,
+            base,
+            groups: groups.clone(),
+            temperature,
+        };
+        let (led, base) = (self.shared.led.clone(), self.base);
+        self.run_on_worker(move |model, _| {
+            let _turn = begin(led.as_ref(), |number| order(number, base, &groups))?;
+            train::score(model, &groups, temperature)
+        })
     }
 
     /// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Returns `None` if the objective skips the update. If
@@ -159,8 +215,15 @@ impl Engine {
                 "the model without its adapters is a reference and cannot be trained".into(),
             ));
         }
+        let led = self.shared.led.clone();
         self.run_on_worker(move |model, _| {
-            train::step(model, &groups, temperature, objective, &adamw)
+            let _turn = begin(led.as_ref(), |model| Order::Step {
+                model,
+                groups: groups.clone(),
+                temperature,
+                adamw: adamw.finite(),
+            })?;
+            train::step(model, &groups, temperature, Some(objective), &adamw)
         })
     }
 
@@ -173,6 +236,11 @@ impl Engine {
         objectives: Objectives,
         sketch: CountSketch,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
+        if self.shared.led.is_some() {
+            return Err(EngineError::Request(
+                "gradients are measured by one rank alone; start this without a launcher".into(),
+            ));
+        }
         self.run_on_worker(move |model, _| {
             train::sketch(model, &groups, temperature, objectives, sketch)
         })
@@ -192,12 +260,28 @@ impl Engine {
 
     /// Writes weights, moments and the update count bit for bit into one file, atomically.
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        self.run_on_worker(move |model, _| checkpoint::save_state(model, &file))
+        let led = self.shared.led.clone();
+        self.run_on_worker(move |model, _| {
+            let _turn = begin(led.as_ref(), |model| Order::SaveState { model })?;
+            checkpoint::save_state(model, &file)
+        })
     }
 
     /// Loads the state that [`Engine::save_state`] wrote.
     pub fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        self.run_on_worker(move |model, _| checkpoint::load_state(model, &file))
+        let led = self.shared.led.clone();
+        self.run_on_worker(move |model, _| {
+            let path = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
+            let turn = begin(led.as_ref(), |model| Order::LoadState { model, file: path })?;
+            let loaded = checkpoint::load_state(model, &file);
+            match turn {
+                Some(_turn) => {
+                    let ranks = model.sharing.ranks.clone();
+                    agree(ranks.as_ref(), loaded.map(|()| Vec::new())).map(drop)
+                }
+                None => loaded,
+            }
+        })
     }
 
     /// Token ids of a text. With `special`, the tokenizer's post-processor adds its tokens (a BOS token, if the model has one), and special tokens written in
@@ -246,7 +330,7 @@ impl Engine {
         let base = self.base;
         let work = Box::new(move |model: &mut Model, text: &Text| {
             let result = if base {
-                model.without_adapters(|model| work(model, text))
+                model.with_adapters(false, |model| work(model, text))
             } else {
                 work(model, text)
             };
@@ -256,4 +340,12 @@ impl Engine {
         self.shared.worker.send(Command::Work(work))?;
         result.recv().map_err(|_| EngineError::Stopped)?
     }
+}
+
+/// Begins a command of all ranks, if there are several.
+fn begin(
+    led: Option<&Led>,
+    order: impl FnOnce(usize) -> Order,
+) -> Result<Option<MutexGuard<'_, usize>>, EngineError> {
+    led.map(|led| led.begin(order)).transpose()
 }

@@ -9,6 +9,7 @@
 
 pub mod cpu;
 pub mod cuda;
+pub mod group;
 mod memory_meter;
 pub(crate) mod place;
 
@@ -91,7 +92,7 @@ pub enum Purpose {
 }
 
 /// The number format of the operands of a model's matrix products. Weights, gradients, moments, sums and log-probabilities are f32 in either case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Dtype {
     /// f32, without rounding.
     #[default]
@@ -171,6 +172,9 @@ pub(crate) fn training_defaults(memory: Option<u64>, resident: u64) -> TrainingD
         }),
     }
 }
+
+/// Ranks divide the optimiser's buffers at multiples of this number of elements.
+pub const SQUARES: usize = 1 << 16;
 
 /// Sizes of `y (rows × outputs) = x (rows × inputs) · Wᵀ`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,6 +260,10 @@ pub struct AdamWStep {
 pub trait Backend: Send {
     /// Description of the device.
     fn name(&self) -> String;
+    /// Description of what results depend on beside the inputs: backends with the same description compute the same bits.
+    fn arithmetic(&self) -> String {
+        self.name()
+    }
     /// Bytes of the device's memory, if known.
     fn memory(&self) -> Option<u64>;
     /// Bytes of the device's memory that are free at the moment, if known.
@@ -422,8 +430,8 @@ pub trait Backend: Send {
     /// The tokens sampled for the current draws.
     fn sampled(&mut self) -> Result<Vec<Sampled>, EngineError>;
 
-    /// Σ x², in f64.
-    fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError>;
+    /// Σ x² in f64, as terms to be added in their order. On a CPU, the terms of a buffer's parts are those of the whole if it is cut at multiples of [`SQUARES`].
+    fn sum_squares(&mut self, x: Buf) -> Result<Vec<f64>, EngineError>;
     /// One update of `weights` and both moments; all four buffers have the same length.
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep);
 }

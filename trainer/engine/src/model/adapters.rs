@@ -11,7 +11,7 @@ use crate::model::workspace::Widths;
 use crate::sample::uniform;
 
 /// Settings of the adapters.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Lora {
     /// Rows of `A` and columns of `B`; at least 1.
     pub rank: usize,

@@ -26,6 +26,17 @@ impl Region {
     pub(crate) fn within(self, buffer: Buf) -> Buf {
         buffer.at(self.offset, self.len)
     }
+
+    /// The part of this range that lies in `shard`: how far into this range it begins, and its place in a buffer of the shard alone.
+    pub(crate) fn in_shard(self, shard: &Range<usize>) -> (usize, Self) {
+        let end = (self.offset + self.len).clamp(shard.start, shard.end);
+        let start = self.offset.clamp(shard.start, end);
+        let part = Self {
+            offset: start - shard.start,
+            len: end - start,
+        };
+        (start.saturating_sub(self.offset).min(self.len), part)
+    }
 }
 
 /// A matrix of a block. Weights that share their input are stacked by rows into one matrix.

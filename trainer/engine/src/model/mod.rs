@@ -24,6 +24,7 @@ use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
 use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerDtype, Widths, Workspace};
+use crate::backend::group::Sharing;
 use crate::backend::{Backend, Buf, Purpose, TrainingDefaults};
 use crate::batch::Batch;
 use crate::config::ModelConfig;
@@ -40,9 +41,10 @@ pub struct Model {
     kv_cache: Option<KvCache>,
     /// Activations that training saves from the forward to the backward pass.
     saved: Option<PerDtype<Buf>>,
-    gradient: Option<Buf>,
+    gradients: Vec<Buf>,
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
+    pub(crate) sharing: Sharing,
     /// Maximum number of tokens of a training pack, if it is set.
     pack_tokens: Option<usize>,
     saved_bytes: Option<u64>,
@@ -89,9 +91,10 @@ impl Model {
             back: None,
             kv_cache: None,
             saved: None,
-            gradient: None,
+            gradients: Vec::new(),
             optimiser: None,
             updates: 0,
+            sharing: Sharing::default(),
             pack_tokens: None,
             saved_bytes: None,
         })
@@ -129,14 +132,14 @@ impl Model {
         Ok(())
     }
 
-    /// Runs `work` with the model as it was loaded, its adapters inactive.
-    pub fn without_adapters<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+    /// Runs `work` with the adapters active, or with the model as it was loaded.
+    pub fn with_adapters<T>(&mut self, active: bool, work: impl FnOnce(&mut Self) -> T) -> T {
         let set = |model: &mut Self, active| {
             if let Some(adapters) = &mut model.decoder.adapters {
                 adapters.active = active;
             }
         };
-        set(self, false);
+        set(self, active);
         let result = work(self);
         set(self, true);
         result

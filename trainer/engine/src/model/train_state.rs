@@ -1,16 +1,19 @@
 //! The buffers of training, except the weights: gradient, moments, saved activations, workspace.
 
+use std::ops::Range;
+
 use super::Model;
 use super::adapters::Adapters;
 use super::backward::GradientTarget;
 use super::workspace::{BackwardWorkspace, PerDtype};
+use crate::backend::group::Sharing;
 use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
 
 /// Number of elements that are copied from the device at a time.
-const PIECE: usize = 1 << 20;
+pub(super) const PIECE: usize = 1 << 20;
 
-/// Buffers that training needs and generation does not.
+/// Buffers that training needs and generation does not. Each rank has the moments of its shard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrainingBuffers {
     pub(crate) gradient: Buf,
@@ -23,7 +26,7 @@ impl Model {
     pub fn bytes(&self) -> u64 {
         match self.optimiser {
             Some(_) => self.training_bytes(),
-            None => self.training_bytes() - 3 * 4 * self.trained().len() as u64,
+            None => self.training_bytes() - self.optimiser_bytes(),
         }
     }
 
@@ -32,7 +35,13 @@ impl Model {
         let adapters = self.decoder.adapters.as_ref().map_or(0, Adapters::len);
         let weight = self.decoder.backend.element_bytes().weight;
         let resident = weight * (self.decoder.weights.len() + adapters);
-        (resident + 3 * 4 * self.trained().len()) as u64
+        resident as u64 + self.optimiser_bytes()
+    }
+
+    /// Bytes of gradients and moments: the gradient, the partial sums of slices, and two moments of this rank's shard.
+    fn optimiser_bytes(&self) -> u64 {
+        let gradients = self.sharing.gradients() * self.trained().len();
+        4 * (gradients + 2 * self.shard().len()) as u64
     }
 
     /// Releases the buffers that only a backward pass needs, for the generation phase. Gradients and moments remain.
@@ -77,24 +86,39 @@ impl Model {
         Ok(saved)
     }
 
-    /// A gradient buffer for all trained weights, in their layout; allocated on the first call.
-    pub(crate) fn gradient(&mut self) -> Result<Buf, EngineError> {
-        if let Some(gradient) = self.gradient {
-            return Ok(gradient);
-        }
+    /// A gradient buffer for all trained weights, in their layout; allocated on the first call. Number 0 is that of the mini-batch, the others are for partial sums
+    /// of slices.
+    pub(crate) fn partial_gradient(&mut self, number: usize) -> Result<Buf, EngineError> {
         let len = self.trained().len();
-        let gradient = self.decoder.backend.allocate(Purpose::Optimiser, len)?;
-        self.gradient = Some(gradient);
-        Ok(gradient)
+        while self.gradients.len() <= number {
+            let gradient = self.decoder.backend.allocate(Purpose::Optimiser, len)?;
+            self.gradients.push(gradient);
+        }
+        Ok(self.gradients[number])
     }
 
-    /// The kind of gradient that training computes, and its buffer.
-    pub(crate) fn training_gradient(&mut self) -> Result<GradientTarget, EngineError> {
-        let gradient = self.gradient()?;
-        Ok(match self.decoder.adapters {
+    /// The kind of gradient that training computes into this buffer.
+    pub(crate) fn gradient_target(&self, gradient: Buf) -> GradientTarget {
+        match self.decoder.adapters {
             None => GradientTarget::Weights(gradient),
             Some(_) => GradientTarget::Adapters(gradient),
-        })
+        }
+    }
+
+    /// Sets the ranks that train the model, and the slices of its mini-batches. Allowed once, before the first update.
+    pub(crate) fn share(&mut self, sharing: Sharing) -> Result<(), EngineError> {
+        if self.optimiser.is_some() {
+            return Err(EngineError::Request(
+                "the ranks of a model are set once, before it is trained".into(),
+            ));
+        }
+        self.sharing = sharing;
+        Ok(())
+    }
+
+    /// The part of the trained weights that this rank updates, whose moments it has.
+    pub(crate) fn shard(&self) -> Range<usize> {
+        self.sharing.shard(self.trained().len())
     }
 
     /// Calls `each` with the whole gradient, piece by piece, in the order of [`Model::trained_shapes`].
@@ -102,7 +126,7 @@ impl Model {
         &mut self,
         each: &mut dyn FnMut(&[f32]),
     ) -> Result<(), EngineError> {
-        let gradient = self.gradient()?;
+        let gradient = self.partial_gradient(0)?;
         let mut piece = Vec::new();
         for (name, _) in self.trained_shapes() {
             let buf = self.trained_region(&name)?.within(gradient);
@@ -121,8 +145,8 @@ impl Model {
         if let Some(optimiser) = self.optimiser {
             return Ok(optimiser);
         }
-        let gradient = self.gradient()?;
-        let len = self.trained().len();
+        let gradient = self.partial_gradient(0)?;
+        let len = self.shard().len();
         let backend = &mut self.decoder.backend;
         let m = backend.allocate(Purpose::Optimiser, len)?;
         let v = backend.allocate(Purpose::Optimiser, len)?;

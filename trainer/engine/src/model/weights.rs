@@ -3,8 +3,9 @@
 use super::Model;
 use super::adapters;
 use super::layout::{Region, TensorLayout};
-use super::train_state::TrainingBuffers;
+use super::train_state::PIECE;
 use crate::backend::Buf;
+use crate::backend::group::floats;
 use crate::error::EngineError;
 
 /// A weight, or a number that training stores for it.
@@ -20,14 +21,51 @@ pub enum TensorKind {
     Gradient,
 }
 
+impl TensorKind {
+    fn is_moment(self) -> bool {
+        matches!(self, Self::Moment1 | Self::Moment2)
+    }
+}
+
 impl Model {
     /// Reads a weight, its moment or its gradient, by its name in [`crate::config::ModelConfig::tensor_shapes`] or [`Model::trained_shapes`]. Moments and
     /// gradients are an error before the first update, and for weights that are not trained.
+    ///
+    /// All ranks read a moment together, since each has a part of it. The gradient is that of this rank's shard; elsewhere it is a partial sum.
     pub fn tensor(&mut self, name: &str, kind: TensorKind) -> Result<Vec<f32>, EngineError> {
         let buf = self.buffer(name, kind)?;
+        if kind.is_moment() && self.sharing.ranks.size() > 1 {
+            let ranks = self.sharing.ranks.clone();
+            let own = self.download(buf)?;
+            let parts = ranks.all_gather(bytemuck::cast_slice(&own))?;
+            return Ok(parts.iter().flat_map(|bytes| floats(bytes)).collect());
+        }
+        self.download(buf)
+    }
+
+    /// The values of a buffer.
+    pub(crate) fn download(&mut self, buf: Buf) -> Result<Vec<f32>, EngineError> {
         let mut values = vec![0.0; buf.len()];
         self.decoder.backend.download(buf, &mut values)?;
         Ok(values)
+    }
+
+    /// The BLAKE3 digest of all weights, adapters included, and of how the device computes.
+    pub(crate) fn digest(&mut self) -> Result<Vec<u8>, EngineError> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.decoder.backend.arithmetic().as_bytes());
+        let adapters = self
+            .decoder
+            .adapters
+            .as_ref()
+            .map(|adapters| adapters.weights);
+        for buf in std::iter::once(self.decoder.weights).chain(adapters) {
+            for start in (0..buf.len()).step_by(PIECE) {
+                let piece = self.download(buf.at(start, PIECE.min(buf.len() - start)))?;
+                hasher.update(bytemuck::cast_slice(&piece));
+            }
+        }
+        Ok(hasher.finalize().as_bytes().to_vec())
     }
 
     /// Reads a weight by its Hugging Face name, with its adapter merged in. A model with the merged weights and no adapters computes the same function.
@@ -63,33 +101,40 @@ impl Model {
             self.optimiser()?;
         }
         let buf = self.buffer(name, kind)?;
-        if values.len() != buf.len() {
+        let (start, len) = if kind.is_moment() {
+            let region = self.trained_region(name)?;
+            (region.in_shard(&self.shard()).0, region.len())
+        } else {
+            (0, buf.len())
+        };
+        if values.len() != len {
             return Err(EngineError::Request(format!(
-                "`{name}` has {} values in this model, but {} were given; they belong to another model",
-                buf.len(),
+                "`{name}` has {len} values in this model, but {} were given; they belong to another model",
                 values.len()
             )));
         }
-        self.decoder.backend.upload(buf, values);
+        let own = &values[start..start + buf.len()];
+        self.decoder.backend.upload(buf, own);
         Ok(())
     }
 
+    /// The buffer of a weight or a gradient, or this rank's part of a moment.
     fn buffer(&self, name: &str, kind: TensorKind) -> Result<Buf, EngineError> {
-        let optimiser_buffer = |part: fn(TrainingBuffers) -> Buf| {
-            let optimiser = self.optimiser.ok_or_else(|| {
-                EngineError::Request(
-                    "the model has no moments yet: it has not been trained since it was loaded"
-                        .into(),
-                )
-            })?;
-            Ok(self.trained_region(name)?.within(part(optimiser)))
-        };
-        match kind {
-            TensorKind::Weight => self.weight(name),
-            TensorKind::Moment1 => optimiser_buffer(|optimiser| optimiser.m),
-            TensorKind::Moment2 => optimiser_buffer(|optimiser| optimiser.v),
-            TensorKind::Gradient => optimiser_buffer(|optimiser| optimiser.gradient),
+        if kind == TensorKind::Weight {
+            return self.weight(name);
         }
+        let optimiser = self.optimiser.ok_or_else(|| {
+            EngineError::Request(
+                "the model has no moments yet: it has not been trained since it was loaded".into(),
+            )
+        })?;
+        let region = self.trained_region(name)?;
+        let (_, own) = region.in_shard(&self.shard());
+        Ok(match kind {
+            TensorKind::Moment1 => own.within(optimiser.m),
+            TensorKind::Moment2 => own.within(optimiser.v),
+            _ => region.within(optimiser.gradient),
+        })
     }
 
     /// The buffer of a weight, the model's or an adapter's.

@@ -95,7 +95,7 @@ pub fn export(
         weight_decay: 0.0,
         clip_norm: f32::INFINITY,
     };
-    train::step(&mut model, &[group], 1.0, objective, &adamw)?;
+    train::step(&mut model, &[group], 1.0, Some(objective), &adamw)?;
     for (name, shape) in model.trained_shapes() {
         let gradient = model.tensor(&name, TensorKind::Gradient)?;
         results.push((format!("gradient.{name}"), shape, gradient));

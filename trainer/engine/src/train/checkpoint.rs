@@ -160,6 +160,17 @@ pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
     sync_folder(&parent)
 }
 
+/// Sends this rank's moments to rank 0, which writes a state.
+pub(crate) fn send_state(model: &mut Model) -> Result<(), EngineError> {
+    let moments = model.has_moments();
+    for item in state_items(model, moments) {
+        if item.kind != TensorKind::Weight {
+            model.tensor(&item.name, item.kind)?;
+        }
+    }
+    Ok(())
+}
+
 /// Loads the state in `file`. Before the model is changed, the file is checked to be intact and to belong to this model.
 pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
     let wrong = |reason: &str| EngineError::Model {

@@ -1,15 +1,15 @@
 //! Sketches of several gradients of one mini-batch: one forward pass, then a backward pass for each gradient. Weights and moments do not change.
 
 use crate::api::Objectives;
+use crate::backend::Buf;
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::train::activations::pack_tokens;
 use crate::train::count_sketch::CountSketch;
-use crate::train::pack::pack;
-use crate::train::step::{
-    MiniBatch, REPACK_SHARE, check_gradient, forward_workspace, has_gradient, tokens,
-};
+use crate::train::exchange::check_gradient;
+use crate::train::slices::Packing;
+use crate::train::step::{MiniBatch, REPACK_SHARE, forward_workspace, has_gradient};
 
 /// Computes the sketch of the gradient of Σ dlogp · log π for each set of `dlogp` that `objectives` returns.
 ///
@@ -32,54 +32,55 @@ pub fn sketch(
     let mut sketches = vec![Vec::new(); sets.len()];
     let mut repacked = Vec::new();
     // A backward pass overwrites a block's saved activations, but not the block's input.
-    let mut fresh = vec![true; mini_batch.packs.len()];
+    let mut fresh = vec![true; mini_batch.packing.packs.len()];
     for (number, dlogp) in sets.iter().enumerate() {
         let wanted = has_gradient(dlogp);
-        let packs = pack(groups, pack_tokens(model), |completion| wanted[completion]);
-        if tokens(&packs) as f64 <= REPACK_SHARE * tokens(&mini_batch.packs) as f64 {
-            repacked.push((number, packs));
+        let limit = pack_tokens(model);
+        let small = Packing::new(groups, limit, &model.sharing, |number| wanted[number]);
+        if small.tokens as f64 <= REPACK_SHARE * mini_batch.packing.tokens as f64 {
+            repacked.push((number, small));
             continue;
         }
-        zero_gradient(model)?;
+        let gradient = zero_gradient(model)?;
         for (index, fresh) in fresh.iter_mut().enumerate() {
-            let dlogp = mini_batch.packs[index].gather(dlogp);
+            let dlogp = mini_batch.packing.packs[index].gather(dlogp);
             if dlogp.iter().all(|g| *g == 0.0) {
                 continue;
             }
             let Some(mut saved) = plan.saved(buffer, index) else {
                 let saved = plan.recomputed(buffer, index);
                 mini_batch.forward_blocks(model, index, Some(&saved))?;
-                mini_batch.backward(model, index, &saved, &dlogp)?;
+                mini_batch.backward(model, index, &saved, &dlogp, gradient)?;
                 continue;
             };
             if !std::mem::take(fresh) {
                 saved.acts.fill(None);
             }
-            mini_batch.backward(model, index, &saved, &dlogp)?;
+            mini_batch.backward(model, index, &saved, &dlogp, gradient)?;
         }
         sketches[number] = read_sketch(model, sketch)?;
     }
-    for (number, packs) in repacked {
-        zero_gradient(model)?;
+    for (number, packing) in repacked {
+        let gradient = zero_gradient(model)?;
         let batch = MiniBatch {
-            work: forward_workspace(model, &packs)?,
-            packs,
+            work: forward_workspace(model, &packing.packs)?,
+            packing,
             stats: Vec::new(),
             temperature,
         };
-        for index in 0..batch.packs.len() {
-            let dlogp = batch.packs[index].gather(&sets[number]);
-            batch.recompute(model, index, &dlogp)?;
+        for index in 0..batch.packing.packs.len() {
+            let dlogp = batch.packing.packs[index].gather(&sets[number]);
+            batch.recompute(model, index, &dlogp, gradient)?;
         }
         sketches[number] = read_sketch(model, sketch)?;
     }
     Ok(sketches)
 }
 
-fn zero_gradient(model: &mut Model) -> Result<(), EngineError> {
-    let gradient = model.gradient()?;
+fn zero_gradient(model: &mut Model) -> Result<Buf, EngineError> {
+    let gradient = model.partial_gradient(0)?;
     model.decoder.backend.zero(gradient);
-    Ok(())
+    Ok(gradient)
 }
 
 fn read_sketch(model: &mut Model, sketch: CountSketch) -> Result<Vec<f32>, EngineError> {

@@ -4,8 +4,10 @@ pub(crate) mod activations;
 pub mod adamw;
 pub mod checkpoint;
 pub mod count_sketch;
+pub(crate) mod exchange;
 pub mod gradient_sketches;
 pub mod pack;
+pub(crate) mod slices;
 pub mod step;
 
 pub use count_sketch::CountSketch;

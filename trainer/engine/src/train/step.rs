@@ -5,12 +5,15 @@
 //!
 //! Completions whose `dL/dlogp` is 0 throughout (those of a group that is all right or all wrong, under a group baseline) add nothing to the gradient. If there
 //! are many of them, the others are packed again, and only these go through the backward pass, after another forward pass.
+//!
+//! Several ranks divide the mini-batch ([`super::slices`]) and exchange what they have computed ([`super::exchange`]): all know all log-probabilities, so all compute the
+//! same objective, and each updates its shard of the weights.
 
 use std::ops::Range;
 use std::time::Instant;
 
 use crate::api::{AdamW, Objective, StepReport};
-use crate::backend::Buf;
+use crate::backend::{Buf, group};
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
@@ -20,62 +23,37 @@ use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
 use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
 use crate::train::adamw;
-use crate::train::pack::{Pack, pack};
+use crate::train::exchange;
+use crate::train::pack::Pack;
+use crate::train::slices::Packing;
 
 /// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Returns `None` if the objective skips the update. In that
-/// case, and on an error, weights and moments do not change.
+/// case, and on an error, weights and moments do not change. Of several ranks, the first has the objective.
 pub fn step(
     model: &mut Model,
     groups: &[Group],
     temperature: f32,
-    objective: Objective,
+    objective: Option<Objective>,
     adamw: &AdamW,
 ) -> Result<Option<StepReport>, EngineError> {
     let _entered = tracing::info_span!("step").entered();
     let began = Instant::now();
+    let sharing = model.sharing.clone();
+    let ranks = sharing.ranks.as_ref();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let forward = began.elapsed();
 
-    let dlogp = tracing::info_span!("objective")
-        .in_scope(|| objective(&stats))
-        .map_err(EngineError::Numeric)?;
-    let Some(dlogp) = dlogp else { return Ok(None) };
-    check_gradient(&stats, &dlogp)?;
+    let Some(dlogp) = exchange::objective(ranks, objective, &stats)? else {
+        return Ok(None);
+    };
 
     let began = Instant::now();
+    let summed = mini_batch.sum_gradients(model, groups, &dlogp, &plan, buffer);
+    group::agree(ranks, summed.map(|()| Vec::new()))?;
     let optimiser = model.optimiser()?;
-    model.decoder.backend.zero(optimiser.gradient);
-    let wanted = has_gradient(&dlogp);
-    let small_packs = pack(groups, pack_tokens(model), |number| wanted[number]);
-    let repacked = tokens(&small_packs) as f64 <= REPACK_SHARE * tokens(&mini_batch.packs) as f64;
-    if repacked {
-        mini_batch.work = forward_workspace(model, &small_packs)?;
-        mini_batch.packs = small_packs;
-    }
-    for number in 0..mini_batch.packs.len() {
-        let dlogp = mini_batch.packs[number].gather(&dlogp);
-        if dlogp.iter().all(|g| *g == 0.0) {
-            continue;
-        }
-        if repacked {
-            mini_batch.recompute(model, number, &dlogp)?;
-            continue;
-        }
-        let (saved, complete) = match plan.saved(buffer, number) {
-            Some(saved) => (saved, true),
-            None => (plan.recomputed(buffer, number), false),
-        };
-        if !complete {
-            mini_batch.forward_blocks(model, number, Some(&saved))?;
-        }
-        mini_batch.backward(model, number, &saved, &dlogp)?;
-    }
-    let norm = model
-        .decoder
-        .backend
-        .sum_squares(optimiser.gradient)?
-        .sqrt();
+    exchange::sum_gradients(model, optimiser.gradient)?;
+    let norm = exchange::sum_squares(model, optimiser.gradient)?.sqrt();
     let backward = began.elapsed();
     if !norm.is_finite() {
         return Err(EngineError::Numeric(format!(
@@ -86,9 +64,14 @@ pub fn step(
     let _entered = tracing::info_span!("optimiser").entered();
     let began = Instant::now();
     let numbers = adamw::numbers(adamw, model.updates + 1, norm);
-    let (weights, o) = (model.trained(), optimiser);
+    let shard = model.shard();
+    let [weights, gradient] =
+        [model.trained(), optimiser.gradient].map(|all| all.at(shard.start, shard.len()));
+    let (m, v) = (optimiser.m, optimiser.v);
     let backend = &mut model.decoder.backend;
-    backend.adamw(weights, o.gradient, o.m, o.v, &numbers);
+    backend.adamw(weights, gradient, m, v, &numbers);
+    exchange::gather_weights(model)?;
+    let backend = &mut model.decoder.backend;
     // Waits for an asynchronous device, so that a failure of the update is reported here and its time is measured here.
     backend.synchronise()?;
     model.updates += 1;
@@ -109,10 +92,29 @@ pub fn score(
 ) -> Result<Vec<TokenStats>, EngineError> {
     let _entered = tracing::info_span!("score").entered();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
-    for number in 0..mini_batch.packs.len() {
-        mini_batch.forward(model, number, None)?;
+    let packs = 0..mini_batch.packing.packs.len();
+    let forward = { packs }.try_for_each(|number| mini_batch.forward(model, number, None));
+    mini_batch.all_stats(model, forward)
+}
+
+/// Computes the gradient of some of this rank's slices into the gradient buffer number `depth`: a binary tree of sums. `add` adds the gradient of one slice.
+fn sum_slices(
+    model: &mut Model,
+    slices: Range<usize>,
+    depth: usize,
+    add: &mut impl FnMut(&mut Model, usize, Buf) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let gradient = model.partial_gradient(depth)?;
+    if slices.len() == 1 {
+        model.decoder.backend.zero(gradient);
+        return add(model, slices.start, gradient);
     }
-    Ok(mini_batch.stats)
+    let middle = slices.start + slices.len() / 2;
+    sum_slices(model, slices.start..middle, depth, add)?;
+    sum_slices(model, middle..slices.end, depth + 1, add)?;
+    let right = model.partial_gradient(depth + 1)?;
+    model.decoder.backend.add_bias(gradient, right, 1);
+    Ok(())
 }
 
 /// Completions without a gradient are dropped, by packing the others again, if at most this share of the tokens remains. One more forward pass of the others
@@ -123,10 +125,6 @@ pub(super) const REPACK_SHARE: f64 = 0.6;
 pub(super) fn has_gradient(dlogp: &[Vec<f32>]) -> Vec<bool> {
     let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
     dlogp.iter().map(some).collect()
-}
-
-pub(super) fn tokens(packs: &[Pack]) -> usize {
-    packs.iter().map(|pack| pack.batch.tokens.len()).sum()
 }
 
 /// Buffers for a forward pass of any of the packs.
@@ -142,22 +140,6 @@ pub(super) fn forward_workspace(
     })
 }
 
-/// Rejects a gradient whose shape differs from the log-probabilities', or with numbers that are not finite.
-pub(super) fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), EngineError> {
-    let lengths = |i: usize| (stats[i].logp.len(), dlogp[i].len());
-    if stats.len() != dlogp.len() || (0..stats.len()).any(|i| lengths(i).0 != lengths(i).1) {
-        return Err(EngineError::Numeric(
-            "the objective's gradient does not have the shape of the log-probabilities; the objective must return one number for each token".into(),
-        ));
-    }
-    match dlogp.iter().position(|g| g.iter().any(|x| !x.is_finite())) {
-        Some(number) => Err(EngineError::Numeric(format!(
-            "the objective's gradient of completion {number} is not finite, so the weights were not changed; an importance weight has probably overflowed"
-        ))),
-        None => Ok(()),
-    }
-}
-
 impl Pack {
     /// Elements for this pack's targets, from values in the shape of the completions.
     pub(super) fn gather(&self, values: &[Vec<f32>]) -> Vec<f32> {
@@ -168,7 +150,7 @@ impl Pack {
 
 /// Packs of one mini-batch, and the numbers that their forward passes computed.
 pub(super) struct MiniBatch {
-    pub(super) packs: Vec<Pack>,
+    pub(super) packing: Packing,
     pub(super) stats: Vec<TokenStats>,
     pub(super) temperature: f32,
     pub(super) work: Workspace,
@@ -198,10 +180,12 @@ impl MiniBatch {
             entropy: vec![0.0; completion.len()],
         });
         let stats = stats.collect();
-        let packs = pack(groups, pack_tokens(model), |_| true);
-        let work = forward_workspace(model, &packs)?;
+        let packing = Packing::new(groups, pack_tokens(model), &model.sharing, |_| true);
+        let ranks = model.sharing.ranks.clone();
+        let work = forward_workspace(model, &packing.packs);
+        let work = work.map_err(|error| group::fail(ranks.as_ref(), error))?;
         Ok(Self {
-            packs,
+            packing,
             stats,
             temperature,
             work,
@@ -211,7 +195,7 @@ impl MiniBatch {
     /// Plans the saved activations of some packs.
     pub(super) fn plan_of(&self, model: &Model, packs: Range<usize>) -> ActivationPlan {
         let budget = model.saved_bytes();
-        let packs = self.packs[packs].iter();
+        let packs = self.packing.packs[packs].iter();
         let tokens: Vec<usize> = packs.map(|p| p.batch.tokens.len()).collect();
         let layers = model.config().num_hidden_layers;
         let width = model.decoder.backend.element_bytes().into();
@@ -223,13 +207,75 @@ impl MiniBatch {
         &mut self,
         model: &mut Model,
     ) -> Result<(ActivationPlan, PerDtype<Buf>, Vec<TokenStats>), EngineError> {
-        let plan = self.plan_of(model, 0..self.packs.len());
-        let buffer = model.saved_buffer(plan.len)?;
-        for number in 0..self.packs.len() {
-            let saved = plan.saved(buffer, number);
-            self.forward(model, number, saved.as_ref())?;
+        let plan = self.plan_of(model, 0..self.packing.packs.len());
+        let (buffer, forward) = match model.saved_buffer(plan.len) {
+            Err(error) => (None, Err(error)),
+            Ok(buffer) => {
+                let mut packs = 0..self.packing.packs.len();
+                let forward = packs.try_for_each(|number| {
+                    self.forward(model, number, plan.saved(buffer, number).as_ref())
+                });
+                (Some(buffer), forward)
+            }
+        };
+        let stats = self.all_stats(model, forward)?;
+        let buffer = buffer.ok_or(EngineError::Stopped)?;
+        Ok((plan, buffer, stats))
+    }
+
+    /// Computes the gradient of this rank's slices into the first gradient buffer.
+    fn sum_gradients(
+        &mut self,
+        model: &mut Model,
+        groups: &[Group],
+        dlogp: &[Vec<f32>],
+        plan: &ActivationPlan,
+        buffer: PerDtype<Buf>,
+    ) -> Result<(), EngineError> {
+        model.optimiser()?;
+        let wanted = has_gradient(dlogp);
+        let small = Packing::new(groups, pack_tokens(model), &model.sharing, |n| wanted[n]);
+        let repacked = small.tokens as f64 <= REPACK_SHARE * self.packing.tokens as f64;
+        if repacked {
+            self.work = forward_workspace(model, &small.packs)?;
+            self.packing = small;
         }
-        Ok((plan, buffer, std::mem::take(&mut self.stats)))
+        let slices = 0..self.packing.slices.len();
+        sum_slices(model, slices, 0, &mut |model, slice, gradient| {
+            for number in self.packing.slices[slice].clone() {
+                let dlogp = self.packing.packs[number].gather(dlogp);
+                if dlogp.iter().all(|g| *g == 0.0) {
+                    continue;
+                }
+                if repacked {
+                    self.recompute(model, number, &dlogp, gradient)?;
+                    continue;
+                }
+                let (saved, complete) = match plan.saved(buffer, number) {
+                    Some(saved) => (saved, true),
+                    None => (plan.recomputed(buffer, number), false),
+                };
+                if !complete {
+                    self.forward_blocks(model, number, Some(&saved))?;
+                }
+                self.backward(model, number, &saved, &dlogp, gradient)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The statistics of all completions, those that other ranks have computed included, if the forward passes succeeded.
+    fn all_stats(
+        &mut self,
+        model: &Model,
+        forward: Result<(), EngineError>,
+    ) -> Result<Vec<TokenStats>, EngineError> {
+        let stats = forward.map(|()| std::mem::take(&mut self.stats));
+        exchange::gather_stats(
+            model.sharing.ranks.as_ref(),
+            stats,
+            &self.packing.completions,
+        )
     }
 
     /// Forward pass of a pack with its head. Writes the statistics to `stats`.
@@ -241,7 +287,7 @@ impl MiniBatch {
     ) -> Result<(), EngineError> {
         let _entered = tracing::info_span!("forward").entered();
         let last = self.forward_blocks(model, number, saved)?;
-        let pack = &self.packs[number];
+        let pack = &self.packing.packs[number];
         let (logp, entropy) = model.decoder.log_probs(
             &self.work,
             last,
@@ -270,7 +316,7 @@ impl MiniBatch {
         number: usize,
         saved: Option<&SavedActivations>,
     ) -> Result<Buf, EngineError> {
-        let batch = &self.packs[number].batch;
+        let batch = &self.packing.packs[number].batch;
         let tokens = batch.tokens.len();
         let work = &self.work;
         let decoder = &mut model.decoder;
@@ -299,13 +345,14 @@ impl MiniBatch {
         model: &mut Model,
         number: usize,
         dlogp: &[f32],
+        gradient: Buf,
     ) -> Result<(), EngineError> {
         let alone = self.plan_of(model, number..number + 1);
         let buffer = model.saved_buffer(alone.len)?;
         let saved = alone.saved(buffer, 0);
         let saved = saved.unwrap_or_else(|| alone.recomputed(buffer, 0));
         self.forward_blocks(model, number, Some(&saved))?;
-        self.backward(model, number, &saved, dlogp)
+        self.backward(model, number, &saved, dlogp, gradient)
     }
 
     /// Backward pass of a pack; adds to the gradient.
@@ -315,12 +362,13 @@ impl MiniBatch {
         number: usize,
         saved: &SavedActivations,
         dlogp: &[f32],
+        gradient: Buf,
     ) -> Result<(), EngineError> {
         let _entered = tracing::info_span!("backward").entered();
-        let pack = &self.packs[number];
+        let pack = &self.packing.packs[number];
         let tokens = pack.batch.tokens.len();
         let back = model.back(tokens)?;
-        let gradient = model.training_gradient()?;
+        let gradient = model.gradient_target(gradient);
         let work = &self.work;
         let decoder = &mut model.decoder;
         decoder.begin(&pack.batch, tokens, tokens)?;

@@ -1,15 +1,23 @@
 //! The worker thread: it opens the model, then serves commands until the last handle is dropped.
 
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use super::generate;
+use super::orders::{Led, Order};
 use crate::api::{Completion, EngineOptions, GenerateRequest, ModelInfo};
+use crate::backend::group::{self, Sharing};
 use crate::backend::{Backend, MemoryMeter};
 use crate::error::EngineError;
-use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
+use crate::infer::runner::{Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::Text;
+
+/// How often idle ranks hear of each other.
+const WAIT: Duration = Duration::from_secs(5);
 
 /// A closure to run on the model; it sends its own reply.
 pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
@@ -104,17 +112,23 @@ pub(super) fn start<W: TensorSource>(
     backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
     options: EngineOptions,
+    sharing: Sharing,
+    led: Option<Led>,
 ) -> Result<(Worker, Opened), EngineError> {
     let (commands, inbox) = mpsc::channel();
     let (reply, opened) = mpsc::sync_channel(1);
     let thread = std::thread::Builder::new()
         .name("engine".into())
-        .spawn(move || match open(backend, load, &options) {
+        .spawn(move || match open(backend, load, &options, sharing) {
             Ok((mut model, opened)) => {
                 let text = Arc::clone(&opened.text);
                 let must_drop_before_exit = model.must_drop_before_exit();
                 if reply.send(Ok((opened, must_drop_before_exit))).is_ok() {
-                    serve(&mut model, &text, &options, &inbox);
+                    serve(&mut model, &text, limits(&options), led.as_ref(), &inbox);
+                }
+                if let Some(led) = led {
+                    // If it cannot be sent, the other ranks have ended.
+                    let _ = led.begin(|model| Order::Close { model });
                 }
             }
             Err(error) => {
@@ -134,10 +148,37 @@ pub(super) fn start<W: TensorSource>(
     Ok((worker, opened))
 }
 
-fn open<W: TensorSource>(
+/// Opens a model on a device, on all ranks of `sharing` at the same time. They have the same model, or none.
+pub(super) fn open<W: TensorSource>(
     backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError>,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
+    sharing: Sharing,
+) -> Result<(Model, Opened), EngineError> {
+    let ranks = sharing.ranks.clone();
+    let mut opened = open_alone(backend, load, options, sharing);
+    if ranks.size() == 1 {
+        return opened;
+    }
+    let digest = match &mut opened {
+        Ok((model, _)) => model.digest(),
+        Err(_) => Ok(Vec::new()),
+    };
+    let (model, opened) = opened.map_err(|error| group::fail(ranks.as_ref(), error))?;
+    let digests = group::agree(ranks.as_ref(), digest)?;
+    match digests.iter().position(|digest| *digest != digests[0]) {
+        None => Ok((model, opened)),
+        Some(other) => Err(EngineError::Group(format!(
+            "ranks 0 and {other} have loaded different weights, or compute differently; give all the same model, version and kind of processor"
+        ))),
+    }
+}
+
+fn open_alone<W: TensorSource>(
+    backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError>,
+    load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
+    options: &EngineOptions,
+    sharing: Sharing,
 ) -> Result<(Model, Opened), EngineError> {
     let backend = backend()?;
     let device_memory = backend.memory_meter();
@@ -148,6 +189,7 @@ fn open<W: TensorSource>(
     } = load()?;
     let stop_tokens = config.eos_token_ids.clone();
     let mut model = Model::new(config, weights, backend)?;
+    model.share(sharing)?;
     if let Some(tokens) = options.pack_tokens {
         model.set_pack_tokens(tokens);
     }
@@ -174,12 +216,37 @@ fn open<W: TensorSource>(
     Ok((model, opened))
 }
 
-fn serve(model: &mut Model, text: &Text, options: &EngineOptions, inbox: &mpsc::Receiver<Command>) {
-    let limits = Limits {
+/// Limits of generation.
+pub(super) fn limits(options: &EngineOptions) -> Limits {
+    Limits {
         kv_tokens: options.kv_tokens,
         max_sequences: options.max_sequences.unwrap_or(MAX_SEQUENCES),
+    }
+}
+
+/// The next command; `None` when the last handle is dropped. Until then, the other ranks learn every few seconds that there is nothing to do.
+fn next(inbox: &mpsc::Receiver<Command>, led: Option<&Led>) -> Option<Command> {
+    let Some(led) = led else {
+        return inbox.recv().ok();
     };
-    while let Ok(command) = inbox.recv() {
+    loop {
+        match inbox.recv_timeout(WAIT) {
+            Ok(command) => return Some(command),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            // An error is reported by the next command.
+            Err(RecvTimeoutError::Timeout) => _ = led.leader.wait(),
+        }
+    }
+}
+
+fn serve(
+    model: &mut Model,
+    text: &Text,
+    limits: Limits,
+    led: Option<&Led>,
+    inbox: &mpsc::Receiver<Command>,
+) {
+    while let Some(command) = next(inbox, led) {
         match command {
             Command::Generate {
                 requests,
@@ -189,15 +256,20 @@ fn serve(model: &mut Model, text: &Text, options: &EngineOptions, inbox: &mpsc::
                 let _entered = tracing::info_span!("generate").entered();
                 // Generating needs the memory.
                 model.release_training();
-                let generate = |model: &mut Model| {
-                    let emit = &mut |completion| stream.send(completion);
-                    runner::run(model, &text.tokenizer, &requests, limits, emit)
-                };
-                let result = if base {
-                    model.without_adapters(generate)
-                } else {
-                    generate(model)
-                };
+                let turn = led.map(|led| {
+                    led.begin(|model| Order::Generate {
+                        model,
+                        base,
+                        requests: requests.clone(),
+                    })
+                });
+                let result = turn.transpose().and_then(|_turn| {
+                    model.with_adapters(!base, |model| {
+                        let deliver = &mut |completion| stream.send(completion);
+                        let tokenizer = &text.tokenizer;
+                        generate::generate(model, tokenizer, &requests, limits, Some(deliver))
+                    })
+                });
                 stream.end(result);
             }
             Command::Work(work) => {

@@ -26,7 +26,8 @@ use self::simd::SimdLevel;
 pub use self::simd::amx::assume_available as assume_amx;
 use self::threads::{CHUNK, Threads};
 use crate::backend::{
-    AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, Target,
+    AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, Norm, Purpose, Rows, SQUARES,
+    Target,
 };
 use crate::batch::Batch;
 use crate::config::Activation;
@@ -142,6 +143,10 @@ impl Backend for Cpu {
         };
         let threads = self.threads.count;
         format!("cpu ({threads} threads, {level}, {format})")
+    }
+
+    fn arithmetic(&self) -> String {
+        format!("cpu {:?} {:?}", self.level.name(), self.format)
     }
 
     fn memory(&self) -> Option<u64> {
@@ -568,15 +573,15 @@ impl Backend for Cpu {
         sampled.map_err(|e| EngineError::Numeric(e.to_string()))
     }
 
-    fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {
+    fn sum_squares(&mut self, x: Buf) -> Result<Vec<f64>, EngineError> {
         let ([], [x]) = self.arena.slices([], [x]);
         let level = self.level;
-        let mut sums = vec![0.0; x.len().div_ceil(4 * CHUNK)];
-        let chunks = x.chunks(4 * CHUNK).zip(&mut sums);
+        let mut sums = vec![0.0; x.len().div_ceil(SQUARES)];
+        let chunks = x.chunks(SQUARES).zip(&mut sums);
         self.threads.all(chunks, |(x, sum)| {
             *sum = rowwise::sum_squares(level, x);
         });
-        Ok(sums.iter().sum())
+        Ok(sums)
     }
 
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {

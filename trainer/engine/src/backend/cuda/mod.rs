@@ -528,7 +528,7 @@ impl Backend for Cuda {
         self.replays
     }
 
-    fn sum_squares(&mut self, x: Buf) -> Result<f64, EngineError> {
+    fn sum_squares(&mut self, x: Buf) -> Result<Vec<f64>, EngineError> {
         self.sum_of_squares(x)
     }
 

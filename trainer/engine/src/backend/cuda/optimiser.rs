@@ -12,7 +12,7 @@ const SUM_PARTS: usize = 1024;
 
 impl Cuda {
     /// See [`crate::backend::Backend::sum_squares`].
-    pub(super) fn sum_of_squares(&mut self, x: Buf) -> Result<f64, EngineError> {
+    pub(super) fn sum_of_squares(&mut self, x: Buf) -> Result<Vec<f64>, EngineError> {
         self.check()?;
         let partial = self.scratch(Use::Partial, 8 * SUM_PARTS);
         let partial = partial.unwrap_or_default();
@@ -21,7 +21,7 @@ impl Cuda {
         let mut bytes = vec![0; 8 * SUM_PARTS];
         self.read(partial, &mut bytes)?;
         let parts = bytes.as_chunks().0.iter();
-        Ok(parts.map(|part| f64::from_le_bytes(*part)).sum())
+        Ok(parts.map(|part| f64::from_le_bytes(*part)).collect())
     }
 
     /// See [`crate::backend::Backend::adamw`].

@@ -117,7 +117,7 @@ fn update(model: &mut Model, length: usize) -> Result<Vec<f32>, EngineError> {
         completions,
     };
     let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
-    let report = train::step(model, &[group], 0.9, objective, &ADAMW)?;
+    let report = train::step(model, &[group], 0.9, Some(objective), &ADAMW)?;
     model.release_training();
     let stats = report.into_iter().flat_map(|report| report.stats);
     Ok(stats.flat_map(|stats| stats.logp).collect())

@@ -117,7 +117,7 @@ pub(super) fn model(
     }];
     let dlogp = vec![numbers(35, 1), numbers(3, 2)];
     let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
-    let report = train::step(&mut model, &groups, 0.9, objective, &ADAMW)?;
+    let report = train::step(&mut model, &groups, 0.9, Some(objective), &ADAMW)?;
     let stats = report.iter().flat_map(|report| &report.stats);
     let logp = stats.flat_map(|stats| stats.logp.clone());
     results.push(("log-probabilities", logp.collect()));

@@ -303,7 +303,7 @@ fn optimiser(t: &mut Bench<'_>) -> Result<(), EngineError> {
         bias2: 0.01,
         grad_scale: 0.5,
     };
-    let squares = t.backend.sum_squares(gradient)?;
+    let squares: f64 = t.backend.sum_squares(gradient)?.iter().sum();
     t.results.push(("sum of squares", vec![squares as f32]));
     t.backend.adamw(weights, gradient, m, v, &step);
     t.record("AdamW, weights", weights)?;

@@ -1,0 +1,144 @@
+//! Ranks that are threads of one process: several emulated devices, and tests.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Group;
+use crate::error::EngineError;
+
+/// The groups of `size` ranks of this process. A rank that waits longer than `deadline` for the others gives up, and ends the whole group.
+pub fn local(size: usize, deadline: Duration) -> Vec<Arc<dyn Group>> {
+    let shared = Arc::new(Shared {
+        state: Mutex::new(State {
+            round: 0,
+            sent: vec![None; size],
+            left: 0,
+            broken: false,
+        }),
+        changed: Condvar::new(),
+        deadline,
+    });
+    let groups = (0..size).map(|rank| {
+        let shared = Arc::clone(&shared);
+        Arc::new(Local { rank, size, shared }) as Arc<dyn Group>
+    });
+    groups.collect()
+}
+
+struct Local {
+    rank: usize,
+    size: usize,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    deadline: Duration,
+}
+
+/// What the ranks have sent in the current call.
+struct State {
+    /// Number of the current call.
+    round: u64,
+    /// Each rank's parts, once it has made the call.
+    sent: Vec<Option<Vec<Vec<u8>>>>,
+    /// Number of ranks that have taken their parts.
+    left: usize,
+    broken: bool,
+}
+
+impl Local {
+    /// Waits until `ready`.
+    fn wait<'a>(
+        &self,
+        state: std::sync::MutexGuard<'a, State>,
+        ready: impl Fn(&State) -> bool,
+    ) -> Result<std::sync::MutexGuard<'a, State>, EngineError> {
+        let waits = |state: &mut State| !state.broken && !ready(state);
+        let (mut state, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(state, self.shared.deadline, waits)
+            .unwrap_or_else(PoisonError::into_inner);
+        if ready(&state) && !state.broken {
+            return Ok(state);
+        }
+        state.broken = true;
+        self.shared.changed.notify_all();
+        Err(EngineError::Group(format!(
+            "rank {} waited for other ranks, and one of them is gone or did not call within {} s",
+            self.rank,
+            self.shared.deadline.as_secs_f64()
+        )))
+    }
+}
+
+impl Group for Local {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
+        let shared = &self.shared;
+        let lock = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // The call before this one may not have been left by all ranks.
+        let rank = self.rank;
+        let mut state = self.wait(lock, |state| state.sent[rank].is_none())?;
+        state.sent[rank] = Some(parts.iter().map(|part| part.to_vec()).collect());
+        shared.changed.notify_all();
+        let round = state.round;
+        let all = |state: &State| state.round == round && state.sent.iter().all(Option::is_some);
+        let mut state = self.wait(state, all)?;
+        let mine = state.sent.iter_mut().flatten();
+        let mine = mine.map(|parts| std::mem::take(&mut parts[rank])).collect();
+        state.left += 1;
+        if state.left == self.size {
+            state.round += 1;
+            state.left = 0;
+            state.sent.fill(None);
+            shared.changed.notify_all();
+        }
+        Ok(mine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_gets_what_every_rank_sent_it() {
+        let ranks = local(4, Duration::from_secs(10));
+        std::thread::scope(|scope| {
+            for group in ranks {
+                scope.spawn(move || {
+                    for round in 0..50 {
+                        let rank = group.rank();
+                        let part = |to: usize| vec![(rank * 4 + to) as u8; round + to];
+                        let parts: Vec<Vec<u8>> = (0..4).map(part).collect();
+                        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+                        let got = group.all_to_all(&parts).expect("an exchange");
+                        for (from, got) in got.iter().enumerate() {
+                            assert_eq!(*got, vec![(from * 4 + rank) as u8; round + rank]);
+                        }
+                        let got = group.all_gather(&[rank as u8]).expect("an exchange");
+                        assert_eq!(got, [[0], [1], [2], [3]]);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_rank_that_does_not_call_ends_the_others() {
+        let ranks = local(2, Duration::from_millis(20));
+        let error = ranks[0].all_gather(&[]).expect_err("rank 1 is missing");
+        assert!(error.to_string().contains("rank 0 waited"), "{error}");
+        ranks[1].all_gather(&[]).expect_err("the group is broken");
+    }
+}

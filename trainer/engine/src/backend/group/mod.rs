@@ -1,0 +1,109 @@
+//! Exchange of bytes between the ranks of a run: the processes that train one model together.
+//!
+//! A group moves bytes and computes nothing. All sums are computed by the engine in a fixed order (`train::exchange`), so that results depend neither on the
+//! library that carries the bytes nor on its algorithms, and all numbers of ranks give the same bits.
+
+mod local;
+pub mod mpi;
+mod sharing;
+
+pub use self::local::local;
+pub use self::sharing::Sharing;
+pub(crate) use self::sharing::shards;
+use crate::error::EngineError;
+
+/// The ranks of a run, numbered from 0. Every rank makes the same calls in the same order; a call returns once every rank has made it.
+pub trait Group: Send + Sync {
+    /// This process's number.
+    fn rank(&self) -> usize;
+
+    /// Number of ranks: a power of two.
+    fn size(&self) -> usize;
+
+    /// Sends `parts[r]` to rank `r`, and returns what each rank sent to this one, in the order of ranks. Parts may be empty and differ in length.
+    ///
+    /// # Errors
+    /// [`EngineError::Group`] if a rank is gone or does not make its call in time. No further call succeeds.
+    fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError>;
+
+    /// Sends `part` to all ranks, and returns what each rank sent, in the order of ranks.
+    ///
+    /// # Errors
+    /// Like [`Group::all_to_all`].
+    fn all_gather(&self, part: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
+        self.all_to_all(&vec![part; self.size()])
+    }
+
+    /// Leaves the group, after the last exchange. All ranks call it.
+    fn finish(&self) {}
+
+    /// Ends the processes of all ranks, after an error of this one, if the group can.
+    fn abort(&self, _code: i32) {}
+}
+
+/// Completes a piece of work that each rank did by itself, and gathers what each rank has to tell. If it failed on any rank, all ranks get the first rank's error.
+pub(crate) fn agree(
+    ranks: &dyn Group,
+    done: Result<Vec<u8>, EngineError>,
+) -> Result<Vec<Vec<u8>>, EngineError> {
+    if ranks.size() == 1 {
+        return done.map(|bytes| vec![bytes]);
+    }
+    let mut message = vec![u8::from(done.is_ok())];
+    match &done {
+        Ok(bytes) => message.extend(bytes),
+        Err(error) => message.extend(error.to_string().bytes()),
+    }
+    let told = ranks.all_gather(&message)?;
+    let own = done.err();
+    for (rank, message) in told.iter().enumerate() {
+        match message.split_first() {
+            Some((1, _)) => {}
+            _ if rank == ranks.rank() => {
+                return Err(own.unwrap_or(EngineError::Stopped));
+            }
+            other => {
+                let text = other.map_or_else(String::new, |(_, text)| {
+                    String::from_utf8_lossy(text).into_owned()
+                });
+                return Err(EngineError::Group(format!("rank {rank}: {text}")));
+            }
+        }
+    }
+    Ok(told
+        .into_iter()
+        .map(|mut message| message.split_off(1))
+        .collect())
+}
+
+/// Tells the other ranks that this one's work failed; they get it from [`agree`]. Returns the error to report.
+pub(crate) fn fail(ranks: &dyn Group, error: EngineError) -> EngineError {
+    match agree(ranks, Err(error)) {
+        Err(error) => error,
+        Ok(_) => EngineError::Stopped,
+    }
+}
+
+/// The group of a process that trains alone.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Alone;
+
+impl Group for Alone {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
+        Ok(parts.iter().map(|part| part.to_vec()).collect())
+    }
+}
+
+/// The numbers that a rank sent as bytes.
+pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
+    let numbers = bytes.as_chunks().0.iter();
+    numbers.map(|bytes| f32::from_ne_bytes(*bytes)).collect()
+}

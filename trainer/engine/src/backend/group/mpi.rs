@@ -1,0 +1,431 @@
+//! MPI, whose library is loaded when the program runs: Open MPI's, MPICH's (and those with its binary interface, such as Intel's), or one with the standard binary
+//! interface of MPI 5.
+//!
+//! Only a few functions are called, all of MPI-3. The interfaces differ in the handles: Open MPI's are addresses of its variables, MPICH's are `int` constants, those of
+//! MPI 5 are constants of a pointer's size. All are passed here with a pointer's size: on the 64-bit systems that Linux runs on, a function that takes an `int` reads the
+//! low half of the register or stack slot.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+use super::Group;
+use crate::error::EngineError;
+
+/// A handle of MPI.
+type Handle = usize;
+/// The return code of success.
+const SUCCESS: c_int = 0;
+/// Largest number of bytes of a message, since MPI counts with `int`.
+const MAX_PART: usize = 1 << 30;
+/// How often a waiting rank looks, after a first moment in which it only yields.
+const POLL: Duration = Duration::from_micros(50);
+
+/// Names of the libraries, in the order in which they are tried.
+const LIBRARIES: &[&str] = &[
+    "libmpi.so.40",
+    "libmpi.so.12",
+    "libmpich.so.12",
+    "libmpi_abi.so.1",
+    "libmpi_abi.so.0",
+    "libmpi.so",
+];
+
+/// The binary interface of a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interface {
+    OpenMpi,
+    Mpich,
+    Standard,
+}
+
+impl Interface {
+    fn name(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "Open MPI",
+            Self::Mpich => "MPICH",
+            Self::Standard => "MPI 5",
+        }
+    }
+
+    /// `MPI_THREAD_SERIALIZED`: calls come from several threads, one at a time.
+    fn serialized(self) -> c_int {
+        match self {
+            Self::OpenMpi | Self::Mpich => 2,
+            Self::Standard => 2048,
+        }
+    }
+}
+
+type Init = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_int) -> c_int;
+type CommNumber = unsafe extern "C" fn(Handle, *mut c_int) -> c_int;
+type SetErrhandler = unsafe extern "C" fn(Handle, Handle) -> c_int;
+type AllToAll = unsafe extern "C" fn(
+    *const c_void,
+    *const c_int,
+    *const c_int,
+    Handle,
+    *mut c_void,
+    *const c_int,
+    *const c_int,
+    Handle,
+    Handle,
+    *mut Handle,
+) -> c_int;
+type Test = unsafe extern "C" fn(*mut Handle, *mut c_int, *mut c_void) -> c_int;
+type Abort = unsafe extern "C" fn(Handle, c_int) -> c_int;
+type Finalize = unsafe extern "C" fn() -> c_int;
+
+/// The functions and handles of a loaded library.
+struct Functions {
+    all_to_all: AllToAll,
+    test: Test,
+    abort: Abort,
+    finalize: Finalize,
+    world: Handle,
+    byte: Handle,
+    status_ignore: usize,
+}
+
+/// The ranks that an MPI launcher started.
+pub struct Mpi {
+    /// Calls come one at a time.
+    functions: Mutex<Functions>,
+    rank: usize,
+    size: usize,
+    deadline: Duration,
+    name: String,
+    /// The functions' code; never unloaded, since MPI leaves threads and exit handlers.
+    _library: &'static Library,
+}
+
+impl std::fmt::Debug for Mpi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {} of {} by {}", self.rank, self.size, self.name)
+    }
+}
+
+/// Finds a library: the named one, or the first of the usual ones. Returns its name too.
+fn load(named: Option<&str>) -> Result<(Library, String), EngineError> {
+    let mut names: Vec<String> = Vec::new();
+    match named {
+        Some(name) => names.push(name.to_owned()),
+        None => {
+            // The library that belongs to the launcher, if it is not where the system looks.
+            let beside = launcher_libraries();
+            names.extend(LIBRARIES.iter().map(|name| (*name).to_owned()));
+            names.extend(beside);
+        }
+    }
+    let mut errors = Vec::new();
+    for name in names {
+        // SAFETY: loading an MPI library runs its initialisers, which have no preconditions. A file that is no library is an error.
+        match unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) } {
+            Ok(library) => return Ok((library, name)),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    Err(EngineError::Group(format!(
+        "no MPI library can be loaded ({}); install the one that the launcher belongs to (Debian: libopenmpi3 or libmpich12), or name its file in RAPID_MPI_LIBRARY",
+        errors.first().map_or("none is known", String::as_str)
+    )))
+}
+
+/// The libraries in `../lib` of the folder that has `mpiexec`.
+fn launcher_libraries() -> Vec<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.join("mpiexec").is_file());
+    let folders = folders.filter_map(|folder| Some(folder.parent()?.join("lib")));
+    let files = folders.flat_map(|folder| LIBRARIES.iter().map(move |name| folder.join(name)));
+    let files = files.filter(|file| file.is_file());
+    files.map(|file| file.display().to_string()).collect()
+}
+
+/// Says which MPI library would be used, without starting it.
+///
+/// # Errors
+/// If there is none.
+pub fn found(named: Option<&str>) -> Result<String, EngineError> {
+    let (library, name) = load(named)?;
+    let interface = interface(&library).ok_or_else(|| unknown(&name))?;
+    Ok(format!("{name} ({})", interface.name()))
+}
+
+fn unknown(name: &str) -> EngineError {
+    EngineError::Group(format!(
+        "{name} is not an MPI library of a known kind (Open MPI, MPICH, MPI 5); name another one in RAPID_MPI_LIBRARY"
+    ))
+}
+
+/// The interface of a library; `None` if it is none of the known ones.
+fn interface(library: &Library) -> Option<Interface> {
+    let has = |symbol: &[u8]| {
+        // SAFETY: the symbol is only looked up.
+        unsafe { library.get::<*const c_void>(symbol) }.is_ok()
+    };
+    if has(b"ompi_mpi_comm_world\0") {
+        Some(Interface::OpenMpi)
+    } else if has(b"MPIR_Dup_fn\0") {
+        Some(Interface::Mpich)
+    } else if has(b"MPI_Abi_get_version\0") {
+        Some(Interface::Standard)
+    } else {
+        None
+    }
+}
+
+impl Mpi {
+    /// Joins the ranks that the launcher started. Called once in a process. A call that waits longer than `deadline` for other ranks is an error.
+    ///
+    /// # Errors
+    /// If there is no library, or it cannot be initialised.
+    pub fn join(named: Option<&str>, deadline: Duration) -> Result<Self, EngineError> {
+        let (library, name) = load(named)?;
+        let library: &'static Library = Box::leak(Box::new(library));
+        let interface = interface(library).ok_or_else(|| unknown(&name))?;
+        let broken = |what: &str| {
+            EngineError::Group(format!(
+                "{name} ({}) {what}; name another library in RAPID_MPI_LIBRARY",
+                interface.name()
+            ))
+        };
+        let address = |symbol: &str| {
+            let terminated = format!("{symbol}\0");
+            // SAFETY: the symbol is only looked up; each use below states its type.
+            let found = unsafe { library.get::<*const c_void>(terminated.as_bytes()) };
+            found
+                .map(|symbol| symbol.into_raw())
+                .map_err(|_| broken(&format!("has no {symbol}")))
+        };
+        let (world, byte, errors_return, status_ignore) = match interface {
+            Interface::OpenMpi => (
+                address("ompi_mpi_comm_world")? as Handle,
+                address("ompi_mpi_byte")? as Handle,
+                address("ompi_mpi_errors_return")? as Handle,
+                0,
+            ),
+            Interface::Mpich => (0x4400_0000, 0x4c00_010d, 0x5400_0001, 1),
+            Interface::Standard => (0x101, 0x247, 0x143, 0),
+        };
+        let functions = {
+            // SAFETY: the types are those of the functions in the MPI standard, with handles of a pointer's size (see the module's documentation).
+            unsafe {
+                Functions {
+                    all_to_all: std::mem::transmute::<*mut c_void, AllToAll>(address(
+                        "MPI_Ialltoallv",
+                    )?),
+                    test: std::mem::transmute::<*mut c_void, Test>(address("MPI_Test")?),
+                    abort: std::mem::transmute::<*mut c_void, Abort>(address("MPI_Abort")?),
+                    finalize: std::mem::transmute::<*mut c_void, Finalize>(address(
+                        "MPI_Finalize",
+                    )?),
+                    world,
+                    byte,
+                    status_ignore,
+                }
+            }
+        };
+        // SAFETY: as above.
+        let (init, number_of, size_of, set_errhandler) = unsafe {
+            (
+                std::mem::transmute::<*mut c_void, Init>(address("MPI_Init_thread")?),
+                std::mem::transmute::<*mut c_void, CommNumber>(address("MPI_Comm_rank")?),
+                std::mem::transmute::<*mut c_void, CommNumber>(address("MPI_Comm_size")?),
+                std::mem::transmute::<*mut c_void, SetErrhandler>(address(
+                    "MPI_Comm_set_errhandler",
+                )?),
+            )
+        };
+        let (mut provided, mut rank, mut size): (c_int, c_int, c_int) = (0, 0, 0);
+        // SAFETY: MPI is initialised once, without arguments, before the other calls; the outputs outlive them.
+        let codes = unsafe {
+            [
+                init(
+                    ptr::null_mut(),
+                    ptr::null_mut(),
+                    interface.serialized(),
+                    &raw mut provided,
+                ),
+                set_errhandler(world, errors_return),
+                number_of(world, &raw mut rank),
+                size_of(world, &raw mut size),
+            ]
+        };
+        if codes != [SUCCESS; 4] || rank < 0 || size < 1 {
+            return Err(broken("cannot be initialised"));
+        }
+        if provided < interface.serialized() {
+            return Err(broken("does not allow calls from several threads"));
+        }
+        Ok(Self {
+            functions: Mutex::new(functions),
+            rank: rank as usize,
+            size: size as usize,
+            deadline,
+            name: format!("{name} ({})", interface.name()),
+            _library: library,
+        })
+    }
+
+    /// The library, for people.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Functions {
+    /// One exchange: `send` is cut into `sizes[0]`, the result into `sizes[1]` bytes for each rank.
+    fn exchange(
+        &self,
+        send: &[u8],
+        sizes: [&[usize]; 2],
+        deadline: Duration,
+    ) -> Result<Vec<u8>, String> {
+        let counts = sizes.map(|sizes| sizes.iter().map(|n| *n as c_int).collect::<Vec<c_int>>());
+        let starts = counts.each_ref().map(|counts| {
+            let mut next: c_int = 0;
+            let starts = counts.iter().map(|n| {
+                let start = next;
+                next = next.saturating_add(*n);
+                start
+            });
+            starts.collect::<Vec<c_int>>()
+        });
+        let mut received = vec![0u8; sizes[1].iter().sum()];
+        let mut request: Handle = 0;
+        // SAFETY: both buffers and the four lists live until the request is complete, or the process ends: a failed request leaks them below. The counts of both
+        // sides agree, since they were exchanged before.
+        let code = unsafe {
+            (self.all_to_all)(
+                send.as_ptr().cast(),
+                counts[0].as_ptr(),
+                starts[0].as_ptr(),
+                self.byte,
+                received.as_mut_ptr().cast(),
+                counts[1].as_ptr(),
+                starts[1].as_ptr(),
+                self.byte,
+                self.world,
+                &raw mut request,
+            )
+        };
+        let result = if code == SUCCESS {
+            self.wait(&mut request, deadline)
+        } else {
+            Err(format!("an exchange failed with MPI's error {code}"))
+        };
+        match result {
+            Ok(()) => Ok(received),
+            Err(error) => {
+                // MPI may still write to and read from them.
+                std::mem::forget((send.to_vec(), received, counts, starts));
+                Err(error)
+            }
+        }
+    }
+
+    fn wait(&self, request: &mut Handle, deadline: Duration) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let mut done: c_int = 0;
+            // SAFETY: the request is one that `all_to_all` started.
+            let code =
+                unsafe { (self.test)(request, &raw mut done, self.status_ignore as *mut c_void) };
+            if code != SUCCESS {
+                return Err(format!("an exchange failed with MPI's error {code}"));
+            }
+            if done != 0 {
+                return Ok(());
+            }
+            let waited = began.elapsed();
+            if waited > deadline {
+                return Err(format!(
+                    "it waited {} s for other ranks",
+                    deadline.as_secs()
+                ));
+            }
+            if waited < Duration::from_millis(1) {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(POLL);
+            }
+        }
+    }
+}
+
+impl Group for Mpi {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
+        let failed = |reason: String| {
+            EngineError::Group(format!(
+                "rank {} of {} stopped: {reason}; look for the error of another rank",
+                self.rank, self.size
+            ))
+        };
+        if parts.iter().map(|part| part.len()).sum::<usize>() > MAX_PART {
+            return Err(failed("an exchange has more than 1 GiB".to_owned()));
+        }
+        let functions = self
+            .functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let lengths: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
+        let eight = vec![8; self.size];
+        let lengths = functions
+            .exchange(
+                bytemuck::cast_slice(&lengths),
+                [&eight, &eight],
+                self.deadline,
+            )
+            .map_err(failed)?;
+        let lengths = lengths.as_chunks().0.iter();
+        let received: Vec<usize> = lengths.map(|n| u64::from_ne_bytes(*n) as usize).collect();
+        if received.iter().any(|n| *n > MAX_PART)
+            || received.iter().sum::<usize>() > c_int::MAX as usize
+        {
+            return Err(failed("a rank sent more than 1 GiB".to_owned()));
+        }
+        let sent: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        let bytes = functions
+            .exchange(&parts.concat(), [&sent, &received], self.deadline)
+            .map_err(failed)?;
+        let mut rest = bytes.as_slice();
+        let cut = received.iter().map(|n| {
+            let (part, after) = rest.split_at(*n);
+            rest = after;
+            part.to_vec()
+        });
+        Ok(cut.collect())
+    }
+
+    fn finish(&self) {
+        let functions = self
+            .functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the last call of MPI in this process.
+        unsafe { (functions.finalize)() };
+    }
+
+    fn abort(&self, code: i32) {
+        let functions = self
+            .functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: ends the processes of all ranks.
+        unsafe { (functions.abort)(functions.world, code) };
+    }
+}

@@ -1,0 +1,110 @@
+//! How the ranks of a group divide the work of an update: slices of the mini-batch, and shards of the optimiser's buffers.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Alone, Group};
+use crate::backend::SQUARES;
+use crate::error::EngineError;
+
+/// The ranks that train a model, and the number of slices that a mini-batch has.
+#[derive(Clone)]
+pub struct Sharing {
+    pub(crate) ranks: Arc<dyn Group>,
+    /// A power of two, and a multiple of the number of ranks.
+    pub(crate) slices: usize,
+}
+
+impl Default for Sharing {
+    /// One rank, one slice.
+    fn default() -> Self {
+        Self {
+            ranks: Arc::new(Alone),
+            slices: 1,
+        }
+    }
+}
+
+impl std::fmt::Debug for Sharing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (rank, size) = (self.ranks.rank(), self.ranks.size());
+        write!(f, "rank {rank} of {size}, {} slices", self.slices)
+    }
+}
+
+impl Sharing {
+    /// Divides mini-batches into `slices` slices, which the ranks divide between them.
+    ///
+    /// # Errors
+    /// If `slices` is no power of two, or no multiple of the number of ranks.
+    pub fn new(ranks: Arc<dyn Group>, slices: usize) -> Result<Self, EngineError> {
+        let size = ranks.size();
+        if slices.is_power_of_two() && slices.is_multiple_of(size) {
+            return Ok(Self { ranks, slices });
+        }
+        Err(EngineError::Request(format!(
+            "{slices} slices of a mini-batch cannot be divided between {size} ranks; set `run.slices` to a power of two, at least the number of ranks, which is one too"
+        )))
+    }
+
+    /// A rank's slices.
+    pub(crate) fn slices_of(&self, rank: usize) -> Range<usize> {
+        let each = self.slices / self.ranks.size();
+        rank * each..(rank + 1) * each
+    }
+
+    /// Number of gradients that a rank has in memory: one more for each level of its part of the binary tree of slices.
+    pub(crate) fn gradients(&self) -> usize {
+        1 + (self.slices / self.ranks.size()).ilog2() as usize
+    }
+
+    /// This rank's shard of a buffer of `len` elements.
+    pub(crate) fn shard(&self, len: usize) -> Range<usize> {
+        shards(len, self.ranks.size())[self.ranks.rank()].clone()
+    }
+}
+
+/// The elements of each rank's shard, of `len` in all.
+pub(crate) fn shards(len: usize, ranks: usize) -> Vec<Range<usize>> {
+    let parts = len.div_ceil(SQUARES);
+    let start = |rank: usize| (rank * parts / ranks * SQUARES).min(len);
+    (0..ranks).map(|r| start(r)..start(r + 1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::group::local;
+
+    #[test]
+    fn ranks_divide_the_slices() {
+        let of = |size: usize, slices| {
+            let ranks = local(size, Duration::from_secs(1));
+            Sharing::new(ranks.into_iter().last().expect("a rank"), slices)
+        };
+        let two = of(2, 8).expect("two ranks");
+        assert_eq!((two.slices_of(1), two.gradients()), (4..8, 3));
+        for (size, slices) in [(2, 1), (4, 2), (1, 3), (2, 6)] {
+            let error = of(size, slices).expect_err("numbers that do not fit");
+            assert!(error.to_string().contains("run.slices"), "{error}");
+        }
+    }
+
+    #[test]
+    fn shards_are_whole_terms_of_sums_of_squares() {
+        for len in [0, 5, SQUARES, 3 * SQUARES + 7, 100 * SQUARES] {
+            for ranks in [1, 2, 4, 8] {
+                let shards = shards(len, ranks);
+                assert_eq!((shards[0].start, shards[ranks - 1].end), (0, len));
+                for pair in shards.windows(2) {
+                    assert_eq!(pair[0].end, pair[1].start);
+                    assert!(pair[0].end.is_multiple_of(SQUARES) || pair[0].end == len);
+                }
+                let longest = shards.iter().map(Range::len).max().unwrap_or(0);
+                assert!(longest <= (len / ranks).next_multiple_of(SQUARES) + SQUARES);
+            }
+        }
+    }
+}

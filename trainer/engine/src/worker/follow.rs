@@ -1,0 +1,150 @@
+//! The ranks other than the first: they obey orders.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::generate;
+use super::orders::Order;
+use super::thread::{self, Opened};
+use crate::api::{Device, EngineOptions};
+use crate::backend::group::{Group as Ranks, Sharing, agree, fail};
+use crate::error::EngineError;
+use crate::infer::runner::Limits;
+use crate::load;
+use crate::model::Model;
+use crate::train;
+use crate::train::checkpoint;
+
+/// What of this rank's machine it computes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Local {
+    /// The GPU, where rank 0 computes on one.
+    pub gpu: usize,
+    /// Threads of the CPU backend; `None` uses one thread for each processor that this process may use.
+    pub threads: Option<usize>,
+}
+
+/// Computes this rank's share of what rank 0's engines do, until rank 0 ends.
+///
+/// # Errors
+/// [`EngineError::Group`] if the ranks lose each other or disagree. Other errors are those of commands, which rank 0 gets too; it decides what follows.
+pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
+    let mut models = BTreeMap::new();
+    let mut opened = 0;
+    loop {
+        let order = Order::receive(ranks.as_ref())?;
+        if let Order::Open { model, options } = order {
+            // An error is reported by rank 0, which then has no such model.
+            if let Ok(model) = open(ranks, &model, options, local) {
+                models.insert(opened, model);
+            }
+            opened += 1;
+            continue;
+        }
+        let number = match &order {
+            Order::Wait => continue,
+            Order::End => {
+                ranks.finish();
+                return Ok(());
+            }
+            Order::Generate { model, .. }
+            | Order::Score { model, .. }
+            | Order::Step { model, .. }
+            | Order::SaveState { model }
+            | Order::LoadState { model, .. }
+            | Order::Close { model } => *model,
+            Order::Open { .. } => unreachable!("handled above"),
+        };
+        if matches!(order, Order::Close { .. }) {
+            models.remove(&number);
+            continue;
+        }
+        let model = models.get_mut(&number).ok_or_else(|| {
+            EngineError::Group(format!(
+                "rank 0 named model {number}, which does not exist here"
+            ))
+        })?;
+        match model.obey(order) {
+            Err(error @ EngineError::Group(_)) => return Err(error),
+            // Rank 0 has the same error.
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+/// A model of this rank.
+struct Followed {
+    model: Model,
+    opened: Opened,
+    limits: Limits,
+}
+
+fn open(
+    ranks: &Arc<dyn Ranks>,
+    path: &std::path::Path,
+    options: EngineOptions,
+    local: Local,
+) -> Result<Followed, EngineError> {
+    let device = match options.device {
+        Device::Cuda(_) | Device::Auto => Device::Cuda(local.gpu),
+        other => other,
+    };
+    let options = EngineOptions {
+        device,
+        threads: local.threads,
+        ..options
+    };
+    let backend = || device.open(options.threads, options.dtype, options.kernel);
+    let load = || load::open_lazy(path);
+    let sharing = Sharing::new(ranks.clone(), options.slices.unwrap_or(1));
+    let sharing = sharing.map_err(|error| fail(ranks.as_ref(), error))?;
+    let (model, opened) = thread::open(backend, load, &options, sharing)?;
+    let limits = thread::limits(&options);
+    Ok(Followed {
+        model,
+        opened,
+        limits,
+    })
+}
+
+impl Followed {
+    fn obey(&mut self, order: Order) -> Result<(), EngineError> {
+        let model = &mut self.model;
+        match order {
+            Order::Generate { base, requests, .. } => {
+                model.release_training();
+                let (tokenizer, limits) = (&self.opened.text.tokenizer, self.limits);
+                model.with_adapters(!base, |model| {
+                    generate::generate(model, tokenizer, &requests, limits, None)
+                })
+            }
+            Order::Score {
+                base,
+                groups,
+                temperature,
+                ..
+            } => {
+                model.release_kv();
+                let score = |model: &mut Model| train::score(model, &groups, temperature);
+                model.with_adapters(!base, score).map(drop)
+            }
+            Order::Step {
+                groups,
+                temperature,
+                adamw,
+                ..
+            } => {
+                model.release_kv();
+                train::step(model, &groups, temperature, None, &adamw).map(drop)
+            }
+            Order::SaveState { .. } => checkpoint::send_state(model),
+            Order::LoadState { file, .. } => {
+                model.release_kv();
+                let loaded = checkpoint::load_state(model, &file);
+                let ranks = model.sharing.ranks.clone();
+                agree(ranks.as_ref(), loaded.map(|()| Vec::new())).map(drop)
+            }
+            Order::Open { .. } | Order::Close { .. } | Order::Wait | Order::End => Ok(()),
+        }
+    }
+}
