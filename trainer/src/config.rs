@@ -121,6 +121,7 @@ impl Config {
         });
         Ok(::engine::EngineOptions {
             lora,
+            slices: Some(self.run.slices),
             ..self.engine.options()?
         })
     }

@@ -49,6 +49,15 @@ impl StopSignal {
         });
     }
 
+    /// Ignores Ctrl-C and SIGTERM from now on, for a process that another one tells when to end. Must be called inside a tokio runtime.
+    pub fn ignored() {
+        tokio::spawn(async {
+            loop {
+                interrupted().await;
+            }
+        });
+    }
+
     /// The first Ctrl-C (or SIGTERM, which schedulers send) requests a stop, the second ends the process at once. Must be called inside a tokio runtime.
     #[must_use]
     pub fn on_ctrl_c() -> Self {

@@ -42,6 +42,7 @@ pub mod sweep;
 pub mod sweep_report;
 pub mod tensorboard;
 pub mod transcript;
+pub mod world;
 
 #[cfg(test)]
 mod fakes;

@@ -44,7 +44,12 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     cmd::logging();
-    let result = match cli.command {
+    let divides = matches!(
+        cli.command,
+        Command::Train(_) | Command::Eval(_) | Command::Generate(_)
+    );
+    let alone = if divides { Ok(()) } else { cmd::check_alone() };
+    let result = alone.and_then(|()| match cli.command {
         Command::Quickstart(args) => cmd::quickstart::run(&args),
         Command::Fetch(args) => cmd::fetch::run(&args),
         Command::Train(args) => cmd::train::run(args),
@@ -55,7 +60,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => cmd::sweep::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
-    };
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -12,6 +12,7 @@ use crate::model::kv_row_elements;
 use crate::model::layout::Layout;
 use crate::model::workspace::{BackwardWorkspace, PassSize, PerDtype, Widths, Workspace};
 use crate::train::activations::{ActivationPlan, default_pack_tokens};
+use crate::worker::Leader;
 
 /// The sizes of a run's batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct Demand {
 pub struct Footprint {
     /// Weights, and in bf16 also their copy for matrix products.
     pub weights: u64,
-    /// Gradient and two moments of the trained weights.
+    /// Gradients and two moments of the trained weights.
     pub optimiser: u64,
     /// The workspace of one pass, and on a GPU that of single operations.
     pub work: u64,
@@ -87,7 +88,8 @@ impl Footprint {
         let stored = layout + adapters.unwrap_or(0);
         let element = place.element_bytes(options.dtype);
         let width = PerDtype::from(element);
-        let (weights, optimiser) = ((element.weight * stored) as u64, 12 * trained as u64);
+        let weights = (element.weight * stored) as u64;
+        let optimiser = optimiser_bytes(options, trained as u64);
         let layers = config.num_hidden_layers;
         let defaults = place.training_defaults(weights + optimiser);
         let budget = options
@@ -140,6 +142,14 @@ impl Footprint {
             activations,
         }
     }
+}
+
+/// Bytes of the gradients, one more for each level of a rank's tree of slices, and of the two moments, which ranks divide.
+fn optimiser_bytes(options: &EngineOptions, trained: u64) -> u64 {
+    let ranks = options.ranks.as_ref().map_or(1, Leader::size);
+    let slices = options.slices.unwrap_or(1).max(ranks);
+    let gradients = 1 + u64::from((slices / ranks).ilog2());
+    4 * trained * gradients + 8 * trained.div_ceil(ranks as u64)
 }
 
 /// Token counts of the packs of an update whose completions all have the maximum length; the largest first.

@@ -7,7 +7,7 @@ use clap::Args;
 use datasets::Dataset;
 use engine::config::{ModelConfig, published, published_names};
 use engine::sample::MIN_TEMPERATURE;
-use engine::{Engine, EngineOptions, Sampling};
+use engine::{Engine, EngineOptions, Leader, Sampling};
 use trainer::config::{self, MAX_COMPLETIONS, MAX_THREADS, NamedModel};
 use trainer::run::{TrainError, locate_model};
 
@@ -148,6 +148,21 @@ impl CutoffArgs {
 /// Loads a model: `model` is a path, or the name of a fetched model.
 pub(crate) fn open_model(model: &str, device: &DeviceArgs) -> anyhow::Result<Engine> {
     Ok(Engine::open(&model_path(model)?, device.options()?)?)
+}
+
+/// Loads a model to sample from, with other ranks if there are any.
+pub(crate) fn open_model_on(
+    model: &str,
+    device: &DeviceArgs,
+    ranks: Option<&Leader>,
+) -> anyhow::Result<Engine> {
+    let options = EngineOptions {
+        ranks: ranks.cloned(),
+        // One for each rank; they matter in training only.
+        slices: ranks.map(Leader::size),
+        ..device.options()?
+    };
+    Ok(Engine::open(&model_path(model)?, options)?)
 }
 
 /// The path of a model: `model` itself if that path exists, else the folder of the fetched model of this name.

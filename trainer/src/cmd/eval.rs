@@ -2,6 +2,7 @@
 
 mod settings;
 
+use engine::Leader;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ use trainer::stderr::say;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count,
-    check_out_is_not_input, model_path, open_dataset, open_model, positive, temperature, up_to,
+    check_out_is_not_input, model_path, open_dataset, open_model_on, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::{Interrupted, Usage, checkpoint_overrides, count, prompts};
@@ -123,6 +124,10 @@ impl Split {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    super::on_ranks(args.device.threads, |ranks| evaluate(args, ranks))
+}
+
+fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let k = requested_k(args)?;
     if let Some(out) = &args.out {
         check_out_is_not_input("--dataset", Path::new(&args.dataset), out)?;
@@ -156,7 +161,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let evaluation = super::block_on(async {
         let started = rewards.start(&args.dataset, &dataset).await;
         started.map_err(|error| explain_policy(error, checkpoint.source()))?;
-        let engine = tokio::task::block_in_place(|| open_model(&args.model, &args.device))?;
+        let engine =
+            tokio::task::block_in_place(|| open_model_on(&args.model, &args.device, ranks))?;
         let device = engine.info().device.clone();
         let engine: Arc<dyn Policy> = Arc::new(engine);
         let mut tasks = args.split.tasks(dataset);

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use clap::ArgGroup;
 use datasets::Task;
 use engine::text::{Date, today};
-use engine::{Completion, Engine, EngineError, Finish, GenerateRequest};
+use engine::{Completion, Engine, EngineError, Finish, GenerateRequest, Leader};
 use serde::{Deserialize, Serialize};
 use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
@@ -24,7 +24,7 @@ use trainer::stderr::say;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_not_input, model_path,
-    open_dataset, open_model, positive, temperature, up_to,
+    open_dataset, open_model_on, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::eval::{Split, create};
@@ -137,6 +137,10 @@ struct TokenPrompt {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    super::on_ranks(args.device.threads, |ranks| generate(args, ranks))
+}
+
+fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     if let Some(prompts) = &args.prompts {
         check_out_is_not_input("--prompts", prompts, &args.out)?;
     }
@@ -154,7 +158,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     checkpoint.report();
     // A folder that cannot be written to is reported before the model is loaded. The file is dropped, so that nothing is in the folder meanwhile.
     drop(create(&args.out)?);
-    let engine = open_model(&args.model, &args.device)?;
+    let engine = open_model_on(&args.model, &args.device, ranks)?;
     let max_tokens = source.max_tokens;
     let (prompts, stop_strings) = source.prompts(&engine, args)?;
     let requests: Vec<_> = prompts

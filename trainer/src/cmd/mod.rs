@@ -5,10 +5,14 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
+use engine::Leader;
 use engine::backend::cuda::nvtx::Ranges;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
+
+use trainer::stderr::say;
+use trainer::world::{self, Role, World};
 
 pub(crate) mod args;
 pub(crate) mod bar;
@@ -85,6 +89,40 @@ impl std::fmt::Display for Interrupted {
 }
 
 impl std::error::Error for Interrupted {}
+
+/// Runs a command on rank 0, with the other ranks of a launcher if there are any. `threads` are those of the CPU backend.
+pub(crate) fn on_ranks(
+    threads: Option<usize>,
+    work: impl FnOnce(Option<&Leader>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let leader = match world::join(threads)? {
+        Role::Alone => return work(None),
+        Role::Followed => return Ok(()),
+        Role::Leads(leader) => leader,
+    };
+    let result = work(Some(&leader));
+    if let Err(lost) = leader.end() {
+        let error = result.err().unwrap_or_else(|| lost.into());
+        say(&format!("error: {}", paragraph(&error)));
+        // Does not return where the launcher ends this process too.
+        leader.abort(exit::code(&error).into());
+        return Err(error);
+    }
+    result
+}
+
+/// Refuses to run a command several times at once, by a launcher.
+pub(crate) fn check_alone() -> anyhow::Result<()> {
+    match World::of(|name| std::env::var(name).ok()) {
+        Ok(None) => Ok(()),
+        Ok(Some(world)) => Err(Usage(format!(
+            "a launcher started {} processes, and only `rapid train`, `rapid eval` and `rapid generate` divide their work; start this command without it",
+            world.size
+        ))
+        .into()),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// Runs asynchronous work to its end.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

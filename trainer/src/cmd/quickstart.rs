@@ -92,6 +92,7 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
         target,
         stop,
         progress,
+        ranks: None,
     })
     .await;
     drop(verifier);

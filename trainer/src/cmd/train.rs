@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
+use engine::Leader;
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
 use trainer::interrupt::StopSignal;
@@ -77,14 +78,23 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    check_data_dir(args.data_dir.as_deref())?;
-    let config = args.config()?;
-    let target = args.target();
     if args.dry_run {
-        return plan(&config, &target, args.data_dir()?.as_deref());
+        super::check_alone()?;
+        check_data_dir(args.data_dir.as_deref())?;
+        return plan(&args.config()?, &args.target(), args.data_dir()?.as_deref());
     }
-    let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(train(config, args.data_dir, target, args.until_stdin_ends))
+    super::on_ranks(args.threads, |ranks| {
+        check_data_dir(args.data_dir.as_deref())?;
+        let (config, target) = (args.config()?, args.target());
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(train(
+            config,
+            args.data_dir,
+            target,
+            args.until_stdin_ends,
+            ranks.cloned(),
+        ))
+    })
 }
 
 async fn train(
@@ -92,6 +102,7 @@ async fn train(
     data_dir: Option<PathBuf>,
     target: Target,
     until_stdin_ends: bool,
+    ranks: Option<Leader>,
 ) -> anyhow::Result<()> {
     if let Target::New(folder) = &target {
         RunFolder::check_free(folder)?;
@@ -109,6 +120,7 @@ async fn train(
         target,
         stop,
         progress: Progress::on_stderr(),
+        ranks,
     };
     let result = run::launch(launch).await;
     let resume = resume_command(&folder);

@@ -50,7 +50,7 @@ impl Engine {
             pack_tokens: self.pack_tokens,
             max_sequences: self.max_sequences,
             activation_bytes: self.activations_mib.map(|mib| mib.saturating_mul(1 << 20)),
-            lora: None,
+            ..EngineOptions::default()
         })
     }
 

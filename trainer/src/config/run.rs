@@ -4,6 +4,9 @@ use datasets::settings::{settings, whole};
 
 use super::limits::MAX_COUNT;
 
+/// Maximum number of slices.
+const MAX_SLICES: u64 = 1024;
+
 /// The run's length in epochs if neither `epochs` nor `updates` is set.
 pub(crate) const DEFAULT_EPOCHS: usize = 3;
 
@@ -21,6 +24,9 @@ settings! {
         pub checkpoint_every: usize = 20 => whole(0, MAX_COUNT),
         /// Number of newest checkpoints that are kept, in addition to the best one.
         pub keep: usize = 1 => whole(1, MAX_COUNT),
+        /// Slices of a mini-batch, which the ranks of a launcher (mpirun, srun) divide between them: a power of two, at least the number of ranks. Results depend on it, and
+        /// not on the number of ranks.
+        pub slices: usize = 1 => whole(1, MAX_SLICES),
         /// false turns off the warnings about signs of reward hacking and collapse.
         pub alarms: bool = true,
     }

@@ -10,6 +10,12 @@ pub(super) fn check(config: &Config) -> Result<(), SettingError> {
     model_and_data(config)?;
     algorithm(config)?;
     reward_and_eval(config)?;
+    if !config.run.slices.is_power_of_two() {
+        return refuse(
+            "run.slices",
+            "slices are added up in pairs; give a power of two, such as 1, 2, 4 or 8",
+        );
+    }
     config.engine.names().map(drop)
 }
 

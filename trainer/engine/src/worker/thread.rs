@@ -128,7 +128,7 @@ pub(super) fn start<W: TensorSource>(
                 }
                 if let Some(led) = led {
                     // If it cannot be sent, the other ranks have ended.
-                    let _ = led.begin(|model| Order::Close { model });
+                    drop(led.begin(|model| Order::Close { model }));
                 }
             }
             Err(error) => {

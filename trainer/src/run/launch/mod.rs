@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::Dataset;
-use engine::Engine;
+use engine::{Engine, Leader};
 
 use super::clock::Clock;
 use super::folder::provenance::{Provenance, data_dir_of};
@@ -49,6 +49,8 @@ pub struct Launch {
     pub stop: StopSignal,
     /// Where progress is reported.
     pub progress: Progress,
+    /// The ranks that compute together with this process, if it is not alone.
+    pub ranks: Option<Leader>,
 }
 
 impl Target {
@@ -116,10 +118,11 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let graders = rewards.start(&config.data.dataset, &dataset).await?;
     let progress = &mut launch.progress;
     progress.say(config.to_toml().trim_end());
-    let engine = open::open_policy(&config, &model, progress)?;
+    let engine = open::open_policy(&config, &model, launch.ranks.as_ref(), progress)?;
     let provenance = provenance.with_graders(&graders);
     let provenance = check_model(provenance, &model, &engine, &launch.target, progress)?;
-    let reference = open::open_reference(&config, &model, &engine, progress)?;
+    let reference =
+        open::open_reference(&config, &model, &engine, launch.ranks.as_ref(), progress)?;
     let policy: Arc<dyn Policy> = Arc::new(engine);
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
     let sizes = engine::load::config(&model)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datasets::fetch::{self, ArtifactKind};
 use datasets::settings::SettingError;
-use engine::Engine;
+use engine::{Engine, EngineOptions, Leader};
 
 use crate::config::{self, Config};
 use crate::policy::Policy;
@@ -62,9 +62,10 @@ fn weights(folder: &Path) -> PathBuf {
 pub(super) fn open_policy(
     config: &Config,
     model: &Path,
+    ranks: Option<&Leader>,
     progress: &Progress,
 ) -> Result<Engine, TrainError> {
-    let options = config.engine_options()?;
+    let options = options(config, ranks)?;
     let engine = tokio::task::block_in_place(|| Engine::open(model, options))?;
     progress.say(&describe(model, &engine));
     Ok(engine)
@@ -78,6 +79,7 @@ pub(super) fn open_reference(
     config: &Config,
     model: &Path,
     engine: &Engine,
+    ranks: Option<&Leader>,
     progress: &Progress,
 ) -> Result<Option<Arc<dyn Policy>>, TrainError> {
     if config.algorithm.kl <= 0.0 {
@@ -89,9 +91,16 @@ pub(super) fn open_reference(
     }
     progress
         .say("the loss has a KL term, whose reference is a second copy of this model's weights");
-    let options = config.engine_options()?;
+    let options = options(config, ranks)?;
     let copy = tokio::task::block_in_place(|| Engine::open(model, options))?;
     Ok(Some(Arc::new(copy)))
+}
+
+fn options(config: &Config, ranks: Option<&Leader>) -> Result<EngineOptions, TrainError> {
+    Ok(EngineOptions {
+        ranks: ranks.cloned(),
+        ..config.engine_options()?
+    })
 }
 
 fn describe(model: &Path, engine: &Engine) -> String {

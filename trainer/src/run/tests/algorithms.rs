@@ -384,6 +384,7 @@ async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_written() {
             target: Target::New(root.clone()),
             stop: StopSignal::default(),
             progress: Progress::silent(),
+            ranks: None,
         });
         let error = started.await.unwrap_err();
         let message = error.to_string();

@@ -26,9 +26,9 @@ const MAX_PART: usize = 1 << 30;
 /// How often a waiting rank looks, after a first moment in which it only yields.
 const POLL: Duration = Duration::from_micros(50);
 
-/// Names of the libraries, in the order in which they are tried.
-const LIBRARIES: &[&str] = &[
-    "libmpi.so.40",
+/// Names of Open MPI's library, and of the others.
+const OPEN_MPI: &[&str] = &["libmpi.so.40"];
+const OTHERS: &[&str] = &[
     "libmpi.so.12",
     "libmpich.so.12",
     "libmpi_abi.so.1",
@@ -110,16 +110,21 @@ impl std::fmt::Debug for Mpi {
     }
 }
 
-/// Finds a library: the named one, or the first of the usual ones. Returns its name too.
+/// Finds a library: the named one, or the first of the usual ones, those of this launcher first. Returns its name too.
 fn load(named: Option<&str>) -> Result<(Library, String), EngineError> {
     let mut names: Vec<String> = Vec::new();
     match named {
         Some(name) => names.push(name.to_owned()),
         None => {
-            // The library that belongs to the launcher, if it is not where the system looks.
-            let beside = launcher_libraries();
-            names.extend(LIBRARIES.iter().map(|name| (*name).to_owned()));
-            names.extend(beside);
+            let other = std::env::var_os("PMI_SIZE").is_some();
+            let usual = if other {
+                [OTHERS, OPEN_MPI]
+            } else {
+                [OPEN_MPI, OTHERS]
+            }
+            .concat();
+            names.extend(beside_launcher(&usual));
+            names.extend(usual.iter().map(|name| (*name).to_owned()));
         }
     }
     let mut errors = Vec::new();
@@ -136,12 +141,12 @@ fn load(named: Option<&str>) -> Result<(Library, String), EngineError> {
     )))
 }
 
-/// The libraries in `../lib` of the folder that has `mpiexec`.
-fn launcher_libraries() -> Vec<String> {
+/// The libraries in `../lib` of the folder that has `mpiexec`, as in a Python environment.
+fn beside_launcher(names: &[&str]) -> Vec<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).filter(|folder| folder.join("mpiexec").is_file());
     let folders = folders.filter_map(|folder| Some(folder.parent()?.join("lib")));
-    let files = folders.flat_map(|folder| LIBRARIES.iter().map(move |name| folder.join(name)));
+    let files = folders.flat_map(|folder| names.iter().map(move |name| folder.join(name)));
     let files = files.filter(|file| file.is_file());
     files.map(|file| file.display().to_string()).collect()
 }

@@ -1,0 +1,330 @@
+//! Several ranks compute what one does, to the bit.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::backend::Dtype;
+use engine::backend::group::{Group as Ranks, local};
+use engine::config::{Family, ModelConfig};
+use engine::{
+    AdamW, Completion, Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader,
+    Local, Lora, Sampling, TokenStats, follow,
+};
+use support::{Random, config};
+
+const SLICES: usize = 4;
+const TEMPERATURE: f32 = 0.9;
+const VOCABULARY: usize = 512;
+const DEADLINE: Duration = Duration::from_secs(60);
+const LORA: Lora = Lora {
+    rank: 4,
+    alpha: 8.0,
+    seed: 5,
+};
+const ADAMW: AdamW = AdamW {
+    lr: 1e-3,
+    beta1: 0.9,
+    beta2: 0.99,
+    eps: 1e-8,
+    weight_decay: 0.01,
+    clip_norm: f32::INFINITY,
+};
+
+/// A model on disk whose weights make several shards.
+fn model(folder: &Path) -> ModelConfig {
+    let config = ModelConfig {
+        vocab_size: VOCABULARY,
+        hidden_size: 128,
+        intermediate_size: 320,
+        num_hidden_layers: 3,
+        num_attention_heads: 4,
+        num_key_value_heads: 2,
+        head_dim: 32,
+        ..config(&mut Random(3), Family::Llama)
+    };
+    let engine = Engine::random(config.clone(), 7, options(Dtype::F32, None)).unwrap();
+    engine.save_model(folder.join("model")).unwrap();
+    config
+}
+
+fn options(dtype: Dtype, lora: Option<Lora>) -> EngineOptions {
+    EngineOptions {
+        device: Device::Cpu,
+        threads: Some(1),
+        dtype,
+        lora,
+        // Several packs in a slice.
+        pack_tokens: Some(40),
+        slices: Some(SLICES),
+        ..EngineOptions::default()
+    }
+}
+
+/// Runs `work` on rank 0 of `size` ranks, which are threads.
+fn with_ranks<T>(
+    size: usize,
+    deadline: Duration,
+    work: impl FnOnce(&dyn Fn(&Path, EngineOptions) -> Result<Engine, EngineError>) -> T,
+) -> T {
+    let mut ranks = local(size, deadline).into_iter();
+    let leader = Leader::new(ranks.next().unwrap());
+    let local = Local {
+        gpu: 0,
+        threads: Some(1),
+    };
+    let followers: Vec<_> = ranks
+        .map(|ranks: Arc<dyn Ranks>| std::thread::spawn(move || follow(&ranks, local)))
+        .collect();
+    let open = |path: &Path, options: EngineOptions| {
+        let ranks = Some(leader.clone());
+        Engine::open(path, EngineOptions { ranks, ..options })
+    };
+    let result = work(&open);
+    leader.end().unwrap();
+    for follower in followers {
+        follower.join().unwrap().unwrap();
+    }
+    result
+}
+
+/// Prompts with completions of uneven lengths.
+fn groups() -> Vec<Group> {
+    let mut random = Random(11);
+    let group = |count: usize| Group {
+        prompt: random.tokens(3 + count, VOCABULARY).into(),
+        completions: (0..count)
+            .map(|_| {
+                let length = 1 + random.below(14);
+                random.tokens(length, VOCABULARY)
+            })
+            .collect(),
+    };
+    [4, 1, 3, 5, 2, 4].map(group).into()
+}
+
+/// `dL/dlogp` with a few completions that have no gradient, as in training.
+fn objective(zeros: usize) -> engine::Objective {
+    Box::new(move |stats: &[TokenStats]| {
+        let dlogp = stats.iter().enumerate().map(|(n, s)| {
+            let share = if n % 4 < zeros {
+                0.0
+            } else {
+                -0.1 - n as f32 * 0.01
+            };
+            s.logp.iter().map(|logp| share * logp.exp()).collect()
+        });
+        Ok(Some(dlogp.collect()))
+    })
+}
+
+fn generated(engine: &Engine) -> Vec<Completion> {
+    let mut random = Random(5);
+    let requests = (0..5).map(|n| GenerateRequest {
+        prompt: random.tokens(4 + n, VOCABULARY).into(),
+        seeds: (0..3).map(|sample| 100 * n as u64 + sample).collect(),
+        sampling: Sampling::default(),
+        max_tokens: 9,
+        stop_tokens: vec![1, 2, 3],
+        stop_strings: Vec::new(),
+    });
+    let completions = engine.generate(requests.collect()).into_iter();
+    let mut completions: Vec<Completion> = completions.map(Result::unwrap).collect();
+    completions.sort_by_key(|c| (c.request, c.sample));
+    completions
+}
+
+/// Everything that a run computes, and the bytes of its state.
+fn run(engine: &Engine, folder: &Path, resume: Option<&Path>) -> (Vec<String>, Vec<u8>) {
+    let mut told = Vec::new();
+    if let Some(file) = resume {
+        engine.load_state(file.to_owned()).unwrap();
+    }
+    for step in 0..3 {
+        told.push(format!("{:?}", generated(engine)));
+        let report = engine
+            .step(groups(), TEMPERATURE, objective(step), ADAMW)
+            .unwrap()
+            .unwrap();
+        told.push(format!("{:?} {:?}", report.stats, report.grad_norm));
+        told.push(format!(
+            "{:?}",
+            engine.score(groups(), TEMPERATURE).unwrap()
+        ));
+        if let Some(base) = engine.base() {
+            told.push(format!("{:?}", base.score(groups(), TEMPERATURE).unwrap()));
+            told.push(format!("{:?}", generated(&base)));
+        }
+    }
+    let file = folder.join("state");
+    engine.save_state(file.clone()).unwrap();
+    (told, std::fs::read(file).unwrap())
+}
+
+#[test]
+fn one_two_and_four_ranks_compute_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    let path = folder.path().join("model");
+    for (dtype, lora) in [
+        (Dtype::F32, None),
+        (Dtype::Bf16, None),
+        (Dtype::F32, Some(LORA)),
+    ] {
+        let options = options(dtype, lora);
+        let engine = Engine::open(&path, options.clone()).unwrap();
+        let alone = run(&engine, folder.path(), None);
+        let first = folder.path().join("first");
+        std::fs::rename(folder.path().join("state"), &first).unwrap();
+        let resumed = run(&engine, folder.path(), Some(&first));
+        drop(engine);
+        for size in [1, 2, 4] {
+            with_ranks(size, DEADLINE, |open| {
+                let engine = open(&path, options.clone()).unwrap();
+                let together = run(&engine, folder.path(), None);
+                assert!(together == alone, "{size} ranks, {dtype:?}, {lora:?}");
+                // A state does not depend on the number of ranks that wrote it.
+                let together = run(&engine, folder.path(), Some(&first));
+                assert!(
+                    together == resumed,
+                    "{size} ranks resume, {dtype:?}, {lora:?}"
+                );
+            });
+        }
+    }
+}
+
+#[test]
+fn one_slice_is_not_the_sum_of_four() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    let norm = |slices| {
+        let options = EngineOptions {
+            slices,
+            ..options(Dtype::F32, None)
+        };
+        let engine = Engine::open(&folder.path().join("model"), options).unwrap();
+        let report = engine.step(groups(), TEMPERATURE, objective(0), ADAMW);
+        report.unwrap().unwrap().grad_norm
+    };
+    let (one, none, four) = (norm(Some(1)), norm(None), norm(Some(4)));
+    assert_eq!(one.to_bits(), none.to_bits());
+    assert_ne!(one.to_bits(), four.to_bits());
+    assert!((one / four - 1.0).abs() < 1e-5, "{one} and {four}");
+}
+
+#[test]
+fn a_model_and_its_reference_are_trained_and_scored_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    let path = folder.path().join("model");
+    let told = |size: Option<usize>| {
+        let run = |policy: Engine, reference: Engine| {
+            let before = reference.score(groups(), TEMPERATURE).unwrap();
+            policy
+                .step(groups(), TEMPERATURE, objective(1), ADAMW)
+                .unwrap();
+            assert_eq!(reference.score(groups(), TEMPERATURE).unwrap(), before);
+            drop(reference);
+            (before, policy.score(groups(), TEMPERATURE).unwrap())
+        };
+        match size {
+            None => {
+                let open = || Engine::open(&path, options(Dtype::F32, None)).unwrap();
+                run(open(), open())
+            }
+            Some(size) => with_ranks(size, DEADLINE, |open| {
+                let open = || open(&path, options(Dtype::F32, None)).unwrap();
+                run(open(), open())
+            }),
+        }
+    };
+    assert_eq!(told(Some(2)), told(None));
+}
+
+#[test]
+fn errors_are_those_of_all_ranks_and_leave_them_together() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    let path = folder.path().join("model");
+    with_ranks(2, DEADLINE, |open| {
+        let missing = open(&folder.path().join("nothing"), options(Dtype::F32, None));
+        assert!(missing.err().unwrap().to_string().contains("nothing"));
+        let slices = EngineOptions {
+            slices: None,
+            ..options(Dtype::F32, None)
+        };
+        let error = open(&path, slices).err().unwrap().to_string();
+        assert!(error.contains("run.slices"), "{error}");
+
+        let engine = open(&path, options(Dtype::F32, None)).unwrap();
+        let before = engine.score(groups(), TEMPERATURE).unwrap();
+        let step = |objective| engine.step(groups(), TEMPERATURE, objective, ADAMW);
+        let error = step(Box::new(|_: &[TokenStats]| Err("too odd".to_owned())));
+        assert_eq!(error.unwrap_err().to_string(), "too odd");
+        assert!(
+            step(Box::new(|_: &[TokenStats]| Ok(None)))
+                .unwrap()
+                .is_none()
+        );
+        let nan = |stats: &[TokenStats]| {
+            Ok(Some(
+                stats.iter().map(|s| vec![f32::NAN; s.logp.len()]).collect(),
+            ))
+        };
+        assert!(
+            step(Box::new(nan))
+                .unwrap_err()
+                .to_string()
+                .contains("not finite")
+        );
+        assert!(engine.score(groups(), f32::NAN).is_err());
+        assert!(engine.load_state(folder.path().join("nothing")).is_err());
+        // Nothing has changed, and the ranks still work together.
+        assert_eq!(engine.score(groups(), TEMPERATURE).unwrap(), before);
+        assert!(step(objective(0)).unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_generation_that_nobody_waits_for_ends_on_all_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    with_ranks(2, DEADLINE, |open| {
+        let engine = open(&folder.path().join("model"), options(Dtype::F32, None)).unwrap();
+        let request = |n: u64| GenerateRequest {
+            prompt: vec![7, 8, 9].into(),
+            seeds: (0..64).map(|sample| n * 64 + sample).collect(),
+            sampling: Sampling::default(),
+            max_tokens: 400,
+            stop_tokens: Vec::new(),
+            stop_strings: Vec::new(),
+        };
+        let completions = engine.generate((0..64).map(request).collect());
+        completions.recv().unwrap().unwrap();
+        drop(completions);
+        let began = Instant::now();
+        assert_eq!(generated(&engine).len(), 15);
+        assert!(began.elapsed() < DEADLINE);
+    });
+}
+
+#[test]
+fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    let mut ranks = local(2, Duration::from_millis(300)).into_iter();
+    let leader = Leader::new(ranks.next().unwrap());
+    let options = EngineOptions {
+        ranks: Some(leader.clone()),
+        ..options(Dtype::F32, None)
+    };
+    let error = Engine::open(&folder.path().join("model"), options);
+    let error = error.err().unwrap().to_string();
+    assert!(error.contains("one of them is gone"), "{error}");
+    assert!(leader.end().is_err());
+}

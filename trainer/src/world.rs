@@ -1,0 +1,227 @@
+//! The ranks that a launcher started, from the environment that it gave this process: `mpirun` and `mpiexec` of Open MPI and MPICH, and Slurm's `srun`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::backend::group::{Group, mpi::Mpi};
+use engine::{EngineError, Leader, Local, follow};
+
+use crate::interrupt::StopSignal;
+
+/// How long a rank waits for the others, in seconds, unless `RAPID_RANK_TIMEOUT_S` has another number.
+const DEFAULT_TIMEOUT_S: u64 = 600;
+
+/// This process among the ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct World {
+    /// Number of ranks.
+    pub size: usize,
+    /// This process's number among those of its machine.
+    pub local: usize,
+}
+
+/// Why the environment of a launcher cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// torchrun gives its processes no MPI.
+    #[error(
+        "torchrun started {0} processes, which cannot find each other, since it brings no MPI; start the ranks with `mpirun -n {0} rapid …` or `srun -n {0} rapid …`"
+    )]
+    Torchrun(usize),
+    /// The number of ranks.
+    #[error("the launcher started {0} ranks; start a power of two (2, 4, 8, …)")]
+    Size(usize),
+    /// A variable that a person sets.
+    #[error("{name} is `{value}`; give a whole number of seconds, at least 1")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// MPI, or another rank.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The launcher and the library belong to different MPIs.
+    #[error(
+        "the launcher started {launched} ranks, but {library} knows of {joined}: it belongs to another MPI than the launcher; name the launcher's own library in RAPID_MPI_LIBRARY"
+    )]
+    Mismatch {
+        /// Ranks by the environment.
+        launched: usize,
+        /// Ranks by the library.
+        joined: usize,
+        /// The library.
+        library: String,
+    },
+}
+
+/// The variables of a launcher: size, number on the machine.
+const LAUNCHERS: [(&str, &str); 3] = [
+    // Open MPI, and its mpirun in a Slurm job.
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    // MPICH, Intel MPI, and srun --mpi=pmi2.
+    ("PMI_SIZE", "MPI_LOCALRANKID"),
+    // A step of Slurm. The variables of an sbatch script alone have no STEP in their names.
+    ("SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+];
+
+impl World {
+    /// The ranks of this process's environment; `None` if it was started alone.
+    ///
+    /// # Errors
+    /// [`WorldError`] for ranks that cannot work together.
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, WorldError> {
+        let number = |name: &str| variable(name).and_then(|value| value.parse::<usize>().ok());
+        let found = LAUNCHERS
+            .iter()
+            .find_map(|(size, local)| Some((number(size)?, number(local).unwrap_or(0))));
+        if let Some((size, local)) = found {
+            return match size {
+                1 => Ok(None),
+                _ if !size.is_power_of_two() => Err(WorldError::Size(size)),
+                _ => Ok(Some(Self { size, local })),
+            };
+        }
+        match (variable("TORCHELASTIC_RUN_ID"), number("WORLD_SIZE")) {
+            (Some(_), Some(size)) if size > 1 => Err(WorldError::Torchrun(size)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What this process does.
+pub enum Role {
+    /// It computes alone.
+    Alone,
+    /// It is rank 0, and has the others compute with it.
+    Leads(Leader),
+    /// It has computed what rank 0 asked for, and rank 0 has ended.
+    Followed,
+}
+
+/// Joins the ranks that a launcher started. On all but rank 0, computes what rank 0 asks for and returns when it ends. `threads` are those of the CPU backend.
+///
+/// # Errors
+/// [`WorldError`]. If the ranks lose each other, the launcher is told to end all of them.
+pub fn join(threads: Option<usize>) -> Result<Role, WorldError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some(world) = World::of(variable)? else {
+        return Ok(Role::Alone);
+    };
+    let deadline = timeout(variable("RAPID_RANK_TIMEOUT_S"))?;
+    let mpi = Mpi::join(variable("RAPID_MPI_LIBRARY").as_deref(), deadline)?;
+    if mpi.size() != world.size {
+        return Err(WorldError::Mismatch {
+            launched: world.size,
+            joined: mpi.size(),
+            library: mpi.name().to_owned(),
+        });
+    }
+    let ranks: Arc<dyn Group> = Arc::new(mpi);
+    if ranks.rank() == 0 {
+        return Ok(Role::Leads(Leader::new(ranks)));
+    }
+    let local = Local {
+        gpu: world.local,
+        threads,
+    };
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| {
+        EngineError::Group(format!(
+            "the asynchronous runtime could not be started: {error}"
+        ))
+    })?;
+    {
+        // Rank 0 stops at the next safe point, and until then it needs this rank.
+        let _entered = runtime.enter();
+        StopSignal::ignored();
+    }
+    match follow(&ranks, local) {
+        Ok(()) => Ok(Role::Followed),
+        Err(error) => {
+            crate::stderr::say(&format!("error: {error}"));
+            ranks.abort(1);
+            Err(error.into())
+        }
+    }
+}
+
+fn timeout(set: Option<String>) -> Result<Duration, WorldError> {
+    let Some(value) = set else {
+        return Ok(Duration::from_secs(DEFAULT_TIMEOUT_S));
+    };
+    match value.parse::<u64>() {
+        Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds)),
+        _ => Err(WorldError::Variable {
+            name: "RAPID_RANK_TIMEOUT_S",
+            value,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world(variables: &[(&str, &str)]) -> Result<Option<World>, WorldError> {
+        World::of(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_ranks_are_those_of_the_launcher() {
+        let two = |local| Some(World { size: 2, local });
+        let open_mpi = [
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+        ];
+        assert_eq!(world(&open_mpi).unwrap(), two(1));
+        let mpich = [("PMI_SIZE", "2"), ("MPI_LOCALRANKID", "0")];
+        assert_eq!(world(&mpich).unwrap(), two(0));
+        let slurm = [
+            ("SLURM_STEP_NUM_TASKS", "2"),
+            ("SLURM_LOCALID", "1"),
+            ("SLURM_NTASKS", "2"),
+        ];
+        assert_eq!(world(&slurm).unwrap(), two(1));
+        // mpirun in a Slurm step of one task.
+        let nested = [&[("SLURM_STEP_NUM_TASKS", "1")], &open_mpi[..]].concat();
+        assert_eq!(world(&nested).unwrap(), two(1));
+    }
+
+    #[test]
+    fn a_process_that_no_launcher_started_is_alone() {
+        assert_eq!(world(&[]).unwrap(), None);
+        assert_eq!(world(&[("OMPI_COMM_WORLD_SIZE", "1")]).unwrap(), None);
+        // A script that sbatch started, with the resources of four tasks.
+        let sbatch = [
+            ("SLURM_NTASKS", "4"),
+            ("SLURM_PROCID", "0"),
+            ("SLURM_LOCALID", "0"),
+        ];
+        assert_eq!(world(&sbatch).unwrap(), None);
+        let torchrun = [("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "1")];
+        assert_eq!(world(&torchrun).unwrap(), None);
+        // Set by hand for another program.
+        assert_eq!(world(&[("WORLD_SIZE", "8")]).unwrap(), None);
+    }
+
+    #[test]
+    fn ranks_that_cannot_work_together_are_refused_with_the_remedy() {
+        let refusal = |variables: &[(&str, &str)]| world(variables).unwrap_err().to_string();
+        let torchrun = refusal(&[("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "2")]);
+        assert!(torchrun.contains("mpirun -n 2 rapid"), "{torchrun}");
+        assert!(refusal(&[("PMI_SIZE", "3")]).contains("power of two"));
+        for wrong in ["0", "soon", "-1"] {
+            let error = timeout(Some(wrong.to_owned())).unwrap_err().to_string();
+            assert!(error.contains("RAPID_RANK_TIMEOUT_S"), "{error}");
+        }
+        assert_eq!(
+            timeout(Some("30".to_owned())).unwrap(),
+            Duration::from_secs(30)
+        );
+        assert_eq!(timeout(None).unwrap(), Duration::from_secs(600));
+    }
+}
