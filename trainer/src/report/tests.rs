@@ -96,6 +96,7 @@ fn step(step: usize) -> StepRecord {
         phase: (step - 1) / 2,
         update: (step - 1) % 2,
         phase_updates: 2,
+        auto_h: None,
         epoch: 0,
         prompts: 16,
         groups: GroupCounts {

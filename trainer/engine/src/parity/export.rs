@@ -86,7 +86,7 @@ pub fn export(
         completions: vec![completion.to_vec()],
     };
     let dlogp = vec![vec![-1.0 / completion.len() as f32; completion.len()]];
-    let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
+    let objective = Box::new(move |_: &[_]| Ok(dlogp));
     let adamw = AdamW {
         lr: 0.0,
         beta1: 0.9,

@@ -22,15 +22,14 @@ use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
 use crate::train::adamw;
 use crate::train::pack::{Pack, pack};
 
-/// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Returns `None` if the objective skips the update. In that
-/// case, and on an error, weights and moments do not change.
+/// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. On an error, weights and moments do not change.
 pub fn step(
     model: &mut Model,
     groups: &[Group],
     temperature: f32,
     objective: Objective,
     adamw: &AdamW,
-) -> Result<Option<StepReport>, EngineError> {
+) -> Result<StepReport, EngineError> {
     let _entered = tracing::info_span!("step").entered();
     let began = Instant::now();
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
@@ -40,7 +39,6 @@ pub fn step(
     let dlogp = tracing::info_span!("objective")
         .in_scope(|| objective(&stats))
         .map_err(EngineError::Numeric)?;
-    let Some(dlogp) = dlogp else { return Ok(None) };
     check_gradient(&stats, &dlogp)?;
 
     let began = Instant::now();
@@ -92,13 +90,13 @@ pub fn step(
     // Waits for an asynchronous device, so that a failure of the update is reported here and its time is measured here.
     backend.synchronise()?;
     model.updates += 1;
-    Ok(Some(StepReport {
+    Ok(StepReport {
         stats,
         grad_norm: norm,
         forward,
         backward,
         optimiser: began.elapsed(),
-    }))
+    })
 }
 
 /// Per-token log-probabilities and entropies of given completions, groups in order, completions in order.
