@@ -99,17 +99,18 @@ impl fmt::Display for RunPlan {
                 ""
             }
         };
-        let phase_completions = count(self.phase_completions, "completion");
         match self.phases {
             Some(phases) => writeln!(
                 f,
-                "{} of {}{phase_completions}",
+                "{} of {}{}",
                 count(phases, "inference phase"),
-                up_to(phases * self.phase_completions)
+                up_to(phases * self.phase_completions),
+                count(self.phase_completions, "completion")
             )?,
             None => writeln!(
                 f,
-                "inference phases of up to {phase_completions}, whose number is chosen during the run"
+                "inference phases of up to {}, whose number is chosen during the run",
+                count(self.phase_completions.min(self.completions), "completion")
             )?,
         }
         writeln!(
