@@ -265,7 +265,10 @@ mod tests {
             let mut chosen = PromptSchedule { adapts: true, ..schedule(prompts, tasks, per_update, 16) };
             let mut done = 0;
             let mut begun = Vec::new();
-            for (index, h) in sizes.iter().take_while(|_| done < chosen.updates()).enumerate() {
+            for (index, h) in sizes.iter().enumerate() {
+                if done == chosen.updates() {
+                    break;
+                }
                 chosen.begin_phase(done, *h);
                 let phase = chosen.phase(index);
                 prop_assert_eq!((chosen.phase_of(done), phase.first_update), (index, done));
