@@ -10,13 +10,14 @@ use tests::artifacts;
 use tests::programs::Verifier;
 use tests::training::{Job, repeating, set};
 
-const PRESETS: [&str; 10] = [
+const PRESETS: [&str; 11] = [
     "grpo",
     "sft",
     "dapo",
     "rapid-paper",
     "rapid-author",
     "rapid-loo",
+    "rapid-auto",
     "pg",
     "pg-author",
     "dapo-paper",

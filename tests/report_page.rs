@@ -100,6 +100,7 @@ fn step(step: usize) -> StepRecord {
         phase: 0,
         update: step - 1,
         phase_updates: 30,
+        auto_h: None,
         epoch: 0,
         prompts: 16,
         groups: GroupCounts::default(),

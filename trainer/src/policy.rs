@@ -52,7 +52,7 @@ pub trait Policy: PromptEncoder {
         temperature: f32,
         objective: Objective,
         adamw: AdamW,
-    ) -> Result<Option<StepReport>, EngineError>;
+    ) -> Result<StepReport, EngineError>;
 
     /// As [`Engine::sketch`].
     fn sketch(
@@ -140,7 +140,7 @@ impl Policy for Engine {
         temperature: f32,
         objective: Objective,
         adamw: AdamW,
-    ) -> Result<Option<StepReport>, EngineError> {
+    ) -> Result<StepReport, EngineError> {
         Engine::step(self, groups, temperature, objective, adamw)
     }
 

@@ -60,7 +60,10 @@ impl Keys {
     }
 
     /// Refuses unknown keys, and values of another kind than the key's.
-    pub(super) fn check(self, origin: &str, table: &Table) -> Result<(), SettingError> {
+    ///
+    /// # Errors
+    /// [`SettingError::UnknownKey`], [`SettingError::Kind`].
+    pub fn check(self, origin: &str, table: &Table) -> Result<(), SettingError> {
         walk("", self.keys, table, &|path, key, value| match key {
             None => Err(SettingError::UnknownKey {
                 origin: origin.to_owned(),

@@ -99,9 +99,7 @@ fn update(model: &Path, prompts: &[Vec<u32>], saved: &Path) {
         clip_norm: 1.0,
     };
     let likelier = Box::new(|stats: &[engine::TokenStats]| {
-        Ok(Some(
-            stats.iter().map(|s| vec![-1.0; s.logp.len()]).collect(),
-        ))
+        Ok(stats.iter().map(|s| vec![-1.0; s.logp.len()]).collect())
     });
     engine.step(groups.collect(), 1.0, likelier, adamw).unwrap();
     engine.save_model(saved.to_owned()).unwrap();

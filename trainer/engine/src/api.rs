@@ -111,8 +111,7 @@ pub enum Finish {
 }
 
 /// A function from the per-token numbers of every completion (groups in order, completions in order) to `dL/dlogp` for each of their tokens, in the same shape.
-/// It returns `None` to skip the update.
-pub type Objective = Box<dyn FnOnce(&[TokenStats]) -> Result<Option<Vec<Vec<f32>>>, String> + Send>;
+pub type Objective = Box<dyn FnOnce(&[TokenStats]) -> Result<Vec<Vec<f32>>, String> + Send>;
 
 /// Like [`Objective`], but returns several sets of `dL/dlogp`.
 pub type Objectives = Box<dyn FnOnce(&[TokenStats]) -> Result<Vec<Vec<Vec<f32>>>, String> + Send>;

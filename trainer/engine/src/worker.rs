@@ -201,15 +201,15 @@ impl Engine {
         })
     }
 
-    /// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Returns `None` if the objective skips the update. If
-    /// the objective returns an error or the gradient is not finite, the weights do not change.
+    /// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. If the objective returns an error
+    /// or the gradient is not finite, the weights do not change.
     pub fn step(
         &self,
         groups: Vec<Group>,
         temperature: f32,
         objective: Objective,
         adamw: AdamW,
-    ) -> Result<Option<StepReport>, EngineError> {
+    ) -> Result<StepReport, EngineError> {
         if self.base {
             return Err(EngineError::Request(
                 "the model without its adapters is a reference and cannot be trained".into(),
@@ -223,7 +223,7 @@ impl Engine {
                 temperature,
                 adamw: adamw.finite(),
             })?;
-            train::step(model, &groups, temperature, Some(objective), &adamw)
+            train::step(model, &groups, temperature, objective, &adamw)
         })
     }
 

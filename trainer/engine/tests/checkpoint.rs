@@ -44,9 +44,7 @@ fn train(engine: &Engine) {
     };
     let objective = Box::new(|stats: &[engine::TokenStats]| {
         let signs = [-1.0, 1.0].iter().zip(stats);
-        Ok(Some(
-            signs.map(|(sign, s)| vec![*sign; s.logp.len()]).collect(),
-        ))
+        Ok(signs.map(|(sign, s)| vec![*sign; s.logp.len()]).collect())
     });
     engine.step(groups(engine), 1.0, objective, adamw).unwrap();
 }

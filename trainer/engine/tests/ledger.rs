@@ -124,7 +124,7 @@ fn update(model: &mut Model, ledger: &Ledger, sequences: &[usize]) -> Work {
         .collect();
     let objective = Box::new(|stats: &[TokenStats]| {
         let ones = stats.iter().map(|stats| vec![1.0; stats.logp.len()]);
-        Ok(Some(ones.collect()))
+        Ok(ones.collect())
     });
     let adamw = AdamW {
         lr: 1e-6,

@@ -56,7 +56,7 @@ fn sketch_of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
         clip_norm: f32::INFINITY,
     };
     let step_dlogp = dlogp.clone();
-    let objective = Box::new(move |_: &[_]| Ok(Some(step_dlogp)));
+    let objective = Box::new(move |_: &[_]| Ok(step_dlogp));
     step(&mut model, &case.groups, TEMPERATURE, objective, &adamw).unwrap();
     let mut all = Vec::new();
     for (name, _) in case.config.tensor_shapes() {

@@ -18,6 +18,7 @@ mod factor;
 mod kl;
 mod length;
 mod metrics;
+mod phase_size;
 mod preset;
 mod weight;
 
@@ -25,6 +26,7 @@ pub use baseline::Baseline;
 pub use factor::Factor;
 pub use length::LengthNorm;
 pub use metrics::Metrics;
+pub use phase_size::{PhaseSize, SizeReason};
 pub use preset::Preset;
 pub use weight::{MAX_LOG_WEIGHT, log_weight};
 

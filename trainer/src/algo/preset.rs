@@ -15,6 +15,8 @@ pub enum Preset {
     RapidAuthor,
     /// RAPID with a capped weight and the mean of the other completions: lower variance, biased by the cap.
     RapidLoo,
+    /// RAPID without a size to tune: `rapid-loo`, whose phases are as long as the effective sample size allows.
+    RapidAuto,
     /// Group-relative policy gradient: Eq. 2 in Eq. 1. On policy at H = 1.
     Pg,
     /// The policy gradient as the authors' public code runs it: advantages divided by the group's standard deviation, completions of equal weight.
@@ -36,10 +38,11 @@ pub enum Preset {
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Preset; 10] = [
+    pub const ALL: [Preset; 11] = [
         Preset::RapidPaper,
         Preset::RapidAuthor,
         Preset::RapidLoo,
+        Preset::RapidAuto,
         Preset::Pg,
         Preset::PgAuthor,
         Preset::Grpo,
@@ -49,10 +52,11 @@ impl Preset {
         Preset::Sft,
     ];
     /// Their names in a recipe, in the order of `ALL`.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "rapid-paper",
         "rapid-author",
         "rapid-loo",
+        "rapid-auto",
         "pg",
         "pg-author",
         "grpo",
@@ -100,7 +104,7 @@ impl Preset {
                 length_norm: LengthNorm::Length,
                 ..plain
             },
-            Preset::RapidLoo => Estimator {
+            Preset::RapidLoo | Preset::RapidAuto => Estimator {
                 factor: Factor::WCapped,
                 baseline: Baseline::Loo,
                 ..plain

@@ -18,6 +18,7 @@ settings! {
         ///   rapid-paper   w               weighted-group  none          false          4
         ///   rapid-author  token-ppo-clip  weighted-group  length        false          4
         ///   rapid-loo     w-capped        loo             none          false          4
+        ///   rapid-auto    w-capped        loo             none          false          16 auto_h = 0.5
         ///   pg            one             group           none          false          1
         ///   pg-author     one             group           length        true           1
         ///   grpo          one             group           length        true           1  kl = 0.04
@@ -29,7 +30,7 @@ settings! {
         /// rapid-paper is the paper's algorithm as printed: importance weights w in the gradient (Eq. 3) and, capped at eta, in the value term (Eq. 5). pg is the same
         /// without weights (Eq. 2), on policy. rapid-author and pg-author are what the authors' public code ran on MBPP+ and MiniF2F.
         /// docs/algorithms.md states the source of each. With sft, factor, baseline, length_norm, divide_by_std, h and group_size cannot be changed, and eta,
-        /// adaptive_eta, clip_low, clip_high, adaptive_h, dynamic_sampling, mix_groups, sum_padding, drop_last_phase, kl, sampling.behaviour_logprob and `[reward]`
+        /// adaptive_eta, clip_low, clip_high, auto_h, dynamic_sampling, mix_groups, sum_padding, drop_last_phase, kl, sampling.behaviour_logprob and `[reward]`
         /// cannot be set.
         pub preset: Preset,
         /// The factor of a completion's advantage. r is the ratio of a token's probabilities under the new and the behaviour policy, w the product over a completion.
@@ -73,9 +74,10 @@ settings! {
             .hint(" (GRPO has 0.04): 0 turns it off, and a negative weight would drive the policy away from the reference"),
         /// Lower the cap η, but not below 1, until the effective sample size of a mini-batch is this fraction of its completions; 0 does not lower it.
         pub adaptive_eta: f64 => below(0.0, 1.0).hint(FRACTION),
-        /// End an inference phase early, and sample the rest of it again, if the effective sample size of the next mini-batch is below this fraction of its completions; 0
-        /// never ends a phase early.
-        pub adaptive_h: f64 => below(0.0, 1.0).hint(FRACTION),
+        /// Choose the number of updates of each inference phase, up to h, so that the effective sample size of its last mini-batch is about this fraction of its completions;
+        /// 0 gives every phase h updates. The first phase has 2. The next ones follow how fast the effective sample size fell in the phase before, and have at most twice
+        /// its updates. The choices are in metrics.jsonl. (rapid-auto: 0.5.)
+        pub auto_h: f64 => below(0.0, 1.0).hint(FRACTION),
         /// Maximum number of rounds in which groups of only correct or only incorrect completions are replaced by groups of other prompts. 0 keeps such groups, and
         /// is required if group_size is 1. Metrics are then those of the remaining groups, except drawn_reward, the mean reward of all sampled groups.
         pub dynamic_sampling: usize => whole(0, 1000),
@@ -92,7 +94,8 @@ settings! {
         pub group_size: usize => whole(1, MAX_SAMPLES as u64),
         /// N_step: completions per update; a multiple of group_size. (sft: 96.)
         pub n_step: usize => whole(1, 1_000_000),
-        /// H: updates per inference phase, so that N_inference = H × N_step completions are sampled at once. (1 for pg, pg-author, grpo, dapo-paper and sft.)
+        /// H: updates per inference phase, so that N_inference = H × N_step completions are sampled at once. With auto_h it is the maximum. (1 for pg, pg-author, grpo,
+        /// dapo-paper and sft; 16 for rapid-auto.)
         pub h: usize => whole(1, 10_000),
     }
     = Self::of(Preset::default())
@@ -134,7 +137,11 @@ impl Algorithm {
             divide_by_std: estimator.divide_by_std,
             kl: estimator.kl,
             adaptive_eta: estimator.adaptive_eta,
-            adaptive_h: 0.0,
+            auto_h: if preset == Preset::RapidAuto {
+                0.5
+            } else {
+                0.0
+            },
             // DAPO's own code (verl) has `max_num_gen_batches` 10, which counts the first sampling, so 9 replacements.
             dynamic_sampling: if preset == Preset::Dapo { 9 } else { 0 },
             mix_groups: false,
@@ -150,6 +157,8 @@ impl Algorithm {
                 | Preset::RapidLoo
                 | Preset::GrpoClip
                 | Preset::Dapo => 4,
+                // The largest of the paper's.
+                Preset::RapidAuto => 16,
             },
         }
     }

@@ -23,6 +23,10 @@ const REFUSED: &[(&[&str], &str)] = &[
         "training needs the log-probability of the distribution sampled from, so it samples at a temperature alone; cut-offs are for evaluation, under [eval]",
     ),
     (
+        &["algorithm.adaptive_h"],
+        "a phase no longer ends early; `algorithm.auto_h` chooses its number of updates before it begins, for the same effective sample size",
+    ),
+    (
         &["algorithm.kl_beta", "algorithm.beta", "algorithm.kl_coef"],
         "the weight of the divergence from the starting model is `algorithm.kl`",
     ),
@@ -39,6 +43,9 @@ const REFUSED: &[(&[&str], &str)] = &[
         "the reward of a verdict is set under [reward]: for the fraction of tests passed, set `reward.share = 1` and `reward.correct = 0`",
     ),
 ];
+
+/// Keys that 0.1.0 had, each with its section and the value that turned it off: the `config.toml` of every run folder has them.
+const RETIRED: [(&str, &str, f64); 1] = [("algorithm", "adaptive_h", 0.0)];
 
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` if neither names a verifier.
 ///
@@ -72,7 +79,11 @@ pub(super) fn set_default_verifier(config: &mut Config, address: Option<String>)
 /// # Errors
 /// As [`load`].
 pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, ConfigError> {
-    let mut table = KEYS.read(origin, text).map_err(with_reason)?;
+    let mut table: Table = text
+        .parse()
+        .map_err(|error| SettingError::syntax(origin, &error))?;
+    remove_retired(&mut table);
+    KEYS.check(origin, &table).map_err(with_reason)?;
     for set in sets {
         let (path, value) = parse_set(set)?;
         for [section, one, other] in RIVALS {
@@ -91,6 +102,17 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Config
         put(&mut table, &path, value);
     }
     Ok(resolve(table)?)
+}
+
+/// Removes keys that no longer exist and were turned off.
+fn remove_retired(table: &mut Table) {
+    for (section, key, off) in RETIRED {
+        if let Some(Value::Table(content)) = table.get_mut(section)
+            && content.get(key).and_then(Value::as_float) == Some(off)
+        {
+            content.remove(key);
+        }
+    }
 }
 
 /// Parses `section.key=value` into path and value.

@@ -355,7 +355,7 @@ fn training_refuses_cut_offs_and_unknown_names() {
     assert!(with("[eval]\ntop_p = 0.95\n").is_ok());
     assert_eq!(
         refusal(set(&["algorithm.preset=ppo"])),
-        "`algorithm.preset`: this version has no `ppo`; it has rapid-paper, rapid-author, rapid-loo, pg, pg-author, grpo, dapo-paper, dapo, grpo-clip, sft"
+        "`algorithm.preset`: this version has no `ppo`; it has rapid-paper, rapid-author, rapid-loo, rapid-auto, pg, pg-author, grpo, dapo-paper, dapo, grpo-clip, sft"
     );
     assert_eq!(
         refusal(set(&["algorithm.factor=w-clipped"])),
@@ -365,6 +365,22 @@ fn training_refuses_cut_offs_and_unknown_names() {
         refusal(with("[algorithm]\nkl_beta = 0.04\n"))
             .ends_with("from the starting model is `algorithm.kl`")
     );
+}
+
+#[test]
+fn a_retired_key_is_ignored_if_it_was_off_and_else_refused_with_its_successor() {
+    let off = with("[algorithm]\nadaptive_h = 0.0\n").unwrap();
+    assert_eq!(off, with("").unwrap());
+    for refused in [
+        with("[algorithm]\nadaptive_h = 0.5\n"),
+        set(&["algorithm.adaptive_h=0.5"]),
+    ] {
+        let error = refusal(refused);
+        assert!(
+            error.starts_with("`algorithm.adaptive_h`: ") && error.contains("`algorithm.auto_h`"),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -410,6 +426,14 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
         let error = refusal(set(&[setting]));
         assert!(error.starts_with(start), "{setting}: {error}");
     }
+    let error = refusal(set(&[
+        "algorithm.auto_h=0.5",
+        "algorithm.drop_last_phase=true",
+    ]));
+    assert!(
+        error.starts_with("`algorithm.drop_last_phase`: with `algorithm.auto_h`"),
+        "{error}"
+    );
     assert_eq!(
         refusal(set(&["algorithm.n_step=1000000", "algorithm.h=11"])),
         "`algorithm.h`: a phase of 11 updates on 1000000 completions each is more than 10000000 completions; lower it, or `algorithm.n_step`"
@@ -444,8 +468,8 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
             "`algorithm`: supervised fine-tuning has no behaviour",
         ),
         (
-            "algorithm.adaptive_h=0.5",
-            "`algorithm.adaptive_h`: supervised fine-tuning has no inference phases",
+            "algorithm.auto_h=0.5",
+            "`algorithm.auto_h`: supervised fine-tuning has no inference phases",
         ),
         (
             "algorithm.drop_last_phase=true",

@@ -31,7 +31,7 @@ const UNUSED: &[Row] = &[
     ("algorithm", "adaptive_eta", no_cap, NO_CAP),
     ("algorithm", "clip_low", no_clip, NO_CLIP),
     ("algorithm", "clip_high", no_clip, NO_CLIP),
-    ("algorithm", "adaptive_h", one_update, ONE_UPDATE),
+    ("algorithm", "auto_h", one_update, ONE_UPDATE),
     ("algorithm", "mix_groups", one_update, ONE_UPDATE),
     ("algorithm", "sum_padding", no_value_weight, NO_VALUE_WEIGHT),
     (
@@ -127,7 +127,7 @@ mod tests {
             ),
             ("algorithm.clip_low=0.3", &[], &["algorithm.preset=dapo"]),
             ("algorithm.clip_high=0.3", &[], &["algorithm.preset=dapo"]),
-            ("algorithm.adaptive_h=0.5", &["algorithm.h=1"], &[]),
+            ("algorithm.auto_h=0.5", &["algorithm.h=1"], &[]),
             ("algorithm.mix_groups=true", &["algorithm.h=1"], &[]),
             ("algorithm.sum_padding=true", &["algorithm.preset=pg"], &[]),
             ("sampling.temperature=0.7", &sft, &[]),

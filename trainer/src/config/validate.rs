@@ -96,6 +96,12 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
         );
         return refuse("algorithm.h", reason);
     }
+    if a.auto_h > 0.0 && a.drop_last_phase {
+        return refuse(
+            "algorithm.drop_last_phase",
+            "with `algorithm.auto_h` the sizes of phases are not known before, so no number of prompts fills whole phases; set one of the two to its default, false or 0",
+        );
+    }
     if config.run.epochs.is_some() && config.run.updates.is_some() {
         return refuse(
             "run.epochs",
@@ -147,7 +153,7 @@ fn teacher(config: &Config) -> Result<(), SettingError> {
         );
     }
     for (key, given) in [
-        ("algorithm.adaptive_h", a.adaptive_h > 0.0),
+        ("algorithm.auto_h", a.auto_h > 0.0),
         ("algorithm.mix_groups", a.mix_groups),
         ("algorithm.drop_last_phase", a.drop_last_phase),
     ] {

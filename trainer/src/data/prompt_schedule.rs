@@ -1,11 +1,12 @@
-//! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes.
+//! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes, of which `algorithm.auto_h` chooses those
+//! of the phases during the run.
 
 use crate::config::{Config, DEFAULT_EPOCHS};
 use crate::seed;
 
 /// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
 /// update, may be shorter. With `algorithm.drop_last_phase` an epoch has only as many prompts, the first ones of its order, as fill whole phases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptSchedule {
     seed: u64,
     /// Number of training prompts.
@@ -16,8 +17,12 @@ pub struct PromptSchedule {
     prompts: usize,
     /// Prompts an update.
     per_update: usize,
-    /// H: updates a phase.
+    /// Updates before each phase, for the first phases; each later one begins `updates_per_phase` updates after the one before. The first is 0.
+    begins: Vec<usize>,
+    /// H: updates of the last of these phases, and of each later one.
     updates_per_phase: usize,
+    /// Whether the sizes of later phases are chosen during the run.
+    adapts: bool,
 }
 
 /// One use of a training prompt.
@@ -64,8 +69,17 @@ impl PromptSchedule {
             per_epoch,
             prompts,
             per_update,
+            begins: vec![0],
             updates_per_phase: config.algorithm.h,
+            adapts: config.algorithm.auto_h > 0.0,
         }
+    }
+
+    /// Begins a phase of `h` updates after `done` updates, which end the phase before. Phases that began there, or later, are forgotten.
+    pub fn begin_phase(&mut self, done: usize, h: usize) {
+        self.begins.retain(|begin| *begin < done);
+        self.begins.push(done);
+        self.updates_per_phase = h;
     }
 
     /// Number of optimiser updates.
@@ -74,10 +88,10 @@ impl PromptSchedule {
         self.prompts.div_ceil(self.per_update)
     }
 
-    /// Number of inference phases.
+    /// Number of inference phases; `None` if their sizes are chosen during the run.
     #[must_use]
-    pub fn phases(&self) -> usize {
-        self.updates().div_ceil(self.updates_per_phase)
+    pub fn phases(&self) -> Option<usize> {
+        (!self.adapts).then(|| self.phases_begun(self.updates()))
     }
 
     /// Number of prompts in all updates.
@@ -89,13 +103,25 @@ impl PromptSchedule {
     /// Number of the phase of the update that follows `done` updates.
     #[must_use]
     pub fn phase_of(&self, done: usize) -> usize {
-        done / self.updates_per_phase
+        let known = self.begins.partition_point(|begin| *begin <= done) - 1;
+        if known + 1 < self.begins.len() {
+            return known;
+        }
+        known + (done - self.begins[known]) / self.updates_per_phase
     }
 
     /// Number of phases that have at least one of the first `done` updates.
     #[must_use]
     pub fn phases_begun(&self, done: usize) -> usize {
-        done.div_ceil(self.updates_per_phase)
+        done.checked_sub(1)
+            .map_or(0, |before| self.phase_of(before) + 1)
+    }
+
+    /// Updates before a phase.
+    fn begin_of(&self, index: usize) -> usize {
+        let last = self.begins.len() - 1;
+        let later = index.saturating_sub(last) * self.updates_per_phase;
+        self.begins[index.min(last)] + later
     }
 
     /// Up to `count` prompts that replace discarded groups of a phase, whose samples are for its updates from number `from` on. `round` is the number of the
@@ -110,11 +136,11 @@ impl PromptSchedule {
             .collect()
     }
 
-    /// The phase with this number. From [`PromptSchedule::phases`] on, phases have no updates.
+    /// The phase with this number. Those after the end of the run have no updates.
     #[must_use]
     pub fn phase(&self, index: usize) -> Phase {
-        let first_update = index * self.updates_per_phase;
-        let last_update = (first_update + self.updates_per_phase).min(self.updates());
+        let first_update = self.begin_of(index);
+        let last_update = self.begin_of(index + 1).min(self.updates());
         let mut orders = Orders {
             seed: self.seed,
             tasks: self.tasks,
@@ -137,6 +163,12 @@ impl PromptSchedule {
 }
 
 impl Phase {
+    /// Updates done after it.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.first_update + self.updates.len()
+    }
+
     /// All its prompts, in order.
     pub fn slots(&self) -> impl Iterator<Item = PromptUse> + '_ {
         self.updates.iter().flatten().copied()
@@ -180,8 +212,16 @@ mod tests {
             per_epoch: tasks,
             prompts,
             per_update,
+            begins: vec![0],
             updates_per_phase: h,
+            adapts: false,
         }
+    }
+
+    fn phases(schedule: &PromptSchedule) -> Vec<Phase> {
+        (0..schedule.phases_begun(schedule.updates()))
+            .map(|index| schedule.phase(index))
+            .collect()
     }
 
     proptest! {
@@ -190,7 +230,8 @@ mod tests {
             tasks in 1usize..40, epochs in 1usize..4, per_update in 1usize..9, h in 1usize..5,
         ) {
             let planned = schedule(tasks * epochs, tasks, per_update, h);
-            let phases: Vec<Phase> = (0..planned.phases()).map(|i| planned.phase(i)).collect();
+            let phases = phases(&planned);
+            prop_assert_eq!(Some(phases.len()), planned.phases());
             let mut counts: HashMap<PromptUse, usize> = HashMap::new();
             for slot in phases.iter().flat_map(Phase::slots) {
                 *counts.entry(slot).or_default() += 1;
@@ -213,7 +254,43 @@ mod tests {
                 let phase = planned.phase(planned.phase_of(done));
                 prop_assert!(phase.first_update <= done && done < phase.first_update + phase.updates.len());
             }
-            prop_assert!(planned.phase(planned.phases()).updates.is_empty());
+            prop_assert!(planned.phase(planned.phases().unwrap()).updates.is_empty());
+        }
+
+        /// Each phase begins where the one before it ends, and the last ends with the run.
+        #[test]
+        fn phases_of_chosen_sizes_have_the_prompts_of_phases_of_one_size(
+            prompts in 1usize..200, tasks in 1usize..40, per_update in 1usize..9, sizes in prop::collection::vec(1usize..9, 1..12), again in 0usize..12,
+        ) {
+            let mut chosen = PromptSchedule { adapts: true, ..schedule(prompts, tasks, per_update, 16) };
+            let mut done = 0;
+            let mut begun = Vec::new();
+            for (index, h) in sizes.iter().enumerate() {
+                if done == chosen.updates() {
+                    break;
+                }
+                chosen.begin_phase(done, *h);
+                let phase = chosen.phase(index);
+                prop_assert_eq!((chosen.phase_of(done), phase.first_update), (index, done));
+                prop_assert_eq!(phase.updates.len(), (*h).min(chosen.updates() - done));
+                begun.push(phase.clone());
+                done += phase.updates.len();
+                prop_assert_eq!(chosen.phases_begun(done), index + 1);
+            }
+            for phase in &begun {
+                prop_assert_eq!(&chosen.phase(phase.index), phase);
+                for number in 0..phase.updates.len() {
+                    prop_assert_eq!(chosen.phase_of(phase.first_update + number), phase.index);
+                }
+            }
+            let slots: Vec<PromptUse> = phases(&chosen).iter().flat_map(Phase::slots).collect();
+            let of_one_size: Vec<PromptUse> = phases(&schedule(prompts, tasks, per_update, 3)).iter().flat_map(Phase::slots).collect();
+            prop_assert_eq!(slots, of_one_size);
+            // A resumed run chooses the size of the phase again.
+            let index = again.min(begun.len() - 1);
+            chosen.begin_phase(begun[index].first_update, 2);
+            prop_assert_eq!(chosen.phase_of(begun[index].first_update), index);
+            prop_assert!(chosen.phase(index).updates.len() <= 2);
         }
     }
 
@@ -279,7 +356,7 @@ mod tests {
             per_epoch: 24,
             ..schedule(72, 30, 4, 3)
         };
-        assert_eq!(planned.phases(), 6);
+        assert_eq!(planned.phases(), Some(6));
         let mut epochs: Vec<HashSet<usize>> = vec![HashSet::new(); 3];
         for index in 0..6 {
             let phase = planned.phase(index);

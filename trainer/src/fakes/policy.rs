@@ -235,7 +235,7 @@ impl Policy for FakePolicy {
         temperature: f32,
         objective: Objective,
         adamw: AdamW,
-    ) -> Result<Option<StepReport>, EngineError> {
+    ) -> Result<StepReport, EngineError> {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
         if self.fail_at == Some(number) {
             return Err(EngineError::Device("scripted".into()));
@@ -243,9 +243,7 @@ impl Policy for FakePolicy {
         let mut state = self.state.lock().unwrap();
         let stats = state.stats(&groups, temperature);
         std::thread::sleep(self.pass);
-        let Some(dlogp) = objective(&stats).map_err(EngineError::Numeric)? else {
-            return Ok(None);
-        };
+        let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
         std::thread::sleep(self.pass);
         let began = Instant::now();
         std::thread::sleep(self.pass);
@@ -255,13 +253,13 @@ impl Policy for FakePolicy {
             state.weights.fill(f32::NAN);
         }
         let grad_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        Ok(Some(StepReport {
+        Ok(StepReport {
             stats,
             grad_norm,
             forward: self.pass,
             backward: self.pass,
             optimiser: began.elapsed(),
-        }))
+        })
     }
 
     fn sketch(

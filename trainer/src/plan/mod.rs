@@ -17,9 +17,9 @@ pub struct RunPlan {
     pub tasks: usize,
     /// Number of held-out tasks.
     pub eval_tasks: usize,
-    /// Number of inference phases.
-    pub phases: usize,
-    /// Completions of a whole phase: N_inference.
+    /// Number of inference phases; `None` if their sizes are chosen during the run.
+    pub phases: Option<usize>,
+    /// Maximum number of completions of a phase: N_inference.
     pub phase_completions: usize,
     /// Number of optimiser updates.
     pub updates: usize,
@@ -99,13 +99,20 @@ impl fmt::Display for RunPlan {
                 ""
             }
         };
-        writeln!(
-            f,
-            "{} of {}{}",
-            count(self.phases, "inference phase"),
-            up_to(self.phases * self.phase_completions),
-            count(self.phase_completions, "completion")
-        )?;
+        match self.phases {
+            Some(phases) => writeln!(
+                f,
+                "{} of {}{}",
+                count(phases, "inference phase"),
+                up_to(phases * self.phase_completions),
+                count(self.phase_completions, "completion")
+            )?,
+            None => writeln!(
+                f,
+                "inference phases of up to {}, whose number is chosen during the run",
+                count(self.phase_completions.min(self.completions), "completion")
+            )?,
+        }
         writeln!(
             f,
             "{} on {}{} each",

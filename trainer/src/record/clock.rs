@@ -24,8 +24,6 @@ pub enum Activity {
     Backward,
     /// Clipping and AdamW.
     Optimiser,
-    /// Forward passes of updates that were not made, since their samples were too stale (`algorithm.adaptive_h`).
-    Refused,
     /// Saving checkpoints and removing old ones.
     Checkpoint,
     /// Everything else: logs, samples and their pages, loading stored samples.
@@ -38,7 +36,7 @@ pub enum Activity {
 
 impl Activity {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::Start,
         Self::Inference,
         Self::Verify,
@@ -47,7 +45,6 @@ impl Activity {
         Self::Forward,
         Self::Backward,
         Self::Optimiser,
-        Self::Refused,
         Self::Checkpoint,
         Self::Other,
         Self::Evaluation,
@@ -66,7 +63,6 @@ impl Activity {
             Self::Forward => "forward",
             Self::Backward => "backward",
             Self::Optimiser => "optimiser",
-            Self::Refused => "refused",
             Self::Checkpoint => "checkpoint",
             Self::Other => "other",
             Self::Evaluation => "evaluation",

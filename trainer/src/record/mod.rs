@@ -14,7 +14,7 @@ use engine::Finish;
 use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
 
-use crate::algo::Metrics;
+use crate::algo::{Metrics, PhaseSize};
 use crate::rollout::SampledGroup;
 
 pub use alarms::{Alarm, AlarmRecord, AlarmState};
@@ -30,10 +30,14 @@ pub struct StepRecord {
     pub step: usize,
     /// Inference phase, counted from 0.
     pub phase: usize,
-    /// Number of this update in its phase, counted from 0. This is the staleness of its samples in updates, unless they were sampled again (`algorithm.adaptive_h`).
+    /// Number of this update in its phase, counted from 0. This is the staleness of its samples in updates, unless an extension of the run sampled
+    /// them again.
     pub update: usize,
     /// Updates of this phase; only the last phase may have fewer than H.
     pub phase_updates: usize,
+    /// With `algorithm.auto_h`: the choice of H; logged with the first update of a phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_h: Option<PhaseSize>,
     /// Epoch of the mini-batch's last prompt, counted from 0.
     pub epoch: usize,
     /// Prompts of the mini-batch; only the run's last mini-batch may have fewer.

@@ -97,6 +97,12 @@ const QUANTITIES: &[Quantity] = &[
         },
     },
     Quantity {
+        title: "Updates of a phase",
+        note: "H, as chosen from the effective sample size in the phase before",
+        unit: ValueFormat::Number,
+        value: |step| step.auto_h.map(|size| size.h as f64),
+    },
+    Quantity {
         title: "Spread of ℓ",
         note: "standard deviation of the log-weights",
         unit: ValueFormat::Number,

@@ -58,7 +58,15 @@ fn facts(out: &mut String, run: &RunData) {
             "completions per update",
             config.algorithm.n_step.to_string(),
         ));
-        facts.push(("updates per phase", config.algorithm.h.to_string()));
+        let h = config.algorithm.h;
+        facts.push((
+            "updates per phase",
+            if config.algorithm.auto_h > 0.0 {
+                format!("chosen, at most {h}")
+            } else {
+                h.to_string()
+            },
+        ));
     }
     let updates = run.steps.last().map_or(0, |step| step.step);
     facts.push(("updates", updates.to_string()));

@@ -152,6 +152,10 @@ fn metrics_csv(runs: &[RunData]) -> String {
 
 /// A record's numbers by name; those of a map are named `map.key`.
 fn flat(record: &impl Serialize) -> Vec<(String, String)> {
+    let text = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => text,
+        value => value.to_string(),
+    };
     let mut fields = Vec::new();
     if let Ok(serde_json::Value::Object(object)) = serde_json::to_value(record) {
         for (name, value) in object {
@@ -160,10 +164,10 @@ fn flat(record: &impl Serialize) -> Vec<(String, String)> {
                     fields.extend(
                         inner
                             .into_iter()
-                            .map(|(key, value)| (format!("{name}.{key}"), value.to_string())),
+                            .map(|(key, value)| (format!("{name}.{key}"), text(value))),
                     );
                 }
-                value => fields.push((name, value.to_string())),
+                value => fields.push((name, text(value))),
             }
         }
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use verifier_api::Verdict;
 
 use super::{Comparison, RunData, write};
-use crate::algo::Metrics;
+use crate::algo::{Metrics, PhaseSize};
 use crate::eval::{self, AnswerMode, Record};
 use crate::record::{Alarm, AlarmRecord, AlarmState};
 use crate::record::{
@@ -96,6 +96,7 @@ fn step(step: usize) -> StepRecord {
         phase: (step - 1) / 2,
         update: (step - 1) % 2,
         phase_updates: 2,
+        auto_h: None,
         epoch: 0,
         prompts: 16,
         groups: GroupCounts {
@@ -457,16 +458,19 @@ fn a_quantity_has_a_chart_if_any_run_has_it() {
     for step in &mut steps {
         step.algo.kl_reference = Some(0.01 * step.step as f64);
     }
+    steps[0].auto_h = Some(PhaseSize::after(&[], 0.5, 16));
     lines(&held.join("metrics.jsonl"), &steps);
     let titles = |folders: &[&Path]| -> Vec<String> {
         let runs: Vec<RunData> = folders.iter().map(|f| RunData::read(f).unwrap()).collect();
         let charts = super::curves::charts(&super::run_labels::titles(&runs), &runs);
         charts.into_iter().map(|chart| chart.title).collect()
     };
-    let reference = "Divergence from the reference".to_owned();
     let (without, with) = (titles(&[&plain]), titles(&[&plain, &held]));
-    assert!(!without.contains(&reference) && with.contains(&reference));
-    assert_eq!(with.len(), without.len() + 1);
+    for title in ["Divergence from the reference", "Updates of a phase"] {
+        let title = title.to_owned();
+        assert!(!without.contains(&title) && with.contains(&title));
+    }
+    assert_eq!(with.len(), without.len() + 2);
 }
 
 #[test]

@@ -74,11 +74,6 @@ impl Clock {
         std::mem::replace(&mut state.activity, activity)
     }
 
-    /// Renames the activity under way, for which the name was not known when it began.
-    pub(super) fn rename(&self, activity: Activity) {
-        self.state().activity = activity;
-    }
-
     /// Ends the activity under way and continues it. Its last `part` was another activity, which needed the same memory at most.
     pub(super) fn split(&self, activity: Activity, part: Duration) {
         let mut state = self.state();
@@ -174,20 +169,18 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_can_get_its_name_later_and_be_split() {
+    fn an_interval_can_be_split() {
         let home = tempfile::tempdir().unwrap();
         let folder = RunFolder::create(&home.path().join("run"), "").unwrap();
         let clock = Clock::start();
         assert_eq!(clock.enter(Activity::Forward), Activity::Start);
         std::thread::sleep(Duration::from_millis(3));
-        clock.rename(Activity::Refused);
-        assert_eq!(clock.enter(Activity::Backward), Activity::Refused);
+        assert_eq!(clock.enter(Activity::Backward), Activity::Forward);
         std::thread::sleep(Duration::from_millis(5));
         clock.split(Activity::Optimiser, Duration::from_millis(2));
         let times = clock.save(&folder, 1).unwrap();
-        assert!(!times.seconds.contains_key(&Activity::Forward));
         for (activity, least) in [
-            (Activity::Refused, 0.003),
+            (Activity::Forward, 0.003),
             (Activity::Backward, 0.003),
             (Activity::Optimiser, 0.002),
         ] {

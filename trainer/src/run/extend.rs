@@ -8,8 +8,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::choose_h;
 use super::folder::{
-    Log, RunFolder, checkpoint, content, lines, rollouts, whole_lines, write_whole,
+    Log, RunFolder, checkpoint, content, lines, rollouts, truncate, whole_lines, write_whole,
 };
 use super::learning_rate::learning_rate;
 use super::{Job, TrainError};
@@ -35,7 +36,7 @@ impl Extension {
     /// in its logs, and `tasks` the number of tasks, or demonstrations, that it trains on.
     ///
     /// # Errors
-    /// [`TrainError::Shorter`].
+    /// [`TrainError::Shorter`]; [`TrainError::Line`] if a log is damaged, [`TrainError::Io`].
     pub(super) fn of(
         job: &Job,
         previous: &Config,
@@ -43,9 +44,10 @@ impl Extension {
         newest: usize,
         logged: usize,
     ) -> Result<Option<Self>, TrainError> {
+        let updates = truncate::updates(&job.folder, newest)?;
         let (before, after) = (
-            PromptSchedule::new(previous, tasks),
-            PromptSchedule::new(&job.config, tasks),
+            choose_h::schedule(previous, tasks, &updates),
+            choose_h::schedule(&job.config, tasks, &updates),
         );
         if after.prompts() == before.prompts() {
             return Ok(None);
@@ -223,7 +225,7 @@ pub(super) fn resamples(
 
 /// The number of updates that a shorter run shares with a longer one: all of them, unless its end cuts a phase short.
 fn shared(before: &PromptSchedule, after: &PromptSchedule) -> usize {
-    let last = before.phase(before.phases().saturating_sub(1));
+    let last = before.phase(before.phase_of(before.updates().saturating_sub(1)));
     if after.phase(last.index) == last {
         before.updates()
     } else {

@@ -165,7 +165,7 @@ impl Run {
                 Activity::Verify
             });
             clock.save_if_due(folder, self.step);
-            terminal.sampling(phase.index, progress);
+            terminal.sampling(phase, progress);
         };
         let rollout = rollout::collect(
             &self.job.policy,

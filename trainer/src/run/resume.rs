@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::choose_h::{self, EssOfPhase};
 use super::extend::{self, Extension};
 use super::folder::truncate::{self, Truncation};
 use super::folder::{Log, checkpoint, rollouts};
@@ -10,7 +11,7 @@ use super::update::UpdateSettings;
 use super::{Job, TrainError};
 use crate::checkpoint_settings::SettingsFile;
 use crate::config::{self, Config};
-use crate::data::{PromptRenderer, PromptSchedule};
+use crate::data::PromptRenderer;
 use crate::eval;
 use crate::record::{ClockRecord, EvalRecord, best};
 use crate::rollout::SamplingParams;
@@ -22,7 +23,6 @@ impl Run {
             Some(demonstrations) => demonstrations.len(),
             None => job.prompts.train.len(),
         };
-        let schedule = PromptSchedule::new(&job.config, tasks);
         let newest = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
         let logged = truncate::logged(&job.folder)?;
         let previous = previous_config(&job);
@@ -35,9 +35,14 @@ impl Run {
             });
         }
         let extension = Extension::of(&job, &previous, tasks, newest, logged)?;
-        let (step, resample) = match &extension {
-            Some(Extension { record, .. }) => (record.from, record.resampled),
-            None => (newest, extend::resamples(&job.folder, &schedule, newest)?),
+        let step = extension
+            .as_ref()
+            .map_or(newest, |extension| extension.record.from);
+        let updates = truncate::updates(&job.folder, step)?;
+        let schedule = choose_h::schedule(&job.config, tasks, &updates);
+        let resample = match &extension {
+            Some(extension) => extension.record.resampled,
+            None => extend::resamples(&job.folder, &schedule, newest)?,
         };
         let truncations = truncate::to_step(&job.folder, step)?;
         let clock: Vec<ClockRecord> = job.folder.read(Log::Clock)?;
@@ -99,6 +104,8 @@ impl Run {
             saved: step,
             logged: step,
             resample,
+            phase_size: None,
+            ess_of_phase: EssOfPhase::of(&updates),
             schedule,
             sampling,
             step,

@@ -1,3 +1,4 @@
+mod auto_h;
 mod clock;
 mod diverging;
 mod extending;
@@ -539,7 +540,7 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
             plan.completions,
             plan.evaluations
         ),
-        (9, 3, 132, 4)
+        (9, Some(3), 132, 4)
     );
     insta::assert_snapshot!(plan.to_string(), @r"
     11 training tasks, 5 held out

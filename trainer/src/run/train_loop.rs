@@ -4,12 +4,14 @@ use std::time::Instant;
 
 use engine::StepReport;
 
+use super::choose_h::EssOfPhase;
 use super::error::LoopExit;
 use super::folder::{Log, checkpoint, rollouts};
 use super::freeze_config::absolute;
 use super::learning_rate::learning_rate;
-use super::update::{UpdatePosition, UpdateSettings, Updated, update};
+use super::update::{UpdatePosition, UpdateSettings, update};
 use super::{Job, RunOutcome, Summary, TrainError};
+use crate::algo::PhaseSize;
 use crate::checkpoint_settings::SettingsFile;
 use crate::data::{Phase, PromptSchedule};
 use crate::eval;
@@ -31,8 +33,12 @@ pub(super) struct Run {
     pub(super) logged: usize,
     /// Updates at the newest checkpoint; 0 stands for the model's own files.
     pub(super) saved: usize,
-    /// Whether the stored samples are too stale for the next update, so that the rest of the phase is sampled again.
+    /// Whether the rest of the current phase is sampled again, since an extension cut it.
     pub(super) resample: bool,
+    /// The choice of the current phase's size, until it is logged.
+    pub(super) phase_size: Option<PhaseSize>,
+    /// What the choice of the next phase's size depends on.
+    pub(super) ess_of_phase: EssOfPhase,
     /// The best evaluation after at least one update: its step and its Pass@1.
     pub(super) best: Option<(usize, f64)>,
     pub(super) started: Instant,
@@ -87,16 +93,14 @@ impl Run {
     async fn train_loop(&mut self) -> Result<(), LoopExit> {
         self.evaluate_if_due().await?;
         while self.step < self.schedule.updates() {
+            self.choose_h();
             let phase = self.schedule.phase(self.schedule.phase_of(self.step));
             let samples = self.sample_phase(&phase).await?;
-            while self.step < phase.first_update + phase.updates.len() {
+            while self.step < phase.end() {
                 if self.job.stop.requested() {
                     return Err(LoopExit::Stopped);
                 }
-                if !self.update(&phase, &samples)? {
-                    self.resample = true;
-                    break;
-                }
+                self.update(&phase, &samples)?;
                 self.checkpoint_if_due()?;
                 self.evaluate_if_due().await?;
             }
@@ -104,8 +108,8 @@ impl Run {
         Ok(())
     }
 
-    /// Makes one update and logs it. Returns false if the samples are too stale (`algorithm.adaptive_h`); the policy is then unchanged.
-    fn update(&mut self, phase: &Phase, samples: &PhaseSamples) -> Result<bool, TrainError> {
+    /// Makes one update and logs it.
+    fn update(&mut self, phase: &Phase, samples: &PhaseSamples) -> Result<(), TrainError> {
         let number = self.step - phase.first_update;
         let config = &self.job.config;
         let batch = if config.algorithm.mix_groups {
@@ -113,7 +117,10 @@ impl Run {
         } else {
             samples.of_update(phase, number)
         };
-        let position = UpdatePosition::new(phase, samples, number);
+        let position = UpdatePosition {
+            auto_h: self.phase_size,
+            ..UpdatePosition::new(phase, samples, number)
+        };
         self.job.journal.progress.updating(phase, number);
         let optimiser = &self.job.config.optimiser;
         let lr = learning_rate(optimiser, position.step, self.schedule.updates());
@@ -122,29 +129,19 @@ impl Run {
         let updated =
             tokio::task::block_in_place(|| update(policy, settings, &batch, position, clock));
         clock.enter(Activity::Other);
-        let updated = updated?;
-        match updated {
-            Updated::Stale => {
-                self.job.journal.progress.say(&format!(
-                    "the samples left of phase {} are too far from the policy (`algorithm.adaptive_h`); they are sampled again",
-                    phase.index + 1
-                ));
-                Ok(false)
-            }
-            Updated::Done(record, report) => {
-                let timings = self.timings(position, &report, &batch.groups, samples);
-                let is_last = position.update + 1 == position.phase_updates;
-                if is_last && !position.fresh {
-                    let at = (position.step, position.phase, position.update);
-                    if let Some(weights) = TokenWeights::of(at, &batch.groups, &report.stats) {
-                        self.job.folder.append(Log::Weights, &weights)?;
-                    }
-                }
-                self.step += 1;
-                self.log_update(&record, timings)?;
-                Ok(true)
+        let (record, report) = updated?;
+        let timings = self.timings(position, &report, &batch.groups, samples);
+        let is_last = position.update + 1 == position.phase_updates;
+        if is_last && !position.fresh {
+            let at = (position.step, position.phase, position.update);
+            if let Some(weights) = TokenWeights::of(at, &batch.groups, &report.stats) {
+                self.job.folder.append(Log::Weights, &weights)?;
             }
         }
+        self.step += 1;
+        self.phase_size = None;
+        self.ess_of_phase.add(&record);
+        self.log_update(&record, timings)
     }
 
     fn timings(

@@ -7,7 +7,7 @@ use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
 use super::TrainError;
 use super::clock::Clock;
-use crate::algo::{self, Estimator, Metrics};
+use crate::algo::{self, Estimator, Metrics, PhaseSize};
 use crate::config::{Config, Optimiser, Preset, Reward};
 use crate::data::Phase;
 use crate::policy::Policy;
@@ -19,8 +19,6 @@ use crate::rollout::{MiniBatch, PhaseSamples, Sample, SampledGroup};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UpdateSettings {
     pub(super) estimator: Estimator,
-    /// Minimum effective sample size, as a share of N.
-    pub(super) min_ess: f64,
     pub(super) reward: Reward,
     pub(super) max_tokens: usize,
     pub(super) temperature: f32,
@@ -58,7 +56,6 @@ impl UpdateSettings {
     pub(super) fn of(config: &Config) -> Self {
         Self {
             estimator: config.algorithm.estimator(),
-            min_ess: config.algorithm.adaptive_h,
             reward: config.reward,
             max_tokens: config.sampling.max_tokens,
             temperature: temperature(config),
@@ -105,6 +102,8 @@ pub(super) struct UpdatePosition {
     pub(super) discarded: usize,
     /// As in [`StepRecord::sampled_reward`].
     pub(super) sampled_reward: Option<f64>,
+    /// As in [`StepRecord::auto_h`].
+    pub(super) auto_h: Option<PhaseSize>,
 }
 
 impl UpdatePosition {
@@ -120,16 +119,9 @@ impl UpdatePosition {
             fresh,
             discarded: if fresh { samples.discarded } else { 0 },
             sampled_reward: samples.sampled_reward.filter(|_| fresh),
+            auto_h: None,
         }
     }
-}
-
-/// The result of [`update`].
-pub(super) enum Updated {
-    /// The update was made.
-    Done(Box<StepRecord>, StepReport),
-    /// The samples are too stale for the policy. Nothing has changed.
-    Stale,
 }
 
 /// Updates the policy on a mini-batch. Blocks. The clock is left in the last activity of the update.
@@ -139,7 +131,7 @@ pub(super) fn update(
     batch: &MiniBatch<'_>,
     position: UpdatePosition,
     clock: &Clock,
-) -> Result<Updated, TrainError> {
+) -> Result<(StepRecord, StepReport), TrainError> {
     clock.enter(Activity::Forward);
     let (send, metrics) = mpsc::channel();
     let report = policy.step(
@@ -149,16 +141,13 @@ pub(super) fn update(
             .map(SampledGroup::trained_group)
             .collect(),
         settings.temperature,
-        timed(objective(settings, batch, position.fresh, send), clock),
+        timed(objective(settings, batch, send), clock),
         settings.adamw,
     )?;
-    let Some(report) = report else {
-        return Ok(Updated::Stale);
-    };
     clock.split(Activity::Optimiser, report.optimiser);
     let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Numeric("the engine made an update without calling its objective; this is a fault of the program".into()))?;
     let record = record(settings, batch, position, metrics, &report);
-    Ok(Updated::Done(Box::new(record), report))
+    Ok((record, report))
 }
 
 /// The numbers of a sample that the objective needs.
@@ -196,11 +185,10 @@ impl SampleData {
     }
 }
 
-/// The objective that the engine calls: it returns `dL/dlogp`, or `None` if the samples are too stale, and sends its metrics to `metrics`.
+/// The objective that the engine calls: it returns `dL/dlogp`, and sends its metrics to `metrics`.
 fn objective(
     settings: UpdateSettings,
     batch: &MiniBatch<'_>,
-    fresh: bool,
     metrics: mpsc::Sender<Metrics>,
 ) -> Objective {
     let data_of = |sample: &Sample| SampleData {
@@ -235,19 +223,15 @@ fn objective(
             .collect();
         let gradient = algo::gradient(&settings.estimator, &groups, settings.max_tokens)
             .map_err(|error| error.to_string())?;
-        let computed = gradient.metrics;
-        if !fresh && computed.ess < settings.min_ess * computed.judged as f64 {
-            return Ok(None);
-        }
         // The receiver lives until the step returns.
-        let _ = metrics.send(computed);
+        let _ = metrics.send(gradient.metrics);
         let mut dlogp = vec![Vec::new(); stats.len()];
         for (place, mut own) in compared.iter().flatten().zip(gradient.dlogp) {
             // Padding has no gradient.
             own.resize(stats[*place].logp.len(), 0.0);
             dlogp[*place] = own;
         }
-        Ok(Some(dlogp))
+        Ok(dlogp)
     })
 }
 
@@ -256,11 +240,7 @@ fn timed(objective: Objective, clock: &Clock) -> Objective {
     let clock = clock.clone();
     Box::new(move |stats: &[TokenStats]| {
         let gradient = objective(stats)?;
-        if gradient.is_some() {
-            clock.enter(Activity::Backward);
-        } else {
-            clock.rename(Activity::Refused);
-        }
+        clock.enter(Activity::Backward);
         Ok(gradient)
     })
 }
@@ -286,6 +266,7 @@ fn record(
         phase: position.phase,
         update: position.update,
         phase_updates: position.phase_updates,
+        auto_h: position.auto_h,
         epoch: position.epoch,
         prompts: batch.groups.len(),
         groups: GroupCounts::of(batch.compared_counts()),

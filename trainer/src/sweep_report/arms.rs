@@ -83,7 +83,7 @@ impl<'a> ArmRuns<'a> {
         }
     }
 
-    /// Updates per inference phase.
+    /// Updates per inference phase; the most that there can be, if their number is chosen during the run.
     pub(super) fn h(&self) -> usize {
         self.config.algorithm.h
     }
@@ -126,17 +126,19 @@ pub(super) fn point_label(point: &BTreeMap<String, Value>) -> String {
 }
 
 /// The ladder of a point of the grid: its arms of one preset with at least two values of H, and below them the reference if that has H = 1 and none of them has.
-/// `None` with fewer than three rungs.
+/// Arms that choose H during the run (`algorithm.auto_h`) are no rungs. `None` with fewer than three rungs.
 pub(super) fn ladder<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Option<Ladder<'a, 'r>> {
+    let fixed = |arm: &&ArmRuns<'_>| arm.config.algorithm.auto_h == 0.0;
+    let point: Vec<&ArmRuns<'a>> = point.iter().copied().filter(fixed).collect();
     let estimator = |arm: &ArmRuns<'_>| arm.config.algorithm.estimator();
     let presets: Vec<Preset> = point
         .iter()
         .map(|arm| arm.config.algorithm.preset)
         .collect();
     let mut best: Vec<&ArmRuns<'a>> = Vec::new();
-    for (preset, first) in presets.iter().zip(point) {
+    for (preset, first) in presets.iter().zip(&point) {
         let mut by_h: BTreeMap<usize, &ArmRuns<'a>> = BTreeMap::new();
-        for arm in point {
+        for arm in &point {
             if arm.config.algorithm.preset == *preset && estimator(arm) == estimator(first) {
                 by_h.entry(arm.h()).or_insert(arm);
             }

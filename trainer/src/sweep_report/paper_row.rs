@@ -39,7 +39,8 @@ pub(super) fn model(config: &Config, dataset: &str) -> &'static str {
 /// The paper's row of an arm: that of its algorithm and H. `None` for an algorithm that the paper does not have, or one whose settings differ from it.
 pub(super) fn of(arm: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     let algorithm = &arm.config.algorithm;
-    if algorithm.estimator() != Algorithm::of(algorithm.preset).estimator() {
+    let same = algorithm.estimator() == Algorithm::of(algorithm.preset).estimator();
+    if !same || algorithm.auto_h > 0.0 {
         return None;
     }
     let name = match algorithm.preset {

@@ -140,6 +140,28 @@ fn a_loss_that_grows_with_h_is_a_falling_slope_and_a_constant_is_none() {
 }
 
 #[test]
+fn an_arm_that_chooses_h_during_the_run_is_no_rung_and_has_no_row_of_the_paper() {
+    let arm = r#"[[arms]]
+name = "auto"
+set = { "algorithm.preset" = "rapid-paper", "algorithm.h" = 16, "algorithm.auto_h" = 0.5 }
+[compare]"#;
+    let sweep = Synthetic::new(&arms("[0, 1]", 0.02).replace("[compare]", arm));
+    sweep.run_all(|_| Truth {
+        tasks: 40,
+        effect: 0.0,
+        seconds: 60.0,
+    });
+    sweep.page();
+    let by_h = sweep.csv("table-3.csv");
+    let hs: Vec<&str> = by_h.iter().map(|row| row["h"].as_str()).collect();
+    assert_eq!(hs, ["1", "2", "4", "8"]);
+    let rows = sweep.csv("table-1.csv");
+    let row = |arm: &str| rows.iter().find(|row| row["arm"] == arm).unwrap();
+    assert_eq!(row("rapid-h4")["paper_row"], "Table 1, rapid-h4");
+    assert_eq!(row("auto")["paper_row"], "");
+}
+
+#[test]
 fn the_papers_tables_are_made_with_its_numbers_beside_ours() {
     let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02));
     let equal = Truth {

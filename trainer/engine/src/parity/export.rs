@@ -86,7 +86,7 @@ pub fn export(
         completions: vec![completion.to_vec()],
     };
     let dlogp = vec![vec![-1.0 / completion.len() as f32; completion.len()]];
-    let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
+    let objective = Box::new(move |_: &[_]| Ok(dlogp));
     let adamw = AdamW {
         lr: 0.0,
         beta1: 0.9,
@@ -95,7 +95,7 @@ pub fn export(
         weight_decay: 0.0,
         clip_norm: f32::INFINITY,
     };
-    train::step(&mut model, &[group], 1.0, Some(objective), &adamw)?;
+    train::step(&mut model, &[group], 1.0, objective, &adamw)?;
     for (name, shape) in model.trained_shapes() {
         let gradient = model.tensor(&name, TensorKind::Gradient)?;
         results.push((format!("gradient.{name}"), shape, gradient));

@@ -46,48 +46,34 @@ pub(super) fn gather_stats(
     Ok(stats)
 }
 
-/// `dL/dlogp`, which rank 0 computes for all; it alone has an objective.
+/// `dL/dlogp`, which rank 0 computes for all.
 pub(super) fn objective(
     ranks: &dyn group::Group,
-    objective: Option<Objective>,
+    objective: Objective,
     stats: &[TokenStats],
-) -> Result<Option<Vec<Vec<f32>>>, EngineError> {
-    let own = match objective {
-        Some(objective) => tracing::info_span!("objective")
+) -> Result<Vec<Vec<f32>>, EngineError> {
+    let own = if ranks.rank() == 0 {
+        tracing::info_span!("objective")
             .in_scope(|| objective(stats))
             .map_err(EngineError::Numeric)
-            .and_then(|dlogp| {
-                dlogp
-                    .iter()
-                    .try_for_each(|dlogp| check_gradient(stats, dlogp))?;
-                Ok(dlogp)
-            }),
-        None => Ok(None),
+            .and_then(|dlogp| check_gradient(stats, &dlogp).map(|()| dlogp))
+    } else {
+        Ok(Vec::new())
     };
     if ranks.size() == 1 {
         return own;
     }
-    let own = match own {
-        Ok(own) => own.map(|dlogp| dlogp.concat()),
-        Err(error) => return Err(group::fail(ranks, error)),
-    };
-    // A step that is skipped has no bytes at all; each completion has at least one token.
-    let bytes = own.map_or_else(Vec::new, |flat| bytemuck::cast_slice(&flat).to_vec());
-    let told = group::agree(ranks, Ok(bytes))?;
+    let own = own.map_err(|error| group::fail(ranks, error))?.concat();
+    let told = group::agree(ranks, Ok(bytemuck::cast_slice(&own).to_vec()))?;
     let flat = floats(&told[0]);
-    if flat.is_empty() {
-        return Ok(None);
-    }
     let mut rest = flat.as_slice();
     let mut dlogp = Vec::with_capacity(stats.len());
     for stats in stats {
-        let (own, after) = rest
-            .split_at_checked(stats.logp.len())
-            .ok_or_else(disagree)?;
+        let (own, after) = rest.split_at_checked(stats.logp.len()).ok_or_else(disagree)?;
         dlogp.push(own.to_vec());
         rest = after;
     }
-    Ok(Some(dlogp))
+    Ok(dlogp)
 }
 
 /// Rejects a gradient whose shape differs from the log-probabilities', or with numbers that are not finite.

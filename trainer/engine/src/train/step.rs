@@ -27,15 +27,15 @@ use crate::train::exchange;
 use crate::train::pack::Pack;
 use crate::train::slices::Packing;
 
-/// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. Returns `None` if the objective skips the update. In that
-/// case, and on an error, weights and moments do not change. Of several ranks, the first has the objective.
+/// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. On an error, weights and moments do not change. Of
+/// several ranks, only the first calls its objective.
 pub fn step(
     model: &mut Model,
     groups: &[Group],
     temperature: f32,
-    objective: Option<Objective>,
+    objective: Objective,
     adamw: &AdamW,
-) -> Result<Option<StepReport>, EngineError> {
+) -> Result<StepReport, EngineError> {
     let _entered = tracing::info_span!("step").entered();
     let began = Instant::now();
     let sharing = model.sharing.clone();
@@ -44,9 +44,7 @@ pub fn step(
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let forward = began.elapsed();
 
-    let Some(dlogp) = exchange::objective(ranks, objective, &stats)? else {
-        return Ok(None);
-    };
+    let dlogp = exchange::objective(ranks, objective, &stats)?;
 
     let began = Instant::now();
     let summed = mini_batch.sum_gradients(model, groups, &dlogp, &plan, buffer);
@@ -75,13 +73,13 @@ pub fn step(
     // Waits for an asynchronous device, so that a failure of the update is reported here and its time is measured here.
     backend.synchronise()?;
     model.updates += 1;
-    Ok(Some(StepReport {
+    Ok(StepReport {
         stats,
         grad_norm: norm,
         forward,
         backward,
         optimiser: began.elapsed(),
-    }))
+    })
 }
 
 /// Per-token log-probabilities and entropies of given completions, groups in order, completions in order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::generate;
 use super::orders::Order;
 use super::thread::{self, Opened};
-use crate::api::{Device, EngineOptions};
+use crate::api::{Device, EngineOptions, Objective};
 use crate::backend::group::{Group as Ranks, Sharing, agree, fail};
 use crate::error::EngineError;
 use crate::infer::runner::Limits;
@@ -135,7 +135,8 @@ impl Followed {
                 ..
             } => {
                 model.release_kv();
-                train::step(model, &groups, temperature, None, &adamw).map(drop)
+                let objective: Objective = Box::new(|_| Err("rank 0 has the objective".into()));
+                train::step(model, &groups, temperature, objective, &adamw).map(drop)
             }
             Order::SaveState { .. } => checkpoint::send_state(model),
             Order::LoadState { file, .. } => {

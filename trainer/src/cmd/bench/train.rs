@@ -70,7 +70,7 @@ pub(super) fn update(engine: &Engine, groups: Vec<Group>) -> anyhow::Result<()> 
         let count = stats.len() as f32;
         let dlogp_of = |logp: &f32| -0.01 * logp.signum() / count;
         let dlogp = stats.iter().map(|s| s.logp.iter().map(dlogp_of).collect());
-        Ok(Some(dlogp.collect()))
+        Ok(dlogp.collect())
     });
     let adamw = AdamW {
         lr: 1e-9,

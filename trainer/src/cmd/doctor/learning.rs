@@ -154,7 +154,7 @@ fn update(
             })
             .collect();
         algo::gradient(&Preset::RapidPaper.estimator(), &groups, TOKENS)
-            .map(|gradient| Some(gradient.dlogp))
+            .map(|gradient| gradient.dlogp)
             .map_err(|error| error.to_string())
     });
     let adamw = AdamW {

@@ -58,6 +58,24 @@ pub(in crate::run) fn to_step(
     Ok(truncations)
 }
 
+/// The records of the first `step` updates, or of as many as there are. Later lines may be damaged.
+///
+/// # Errors
+/// [`TrainError::Line`] if one of them is damaged, [`TrainError::Io`].
+pub(in crate::run) fn updates(
+    folder: &RunFolder,
+    step: usize,
+) -> Result<Vec<StepRecord>, TrainError> {
+    let (log, path) = (Log::Metrics, folder.log(Log::Metrics));
+    whole_lines(&content(&path)?)
+        .take(step)
+        .enumerate()
+        .map(|(number, line)| {
+            serde_json::from_slice(line).map_err(|error| log.damaged(&path, number, &error))
+        })
+        .collect()
+}
+
 /// The number of whole lines in the metrics, damaged or not: the updates that were logged.
 pub(in crate::run) fn logged(folder: &RunFolder) -> Result<usize, TrainError> {
     Ok(whole_lines(&content(&folder.log(Log::Metrics))?).count())

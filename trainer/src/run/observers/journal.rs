@@ -55,7 +55,7 @@ impl Journal {
         let steps: Vec<StepRecord> = folder.read(Log::Metrics)?;
         let timings: Vec<StepTimings> = folder.read(Log::Timings)?;
         let evals: Vec<EvalRecord> = folder.read(Log::Eval)?;
-        self.progress.begin(config, *schedule, step, &evals);
+        self.progress.begin(config, schedule, step, &evals);
         let mut alarms = Vec::new();
         // A teacher's completions are all correct, and no policy sampled them: no alarm applies.
         if config.run.alarms && config.data.teacher.is_none() {
@@ -73,10 +73,8 @@ impl Journal {
             let timings = timings.iter().find(|timings| timings.step == record.step);
             tensorboard.update(record, timings);
         }
-        let begun_phases = (0..schedule.phases())
-            .map(|index| schedule.phase(index))
-            .take_while(|phase| phase.first_update < step);
-        for phase in begun_phases {
+        for index in 0..schedule.phases_begun(step) {
+            let phase = schedule.phase(index);
             let done = (step - phase.first_update).min(phase.updates.len());
             // The samples in use of the current phase are added when the loop loads them.
             let end = if done < phase.updates.len() && !resample {

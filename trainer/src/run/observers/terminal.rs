@@ -77,7 +77,7 @@ impl Progress {
     pub(in crate::run) fn begin(
         &mut self,
         config: &Config,
-        schedule: PromptSchedule,
+        schedule: &PromptSchedule,
         step: usize,
         evals: &[EvalRecord],
     ) {
@@ -110,14 +110,13 @@ impl Progress {
     }
 
     /// Progress of a training phase.
-    pub(in crate::run) fn sampling(&mut self, phase: usize, progress: &RolloutProgress) {
+    pub(in crate::run) fn sampling(&mut self, phase: &Phase, progress: &RolloutProgress) {
         let seconds = progress.elapsed.as_secs_f64();
-        let phases = self.time_left.as_ref().map_or(0, TimeLeft::phases);
         if let Some(time_left) = &mut self.time_left {
             time_left.sampling(seconds, progress.sampled);
         }
         self.reward = mean_reward(progress).or(self.reward);
-        let place = format!("{}/{phases}", phase + 1);
+        let place = place(phase, self.time_left.as_ref());
         if progress.is_sampling() {
             self.sampling_time = None;
         } else {
@@ -192,7 +191,7 @@ impl Progress {
         let Some(time_left) = &mut self.time_left else {
             return;
         };
-        time_left.sampled(phase.index);
+        time_left.sampled(phase);
         if let Output::Bar(bar) = &self.output {
             bar.set_prefix("update");
             bar.set_length(time_left.updates() as u64);
@@ -202,11 +201,10 @@ impl Progress {
                 .map(|seconds| format!(", {} each", human_duration(seconds)))
                 .unwrap_or_default();
             bar.set_message(format!(
-                "{} of {} in phase {}/{}{each}{}{}",
+                "{} of {} in phase {}{each}{}{}",
                 update + 1,
                 phase.updates.len(),
-                phase.index + 1,
-                time_left.phases(),
+                place(phase, Some(time_left)),
                 self.reward
                     .map(|reward| format!(", reward {reward:.3}"))
                     .unwrap_or_default(),
@@ -261,6 +259,15 @@ impl Progress {
             .map(|seconds| format!(", run {} left", human_duration(seconds)))
             .unwrap_or_default();
         left + &best
+    }
+}
+
+/// The number of a phase, counted from 1, and of how many if that is known.
+fn place(phase: &Phase, time_left: Option<&TimeLeft>) -> String {
+    let number = phase.index + 1;
+    match time_left.and_then(TimeLeft::phases) {
+        Some(phases) => format!("{number}/{phases}"),
+        None => number.to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::config::Config;
-use crate::data::PromptSchedule;
+use crate::data::{Phase, PromptSchedule};
 use crate::record::EvalRecord;
 
 /// The work that is left of a run, and the measured cost of each kind of work.
@@ -12,7 +12,6 @@ pub(in crate::run) struct TimeLeft {
     schedule: PromptSchedule,
     group_size: usize,
     prompts_per_update: usize,
-    updates_per_phase: usize,
     /// Updates after which an evaluation is due that was not made yet.
     evaluations: BTreeSet<usize>,
     /// Number of completions in an evaluation, once known.
@@ -55,7 +54,7 @@ impl Meter {
 impl TimeLeft {
     pub(in crate::run) fn new(
         config: &Config,
-        schedule: PromptSchedule,
+        schedule: &PromptSchedule,
         step: usize,
         evals: &[EvalRecord],
     ) -> Self {
@@ -75,16 +74,15 @@ impl TimeLeft {
                 .filter(|step| !done(step))
                 .collect()
         };
-        let per_phase = config.algorithm.h;
-        let phase_end = (step.div_ceil(per_phase) * per_phase).min(updates);
+        let begun = schedule.phases_begun(step).checked_sub(1);
+        let sampled = begun.map_or(0, |index| schedule.phase(index).end());
         Self {
-            schedule,
+            schedule: schedule.clone(),
             group_size: config.algorithm.group_size,
             prompts_per_update: config.prompts_per_update(),
-            updates_per_phase: per_phase,
             evaluations,
             evaluation_size: evals.last().map(|eval| eval.tasks.len() * eval.samples),
-            sampled: phase_end,
+            sampled,
             step,
             sampling: Meter::default(),
             evaluating: Meter::default(),
@@ -96,7 +94,8 @@ impl TimeLeft {
         self.schedule.updates()
     }
 
-    pub(in crate::run) fn phases(&self) -> usize {
+    /// Number of phases; `None` if it is not known yet.
+    pub(in crate::run) fn phases(&self) -> Option<usize> {
         self.schedule.phases()
     }
 
@@ -106,9 +105,9 @@ impl TimeLeft {
     }
 
     /// The samples of a phase are ready.
-    pub(in crate::run) fn sampled(&mut self, phase: usize) {
+    pub(in crate::run) fn sampled(&mut self, phase: &Phase) {
         self.sampling.close();
-        self.sampled = ((phase + 1) * self.updates_per_phase).min(self.updates());
+        self.sampled = phase.end();
     }
 
     /// `completions` of the `wanted` completions of an evaluation were sampled in `seconds`.
@@ -183,7 +182,7 @@ mod tests {
     fn time_left(step: usize) -> TimeLeft {
         let config = config::load("quickstart", &["eval.every=4".into()]).unwrap();
         let schedule = PromptSchedule::new(&config, 300);
-        TimeLeft::new(&config, schedule, step, &[])
+        TimeLeft::new(&config, &schedule, step, &[])
     }
 
     #[test]
@@ -196,7 +195,8 @@ mod tests {
         time_left.evaluated(0);
         time_left.sampling(12.8, 64);
         time_left.sampling(51.2, 256);
-        time_left.sampled(0);
+        let phase = time_left.schedule.phase(0);
+        time_left.sampled(&phase);
         time_left.updated(1, 10.0);
         // Four phases of 256 completions at 0.2 s, nine updates at 10 s, three evaluations at 40 s.
         assert!((time_left.left().unwrap() - (4.0 * 51.2 + 90.0 + 120.0)).abs() < 1e-9);

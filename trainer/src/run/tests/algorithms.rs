@@ -134,54 +134,6 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_phase_with_stale_samples_is_sampled_again_and_resumes_to_the_bit() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
-    let sets = [
-        "algorithm.h=6",
-        "optimiser.lr=0.3",
-        "algorithm.adaptive_h=0.8",
-    ];
-    let config = preset_config(&server.url, Preset::RapidPaper, &sets);
-    let uninterrupted = home.path().join("uninterrupted");
-    train_to_end(&uninterrupted, &config).await;
-    let all = steps(&uninterrupted);
-    assert!(
-        all.iter()
-            .all(|step| step.algo.ess >= 0.8 * step.algo.judged as f64)
-    );
-    let fresh: Vec<usize> = all
-        .iter()
-        .filter(|step| step.algo.ell_std == 0.0)
-        .map(|step| step.update)
-        .collect();
-    assert!(fresh.iter().any(|update| *update > 0), "{fresh:?}");
-    let sampled_again = std::fs::read_dir(uninterrupted.join("samples"))
-        .unwrap()
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name.contains("-from-") && name.ends_with(".jsonl"))
-        .count();
-    assert_eq!(
-        sampled_again,
-        fresh.iter().filter(|update| **update > 0).count()
-    );
-
-    for failing_step in [3, 10, 15] {
-        let cut = home.path().join(format!("cut-{failing_step}"));
-        fail_at(&cut, &config, failing_step).await;
-        train_to_end(&cut, &config).await;
-        assert_same(
-            &outputs(&cut),
-            &outputs(&uninterrupted),
-            &format!("{failing_step}"),
-        );
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict() {
     let (home, server) = (
         tempfile::tempdir().unwrap(),

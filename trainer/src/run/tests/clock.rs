@@ -97,7 +97,6 @@ async fn every_second_of_grpo_with_a_reference_has_a_name() {
             (Activity::Other, 0.0),
         ],
     );
-    assert!(!times.seconds.contains_key(&Activity::Refused));
     assert!(!times.seconds.contains_key(&Activity::Lost));
     let not_training = times.of_activity(Activity::Start) + times.of_activity(Activity::Evaluation);
     assert!((times.training() + not_training - times.wall()).abs() < 1e-9);
@@ -115,46 +114,6 @@ async fn every_second_of_grpo_with_a_reference_has_a_name() {
         assert!(line.total[&Activity::Forward] + passes(1) <= next.total[&Activity::Forward]);
     }
     assert!(timings[9].total.values().sum::<f64>() <= times.wall());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_second_of_adaptive_h_has_a_name_and_refused_passes_have_their_own() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
-    let root = home.path().join("run");
-    let sets = [
-        "algorithm.h=6",
-        "optimiser.lr=0.3",
-        "algorithm.adaptive_h=0.8",
-    ];
-    let config = preset_config(&server.url, Preset::RapidPaper, &sets);
-    let (summary, passed) = timed(slow_job(&root, &config, FakePolicy::default())).await;
-    let times = summary.unwrap().times;
-    assert_adds_up(&root, &times, passed);
-    let samples = std::fs::read_dir(root.join("samples")).unwrap().flatten();
-    let refused = samples
-        .filter(|file| {
-            let name = file.file_name().to_string_lossy().into_owned();
-            name.contains("-from-") && name.ends_with(".jsonl")
-        })
-        .count();
-    assert!(refused > 0);
-    assert_at_least(
-        &times,
-        &[
-            (Activity::Refused, passes(refused)),
-            (Activity::Forward, passes(20)),
-        ],
-    );
-    // A pass that was refused is not a forward pass of an update too.
-    let backward = times.of_activity(Activity::Backward);
-    let forward = times.of_activity(Activity::Forward);
-    assert!(
-        (forward - backward).abs() < 0.9 * passes(refused),
-        "{times:?}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,8 +32,8 @@ fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Vec<f32>> {
         })
         .collect();
     let (send, _metrics) = mpsc::channel();
-    let objective = objective(UpdateSettings::of(&config), &batch, true, send);
-    objective(&stats).unwrap().unwrap()
+    let objective = objective(UpdateSettings::of(&config), &batch, send);
+    objective(&stats).unwrap()
 }
 
 #[test]

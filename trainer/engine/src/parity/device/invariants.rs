@@ -116,10 +116,10 @@ fn update(model: &mut Model, length: usize) -> Result<Vec<f32>, EngineError> {
         prompt: prompt.into(),
         completions,
     };
-    let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
-    let report = train::step(model, &[group], 0.9, Some(objective), &ADAMW)?;
+    let objective = Box::new(move |_: &[_]| Ok(dlogp));
+    let report = train::step(model, &[group], 0.9, objective, &ADAMW)?;
     model.release_training();
-    let stats = report.into_iter().flat_map(|report| report.stats);
+    let stats = report.stats.into_iter();
     Ok(stats.flat_map(|stats| stats.logp).collect())
 }
 

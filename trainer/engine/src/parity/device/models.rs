@@ -116,9 +116,9 @@ pub(super) fn model(
         completions: vec![tokens[40..75].to_vec(), tokens[50..53].to_vec()],
     }];
     let dlogp = vec![numbers(35, 1), numbers(3, 2)];
-    let objective = Box::new(move |_: &[_]| Ok(Some(dlogp)));
-    let report = train::step(&mut model, &groups, 0.9, Some(objective), &ADAMW)?;
-    let stats = report.iter().flat_map(|report| &report.stats);
+    let objective = Box::new(move |_: &[_]| Ok(dlogp));
+    let report = train::step(&mut model, &groups, 0.9, objective, &ADAMW)?;
+    let stats = report.stats.iter();
     let logp = stats.flat_map(|stats| stats.logp.clone());
     results.push(("log-probabilities", logp.collect()));
     let mut gradient = Vec::new();

@@ -190,7 +190,7 @@ fn stale(now: &Means) -> Finding {
             "the effective sample size is {} of the samples over the last {UPDATES} updates",
             percent(now.ess)
         ),
-        remedy: "The policy has moved far from the behaviour policy: take fewer updates a phase (`algorithm.h`) or a lower `optimiser.lr`".to_owned(),
+        remedy: "The policy has moved far from the behaviour policy: take fewer updates a phase (`algorithm.h`), have their number chosen (`algorithm.auto_h`), or take a lower `optimiser.lr`".to_owned(),
     }
 }
 

@@ -13,6 +13,7 @@ fn step(step: usize) -> StepRecord {
         phase: (step - 1) / 4,
         update: (step - 1) % 4,
         phase_updates: 4,
+        auto_h: None,
         epoch: 0,
         prompts: 16,
         groups: GroupCounts {

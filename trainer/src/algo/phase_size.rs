@@ -1,0 +1,275 @@
+//! H of the next inference phase, from how fast the effective sample size fell in the last one (`algorithm.auto_h`).
+//!
+//! Update number t of a phase, counted from 0, has samples of staleness t: the policy π is t updates ahead of the behaviour policy μ. Let e(t) be the effective sample
+//! size of its weights, as a fraction of its completions. For log-normal weights with log-variance σ², (E w)² / E w² = exp(−σ²), so −ln e(t) = σ²(t). The variance
+//! grows with the squared distance of π from μ: as t² if all updates go in one direction, and as t if they go in random ones. Hence the family
+//!
+//! ```text
+//! −ln e(t) = a tᵇ,    1 ≤ b ≤ 2
+//! ```
+//!
+//! On SmolLM2 (`docs/study/estimator`), −ln e is 0.05, 0.16 and 0.67 after 1, 2 and 4 updates, so b is 1.7 between the first two and 2.1 between the others.
+//!
+//! The *lifetime* T of samples is the staleness at which e has fallen to the target: with the target 1/2, the half-life of the effective sample size. From a point
+//! (t, e(t)), with r = ln target / ln e(t), the family has T = t r^(1/b). Its shortest T is
+//!
+//! ```text
+//! T = t min(r, √r)
+//! ```
+//!
+//! which has b = 2 if the phase ended before the target was reached (r > 1), and b = 1 if it went beyond. This is the estimate, so an error of the model makes phases
+//! too short, not too stale. At r = 1 all members agree: a phase that ends at its lifetime is followed by one of the same size. b is not fitted. A phase has few
+//! points, each from a few groups, and a fit would make H fall when e rises at a small t, since the curve through the others is then steeper.
+//!
+//! The point is that of the phase's most stale update. e cannot rise with staleness, so −ln e there is estimated by isotonic regression, which is the largest mean of
+//! −ln e over the last k updates, for k = 1, 2, …. A last mini-batch whose weights happen to be even does not lengthen the next phase. One whose weights happen to be
+//! uneven shortens it, for one phase.
+
+use serde::{Deserialize, Serialize};
+
+/// Updates of the first phase: as many as it takes to measure one stale update.
+const FIRST: usize = 2;
+
+/// How many times as many updates as the last phase the next may have, since the estimate reaches beyond the measured staleness.
+const GROWTH: usize = 2;
+
+/// Relative error of an estimated lifetime that is a whole number up to rounding.
+const ROUNDING: f64 = 1e-9;
+
+/// H of a phase, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSize {
+    /// H: updates of the phase, unless the run ends before.
+    pub h: usize,
+    /// Why it is not larger.
+    pub reason: SizeReason,
+    /// The estimated lifetime of samples, in updates; absent if the last phase has no stale update, or one whose weights are all equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<f64>,
+}
+
+/// Why H is not larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SizeReason {
+    /// Nothing is measured before the first phase.
+    First,
+    /// The effective sample size would be below the target.
+    Lifetime,
+    /// It is twice the size of the last phase.
+    Growth,
+    /// It is the largest that is allowed.
+    Max,
+}
+
+impl PhaseSize {
+    /// The size of the phase that follows `last`, from 1 to `max`. `last` has the effective sample size of each update of the last phase, in order, as a fraction of
+    /// its completions, or `None` if none of them has a verdict; it is empty before the first phase. `target` is the fraction below which no update should be, above
+    /// 0 and below 1.
+    ///
+    /// The size never falls if a fraction rises.
+    #[must_use]
+    pub fn after(last: &[Option<f64>], target: f64, max: usize) -> Self {
+        let max = max.max(1);
+        if last.is_empty() {
+            return Self {
+                h: FIRST.min(max),
+                reason: SizeReason::First,
+                lifetime: None,
+            };
+        }
+        let lifetime = lifetime(last, target);
+        // Updates 0 to T have samples of staleness 0 to T. The conversion saturates.
+        let lasting = ((lifetime * (1.0 + ROUNDING)) as usize).saturating_add(1);
+        let grown = GROWTH.saturating_mul(last.len());
+        let (h, reason) = [
+            (lasting, SizeReason::Lifetime),
+            (max, SizeReason::Max),
+            (grown, SizeReason::Growth),
+        ]
+        .into_iter()
+        .min_by_key(|(h, _)| *h)
+        .unwrap_or((max, SizeReason::Max));
+        Self {
+            h,
+            reason,
+            lifetime: Some(lifetime).filter(|lifetime| lifetime.is_finite()),
+        }
+    }
+}
+
+/// The shortest lifetime that the family allows, in updates; infinite if no staleness was measured.
+fn lifetime(last: &[Option<f64>], target: f64) -> f64 {
+    // −ln e, from the most stale update back to the first stale one.
+    let mut falls = last
+        .iter()
+        .enumerate()
+        .skip(1)
+        .rev()
+        .filter_map(|(staleness, ess)| {
+            Some((
+                staleness,
+                -ess.filter(|e| !e.is_nan())?.clamp(0.0, 1.0).ln(),
+            ))
+        })
+        .peekable();
+    let Some((staleness, _)) = falls.peek().copied() else {
+        return f64::INFINITY;
+    };
+    let (mut sum, mut fall) = (0.0, 0.0_f64);
+    for (count, (_, own)) in (1..).zip(falls) {
+        sum += own;
+        fall = fall.max(sum / f64::from(count));
+    }
+    let ratio = -target.ln() / fall;
+    staleness as f64 * ratio.min(ratio.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The fractions of a phase of `h` updates, if e is 1/2 after `half_life` updates and −ln e grows as tᵇ.
+    fn phase(h: usize, half_life: f64, b: f64) -> Vec<Option<f64>> {
+        (0..h)
+            .map(|t| Some((-(2.0_f64.ln()) * (t as f64 / half_life).powf(b)).exp()))
+            .collect()
+    }
+
+    /// The sizes of phases one after the other, from the first.
+    fn sizes(half_life: f64, b: f64, max: usize) -> Vec<usize> {
+        let mut sizes = vec![PhaseSize::after(&[], 0.5, max).h];
+        for _ in 0..12 {
+            let last = phase(sizes[sizes.len() - 1], half_life, b);
+            sizes.push(PhaseSize::after(&last, 0.5, max).h);
+        }
+        sizes
+    }
+
+    #[test]
+    fn h_doubles_until_the_last_update_is_at_the_half_life() {
+        assert_eq!(sizes(11.0, 2.0, 100)[..6], [2, 4, 8, 12, 12, 12]);
+        // With b = 1 the first estimates are too short, since they assume b = 2, and the last is a whole number of updates.
+        assert_eq!(sizes(11.0, 1.0, 100)[..7], [2, 4, 6, 8, 9, 10, 10]);
+        assert_eq!(sizes(11.0, 2.0, 9)[..5], [2, 4, 8, 9, 9]);
+        assert_eq!(sizes(2.5, 2.0, 9)[..4], [2, 3, 3, 3]);
+    }
+
+    #[test]
+    fn a_half_life_below_one_update_alternates_with_measuring_it() {
+        assert_eq!(sizes(0.5, 1.5, 16)[..5], [2, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_phase_that_went_too_far_is_followed_by_one_at_the_half_life_or_below() {
+        let after = |b| PhaseSize::after(&phase(17, 8.0, b), 0.5, 100);
+        assert_eq!((after(1.0).h, after(2.0).h), (9, 5));
+        assert_eq!(after(1.0).reason, SizeReason::Lifetime);
+        assert_eq!(PhaseSize::after(&phase(5, 8.0, 2.0), 0.5, 100).h, 9);
+    }
+
+    #[test]
+    fn the_study_of_smollm2_gives_five_updates() {
+        let measured = [Some(1.0), Some(0.95), Some(0.85), None, Some(0.51)];
+        let size = PhaseSize::after(&measured, 0.5, 16);
+        assert_eq!((size.h, size.reason), (5, SizeReason::Lifetime));
+        // From fewer updates of the same measurement.
+        assert_eq!(PhaseSize::after(&measured[..3], 0.5, 16).h, 5);
+        assert_eq!(PhaseSize::after(&measured[..2], 0.5, 16).h, 4);
+    }
+
+    #[test]
+    fn the_reason_is_what_limits_h() {
+        let of = |last: &[Option<f64>], max| {
+            let size = PhaseSize::after(last, 0.5, max);
+            (size.h, size.reason, size.lifetime.is_some())
+        };
+        assert_eq!(of(&[], 16), (2, SizeReason::First, false));
+        assert_eq!(of(&[], 1), (1, SizeReason::First, false));
+        // A phase of one update, and one without verdicts on its stale updates.
+        assert_eq!(of(&[Some(1.0)], 16), (2, SizeReason::Growth, false));
+        assert_eq!(of(&[Some(1.0), None], 16), (4, SizeReason::Growth, false));
+        // Nothing has changed.
+        assert_eq!(of(&[Some(1.0); 4], 16), (8, SizeReason::Growth, false));
+        assert_eq!(of(&[Some(1.0); 4], 8), (8, SizeReason::Max, false));
+        assert_eq!(of(&phase(4, 3.0, 2.0), 16), (4, SizeReason::Lifetime, true));
+        assert_eq!(of(&phase(4, 30.0, 2.0), 5), (5, SizeReason::Max, true));
+        assert_eq!(
+            of(&[Some(1.0), Some(0.0)], 16),
+            (1, SizeReason::Lifetime, true)
+        );
+    }
+
+    #[test]
+    fn an_even_last_mini_batch_does_not_lengthen_the_next_phase() {
+        let mut last = phase(9, 8.0, 2.0);
+        assert_eq!(PhaseSize::after(&last, 0.5, 100).h, 9);
+        last[8] = Some(1.0);
+        let lucky = PhaseSize::after(&last, 0.5, 100).h;
+        assert!((9..=13).contains(&lucky), "{lucky}");
+        last[8] = Some(0.25);
+        assert_eq!(PhaseSize::after(&last, 0.5, 100).h, 5);
+    }
+
+    fn fractions() -> impl Strategy<Value = Vec<Option<f64>>> {
+        let fraction = prop_oneof![
+            8 => (0.0..=1.0).prop_map(Some),
+            1 => Just(Some(0.0)),
+            1 => Just(Some(1.0)),
+            1 => Just(Some(f64::NAN)),
+            1 => Just(None),
+        ];
+        prop::collection::vec(fraction, 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn h_is_bounded_and_its_lifetime_a_number(last in fractions(), target in 0.001..0.999, max in 1usize..200) {
+            let size = PhaseSize::after(&last, target, max);
+            prop_assert!((1..=max).contains(&size.h));
+            prop_assert!(last.is_empty() || size.h <= 2 * last.len());
+            prop_assert!(size.lifetime.is_none_or(|lifetime| lifetime >= 0.0 && lifetime.is_finite()), "{size:?}");
+        }
+
+        #[test]
+        fn h_never_falls_if_a_fraction_rises(last in fractions(), at in 0usize..40, rise in 0.0..1.0, target in 0.001..0.999) {
+            let of = |last: &[Option<f64>]| PhaseSize::after(last, target, 100).h;
+            let mut raised = last.clone();
+            if let Some(Some(fraction)) = raised.get_mut(at) {
+                *fraction += rise * (1.0 - *fraction);
+            }
+            prop_assert!(of(&raised) >= of(&last), "{last:?}");
+        }
+
+        #[test]
+        fn h_never_rises_with_the_target(last in fractions(), target in 0.001..0.999, lower in 0.0..1.0) {
+            let of = |target: f64| PhaseSize::after(&last, target, 100).h;
+            prop_assert!(of(f64::max(target * lower, 1e-6)) >= of(target));
+        }
+
+        /// Whatever the member of the family, a phase that ends at the half-life is followed by one of the same size.
+        #[test]
+        fn the_half_life_is_a_fixed_point(half_life in 1usize..60, b in 1.0..=2.0) {
+            let h = half_life + 1;
+            let size = PhaseSize::after(&phase(h, half_life as f64, b), 0.5, 1000);
+            prop_assert_eq!(size.h, h);
+            prop_assert!((size.lifetime.unwrap() - half_life as f64).abs() < 1e-6);
+        }
+
+        /// From any phase with a stale update, and whatever the member of the family, the sizes come to the half-life or to less than two updates below it, and no phase
+        /// after the first of them goes beyond it.
+        #[test]
+        fn sizes_come_to_the_half_life_from_below(half_life in 1.0..60.0_f64, b in 1.0..=2.0, from in 2usize..130) {
+            let mut h = from;
+            for _ in 0..40 {
+                h = PhaseSize::after(&phase(h, half_life, b), 0.5, 1000).h;
+                prop_assert!((h - 1) as f64 <= half_life * (1.0 + 1e-6), "{h}");
+                h = h.max(2);
+            }
+            let last = (h - 1) as f64;
+            prop_assert!(last > half_life - 2.0 - 1.0 / last, "{last} of {half_life}");
+        }
+    }
+}
