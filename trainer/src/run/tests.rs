@@ -1,5 +1,6 @@
 mod clock;
 mod diverging;
+mod evaluating;
 mod extending;
 mod resuming;
 mod unjudged;

@@ -557,7 +557,7 @@ impl Backend for Cpu {
         let ([], [logits]) = self.arena.slices([], [logits.at(0, len)]);
         let level = self.level;
         let (draws, sampled) = (&self.draws[draws.clone()], &mut self.sampled[draws]);
-        let rows = logits.chunks_exact(vocabulary).zip(draws).zip(sampled);
+        let rows = logits.chunks_exact_mut(vocabulary).zip(draws).zip(sampled);
         self.threads.all(rows, |((row, draw), sampled)| {
             *sampled = softmax::draw_row(level, row, draw);
         });
