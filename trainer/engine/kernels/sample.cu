@@ -256,6 +256,9 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
            const u32 *suppressed) {
     __shared__ u32 first;
     __shared__ int nan;
+    // Of all tokens: the largest logit, and the logarithm of the sum of the weights.
+    __shared__ float all_largest;
+    __shared__ double all_log_total;
     float *row = logits + blockIdx.x * vocabulary;
     u32 n = (u32)vocabulary;
     Draw draw = draws[blockIdx.x];
@@ -277,7 +280,8 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
     float temperature = greedy ? 1 : draw.temperature;
     Kept allowed = {row, largest, temperature, 0, n, 0, n, 0};
     auto weight = [&](u32 i) { return allowed.weight(i); };
-    double total = sum_all(n, weight), allowed_total = total;
+    double total = sum_all(n, weight);
+    if (threadIdx.x == 0) all_largest = largest, all_log_total = log(total);
     if (draw.suppressed_count > 0) {
         // The barriers of the sum separate reading the logits from overwriting them.
         for (u32 i = threadIdx.x; i < draw.suppressed_count; i += SAMPLE_THREADS) {
@@ -292,7 +296,7 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
             if (threadIdx.x == 0) token[blockIdx.x] = 0, logp[blockIdx.x] = 0, bad[blockIdx.x] = 1;
             return;
         }
-        allowed_total = sum_all(n, weight);
+        total = sum_all(n, weight);
     }
     u32 chosen;
     if (greedy) {
@@ -307,11 +311,11 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
     } else if (draw.top_k > 0 || draw.top_p < 1 || draw.min_p > 0) {
         chosen = draw_cut_off(allowed, n, draw);
     } else {
-        chosen = pick(n, uniform(draw.seed, draw.index) * allowed_total, weight);
+        chosen = pick(n, uniform(draw.seed, draw.index) * total, weight);
     }
     if (threadIdx.x == 0) {
         token[blockIdx.x] = chosen;
-        logp[blockIdx.x] = (float)((double)((row[chosen] - largest) / temperature) - log(total));
+        logp[blockIdx.x] = (float)((double)((row[chosen] - all_largest) / temperature) - all_log_total);
         bad[blockIdx.x] = 0;
     }
 }

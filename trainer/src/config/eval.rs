@@ -5,7 +5,7 @@ use datasets::settings::{above, below, between, settings, whole};
 use super::limits::{MAX_COUNT, MAX_SAMPLES, MAX_TOKENS};
 
 /// Updates between evaluations if neither `every` nor `every_epochs` is set.
-pub(crate) const DEFAULT_EVERY: usize = 20;
+pub(crate) const DEFAULT_EVAL_EVERY: usize = 20;
 
 /// The end of the error for a limit of 0.
 const OFF: &str = "; `eval.samples = 0` turns evaluation off";

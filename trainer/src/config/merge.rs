@@ -4,7 +4,7 @@ use datasets::settings::{Keys, SettingError, put};
 use toml::{Table, Value};
 
 use super::error::ConfigError;
-use super::eval::DEFAULT_EVERY;
+use super::eval::DEFAULT_EVAL_EVERY;
 use super::run::DEFAULT_EPOCHS;
 use super::{Config, Preset, models, recipes, validate};
 
@@ -143,7 +143,7 @@ fn resolve(recipe: Table) -> Result<Config, SettingError> {
         config.run.epochs = Some(DEFAULT_EPOCHS);
     }
     if config.eval.every.is_none() && config.eval.every_epochs.is_none() {
-        config.eval.every = Some(DEFAULT_EVERY);
+        config.eval.every = Some(DEFAULT_EVAL_EVERY);
     }
     validate::check(&config)?;
     Ok(config)

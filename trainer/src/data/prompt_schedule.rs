@@ -1,6 +1,6 @@
 //! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes.
 
-use crate::config::{Config, DEFAULT_EPOCHS, DEFAULT_EVERY};
+use crate::config::{Config, DEFAULT_EPOCHS, DEFAULT_EVAL_EVERY};
 use crate::seed;
 
 /// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
@@ -62,7 +62,9 @@ impl PromptSchedule {
         };
         let per_evaluation = match (config.eval.every_epochs, config.eval.every) {
             (Some(epochs), _) => epochs.saturating_mul(per_epoch),
-            (None, every) => every.unwrap_or(DEFAULT_EVERY).saturating_mul(per_update),
+            (None, every) => every
+                .unwrap_or(DEFAULT_EVAL_EVERY)
+                .saturating_mul(per_update),
         };
         Self {
             seed: config.run.seed,

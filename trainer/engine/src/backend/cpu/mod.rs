@@ -554,7 +554,7 @@ impl Backend for Cpu {
 
     fn sample(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>) {
         let len = draws.len() * vocabulary;
-        let ([], [logits]) = self.arena.slices([], [logits.at(0, len)]);
+        let ([logits], []) = self.arena.slices([logits.at(0, len)], []);
         let level = self.level;
         let (draws, sampled) = (&self.draws[draws.clone()], &mut self.sampled[draws]);
         let rows = logits.chunks_exact_mut(vocabulary).zip(draws).zip(sampled);
