@@ -102,6 +102,7 @@ fn greedy_continuations_and_log_probabilities_agree_with_transformers() {
                 temperature: 0.0,
                 ..Sampling::default()
             },
+            min_tokens: 0,
             max_tokens: prompt["tokens"].as_array().unwrap().len(),
             stop_tokens: Vec::new(),
             stop_strings: Vec::new(),

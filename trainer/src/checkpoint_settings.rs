@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Keys of `[data]` that determine prompts.
 const DATA: [&str; 3] = ["dataset", "chat", "chat_date"];
 /// Keys of `[eval]` that determine how completions are sampled.
-const EVAL: [&str; 4] = ["temperature", "top_p", "top_k", "min_p"];
+const EVAL: [&str; 5] = ["temperature", "top_p", "top_k", "min_p", "min_tokens"];
 /// Keys of `[verifier]` that determine how answers are read and compared, if the recipe has them.
 const VERIFIER: [&str; 3] = ["math_policy", "math_extraction", "code_extraction"];
 

@@ -28,6 +28,7 @@ pub use algorithm::Algorithm;
 pub use data::{Data, Model};
 pub use engine::Engine;
 pub use error::ConfigError;
+pub(crate) use eval::DEFAULT_EVAL_EVERY;
 pub use eval::Eval;
 pub use limits::{MAX_COMPLETIONS, MAX_MIB, MAX_RANK, MAX_SAMPLES, MAX_THREADS, MAX_TOKENS};
 pub use merge::{KEYS, load, load_as_written, parse, parse_set};

@@ -60,6 +60,7 @@ fn requests(
             prompt: engine.encode(text, true)?.into(),
             seeds: seeds.collect(),
             sampling: Sampling::default(),
+            min_tokens: 0,
             max_tokens: 24 + (number * 29 + round * 7) % 73,
             stop_tokens: engine.stop_tokens(),
             stop_strings: Vec::new(),

@@ -55,6 +55,7 @@ fn greedy(engine: &Engine, prompt: &[u32]) -> Vec<u32> {
         prompt: prompt.into(),
         seeds: vec![0],
         sampling: Sampling::greedy(),
+        min_tokens: 0,
         max_tokens: TOKENS,
         stop_tokens: Vec::new(),
         stop_strings: Vec::new(),

@@ -217,11 +217,7 @@ fn decoding(model: &mut Model, rate: f64, shared: bool) -> Result<(), EngineErro
         }
         let rows: Vec<usize> = (0..sequences).collect();
         let draws: Vec<Draw> = (0..sequences)
-            .map(|s| Draw {
-                sampling: Sampling::default(),
-                seed: s as u64,
-                index: t as u64,
-            })
+            .map(|s| Draw::new(Sampling::default(), s as u64, t as u64))
             .collect();
         let one = Instant::now();
         let sampled = model.infer(&batch, &rows, &draws)?;

@@ -6,6 +6,8 @@ struct Draw {
     u64 seed, index;
     float temperature, top_p, min_p;
     u32 top_k;
+    // The tokens suppressed[first_suppressed..][..suppressed_count] cannot be sampled.
+    u32 first_suppressed, suppressed_count;
 };
 
 static const u32 SAMPLE_THREADS = 512, SAMPLE_WARPS = SAMPLE_THREADS / WARP;
@@ -246,13 +248,18 @@ static __device__ __forceinline__ u32 draw_cut_off(Kept kept, u32 n, const Draw 
 }
 
 // Writes for each draw a token and its log-probability under the temperature alone (at temperature 0 the
-// lowest id of the likeliest tokens, and its log-probability at temperature 1). bad[i] = 1 if logits contain
-// NaN or +infinity, or nothing finite. Grid: draws; 512 threads.
+// lowest id of the likeliest tokens, and its log-probability at temperature 1). Suppressed tokens count in the
+// log-probability; their logits are overwritten. bad[i] = 1 if logits contain NaN or +infinity, or nothing
+// finite that can be sampled. Grid: draws; 512 threads.
 __global__ void __launch_bounds__(SAMPLE_THREADS)
-    sample(u32 *token, float *logp, u32 *bad, const float *logits, size_t vocabulary, const Draw *draws) {
+    sample(u32 *token, float *logp, u32 *bad, float *logits, size_t vocabulary, const Draw *draws,
+           const u32 *suppressed) {
     __shared__ u32 first;
     __shared__ int nan;
-    const float *row = logits + blockIdx.x * vocabulary;
+    // Of all tokens: the largest logit, and the logarithm of the sum of the weights.
+    __shared__ float all_largest;
+    __shared__ double all_log_total;
+    float *row = logits + blockIdx.x * vocabulary;
     u32 n = (u32)vocabulary;
     Draw draw = draws[blockIdx.x];
     if (threadIdx.x == 0) first = n, nan = 0;
@@ -271,13 +278,30 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
     }
     bool greedy = draw.temperature == 0;
     float temperature = greedy ? 1 : draw.temperature;
-    Kept all = {row, largest, temperature, 0, n, 0, n, 0};
-    auto weight = [&](u32 i) { return all.weight(i); };
+    Kept allowed = {row, largest, temperature, 0, n, 0, n, 0};
+    auto weight = [&](u32 i) { return allowed.weight(i); };
     double total = sum_all(n, weight);
+    if (threadIdx.x == 0) all_largest = largest, all_log_total = log(total);
+    if (draw.suppressed_count > 0) {
+        // The barriers of the sum separate reading the logits from overwriting them.
+        for (u32 i = threadIdx.x; i < draw.suppressed_count; i += SAMPLE_THREADS) {
+            u32 id = suppressed[draw.first_suppressed + i];
+            if (id < n) row[id] = minus_infinity();
+        }
+        __syncthreads();
+        allowed.largest = minus_infinity();
+        for (u32 i = threadIdx.x; i < n; i += SAMPLE_THREADS) allowed.largest = fmaxf(allowed.largest, row[i]);
+        allowed.largest = block_max(allowed.largest);
+        if (allowed.largest == minus_infinity()) {
+            if (threadIdx.x == 0) token[blockIdx.x] = 0, logp[blockIdx.x] = 0, bad[blockIdx.x] = 1;
+            return;
+        }
+        total = sum_all(n, weight);
+    }
     u32 chosen;
     if (greedy) {
         for (u32 i = threadIdx.x; i < n; i += SAMPLE_THREADS) {
-            if (row[i] == largest) {
+            if (row[i] == allowed.largest) {
                 atomicMin(&first, i);
                 break;
             }
@@ -285,13 +309,13 @@ __global__ void __launch_bounds__(SAMPLE_THREADS)
         __syncthreads();
         chosen = first;
     } else if (draw.top_k > 0 || draw.top_p < 1 || draw.min_p > 0) {
-        chosen = draw_cut_off(all, n, draw);
+        chosen = draw_cut_off(allowed, n, draw);
     } else {
         chosen = pick(n, uniform(draw.seed, draw.index) * total, weight);
     }
     if (threadIdx.x == 0) {
         token[blockIdx.x] = chosen;
-        logp[blockIdx.x] = (float)((double)((row[chosen] - largest) / temperature) - log(total));
+        logp[blockIdx.x] = (float)((double)((row[chosen] - all_largest) / temperature) - all_log_total);
         bad[blockIdx.x] = 0;
     }
 }

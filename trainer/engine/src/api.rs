@@ -75,6 +75,9 @@ pub struct GenerateRequest {
     pub seeds: Vec<u64>,
     /// How tokens are sampled.
     pub sampling: Sampling,
+    /// None of a completion's first `min_tokens` tokens is one of `stop_tokens`: these cannot be sampled there. A stop string may end a completion earlier. At most
+    /// `max_tokens`; 0 in training, whose estimators need the log-probability of the distribution that was sampled from.
+    pub min_tokens: usize,
     /// Maximum tokens of a completion, the end token included.
     pub max_tokens: usize,
     /// Token ids that end a completion. The completion includes the one that ended it.
@@ -92,7 +95,8 @@ pub struct Completion {
     pub sample: usize,
     /// Token ids, the end token included.
     pub tokens: Vec<u32>,
-    /// Log-probability of each token under the sampling temperature, from the forward pass that sampled it.
+    /// Log-probability of each token under the sampling temperature alone, from the forward pass that sampled it: without cut-offs, and without `min_tokens`, so stop tokens
+    /// have their share of the probability where they cannot be sampled too.
     pub logp: Vec<f32>,
     /// Decoded text without special tokens, cut before a stop string.
     pub text: String,

@@ -4,6 +4,9 @@
 //! and that index ([`uniform`]). A completion therefore does not depend on what is generated beside it, and a preempted sample continues as if it had not been
 //! preempted.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// The lowest temperature above 0. The inverse of a far lower one is not an f32. At this temperature hardly any token but the likeliest is sampled.
@@ -83,7 +86,7 @@ pub(crate) fn divides(temperature: f32) -> bool {
 }
 
 /// How the token after a row of the batch is sampled. The same draw from the same logits gives the same token, whatever else is sampled in the batch.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Draw {
     /// Temperature and cut-offs.
     pub sampling: Sampling,
@@ -91,6 +94,21 @@ pub struct Draw {
     pub seed: u64,
     /// Index of the token in its completion, from 0: the counter of the sample's random stream.
     pub index: u64,
+    /// Tokens that cannot be sampled here, as if their logits were −∞; usually none. Ids outside of the vocabulary are ignored. They are left out before cut-offs apply, and
+    /// count in the log-probability of the sampled token, which is that of the distribution under the temperature alone.
+    pub suppressed: Arc<[u32]>,
+}
+
+impl Draw {
+    /// A draw that may give any token.
+    pub fn new(sampling: Sampling, seed: u64, index: u64) -> Self {
+        Self {
+            sampling,
+            seed,
+            index,
+            suppressed: Arc::default(),
+        }
+    }
 }
 
 /// A sampled token.
@@ -102,7 +120,7 @@ pub struct Sampled {
     pub logp: f32,
 }
 
-/// The logits contain a NaN, +∞, or only −∞.
+/// The logits contain a NaN, +∞, or only −∞, except for suppressed tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the model's logits are not finite; a learning rate that is too high is the usual cause")]
 pub struct NotFinite;
@@ -112,31 +130,79 @@ pub struct NotFinite;
 /// Tokens are visited in order of their ids (with a cut-off: by falling probability, then by id). The first token whose cumulated weight exceeds `uniform ·
 /// total` is returned. Weights are f32 exponentials; sums are f64 in that same order.
 pub fn draw(logits: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
-    let (best, max) = likeliest(logits)?;
     let sampling = &draw.sampling;
     let greedy = sampling.temperature == 0.0;
     let temperature = if greedy { 1.0 } else { sampling.temperature };
-    let weight = |logit: f32| ((logit - max) / temperature).exp();
-    let total: f64 = logits.iter().map(|&l| f64::from(weight(l))).sum();
+    let all = Softmax::of(logits, temperature)?;
+    let (allowed, softmax) = if draw.suppressed.is_empty() {
+        (Cow::Borrowed(logits), all)
+    } else {
+        let mut allowed = logits.to_vec();
+        suppress(&mut allowed, &draw.suppressed);
+        let softmax = Softmax::of(&allowed, temperature)?;
+        (Cow::Owned(allowed), softmax)
+    };
+    let weight = |logit| softmax.weight(logit);
     let token = if greedy {
-        best
+        softmax.best
     } else if sampling.has_cutoff() {
-        let candidates = cut_off(logits, sampling, weight);
+        let candidates = cut_off(&allowed, sampling, weight);
         let total: f64 = candidates.iter().map(|&(_, w)| f64::from(w)).sum();
         pick(
             candidates.into_iter(),
             uniform(draw.seed, draw.index) * total,
         )
-        .unwrap_or(best)
+        .unwrap_or(softmax.best)
     } else {
-        let weights = (0..).zip(logits.iter().map(|&l| weight(l)));
-        pick(weights, uniform(draw.seed, draw.index) * total).unwrap_or(best)
+        let weights = (0..).zip(allowed.iter().map(|&l| weight(l)));
+        let target = uniform(draw.seed, draw.index) * softmax.total;
+        pick(weights, target).unwrap_or(softmax.best)
     };
-    let z = f64::from((logits[token as usize] - max) / temperature);
+    let z = f64::from((logits[token as usize] - all.max) / temperature);
     Ok(Sampled {
         token,
-        logp: (z - total.ln()) as f32,
+        logp: (z - all.total.ln()) as f32,
     })
+}
+
+/// Sets the logits of suppressed tokens to −∞.
+pub(crate) fn suppress(logits: &mut [f32], suppressed: &[u32]) {
+    for token in suppressed {
+        if let Some(logit) = logits.get_mut(*token as usize) {
+            *logit = f32::NEG_INFINITY;
+        }
+    }
+}
+
+/// The softmax of a row of logits at a temperature.
+#[derive(Debug, Clone, Copy)]
+struct Softmax {
+    temperature: f32,
+    /// The likeliest token, the lowest id among equals, and its logit.
+    best: u32,
+    max: f32,
+    /// Sum of the weights of all tokens.
+    total: f64,
+}
+
+impl Softmax {
+    fn of(logits: &[f32], temperature: f32) -> Result<Self, NotFinite> {
+        let (best, max) = likeliest(logits)?;
+        let mut softmax = Self {
+            temperature,
+            best,
+            max,
+            total: 0.0,
+        };
+        let weights = logits.iter().map(|&l| f64::from(softmax.weight(l)));
+        softmax.total = weights.sum();
+        Ok(softmax)
+    }
+
+    /// The probability of a logit's token, times [`Softmax::total`].
+    fn weight(&self, logit: f32) -> f32 {
+        ((logit - self.max) / self.temperature).exp()
+    }
 }
 
 /// The largest logit, and the lowest id that has it.
@@ -239,10 +305,19 @@ mod tests {
     use super::*;
 
     fn sampled(logits: &[f32], sampling: Sampling, seed: u64, index: u64) -> Sampled {
+        sampled_without(&[], logits, sampling, seed, index)
+    }
+
+    fn sampled_without(
+        suppressed: &[u32],
+        logits: &[f32],
+        sampling: Sampling,
+        seed: u64,
+        index: u64,
+    ) -> Sampled {
         let request = Draw {
-            sampling,
-            seed,
-            index,
+            suppressed: suppressed.into(),
+            ..Draw::new(sampling, seed, index)
         };
         draw(logits, &request).unwrap()
     }
@@ -260,11 +335,16 @@ mod tests {
     }
 
     /// Σ (observed − expected)² / expected over the tokens, and the number of draws outside `probabilities`' support.
-    fn chi_square(logits: &[f32], probabilities: &[f64], sampling: Sampling) -> (f64, usize) {
+    fn chi_square(
+        suppressed: &[u32],
+        logits: &[f32],
+        probabilities: &[f64],
+        sampling: Sampling,
+    ) -> (f64, usize) {
         let draws = 200_000;
         let mut counts = vec![0usize; logits.len()];
         for i in 0..draws {
-            let token = sampled(logits, sampling, i % 100, i / 100).token;
+            let token = sampled_without(suppressed, logits, sampling, i % 100, i / 100).token;
             counts[token as usize] += 1;
         }
         let mut statistic = 0.0;
@@ -299,7 +379,7 @@ mod tests {
                 ..Sampling::default()
             };
             let expected = softmax(&LOGITS, f64::from(temperature));
-            let (statistic, _) = chi_square(&LOGITS, &expected, sampling);
+            let (statistic, _) = chi_square(&[], &LOGITS, &expected, sampling);
             // 7 degrees of freedom: a random statistic exceeds 24.3 once in 1,000 times.
             assert!(statistic < 24.3, "T {temperature}: {statistic}");
         }
@@ -335,10 +415,57 @@ mod tests {
             ),
         ];
         for (sampling, expected) in cases {
-            let (statistic, outside) = chi_square(&LOGITS, &expected, sampling);
+            let (statistic, outside) = chi_square(&[], &LOGITS, &expected, sampling);
             assert_eq!(outside, 0, "{sampling:?}");
             assert!(statistic < 16.3, "{sampling:?}: {statistic}");
         }
+    }
+
+    #[test]
+    fn suppressed_tokens_are_not_sampled_and_cut_offs_apply_to_the_others() {
+        let base = Sampling::default();
+        let all = softmax(&LOGITS, 1.0);
+        // Without 2, the likeliest token. Ids outside of the vocabulary do nothing.
+        let suppressed = [2, 5, 8, u32::MAX];
+        for (sampling, kept) in [
+            (base, &[0, 1, 3, 4, 6, 7][..]),
+            (Sampling { top_k: 2, ..base }, &[3, 6]),
+            (Sampling { top_p: 0.6, ..base }, &[3, 6]),
+            (Sampling { min_p: 0.3, ..base }, &[3, 6]),
+            (Sampling::greedy(), &[3]),
+        ] {
+            let total: f64 = kept.iter().map(|&i| all[i]).sum();
+            let mut expected = vec![0.0; all.len()];
+            for &i in kept {
+                expected[i] = all[i] / total;
+            }
+            let (statistic, outside) = chi_square(&suppressed, &LOGITS, &expected, sampling);
+            assert_eq!(outside, 0, "{sampling:?}");
+            // 5 degrees of freedom: a random statistic exceeds 20.5 once in 1,000 times.
+            assert!(statistic < 20.5, "{sampling:?}: {statistic}");
+        }
+    }
+
+    #[test]
+    fn the_log_probability_of_a_sampled_token_includes_suppressed_ones() {
+        for temperature in [0.0, 0.7, 1.0] {
+            let sampling = Sampling {
+                temperature,
+                ..Sampling::default()
+            };
+            let at = if temperature == 0.0 { 1.0 } else { temperature };
+            let all = softmax(&LOGITS, f64::from(at));
+            let got = sampled_without(&[2], &LOGITS, sampling, 7, 3);
+            let expected = all[got.token as usize].ln();
+            assert!((f64::from(got.logp) - expected).abs() < 1e-6, "{got:?}");
+        }
+        // The others are sampled by their own proportions even where an f32 does not hold their probabilities.
+        let logits = [300.0, 0.0, 3f32.ln()];
+        let (statistic, outside) =
+            chi_square(&[0], &logits, &[0.0, 0.25, 0.75], Sampling::default());
+        assert!(outside == 0 && statistic < 10.8, "{statistic}");
+        let got = sampled_without(&[0], &logits, Sampling::greedy(), 7, 3);
+        assert_eq!((got.token, got.logp), (2, 3f32.ln() - 300.0));
     }
 
     #[test]
@@ -372,11 +499,7 @@ mod tests {
 
     #[test]
     fn logits_that_are_not_finite_are_rejected() {
-        let request = Draw {
-            sampling: Sampling::default(),
-            seed: 0,
-            index: 0,
-        };
+        let mut request = Draw::new(Sampling::default(), 0, 0);
         for bad in [
             vec![0.0, f32::NAN],
             vec![f32::INFINITY, 0.0],
@@ -386,6 +509,8 @@ mod tests {
             assert_eq!(draw(&bad, &request), Err(NotFinite));
         }
         assert_eq!(draw(&[f32::NEG_INFINITY, 0.0], &request).unwrap().token, 1);
+        request.suppressed = [0, 1].into();
+        assert_eq!(draw(&[0.0; 2], &request), Err(NotFinite));
     }
 
     proptest! {

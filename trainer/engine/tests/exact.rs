@@ -131,14 +131,14 @@ fn generate(
             let mut draw = |sample: usize, index: usize| {
                 rows.push(q_start + count - 1);
                 origins.push(sample);
-                draws.push(Draw {
-                    sampling: Sampling {
+                draws.push(Draw::new(
+                    Sampling {
                         temperature: TEMPERATURE,
                         ..Sampling::default()
                     },
-                    seed: sample as u64,
-                    index: index as u64,
-                });
+                    sample as u64,
+                    index as u64,
+                ));
             };
             if prompt.is_some() {
                 draw(number, end);
@@ -248,6 +248,7 @@ fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<Gene
                     temperature: TEMPERATURE,
                     ..Sampling::default()
                 },
+                min_tokens: 0,
                 max_tokens: 1 + random.below(40),
                 stop_tokens: Vec::new(),
                 stop_strings: Vec::new(),

@@ -51,11 +51,7 @@ fn decode(model: &mut Model, sequences: &mut [KvRows], context: usize) {
             kv,
         });
     }
-    let draw = |seed| Draw {
-        sampling: Sampling::default(),
-        seed,
-        index: 0,
-    };
+    let draw = |seed| Draw::new(Sampling::default(), seed, 0);
     let draws: Vec<Draw> = (0..count as u64).map(draw).collect();
     let rows: Vec<usize> = (0..count).collect();
     model.infer(&batch, &rows, &draws).unwrap();
@@ -210,10 +206,10 @@ fn a_decoding_step_sends_72_bytes_a_sequence_and_12_more_for_a_new_block() {
     for (sequences, context) in [(256, 1040), (1024, 1040), (64, 16 * 1041)] {
         let work = decoded_at(QWEN, sequences, context);
         // 3 words of a sequence's token, 5 of its span, 2 of its tile and 8 of its draw.
-        assert_eq!(work.host.written_bytes, 72 * sequences as u64);
+        assert_eq!(work.host.written_bytes, 80 * sequences as u64);
         // The step's token is the first one in a block of 16. Its segment is added to the table before the recording is replayed.
         let work = decoded_at(QWEN, sequences, context + 1);
-        assert_eq!(work.host.written_bytes, 84 * sequences as u64);
+        assert_eq!(work.host.written_bytes, 92 * sequences as u64);
         assert_eq!(work.total().launches, work.total().recorded + 1);
         assert_eq!(work.operation("set_segments").launches, 1);
         let host = work.host;

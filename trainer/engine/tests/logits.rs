@@ -152,11 +152,14 @@ fn sampled_tokens_follow_the_logits_and_have_their_log_probability() {
             1,
         ),
     ] {
+        // Every third draw is without the likeliest tokens.
+        let likely: Vec<u32> = (0..row.len() as u32)
+            .filter(|token| row[*token as usize] > 0.5)
+            .collect();
         let draws: Vec<Draw> = (0..count)
             .map(|i| Draw {
-                sampling,
-                seed: 9,
-                index: i,
+                suppressed: if i % 3 == 2 { &likely[..] } else { &[] }.into(),
+                ..Draw::new(sampling, 9, i)
             })
             .collect();
         let rows = vec![19; draws.len()];

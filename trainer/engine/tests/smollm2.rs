@@ -30,6 +30,7 @@ fn request(engine: &Engine, prompt: &str, seeds: &[u64], max_tokens: usize) -> G
         prompt: engine.encode(prompt, true).unwrap().into(),
         seeds: seeds.to_vec(),
         sampling: Sampling::default(),
+        min_tokens: 0,
         max_tokens,
         stop_tokens: engine.stop_tokens(),
         stop_strings: vec![],
@@ -65,6 +66,33 @@ fn the_model_knows_the_capital_of_france() {
     assert_eq!(done.finish, Finish::Stop);
     assert_eq!(done.tokens.last(), Some(&2));
     assert!(!done.text.contains("<|im_end|>"));
+}
+
+#[test]
+fn a_completion_has_min_tokens_tokens_before_its_end_and_the_models_log_probabilities() {
+    let prompt = chat(&ENGINE, "What is the capital of France?");
+    let plain = GenerateRequest {
+        sampling: Sampling::greedy(),
+        ..request(&ENGINE, &prompt, &[0], 60)
+    };
+    let longer = GenerateRequest {
+        min_tokens: 30,
+        ..plain.clone()
+    };
+    let done = generate(&ENGINE, vec![plain.clone(), longer]);
+    let (short, long) = (&done[&(0, 0)], &done[&(1, 0)]);
+    let own = short.tokens.len() - 1;
+    assert!(own < 30 && short.finish == Finish::Stop, "{short:?}");
+    assert_eq!(long.tokens[..own], short.tokens[..own]);
+    assert!(!long.tokens[..30].contains(&2), "{long:?}");
+    let group = Group {
+        prompt: plain.prompt,
+        completions: vec![long.tokens.clone()],
+    };
+    let scored = ENGINE.score(vec![group], 1.0).unwrap();
+    assert_eq!(scored[0].logp, long.logp);
+    // Where the end is the likeliest token, another one is unlikely.
+    assert!(long.logp[own] < 0.5f32.ln(), "{long:?}");
 }
 
 #[test]
@@ -275,6 +303,13 @@ fn requests_that_cannot_be_served_are_rejected_with_a_reason() {
                 ..good.clone()
             },
             "max_tokens is 0",
+        ),
+        (
+            GenerateRequest {
+                min_tokens: 5,
+                ..good.clone()
+            },
+            "min_tokens is 5, above max_tokens, 4",
         ),
         (
             GenerateRequest {

@@ -43,7 +43,11 @@ fn a_moved_checkpoint_gets_the_prompts_and_the_sampling_of_its_run() {
     let template = format!("data.template={}", file.display());
     for sets in [
         &[][..],
-        &["data.stop=[\"END\", \"\\n\\n\"]", "eval.max_tokens=99"],
+        &[
+            "data.stop=[\"END\", \"\\n\\n\"]",
+            "eval.max_tokens=99",
+            "eval.min_tokens=9",
+        ],
         &["data.chat=true", "data.chat_date=2026-03-09"],
         &[template.as_str()],
         &["data.template=Directly: {question}!", "eval.temperature=0"],
@@ -69,6 +73,7 @@ fn a_moved_checkpoint_gets_the_prompts_and_the_sampling_of_its_run() {
         assert_eq!(prompt(&restored), prompt(&renderer), "{sets:?}");
         let max_tokens = config.eval.max_tokens.unwrap_or(24);
         assert_eq!(settings.eval.max_tokens, Some(max_tokens));
+        assert_eq!(settings.eval.min_tokens, config.eval.min_tokens);
         assert_eq!(
             (settings.eval.temperature, settings.eval.top_k),
             (config.eval.temperature, 7)
@@ -107,6 +112,7 @@ fn the_file_reads_as_written() {
     [eval]
     max_tokens = 24
     min_p = 0.0
+    min_tokens = 0
     temperature = 0.5
     top_k = 7
     top_p = 1.0

@@ -66,6 +66,9 @@ pub(crate) struct Args {
     temperature: Option<f32>,
     #[command(flatten)]
     cutoffs: CutoffArgs,
+    /// Minimum tokens of a completion: its first N tokens are not end tokens. A stop string may end it earlier [default: the checkpoint's, else 0]
+    #[arg(long, value_name = "N")]
+    min_tokens: Option<usize>,
     /// Maximum tokens of a completion, including the end token [default: the checkpoint's, else 512]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
@@ -140,7 +143,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let model = model_path(&args.model)?;
     let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, tasks)?;
-    let settings = settings::resolve(args, k, &mut checkpoint, &renderer);
+    let settings = settings::resolve(args, k, &mut checkpoint, &renderer)?;
     checkpoint.report();
     let mut verifier = args.verifier.settings();
     if !args.any_verifier {
@@ -339,6 +342,7 @@ struct Figures<'a> {
     split: Split,
     samples_per_task: usize,
     temperature: f32,
+    min_tokens: usize,
     max_tokens: usize,
     template: &'a str,
     seed: u64,
@@ -365,6 +369,7 @@ fn output(
             split: args.split,
             samples_per_task: args.samples,
             temperature,
+            min_tokens: settings.sampling.min_tokens,
             max_tokens: settings.sampling.max_tokens,
             template: renderer.name(),
             seed: args.seed,

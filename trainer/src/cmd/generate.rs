@@ -239,6 +239,7 @@ fn request(
             .collect(),
         prompt: Arc::clone(&prompt.tokens),
         sampling: args.cutoffs.sampling_at(args.temperature),
+        min_tokens: 0,
         max_tokens,
         stop_tokens: engine.stop_tokens(),
         stop_strings: stop_strings.to_vec(),

@@ -4,6 +4,7 @@ use datasets::settings::{Keys, SettingError, put};
 use toml::{Table, Value};
 
 use super::error::ConfigError;
+use super::eval::DEFAULT_EVAL_EVERY;
 use super::run::DEFAULT_EPOCHS;
 use super::{Config, Preset, models, recipes, validate};
 
@@ -14,7 +15,11 @@ pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
 const VERIFIER: &str = "RAPID_VERIFIER";
 
 /// Pairs of keys that exclude each other, each after its section: the key that is set last removes the other.
-const RIVALS: [[&str; 3]; 2] = [["run", "epochs", "updates"], ["model", "name", "path"]];
+const RIVALS: [[&str; 3]; 3] = [
+    ["run", "epochs", "updates"],
+    ["eval", "every", "every_epochs"],
+    ["model", "name", "path"],
+];
 
 /// Keys that users are likely to try, with the reason for which each is refused.
 const REFUSED: &[(&[&str], &str)] = &[
@@ -158,6 +163,9 @@ fn resolve(recipe: Table) -> Result<Config, SettingError> {
         .map_err(|error| SettingError::syntax("the recipe", &error))?;
     if config.run.epochs.is_none() && config.run.updates.is_none() {
         config.run.epochs = Some(DEFAULT_EPOCHS);
+    }
+    if config.eval.every.is_none() && config.eval.every_epochs.is_none() {
+        config.eval.every = Some(DEFAULT_EVAL_EVERY);
     }
     validate::check(&config)?;
     Ok(config)

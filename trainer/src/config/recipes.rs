@@ -39,7 +39,7 @@ struct Rows {
     models: Table,
     datasets: Table,
     algorithms: Table,
-    /// The authors' departures by algorithm, without its H, and by `DATASET-ALGORITHM`.
+    /// The authors' departures: those of `all` rows, then by algorithm, without its H, and by `DATASET-ALGORITHM`.
     authors: Table,
 }
 
@@ -70,7 +70,7 @@ impl Rows {
                 .split_once("-h")
                 .map_or(algorithm, |(name, _)| name);
             let dataset = rest.split_once('-')?.0;
-            for departures in [algorithm, &format!("{dataset}-{algorithm}")] {
+            for departures in ["all", algorithm, &format!("{dataset}-{algorithm}")] {
                 if let Some(settings) = self.authors.get(departures) {
                     lay_over(&mut recipe, settings.as_table()?);
                 }

@@ -401,6 +401,14 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
         ),
         ("run.updates=0", "`run.updates`: 0 is out of its range"),
         (
+            "eval.every_epochs=0",
+            "`eval.every_epochs`: 0 is out of its range",
+        ),
+        (
+            "eval.min_tokens=2049",
+            "`eval.min_tokens`: 2049 is above the maximum of 2048 tokens",
+        ),
+        (
             "eval.samples=4",
             "`eval.k`: Pass@8 cannot be estimated from 4 samples",
         ),

@@ -222,6 +222,20 @@ fn reward_and_eval(config: &Config) -> Result<(), SettingError> {
             "it is too low to divide by; give 0, which is greedy, or a number of at least 0.000001",
         );
     }
+    if config.eval.every.is_some() && config.eval.every_epochs.is_some() {
+        return refuse(
+            "eval.every_epochs",
+            "`eval.every` is set too; keep one of the two",
+        );
+    }
+    let max_tokens = config.eval.max_tokens.unwrap_or(config.sampling.max_tokens);
+    if config.eval.min_tokens > max_tokens {
+        let reason = format!(
+            "{} is above the maximum of {max_tokens} tokens; lower it, or raise `eval.max_tokens`, which is `sampling.max_tokens` unless set",
+            config.eval.min_tokens
+        );
+        return refuse("eval.min_tokens", reason);
+    }
     if config.eval.samples > 0
         && let Some(k) = config
             .eval

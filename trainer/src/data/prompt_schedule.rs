@@ -1,7 +1,7 @@
 //! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes, of which `algorithm.auto_h` chooses those
 //! of the phases during the run.
 
-use crate::config::{Config, DEFAULT_EPOCHS};
+use crate::config::{Config, DEFAULT_EPOCHS, DEFAULT_EVAL_EVERY};
 use crate::seed;
 
 /// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
@@ -23,6 +23,8 @@ pub struct PromptSchedule {
     updates_per_phase: usize,
     /// Whether the sizes of later phases are chosen during the run.
     adapts: bool,
+    /// Prompts from one evaluation to the next, which is made after the update that has the last of them; 0 if there are only the first evaluation and the last.
+    per_evaluation: usize,
 }
 
 /// One use of a training prompt.
@@ -63,6 +65,12 @@ impl PromptSchedule {
                 epochs.saturating_mul(per_epoch)
             }
         };
+        let per_evaluation = match (config.eval.every_epochs, config.eval.every) {
+            (Some(epochs), _) => epochs.saturating_mul(per_epoch),
+            (None, every) => every
+                .unwrap_or(DEFAULT_EVAL_EVERY)
+                .saturating_mul(per_update),
+        };
         Self {
             seed: config.run.seed,
             tasks,
@@ -72,6 +80,7 @@ impl PromptSchedule {
             begins: vec![0],
             updates_per_phase: config.algorithm.h,
             adapts: config.algorithm.auto_h > 0.0,
+            per_evaluation,
         }
     }
 
@@ -98,6 +107,26 @@ impl PromptSchedule {
     #[must_use]
     pub fn prompts(&self) -> usize {
         self.prompts
+    }
+
+    /// Whether an evaluation is due after `done` updates: before the first update, after the last, and where `eval.every` or `eval.every_epochs` has one.
+    #[must_use]
+    pub fn evaluates_after(&self, done: usize) -> bool {
+        done == 0
+            || done == self.updates()
+            || self.later_evaluations(done) > self.later_evaluations(done - 1)
+    }
+
+    /// Number of evaluations of the whole run.
+    #[must_use]
+    pub fn evaluations(&self) -> usize {
+        2 + self.later_evaluations(self.updates().saturating_sub(1))
+    }
+
+    /// Number of evaluations after the first one and up to `done` updates, in a run that goes on. An update is followed by one at most, even if several epochs end in it.
+    fn later_evaluations(&self, done: usize) -> usize {
+        let used = done.saturating_mul(self.per_update);
+        used.checked_div(self.per_evaluation).unwrap_or(0).min(done)
     }
 
     /// Number of the phase of the update that follows `done` updates.
@@ -215,6 +244,7 @@ mod tests {
             begins: vec![0],
             updates_per_phase: h,
             adapts: false,
+            per_evaluation: 0,
         }
     }
 
@@ -312,16 +342,35 @@ mod tests {
         }
     }
 
-    /// Updates of three epochs over `tasks` prompts, G = 4 and 32 completions an update, with phases of `h` updates.
-    fn updates_of_the_authors(tasks: usize, h: usize, drop: bool) -> usize {
+    /// Three epochs over `tasks` prompts, G = 4 and 32 completions an update, with phases of `h` updates, and evaluations as in `evaluated`.
+    fn schedule_of_the_authors(
+        tasks: usize,
+        h: usize,
+        drop: bool,
+        evaluated: &str,
+    ) -> PromptSchedule {
         let sets = [
             "model.name=m".to_owned(),
             "data.dataset=d".to_owned(),
             format!("algorithm.h={h}"),
             format!("algorithm.drop_last_phase={drop}"),
+            format!("eval.{evaluated}"),
         ];
         let config = crate::config::parse("test", "", &sets).unwrap();
-        PromptSchedule::new(&config, tasks).updates()
+        PromptSchedule::new(&config, tasks)
+    }
+
+    fn updates_of_the_authors(tasks: usize, h: usize, drop: bool) -> usize {
+        schedule_of_the_authors(tasks, h, drop, "every=0").updates()
+    }
+
+    /// The numbers of updates after which there are evaluations.
+    fn evaluated(schedule: PromptSchedule) -> Vec<usize> {
+        let all: Vec<usize> = (0..=schedule.updates())
+            .filter(|done| schedule.evaluates_after(*done))
+            .collect();
+        assert_eq!(schedule.evaluations(), all.len());
+        all
     }
 
     #[test]
@@ -348,6 +397,57 @@ mod tests {
             );
         }
         assert_eq!(updates_of_the_authors(63, 8, true), 0);
+    }
+
+    #[test]
+    fn evaluations_are_after_the_last_update_of_each_epoch() {
+        for (tasks, h, drop, expected) in [
+            (264, 1, false, [0, 33, 66, 99]),
+            (264, 4, true, [0, 32, 64, 96]),
+            (244, 1, true, [0, 30, 60, 90]),
+            (244, 2, true, [0, 30, 60, 90]),
+            (244, 4, true, [0, 28, 56, 84]),
+            (244, 8, true, [0, 24, 48, 72]),
+            (244, 16, true, [0, 16, 32, 48]),
+            // The first epoch ends in the middle of update 31.
+            (244, 4, false, [0, 31, 61, 92]),
+        ] {
+            let planned = schedule_of_the_authors(tasks, h, drop, "every_epochs=1");
+            assert_eq!(evaluated(planned), expected, "{tasks} {h} {drop}");
+            for done in expected.into_iter().filter(|done| *done > 0) {
+                let phase = planned.phase(planned.phase_of(done - 1));
+                let update = &phase.updates[done - 1 - phase.first_update];
+                let epochs = |update: &[PromptUse]| -> HashSet<usize> {
+                    update.iter().map(|slot| slot.epoch).collect()
+                };
+                let next = planned.phase(planned.phase_of(done));
+                let next = next.updates.get(done - next.first_update);
+                let ends = next
+                    .is_none_or(|next| epochs(update).len() > 1 || epochs(update) != epochs(next));
+                assert!(ends, "update {done} of {tasks} {h} {drop}");
+            }
+        }
+        let every_second = schedule_of_the_authors(264, 4, true, "every_epochs=2");
+        assert_eq!(evaluated(every_second), [0, 64, 96]);
+        let rare = schedule_of_the_authors(264, 4, true, "every_epochs=9");
+        assert_eq!(evaluated(rare), [0, 96]);
+        // Several epochs of 3 prompts end in an update of 8.
+        let small = schedule_of_the_authors(3, 1, false, "every_epochs=1");
+        assert_eq!(evaluated(small), [0, 1, 2]);
+    }
+
+    #[test]
+    fn evaluations_are_after_each_multiple_of_a_number_of_updates() {
+        for (every, expected) in [
+            (0, &[0, 99][..]),
+            (40, &[0, 40, 80, 99]),
+            (33, &[0, 33, 66, 99]),
+            (99, &[0, 99]),
+            (1_000_000_000, &[0, 99]),
+        ] {
+            let planned = schedule_of_the_authors(264, 1, false, &format!("every={every}"));
+            assert_eq!(evaluated(planned), expected, "{every}");
+        }
     }
 
     #[test]

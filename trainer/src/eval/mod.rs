@@ -60,6 +60,7 @@ impl Settings {
                     top_p: eval.top_p as f32,
                     min_p: eval.min_p as f32,
                 },
+                min_tokens: eval.min_tokens,
                 max_tokens: eval.max_tokens.unwrap_or(config.sampling.max_tokens),
                 stop_strings: stop_strings.to_vec(),
             },

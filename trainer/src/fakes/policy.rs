@@ -161,6 +161,10 @@ fn sample_tokens(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u3
             request.sampling.temperature,
         );
         let mut left = uniform(seed, position);
+        if position < request.min_tokens {
+            let end = logp[END as usize].exp();
+            left = end + left * (1.0 - end);
+        }
         let token = logp.iter().position(|logp| {
             left -= logp.exp();
             left < 0.0

@@ -53,11 +53,7 @@ impl RunPlan {
         let schedule = PromptSchedule::new(config, tasks);
         let completions = schedule.prompts() * config.algorithm.group_size;
         let updates = schedule.updates();
-        let evaluations = match (config.eval.samples, config.eval.every) {
-            (0, _) => 0,
-            (_, 0) => 2,
-            (_, every) => 2 + updates.saturating_sub(1) / every,
-        };
+        let evaluates = config.eval.samples > 0 && eval_tasks > 0;
         Self {
             tasks,
             eval_tasks,
@@ -67,7 +63,7 @@ impl RunPlan {
             update_completions: config.algorithm.n_step,
             completions,
             max_tokens: completions * config.sampling.max_tokens,
-            evaluations: if eval_tasks == 0 { 0 } else { evaluations },
+            evaluations: if evaluates { schedule.evaluations() } else { 0 },
             eval_completions: eval_tasks * config.eval.samples,
             resampled: completions * config.algorithm.dynamic_sampling,
             checkpoints: config.run.keep + usize::from(config.eval.samples > 0) + 1,

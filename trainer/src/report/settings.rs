@@ -14,7 +14,6 @@ const EVALUATION_KEYS: &[&str] = &[
     "eval.top_p",
     "eval.top_k",
     "eval.min_p",
-    "eval.max_tokens",
     "verifier.math_policy",
     "verifier.math_extraction",
     "verifier.code_extraction",
@@ -45,17 +44,26 @@ pub(super) fn differing(runs: &[&RunData]) -> Vec<Setting> {
 
 /// The differing keys that change the evaluation of two runs.
 pub(crate) fn evaluation_differences(a: &RunData, b: &RunData) -> Vec<String> {
-    let limit = |run: &RunData| {
+    // Configurations of earlier versions have no minimum, and the maximum may be training's.
+    let length = |run: &RunData| {
         let config = run.config.as_ref()?;
-        Some(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens))
+        let max_tokens = config.eval.max_tokens.unwrap_or(config.sampling.max_tokens);
+        Some([config.eval.min_tokens, max_tokens])
     };
     let mut keys: Vec<String> = differing(&[a, b])
         .into_iter()
         .map(|setting| setting.key)
-        .filter(|key| EVALUATION_KEYS.contains(&key.as_str()) && key != "eval.max_tokens")
+        .filter(|key| EVALUATION_KEYS.contains(&key.as_str()))
         .collect();
-    if limit(a) != limit(b) {
-        keys.push("eval.max_tokens".to_owned());
+    let lengths = [length(a), length(b)];
+    for (number, key) in ["eval.min_tokens", "eval.max_tokens"]
+        .into_iter()
+        .enumerate()
+    {
+        let [a, b] = lengths.map(|length| length.map(|length| length[number]));
+        if a != b {
+            keys.push(key.to_owned());
+        }
     }
     if a.graders != b.graders && !a.graders.is_empty() && !b.graders.is_empty() {
         keys.push("the verifier's graders".to_owned());

@@ -39,6 +39,8 @@ pub struct RolloutRequest {
 pub struct SamplingParams {
     /// Temperature and cut-offs.
     pub sampling: Sampling,
+    /// Number of first tokens that are not one of the model's end-of-text tokens, which cannot be sampled there; 0 in training.
+    pub min_tokens: usize,
     /// Maximum number of tokens, the end token included.
     pub max_tokens: usize,
     /// Texts that end a completion, in addition to the model's end-of-text tokens.

@@ -33,6 +33,7 @@ pub(super) fn sample(
                 .map(|seed| requests[*request].seeds[*seed])
                 .collect(),
             sampling: params.sampling,
+            min_tokens: params.min_tokens,
             max_tokens: params.max_tokens,
             stop_tokens: stop_tokens.clone(),
             stop_strings: params.stop_strings.clone(),

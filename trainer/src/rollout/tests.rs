@@ -13,6 +13,7 @@ fn params() -> SamplingParams {
             temperature: 1.0,
             ..Sampling::default()
         },
+        min_tokens: 0,
         max_tokens: 4,
         stop_strings: Vec::new(),
     }

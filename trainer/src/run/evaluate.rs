@@ -14,11 +14,8 @@ use crate::rollout::RolloutProgress;
 impl Run {
     /// Evaluates if an evaluation is due after this many updates and is not logged yet.
     pub(super) async fn evaluate_if_due(&mut self) -> Result<(), LoopExit> {
-        let settings = &self.job.config.eval;
-        let due = self.step == 0
-            || self.step == self.schedule.updates()
-            || (settings.every > 0 && self.step.is_multiple_of(settings.every));
-        if !due || settings.samples == 0 || self.job.prompts.eval.is_empty() {
+        let evaluates = self.job.config.eval.samples > 0 && !self.job.prompts.eval.is_empty();
+        if !evaluates || !self.schedule.evaluates_after(self.step) {
             return Ok(());
         }
         self.job.clock.enter(Activity::Evaluation);

@@ -101,7 +101,7 @@ impl Extension {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             schedule: job.config.optimiser.schedule,
-            evaluates: job.config.eval.every > 0 && newest.is_multiple_of(job.config.eval.every),
+            evaluates: after.evaluates_after(newest),
             lr_from_the_start: rate(newest.max(1), &after),
             short: (from == before.updates() && had < has).then_some((has, had)),
         }))

@@ -91,6 +91,7 @@ impl Run {
                 temperature: job.config.sampling.temperature as f32,
                 ..engine::Sampling::default()
             },
+            min_tokens: 0,
             max_tokens: job.config.sampling.max_tokens,
             stop_strings: renderer.stop_strings().to_vec(),
         };

@@ -1,6 +1,7 @@
 mod auto_h;
 mod clock;
 mod diverging;
+mod evaluating;
 mod extending;
 mod resuming;
 mod unjudged;

@@ -123,6 +123,7 @@ mod tests {
             reference,
             sampling: SamplingParams {
                 sampling: Sampling::default(),
+                min_tokens: 0,
                 max_tokens: 4,
                 stop_strings: Vec::new(),
             },

@@ -8,7 +8,6 @@ use crate::api::{Completion, GenerateRequest};
 use crate::batch::{Batch, KvRows, Span};
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::sample::Draw;
 use crate::text::Tokenizer;
 
 /// Maximum number of prompt tokens that a step computes in addition to the running samples' tokens.
@@ -55,6 +54,12 @@ pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), E
         if request.max_tokens == 0 {
             return wrong("max_tokens is 0; ask for at least one token".into());
         }
+        if request.min_tokens > request.max_tokens {
+            return wrong(format!(
+                "min_tokens is {}, above max_tokens, {}; lower it",
+                request.min_tokens, request.max_tokens
+            ));
+        }
         if let Err(what) = request.sampling.check() {
             return wrong(what);
         }
@@ -91,11 +96,7 @@ pub(crate) fn run(
             for sample in scheduler.computed(chunk) {
                 let sequence = &scheduler.sequences[chunk.request];
                 rows.push(span.q_start + span.q_len - 1);
-                draws.push(Draw {
-                    sampling: sequence.sampling,
-                    seed: sequence.samples[sample].seed,
-                    index: sequence.samples[sample].tokens.len() as u64,
-                });
+                draws.push(sequence.draw(sample));
                 origins.push((chunk.request, sample));
             }
         }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::blocks::{BlockTable, blocks_for};
 use crate::api::{Finish, GenerateRequest};
 use crate::batch::KvRows;
-use crate::sample::Sampled;
-use crate::sample::Sampling;
+use crate::sample::{Draw, Sampled, Sampling};
 use crate::text::{StopStrings, Tokenizer};
 
 /// A sample's state.
@@ -47,10 +46,12 @@ pub(crate) struct SequenceGroup {
     pub(crate) samples: Vec<Sample>,
     /// Number of samples that are not done.
     pub(crate) live: usize,
-    pub(crate) sampling: Sampling,
+    sampling: Sampling,
+    /// Number of first tokens of a completion that cannot be a stop token.
+    min_tokens: usize,
     /// Maximum number of tokens of a completion, limited by the request and by the model's context.
     pub(crate) max_tokens: usize,
-    stop_tokens: Vec<u32>,
+    stop_tokens: Arc<[u32]>,
 }
 
 impl SequenceGroup {
@@ -80,7 +81,8 @@ impl SequenceGroup {
             max_tokens: request
                 .max_tokens
                 .min(context.saturating_sub(request.prompt.len())),
-            stop_tokens: request.stop_tokens.clone(),
+            min_tokens: request.min_tokens,
+            stop_tokens: request.stop_tokens[..].into(),
             prompt: Arc::clone(&request.prompt),
         }
     }
@@ -104,6 +106,21 @@ impl SequenceGroup {
     /// Whether a sample may need more blocks than it has. Its last token is sampled but never computed.
     pub(crate) fn may_grow(&self, sample: &Sample) -> bool {
         sample.rows.block_count() < blocks_for(self.max_tokens.saturating_sub(1))
+    }
+
+    /// How a sample's next token is sampled.
+    pub(crate) fn draw(&self, sample: usize) -> Draw {
+        let Sample { seed, tokens, .. } = &self.samples[sample];
+        let may_end = tokens.len() >= self.min_tokens;
+        Draw {
+            sampling: self.sampling,
+            seed: *seed,
+            index: tokens.len() as u64,
+            suppressed: match may_end {
+                true => Arc::default(),
+                false => Arc::clone(&self.stop_tokens),
+            },
+        }
     }
 
     /// Adds a sampled token; returns why the sample ends with it, if it does.

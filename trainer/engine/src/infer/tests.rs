@@ -98,6 +98,7 @@ fn run(
                 prompt: prompt.as_slice().into(),
                 seeds: (0..samples.len()).map(|s| seed(number, s)).collect(),
                 sampling: Sampling::default(),
+                min_tokens: 0,
                 max_tokens: samples.iter().copied().max().unwrap_or(1),
                 stop_tokens: vec![],
                 stop_strings: vec![],
@@ -279,4 +280,32 @@ fn a_beginning_outlives_the_prompt_that_computed_it() {
         .collect();
     let counts = run(&requests, 2, 1, 1000).unwrap();
     assert_eq!(counts.prompt_tokens, 64 + 3 * 16);
+}
+
+#[test]
+fn the_first_min_tokens_tokens_cannot_be_stop_tokens() {
+    let tokenizer = random_model_tokenizer::tokenizer();
+    let request = GenerateRequest {
+        prompt: [1].into(),
+        seeds: vec![5, 6],
+        sampling: Sampling::default(),
+        min_tokens: 2,
+        max_tokens: 9,
+        stop_tokens: vec![3, 4],
+        stop_strings: vec![],
+    };
+    let mut sequence = SequenceGroup::new(&request, 100);
+    for (index, token, suppressed, ended) in [
+        (0, 9, &[3, 4][..], None),
+        (1, 9, &[3, 4], None),
+        (2, 9, &[], None),
+        (3, 4, &[], Some(Finish::Stop)),
+    ] {
+        let draw = sequence.draw(1);
+        assert_eq!((draw.seed, draw.index), (6, index));
+        assert_eq!(*draw.suppressed, *suppressed, "token {index}");
+        let sampled = Sampled { token, logp: -1.0 };
+        assert_eq!(sequence.push(1, sampled, &tokenizer), Ok(ended));
+    }
+    assert_eq!(*sequence.draw(0).suppressed, [3, 4], "the other sample");
 }

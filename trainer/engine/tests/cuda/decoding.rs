@@ -101,11 +101,7 @@ fn rows_that_the_device_has_are_those_of_the_batch() {
         }
         let all: Vec<usize> = (0..together.tokens.len()).collect();
         let draws: Vec<Draw> = (0..all.len() as u64)
-            .map(|seed| Draw {
-                sampling: Sampling::default(),
-                seed,
-                index: step as u64,
-            })
+            .map(|seed| Draw::new(Sampling::default(), seed, step as u64))
             .collect();
         if step % 17 == 16 {
             // The batch does not arrive, or the draws.

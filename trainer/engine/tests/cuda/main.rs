@@ -360,19 +360,28 @@ fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) ->
                 kv,
             });
             let cut = i % 3 == 2;
+            let sampling = Sampling {
+                temperature: if i % 5 == 4 { 0.0 } else { 0.8 },
+                top_k: if cut { 20 } else { 0 },
+                top_p: if cut { 0.9 } else { 1.0 },
+                min_p: if cut { 0.01 } else { 0.0 },
+            };
+            // In some steps some sequences are without some tokens, the one before among them.
+            let suppressed: Vec<u32> = match (step + i as u64) % 4 {
+                0 => (0..vocabulary as u32 / 3).chain([*token]).collect(),
+                1 => vec![*token, u32::MAX],
+                _ => Vec::new(),
+            };
             draws.push(Draw {
-                sampling: Sampling {
-                    temperature: if i % 5 == 4 { 0.0 } else { 0.8 },
-                    top_k: if cut { 20 } else { 0 },
-                    top_p: if cut { 0.9 } else { 1.0 },
-                    min_p: if cut { 0.01 } else { 0.0 },
-                },
-                seed: i as u64,
-                index: step,
+                suppressed: suppressed.into(),
+                ..Draw::new(sampling, i as u64, step)
             });
         }
         let rows: Vec<usize> = (0..count).collect();
         let tokens = model.infer(&together, &rows, &draws).unwrap();
+        for (sampled, draw) in tokens.iter().zip(&draws) {
+            assert!(!draw.suppressed.contains(&sampled.token));
+        }
         last = tokens.iter().map(|sampled| sampled.token).collect();
         sampled.extend(tokens);
         kv = together.spans.into_iter().map(|span| span.kv).collect();

@@ -52,6 +52,7 @@ pub(super) fn requests(engine: &Engine, options: &Options) -> Vec<GenerateReques
                 prompt: Arc::clone(&prompt),
                 seeds,
                 sampling: Sampling::default(),
+                min_tokens: 0,
                 max_tokens: length,
                 // Every completion runs to its full length.
                 stop_tokens: Vec::new(),

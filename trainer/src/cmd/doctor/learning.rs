@@ -87,6 +87,7 @@ fn curve(device: Device, dtype: Dtype) -> Result<Vec<f64>, EngineError> {
                 .map(|sample| sample + 1000 * (number + 100 * phase) as u64)
                 .collect(),
             sampling: Sampling::default(),
+            min_tokens: 0,
             max_tokens: TOKENS,
             stop_tokens: Vec::new(),
             stop_strings: Vec::new(),

@@ -102,6 +102,7 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
             temperature: 0.0,
             ..Sampling::default()
         },
+        min_tokens: 0,
         max_tokens: TOKENS,
         stop_tokens: engine.stop_tokens(),
         stop_strings: Vec::new(),

@@ -12,21 +12,33 @@ use trainer::run::{model_digest, tasks_digest};
 
 use super::Args;
 use crate::cmd::args::CutoffArgs;
-use crate::cmd::checkpoint_overrides;
+use crate::cmd::{Usage, checkpoint_overrides};
 
-/// The command line's settings, else the checkpoint's, else the defaults.
+/// The command line's settings, else the checkpoint's, else the defaults. Minimum and maximum tokens that do not go together are an error.
 pub(super) fn resolve(
     args: &Args,
     k: Vec<usize>,
     checkpoint: &mut checkpoint_overrides::Settings,
     renderer: &PromptRenderer,
-) -> Settings {
+) -> Result<Settings, Usage> {
     let CutoffArgs {
         top_p,
         top_k,
         min_p,
     } = args.cutoffs;
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);
+    let describe = |n: usize| (n > 0).then(|| format!("at least {n} tokens"));
+    let min_tokens = checkpoint.value(
+        args.min_tokens,
+        |eval| Some(eval.min_tokens),
+        0,
+        ("--min-tokens", describe),
+    );
+    if min_tokens > max_tokens {
+        return Err(Usage(format!(
+            "a completion of at least {min_tokens} tokens has more than the maximum of {max_tokens}; lower --min-tokens, or raise --max-tokens"
+        )));
+    }
     // A cut-off that removes nothing is not reported.
     let unless = |name: &'static str, none: f32| {
         move |value: f32| (value.to_bits() != none.to_bits()).then(|| format!("{name} {value}"))
@@ -55,7 +67,7 @@ pub(super) fn resolve(
         0.0,
         ("--min-p", describe),
     );
-    Settings {
+    Ok(Settings {
         samples: args.samples,
         k,
         seed: args.seed,
@@ -66,11 +78,12 @@ pub(super) fn resolve(
                 top_k,
                 min_p,
             },
+            min_tokens,
             max_tokens,
             stop_strings: renderer.stop_strings().to_vec(),
         },
         any_form: true,
-    }
+    })
 }
 
 /// The origin of completions: digests of the model, the tasks and the prompts, and the settings.
@@ -92,6 +105,7 @@ pub(super) fn origin(
     }
     let SamplingParams {
         sampling,
+        min_tokens,
         max_tokens,
         stop_strings,
     } = &settings.sampling;
@@ -102,6 +116,7 @@ pub(super) fn origin(
         ("--top-p", json!(sampling.top_p)),
         ("--top-k", json!(sampling.top_k)),
         ("--min-p", json!(sampling.min_p)),
+        ("--min-tokens", json!(min_tokens)),
         ("--max-tokens", json!(max_tokens)),
         ("--stop", json!(stop_strings)),
         ("--dtype", json!(dtype)),

@@ -180,6 +180,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
                 temperature: args.temperature,
                 ..Sampling::default()
             },
+            min_tokens: 0,
             max_tokens,
             stop_strings: renderer.stop_strings().to_vec(),
         },

@@ -155,11 +155,11 @@ fn tasks_with_the_same_ids_and_other_content_are_not_compared() {
 #[test]
 fn settings_that_differ_are_listed_beside_the_difference() {
     let (_folder, page) = page_of(&[
-        (&["eval.temperature=0.5"], 0..24, 6),
+        (&["eval.temperature=0.5", "eval.min_tokens=3"], 0..24, 6),
         (&["sampling.max_tokens=32"], 0..24, 2),
     ]);
     assert!(page.contains(
-        "A and B were evaluated with different settings (eval.temperature, eval.max_tokens)"
+        "A and B were evaluated with different settings (eval.temperature, eval.min_tokens, eval.max_tokens)"
     ));
 }
 

@@ -58,19 +58,13 @@ impl TimeLeft {
         step: usize,
         evals: &[EvalRecord],
     ) -> Self {
-        let settings = &config.eval;
         let updates = schedule.updates();
-        let due = |step: &usize| {
-            *step == 0
-                || *step == updates
-                || (settings.every > 0 && step.is_multiple_of(settings.every))
-        };
         let done = |step: &usize| evals.iter().any(|eval| eval.step == *step);
-        let evaluations = if settings.samples == 0 {
+        let evaluations = if config.eval.samples == 0 {
             BTreeSet::new()
         } else {
             (step..=updates)
-                .filter(due)
+                .filter(|step| schedule.evaluates_after(*step))
                 .filter(|step| !done(step))
                 .collect()
         };

@@ -197,6 +197,13 @@ async fn partial_evaluations_remain_only_if_they_are_due_with_the_same_weights()
         (["run.keep=2", "eval.every=5"], "run.updates=10", false),
         (["run.keep=2", "eval.every=4"], "run.updates=12", true),
         (["run.keep=2", "eval.every=5"], "run.updates=12", false),
+        // 11 prompts are an epoch, and 4 an update: the third epoch ends in update 9, and the fourth in update 11.
+        (["run.keep=2", "eval.every_epochs=1"], "run.updates=9", true),
+        (
+            ["run.keep=2", "eval.every_epochs=1"],
+            "run.updates=12",
+            false,
+        ),
     ] {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().join("run");

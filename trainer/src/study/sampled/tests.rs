@@ -18,6 +18,7 @@ fn plan(groups: usize, reference: usize) -> StudyPlan {
                 temperature: 0.9,
                 ..Sampling::default()
             },
+            min_tokens: 0,
             max_tokens: 4,
             stop_strings: Vec::new(),
         },
@@ -45,6 +46,7 @@ fn sample_groups(
         prompt: request.prompt.tokens.clone(),
         seeds: request.seeds.clone(),
         sampling: plan.sampling.sampling,
+        min_tokens: 0,
         max_tokens: plan.max_tokens(),
         stop_tokens: policy.stop_tokens(),
         stop_strings: Vec::new(),

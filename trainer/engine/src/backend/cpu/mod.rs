@@ -559,10 +559,10 @@ impl Backend for Cpu {
 
     fn sample(&mut self, logits: Buf, vocabulary: usize, draws: Range<usize>) {
         let len = draws.len() * vocabulary;
-        let ([], [logits]) = self.arena.slices([], [logits.at(0, len)]);
+        let ([logits], []) = self.arena.slices([logits.at(0, len)], []);
         let level = self.level;
         let (draws, sampled) = (&self.draws[draws.clone()], &mut self.sampled[draws]);
-        let rows = logits.chunks_exact(vocabulary).zip(draws).zip(sampled);
+        let rows = logits.chunks_exact_mut(vocabulary).zip(draws).zip(sampled);
         self.threads.all(rows, |((row, draw), sampled)| {
             *sampled = softmax::draw_row(level, row, draw);
         });

@@ -103,8 +103,13 @@ at_level! {
     fn weights(weights: &mut [f32; BLOCK], block: &[f32], inverse_temperature: f32, max: f32) = weights_body
 }
 
-/// Samples from a row like [`crate::sample::draw`]. The weights are summed in another order, so in rare cases a neighbouring token is sampled.
-pub(super) fn draw_row(level: SimdLevel, row: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
+/// Samples from a row like [`crate::sample::draw`]. The weights are summed in another order, so in rare cases a neighbouring token is sampled. Overwrites the logits of
+/// suppressed tokens.
+pub(super) fn draw_row(
+    level: SimdLevel,
+    row: &mut [f32],
+    draw: &Draw,
+) -> Result<Sampled, NotFinite> {
     if draw.sampling.has_cutoff() && draw.sampling.temperature > 0.0 {
         return sample::draw(row, draw);
     }
@@ -115,20 +120,28 @@ pub(super) fn draw_row(level: SimdLevel, row: &[f32], draw: &Draw) -> Result<Sam
         1.0 / draw.sampling.temperature
     };
     let mut blocks = vec![0.0; row.len().div_ceil(BLOCK)];
-    let stats = row_stats(level, row, inverse, &mut blocks);
-    if !stats.max.is_finite() || !stats.sum.is_finite() {
-        return Err(NotFinite);
-    }
-    let index = if greedy {
-        row.iter().position(|logit| *logit == stats.max)
+    let mut finite_stats = |row: &[f32]| {
+        let stats = row_stats(level, row, inverse, &mut blocks);
+        let finite = stats.max.is_finite() && stats.sum.is_finite();
+        finite.then_some(stats).ok_or(NotFinite)
+    };
+    let all = finite_stats(row)?;
+    let allowed = if draw.suppressed.is_empty() {
+        all
     } else {
-        let target = sample::uniform(draw.seed, draw.index) * stats.sum;
-        pick(level, row, inverse, stats.max, &blocks, target)
+        sample::suppress(row, &draw.suppressed);
+        finite_stats(row)?
+    };
+    let index = if greedy {
+        row.iter().position(|logit| *logit == allowed.max)
+    } else {
+        let target = sample::uniform(draw.seed, draw.index) * allowed.sum;
+        pick(level, row, inverse, allowed.max, &blocks, target)
     };
     let token = index.ok_or(NotFinite)?;
     Ok(Sampled {
         token: token as u32,
-        logp: stats.logp(row[token], inverse),
+        logp: all.logp(row[token], inverse),
     })
 }
 

@@ -148,11 +148,7 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
     results.push(("log-probabilities", bits(c, logp)));
     results.push(("entropies", bits(c, entropy)));
     let draws: Vec<Draw> = (0..3)
-        .map(|seed| Draw {
-            sampling: Sampling::default(),
-            seed,
-            index: 4,
-        })
+        .map(|seed| Draw::new(Sampling::default(), seed, 4))
         .collect();
     c.draws(&draws);
     c.sample(logits, vocabulary, 0..3);
@@ -242,14 +238,11 @@ fn tokens_scores_and_gradients_match_the_reference_at_low_temperatures() {
             c.upload(logits, &rows.concat());
             let (logp, entropy) = (filled(c, 8, 2), filled(c, 8, 3));
             for seed in 0..20 {
-                let draws = [0, 1, 2, 3].map(|index| Draw {
-                    sampling: Sampling {
-                        temperature,
-                        ..Sampling::default()
-                    },
-                    seed,
-                    index,
-                });
+                let sampling = Sampling {
+                    temperature,
+                    ..Sampling::default()
+                };
+                let draws = [0, 1, 2, 3].map(|index| Draw::new(sampling, seed, index));
                 c.draws(&draws);
                 c.sample(logits, vocabulary, 0..rows.len());
                 let sampled = c.sampled().expect("finite logits");
@@ -413,4 +406,64 @@ fn product(cpu: &mut Cpu) -> Vec<Vec<u32>> {
     cpu.linear_backward_input(dx, y, w, size, false);
     cpu.linear_backward_weight(dw, y, x, size);
     [y, dx, dw].map(|buf| bits(cpu, buf)).to_vec()
+}
+
+#[test]
+fn suppressed_tokens_are_left_out_as_by_the_reference_and_count_in_log_probabilities() {
+    let vocabulary = 2777;
+    for level in levels() {
+        let c = &mut cpu(level);
+        let logits = filled(c, 4 * vocabulary, 21);
+        c.scale(logits, 5.0);
+        let mut rows = vec![0.0; 4 * vocabulary];
+        c.download(logits, &mut rows).expect("downloads work");
+        let rows: Vec<&[f32]> = rows.chunks(vocabulary).collect();
+        for seed in 0..20 {
+            let base = Sampling::default();
+            let draws: Vec<Draw> = [
+                base,
+                Sampling {
+                    temperature: 0.3,
+                    ..base
+                },
+                Sampling::greedy(),
+                Sampling { top_k: 3, ..base },
+            ]
+            .map(|sampling| Draw::new(sampling, seed, 4))
+            .to_vec();
+            let sample = |c: &mut Cpu, draws: &[Draw]| {
+                c.upload(logits, &rows.concat());
+                c.draws(draws);
+                c.sample(logits, vocabulary, 0..4);
+                c.sampled().expect("finite logits")
+            };
+            let any = sample(c, &draws);
+            let without: Vec<Draw> = draws
+                .iter()
+                .zip(&any)
+                .map(|(draw, any)| Draw {
+                    suppressed: [any.token, 7, vocabulary as u32].into(),
+                    ..draw.clone()
+                })
+                .collect();
+            let others = sample(c, &without);
+            for (row, (sampled, draw)) in others.iter().zip(&without).enumerate() {
+                let what = format!("{level:?}, row {row}, seed {seed}: {sampled:?}");
+                assert!(!draw.suppressed.contains(&sampled.token), "{what}");
+                let reference = sample::draw(rows[row], draw).expect("finite logits");
+                assert_eq!(sampled.token, reference.token, "{what}");
+                let temperature = if row == 1 { 0.3 } else { 1.0 };
+                let known = exact(rows[row], temperature)[sampled.token as usize];
+                assert!((f64::from(sampled.logp) - known).abs() < 1e-5, "{what}");
+            }
+        }
+        let all = Draw {
+            suppressed: (0..vocabulary as u32).collect(),
+            ..Draw::new(Sampling::default(), 0, 0)
+        };
+        c.upload(logits, &rows.concat());
+        c.draws(&[all]);
+        c.sample(logits, vocabulary, 0..1);
+        assert!(c.sampled().is_err(), "nothing is left");
+    }
 }

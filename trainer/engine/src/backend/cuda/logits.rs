@@ -12,7 +12,7 @@ use crate::sample::NotFinite;
 use crate::sample::{Draw, Sampled};
 
 /// Bytes of the kernels' `struct Draw`.
-const DRAW: usize = 32;
+const DRAW: usize = 40;
 /// Bytes of the result of a draw: a token, its log-probability, and whether the logits were not finite.
 const SAMPLED: usize = 12;
 
@@ -108,7 +108,10 @@ impl Cuda {
 
     /// See [`crate::backend::Backend::draws`].
     pub(super) fn send_draws(&mut self, draws: &[Draw]) {
-        // The kernels' `struct Draw`: seed, index, temperature, top_p, min_p, top_k. Padding rows sample greedily.
+        // The kernels' `struct Draw`: seed, index, temperature, top_p, min_p, top_k, and the range of its suppressed tokens, which follow all draws. Padding rows sample
+        // greedily.
+        let rows = draws.len().max(self.plan.tokens);
+        let mut suppressed: Vec<u32> = Vec::new();
         let halves = |n: u64| [n as u32, (n >> 32) as u32];
         let mut words: Vec<u32> = Vec::with_capacity(DRAW / 4 * draws.len());
         for draw in draws {
@@ -117,9 +120,11 @@ impl Cuda {
             words.extend(halves(draw.index));
             words.extend([s.temperature, s.top_p, s.min_p].map(f32::to_bits));
             words.push(u32::try_from(s.top_k).unwrap_or(0));
+            words.extend([suppressed.len(), draw.suppressed.len()].map(|n| n as u32));
+            suppressed.extend_from_slice(&draw.suppressed);
         }
-        let rows = draws.len().max(self.plan.tokens);
         words.resize(DRAW / 4 * rows, 0);
+        words.extend(suppressed);
         self.draws = draws.len();
         self.send(Use::Draws, &words);
         self.scratch(Use::Sampled, SAMPLED * rows);
@@ -142,6 +147,7 @@ impl Cuda {
             self.at(logits),
             size(vocabulary),
             Arg::Address(from + (DRAW * draws.start) as u64),
+            Arg::Address(from + (DRAW * rows) as u64),
         ];
         self.launch("sample", blocks([draws.len(), 1, 1], VOCABULARY), &args);
     }

@@ -89,11 +89,7 @@ fn decode(
                 .collect(),
         };
         let draws: Vec<Draw> = (0..sequences as u64)
-            .map(|seed| Draw {
-                sampling: Sampling::default(),
-                seed,
-                index: step as u64,
-            })
+            .map(|seed| Draw::new(Sampling::default(), seed, step as u64))
             .collect();
         let rows: Vec<usize> = (0..sequences).collect();
         let sampled = model.infer(&batch, &rows, &draws)?;

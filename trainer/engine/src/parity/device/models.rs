@@ -101,11 +101,7 @@ pub(super) fn model(
             rows: (0..3).map(|i| 90 + 4 * i + step).collect(),
             spans: spans.collect(),
         };
-        let draws = [Draw {
-            sampling: Sampling::greedy(),
-            seed: 0,
-            index: 0,
-        }; 3];
+        let draws = vec![Draw::new(Sampling::greedy(), 0, 0); 3];
         let sampled = model.infer(&decoding, &[0, 1, 2], &draws)?;
         let probabilities = sampled.iter().map(|sampled| sampled.logp.exp());
         results.push(("probabilities of decoded tokens", probabilities.collect()));

@@ -260,20 +260,35 @@ fn vocabulary(t: &mut Bench<'_>) -> Result<(), EngineError> {
     t.record("log-probabilities", logp)?;
     t.record("entropies", entropy)?;
     let draws: Vec<Draw> = (0..rows as u64)
-        .map(|seed| Draw {
-            sampling: Sampling {
+        .map(|seed| {
+            let sampling = Sampling {
                 temperature: [1.0, 0.7, 0.0][seed as usize % 3],
                 top_k: [0, 50][seed as usize / 3],
                 ..Sampling::default()
-            },
-            seed,
-            index: 4,
+            };
+            Draw::new(sampling, seed, 4)
         })
         .collect();
     t.backend.draws(&draws);
     t.backend.sample(logits, vocabulary, 0..rows);
     let sampled = t.backend.sampled()?;
     t.results.push(("draws", as_numbers(&sampled)));
+    // The same draws, without the tokens that they gave and a neighbour.
+    let others: Vec<Draw> = draws
+        .into_iter()
+        .zip(&sampled)
+        .map(|(draw, Sampled { token, .. })| Draw {
+            suppressed: [*token, (*token + 1) % vocabulary as u32].into(),
+            ..draw
+        })
+        .collect();
+    let overwritten = t.backend.allocate(Sums, logits.len())?;
+    t.backend.copy(overwritten, logits);
+    t.backend.draws(&others);
+    t.backend.sample(overwritten, vocabulary, 0..rows);
+    let sampled = t.backend.sampled()?;
+    t.results
+        .push(("draws of other tokens", as_numbers(&sampled)));
     let dlogp = [0.5, -0.2, 1.0, 0.3];
     t.backend
         .log_probs_backward(logits, vocabulary, &targets, &dlogp, 0.8, Some(5.0));

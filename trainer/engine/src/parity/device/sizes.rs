@@ -172,13 +172,13 @@ fn logits(t: &mut Bench<'_>, rows: usize, vocabulary: usize) -> Result<(), Engin
     t.record("entropies", entropy)?;
 
     let draws: Vec<Draw> = (0..rows as u64)
-        .map(|seed| Draw {
-            sampling: Sampling {
-                temperature: if seed % 2 == 0 { 0.0 } else { 0.8 },
+        .map(|seed| {
+            let temperature = if seed % 2 == 0 { 0.0 } else { 0.8 };
+            let sampling = Sampling {
+                temperature,
                 ..Sampling::default()
-            },
-            seed,
-            index: 4,
+            };
+            Draw::new(sampling, seed, 4)
         })
         .collect();
     t.backend.draws(&draws);

@@ -386,9 +386,10 @@ impl Sum<'_> {
         self.cost.longest_block = most * width;
     }
 
-    /// Passes over the logits of each row. Without cut-offs: for the largest one, for the sum of the weights, and for the draw.
+    /// Passes over the logits of each row. Without cut-offs: for the largest one, for the sum of the weights, and for the draw. The first two are made again if tokens
+    /// are suppressed.
     fn add_sampling(&mut self) {
-        const DRAW_WORDS: u64 = 8;
+        const DRAW_WORDS: u64 = 10;
         let rows = self.grid(0);
         let vocabulary = self.n("vocabulary");
         let draws = self.words("draws", 0, DRAW_WORDS * rows);
@@ -396,7 +397,8 @@ impl Sum<'_> {
         for draw in draws.chunks_exact(DRAW_WORDS as usize) {
             let [temperature, top_p, min_p] = [draw[4], draw[5], draw[6]].map(f32::from_bits);
             let (top_k, greedy) = (draw[7] > 0, temperature == 0.0);
-            passes += 2;
+            passes += if draw[9] > 0 { 4 } else { 2 };
+            self.cost.reads += 4 * u64::from(draw[9]);
             if greedy || !(top_k || top_p < 1.0 || min_p > 0.0) {
                 passes += 1;
                 continue;

@@ -1,0 +1,81 @@
+//! When a run is evaluated, and with which completions.
+
+use super::*;
+use crate::record::SampleRecord;
+
+/// The numbers of updates of the logged evaluations.
+fn evaluated(root: &Path) -> Vec<usize> {
+    let evals: Vec<EvalRecord> = read_log(root, Log::Eval).unwrap();
+    evals.iter().map(|eval| eval.step).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_evaluated_after_each_epoch_also_if_it_is_resumed() {
+    let server = FakeVerifier::accepting_b().await;
+    for (sets, expected) in [
+        // 11 prompts are an epoch, and 4 an update.
+        (&["eval.every_epochs=1"][..], &[0, 3, 6, 9][..]),
+        (&["eval.every_epochs=2"], &[0, 6, 9]),
+        // Of an epoch's 11 prompts, 8 fill a phase of two updates.
+        (
+            &[
+                "eval.every_epochs=1",
+                "algorithm.h=2",
+                "algorithm.drop_last_phase=true",
+            ],
+            &[0, 2, 4, 6],
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("run");
+        let more = ["run.epochs=3", "run.keep=9", "run.checkpoint_every=1"];
+        let config = config(&server.url, &[sets, &more[..]].concat());
+        let last = run_in(&root, &config).await.unwrap().step;
+        assert_eq!(evaluated(&root), expected, "{sets:?}");
+        let plan = RunPlan::new(&config, 11, 5, None);
+        assert_eq!(plan.evaluations, expected.len());
+        let uninterrupted = outputs(&root);
+        // Lost are the checkpoints after an epoch's last update, and then its own.
+        let second = expected[1];
+        for newest in [second, second - 1] {
+            for step in newest + 1..=last {
+                let folder = root.join(format!("checkpoints/step-{step}"));
+                std::fs::remove_dir_all(folder).unwrap();
+            }
+            run_in(&root, &config).await.unwrap();
+            assert_same(&outputs(&root), &uninterrupted, &format!("from {newest}"));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_evaluations_have_the_least_number_of_tokens() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let roots = [0, 3].map(|least| home.path().join(format!("run-{least}")));
+    for (root, least) in roots.iter().zip([0, 3]) {
+        let least = format!("eval.min_tokens={least}");
+        let config = config(&server.url, &[&least, "run.updates=3", "eval.every=0"]);
+        run_in(root, &config).await.unwrap();
+    }
+    let samples = |root: &Path, name: &str| -> Vec<SampleRecord> {
+        let text = std::fs::read_to_string(root.join("samples").join(name)).unwrap();
+        let records = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        records.collect()
+    };
+    let shortest = |root: &Path, name: &str| {
+        let lengths = samples(root, name);
+        lengths.iter().map(|sample| sample.tokens).min()
+    };
+    for name in ["eval-0.jsonl", "eval-3.jsonl"] {
+        assert_eq!(shortest(&roots[0], name), Some(1), "{name}");
+        // Three letters, and the last of at most four.
+        assert_eq!(shortest(&roots[1], name), Some(4), "{name}");
+    }
+    let [without, with] = roots.each_ref().map(|root| outputs(root));
+    for name in ["metrics.jsonl", "phase-0.jsonl", "state"] {
+        assert_eq!(without[name], with[name], "{name}");
+    }
+}
