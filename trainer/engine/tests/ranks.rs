@@ -270,9 +270,8 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
                 .unwrap()
                 .is_none()
         );
-        let nan = |stats: &[TokenStats]| {
-            Ok(stats.iter().map(|s| vec![f32::NAN; s.logp.len()]).collect())
-        };
+        let nan =
+            |stats: &[TokenStats]| Ok(stats.iter().map(|s| vec![f32::NAN; s.logp.len()]).collect());
         assert!(
             step(Box::new(nan))
                 .unwrap_err()

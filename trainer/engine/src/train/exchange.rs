@@ -69,7 +69,9 @@ pub(super) fn objective(
     let mut rest = flat.as_slice();
     let mut dlogp = Vec::with_capacity(stats.len());
     for stats in stats {
-        let (own, after) = rest.split_at_checked(stats.logp.len()).ok_or_else(disagree)?;
+        let (own, after) = rest
+            .split_at_checked(stats.logp.len())
+            .ok_or_else(disagree)?;
         dlogp.push(own.to_vec());
         rest = after;
     }
