@@ -1,7 +1,8 @@
 //! A training run: inference phases of H × N_step completions, H updates on each, evaluations, checkpoints; and its resumption to the bit.
 //!
 //! [`launch`](launch()) turns a recipe into a [`Job`], and [`train`] runs it: `train_loop.rs` is the loop, `phase.rs` its sampling, `update.rs` its updates,
-//! `choose_h.rs` the sizes of its phases, `evaluate.rs` its evaluations. `clock.rs` measures what the time is spent on. `folder/` is everything on disk, `observers/` are the observers.
+//! `choose_h.rs` the sizes of its phases, `evaluate.rs` its evaluations. `clock.rs` measures what the time is spent on. `folder/` is everything on disk,
+//! `observers/` are the observers.
 //!
 //! A resumed run equals one that was never killed. Weights, moments and the number of updates are loaded to the bit from the newest checkpoint. The order of the data
 //! and each sample's seed are pure functions of the run's seed ([`crate::seed`]). The samples of a phase are on disk before its first update. The tasks must be
