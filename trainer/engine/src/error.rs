@@ -28,7 +28,7 @@ pub enum EngineError {
         /// The operating system's error.
         source: std::io::Error,
     },
-    /// Another rank is gone, or ranks cannot exchange bytes.
+    /// Another rank is gone, or the ranks cannot exchange bytes. They cannot go on together.
     #[error("{0}")]
     Group(String),
     /// The worker thread is gone.

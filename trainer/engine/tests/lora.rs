@@ -173,7 +173,7 @@ fn adapters_change_nothing_before_the_first_update_and_weights_never_change() {
         }
         assert_ne!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
         assert!(bits(&mut model) == weights);
-        let base_stats = model.without_adapters(|model| score(model, &c.groups, TEMPERATURE));
+        let base_stats = model.with_adapters(false, |model| score(model, &c.groups, TEMPERATURE));
         assert_eq!(base_stats.unwrap(), before);
         assert_ne!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
     }

@@ -36,7 +36,7 @@ const ADAMW: AdamW = AdamW {
 };
 
 /// A model on disk whose weights make several shards.
-fn model(folder: &Path) -> ModelConfig {
+fn model(folder: &Path) {
     let config = ModelConfig {
         vocab_size: VOCABULARY,
         hidden_size: 128,
@@ -47,9 +47,20 @@ fn model(folder: &Path) -> ModelConfig {
         head_dim: 32,
         ..config(&mut Random(3), Family::Llama)
     };
-    let engine = Engine::random(config.clone(), 7, options(Dtype::F32, None)).unwrap();
+    let engine = Engine::random(config, 7, options(Dtype::F32, None)).unwrap();
     engine.save_model(folder.join("model")).unwrap();
-    config
+    let words = (0..VOCABULARY).map(|token| (format!("w{token}"), token.into()));
+    let tokenizer = serde_json::json!({
+        "version": "1.0",
+        "added_tokens": [],
+        "model": {
+            "type": "WordLevel",
+            "vocab": words.collect::<serde_json::Map<_, _>>(),
+            "unk_token": "w0",
+        },
+    });
+    let file = folder.join("model/tokenizer.json");
+    std::fs::write(file, tokenizer.to_string()).unwrap();
 }
 
 fn options(dtype: Dtype, lora: Option<Lora>) -> EngineOptions {
@@ -129,6 +140,7 @@ fn generated(engine: &Engine) -> Vec<Completion> {
         seeds: (0..3).map(|sample| 100 * n as u64 + sample).collect(),
         sampling: Sampling::default(),
         max_tokens: 9,
+        min_tokens: 0,
         stop_tokens: vec![1, 2, 3],
         stop_strings: Vec::new(),
     });
@@ -265,11 +277,6 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
         let step = |objective| engine.step(groups(), TEMPERATURE, objective, ADAMW);
         let error = step(Box::new(|_: &[TokenStats]| Err("too odd".to_owned())));
         assert_eq!(error.unwrap_err().to_string(), "too odd");
-        assert!(
-            step(Box::new(|_: &[TokenStats]| Ok(None)))
-                .unwrap()
-                .is_none()
-        );
         let nan =
             |stats: &[TokenStats]| Ok(stats.iter().map(|s| vec![f32::NAN; s.logp.len()]).collect());
         assert!(
@@ -297,6 +304,7 @@ fn a_generation_that_nobody_waits_for_ends_on_all_ranks() {
             seeds: (0..64).map(|sample| n * 64 + sample).collect(),
             sampling: Sampling::default(),
             max_tokens: 400,
+            min_tokens: 0,
             stop_tokens: Vec::new(),
             stop_strings: Vec::new(),
         };

@@ -365,7 +365,7 @@ mod tests {
     }
 
     /// The numbers of updates after which there are evaluations.
-    fn evaluated(schedule: PromptSchedule) -> Vec<usize> {
+    fn evaluated(schedule: &PromptSchedule) -> Vec<usize> {
         let all: Vec<usize> = (0..=schedule.updates())
             .filter(|done| schedule.evaluates_after(*done))
             .collect();
@@ -413,7 +413,7 @@ mod tests {
             (244, 4, false, [0, 31, 61, 92]),
         ] {
             let planned = schedule_of_the_authors(tasks, h, drop, "every_epochs=1");
-            assert_eq!(evaluated(planned), expected, "{tasks} {h} {drop}");
+            assert_eq!(evaluated(&planned), expected, "{tasks} {h} {drop}");
             for done in expected.into_iter().filter(|done| *done > 0) {
                 let phase = planned.phase(planned.phase_of(done - 1));
                 let update = &phase.updates[done - 1 - phase.first_update];
@@ -428,12 +428,12 @@ mod tests {
             }
         }
         let every_second = schedule_of_the_authors(264, 4, true, "every_epochs=2");
-        assert_eq!(evaluated(every_second), [0, 64, 96]);
+        assert_eq!(evaluated(&every_second), [0, 64, 96]);
         let rare = schedule_of_the_authors(264, 4, true, "every_epochs=9");
-        assert_eq!(evaluated(rare), [0, 96]);
+        assert_eq!(evaluated(&rare), [0, 96]);
         // Several epochs of 3 prompts end in an update of 8.
         let small = schedule_of_the_authors(3, 1, false, "every_epochs=1");
-        assert_eq!(evaluated(small), [0, 1, 2]);
+        assert_eq!(evaluated(&small), [0, 1, 2]);
     }
 
     #[test]
@@ -446,7 +446,7 @@ mod tests {
             (1_000_000_000, &[0, 99]),
         ] {
             let planned = schedule_of_the_authors(264, 1, false, &format!("every={every}"));
-            assert_eq!(evaluated(planned), expected, "{every}");
+            assert_eq!(evaluated(&planned), expected, "{every}");
         }
     }
 

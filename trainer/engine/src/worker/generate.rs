@@ -109,7 +109,7 @@ fn exchange(
             })?;
             all_ended &= message.ended;
             if let Some(error) = message.error.filter(|_| rank != ranks.rank()) {
-                failed.get_or_insert(EngineError::Group(format!("rank {rank}: {error}")));
+                failed.get_or_insert(EngineError::Device(format!("rank {rank}: {error}")));
                 cancelled.store(true, Ordering::Relaxed);
             }
             if message.cancelled {
@@ -186,12 +186,13 @@ mod tests {
                     seeds: (0..seeds).map(|s| n * 100 + s).collect(),
                     sampling: Sampling::default(),
                     max_tokens: 1,
+                    min_tokens: 0,
                     stop_tokens: Vec::new(),
                     stop_strings: Vec::new(),
                 })
                 .collect();
             for ranks in [1, 2, 4] {
-                let mut seen = Vec::new();
+                let mut seen: Vec<u64> = Vec::new();
                 for rank in 0..ranks {
                     let part = Part::new(&requests, ranks, rank);
                     for (request, (number, samples)) in part.requests.iter().zip(&part.origins) {

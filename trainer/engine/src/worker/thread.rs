@@ -168,7 +168,7 @@ pub(super) fn open<W: TensorSource>(
     let digests = group::agree(ranks.as_ref(), digest)?;
     match digests.iter().position(|digest| *digest != digests[0]) {
         None => Ok((model, opened)),
-        Some(other) => Err(EngineError::Group(format!(
+        Some(other) => Err(EngineError::Request(format!(
             "ranks 0 and {other} have loaded different weights, or compute differently; give all the same model, version and kind of processor"
         ))),
     }

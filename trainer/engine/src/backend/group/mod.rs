@@ -41,7 +41,13 @@ pub trait Group: Send + Sync {
     fn abort(&self, _code: i32) {}
 }
 
-/// Completes a piece of work that each rank did by itself, and gathers what each rank has to tell. If it failed on any rank, all ranks get the first rank's error.
+/// How a rank's work ended, as the first byte of its message.
+const DONE: u8 = 0;
+const NUMERIC: u8 = 1;
+const FAILED: u8 = 2;
+
+/// Completes a piece of work that each rank did by itself, and gathers what each rank has to tell. If it failed on any rank, all ranks get the first rank's error,
+/// and remain a group: only [`EngineError::Group`] says that they are none any more.
 pub(crate) fn agree(
     ranks: &dyn Group,
     done: Result<Vec<u8>, EngineError>,
@@ -49,31 +55,25 @@ pub(crate) fn agree(
     if ranks.size() == 1 {
         return done.map(|bytes| vec![bytes]);
     }
-    let mut message = vec![u8::from(done.is_ok())];
-    match &done {
-        Ok(bytes) => message.extend(bytes),
-        Err(error) => message.extend(error.to_string().bytes()),
-    }
+    let message = match &done {
+        Ok(bytes) => [&[DONE], bytes.as_slice()].concat(),
+        Err(EngineError::Numeric(text)) => [&[NUMERIC], text.as_bytes()].concat(),
+        Err(error) => [&[FAILED], error.to_string().as_bytes()].concat(),
+    };
     let told = ranks.all_gather(&message)?;
     let own = done.err();
-    for (rank, message) in told.iter().enumerate() {
-        match message.split_first() {
-            Some((1, _)) => {}
-            _ if rank == ranks.rank() => {
-                return Err(own.unwrap_or(EngineError::Stopped));
-            }
-            other => {
-                let text = other.map_or_else(String::new, |(_, text)| {
-                    String::from_utf8_lossy(text).into_owned()
-                });
-                return Err(EngineError::Group(format!("rank {rank}: {text}")));
-            }
+    let mut parts = Vec::with_capacity(told.len());
+    for (rank, message) in told.into_iter().enumerate() {
+        let (kind, content) = message.split_first().unwrap_or((&FAILED, &[]));
+        let text = || format!("rank {rank}: {}", String::from_utf8_lossy(content));
+        match *kind {
+            DONE => parts.push(content.to_vec()),
+            _ if rank == ranks.rank() => return Err(own.unwrap_or(EngineError::Stopped)),
+            NUMERIC => return Err(EngineError::Numeric(text())),
+            _ => return Err(EngineError::Device(text())),
         }
     }
-    Ok(told
-        .into_iter()
-        .map(|mut message| message.split_off(1))
-        .collect())
+    Ok(parts)
 }
 
 /// Tells the other ranks that this one's work failed; they get it from [`agree`]. Returns the error to report.
