@@ -2,7 +2,7 @@
 # Runs every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with a list of the skipped tests and the reasons.
 # Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, data sets (25 MB), tokenizers and a 90 MB compiler of CUDA kernels into the cache folder
 # ($RAPID_HOME) the first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
-# As root on Debian or Ubuntu it changes the system: it installs shellcheck, bubblewrap, curl, git, docker.io, iptables, debootstrap and npm if they are missing. If no
+# As root on Debian or Ubuntu it changes the system: it installs shellcheck, bubblewrap, curl, git, docker.io, iptables, debootstrap, npm, openmpi-bin and mpich if they are missing. If no
 # Docker engine answers, it starts dockerd and leaves it running. As any other user it installs no packages, and skips the tests that need missing ones.
 # With --data, it runs only the tests that read data sets.
 # With --lean, it runs only the tests of Lean proofs, but all of them, which takes about an hour, and writes sandboxes/lean/RESULTS.md.
@@ -113,6 +113,14 @@ if bash scripts/docker.sh | tee "$target/docker.log"; then
   export RAPID_TEST_DOCKER=required
 else
   skip "tests that need Docker: $(tail -n 1 "$target/docker.log")"
+fi
+
+step "MPI"
+install openmpi-bin mpich
+if command -v mpirun.openmpi >/dev/null && command -v mpirun.mpich >/dev/null; then
+  export RAPID_TEST_MPI=required
+else
+  skip "tests of several ranks: Open MPI and MPICH are not installed (apt-get install openmpi-bin mpich)"
 fi
 
 step "Lean"
