@@ -18,7 +18,10 @@ TRUTH = json.dumps(TASK)
 ROOM = 4
 """How many items may wait."""
 SAMPLES = 12
-ROUNDS = 20
+"""How many completions are sent at once."""
+MAX_ROUNDS = 20
+SLOW_PROGRAMS = itertools.count()
+"""Numbers of slow programs, none of which is in a service's cache."""
 
 
 def completion(number: int) -> str:
@@ -48,13 +51,14 @@ def overloaded(*arguments: str, token: str | None = TOKEN) -> Iterator[Service]:
 def load(service: Service) -> Iterator[None]:
     """Fills the queue with slow programs, and fills it again as soon as it has room."""
     stopped = threading.Event()
-    numbers = itertools.count()
     headers = {"authorization": f"Bearer {service.token}"} if service.token else {}
 
     def keep_asking() -> None:
         with httpx.Client(headers=headers, timeout=60) as client:
             while not stopped.is_set():
-                text = f"def f(n):\n    for _ in range(10**6): pass\n    return {next(numbers)}"
+                text = (
+                    f"def f(n):\n    for _ in range(10**6): pass\n    return {next(SLOW_PROGRAMS)}"
+                )
                 item = {"id": "1", "task": TASK, "completion": text}
                 client.post(f"{service.url}/v1/verify", json={"items": [item]})
                 # Others get every third place or so.
@@ -96,7 +100,7 @@ def right_or_missing(service: Service, ask_all: AskAll) -> int:
     rewards: dict[int, float | None] = {}
     given: dict[int, float] = {}
     with load(service):
-        while not 0 < len(given) < len(rewards) and len(rewards) < ROUNDS * SAMPLES:
+        while not 0 < len(given) < len(rewards) and len(rewards) < MAX_ROUNDS * SAMPLES:
             samples = range(len(rewards), len(rewards) + SAMPLES)
             rewards |= zip(samples, ask_all(samples), strict=True)
             given = {number: reward for number, reward in rewards.items() if reward is not None}
