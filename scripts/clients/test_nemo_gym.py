@@ -155,9 +155,9 @@ def started(service: Service, folder: Path) -> Iterator[list[str]]:
     with model() as port, open(folder / "log", "w") as log:
         settings = ["--config", "rapid.yaml", "--model-type", "openai_model", "--model", "echo"]
         settings += ["--model-url", f"http://127.0.0.1:{port}", "--model-api-key", "none"]
-        process = subprocess.Popen(
-            [*GYM, "env", "start", *settings], cwd=folder, stdout=log, stderr=log
-        )
+        # A shell has the programs that it starts in the background ignore the signal that ends it.
+        command = ["env", "--default-signal=INT", *GYM, "env", "start", *settings]
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         try:
             while "servers ready! Polling" not in (folder / "log").read_text():
                 assert process.poll() is None, (folder / "log").read_text()
