@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tries trainers' own packages against the built service, which is killed meanwhile, and writes docs/clients-tested.md. It is not part of test.sh, since it installs these
 # packages (8 GB) into the cache folder, each group into an environment of its own. `clients.sh NAME…` tries only these groups (the functions below) and writes no page.
-# RAPID_VERIFIER_BIN names another service than the built one, and NEMO_GYM_PYTHON a Python 3.13.
+# RAPID_VERIFIER_BIN names another service than the built one, and NEMO_GYM_PYTHON a Python 3.13. With RAPID_TEST_LONG=1 and RAPID_TEST_LEAN, a real Lean runs Kimina's
+# snippets, as in compat.sh.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
@@ -11,6 +12,7 @@ home=${RAPID_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/rapid}
 package=$root/verifier/clients/python
 export RAPID_VERIFIER_BIN=${RAPID_VERIFIER_BIN:-$target/release/rapid-verifier} PYTHONDONTWRITEBYTECODE=1
 export RAPID_CLIENTS_MODEL=$home/clients/smollm2-135m-instruct HF_HUB_OFFLINE=1
+"$RAPID_VERIFIER_BIN" fetch sandbox:python-wasi >&2
 tested=$(mktemp)
 trap 'rm -f "$tested"' EXIT
 

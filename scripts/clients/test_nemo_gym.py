@@ -8,15 +8,23 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import httpx
-from overload import TASK, completion, load, overloaded, right
+from overload import TASK, at_once, completion, overloaded, right_or_missing
 from service import Service, free_port
 
 PACKAGE = "nemo-gym"
+GYM = [str(Path(sys.executable).with_name("gym"))]
+SERVERS = [
+    "resources_servers/rapid",
+    "responses_api_agents/simple_agent",
+    "responses_api_models/openai_model",
+    "environment_servers/legacy_agent",
+]
+"""What `gym env start` starts here."""
 
 
 class Model(BaseHTTPRequestHandler):
@@ -49,19 +57,40 @@ class Model(BaseHTTPRequestHandler):
 
 
 @contextmanager
+def model() -> Iterator[int]:
+    """The port of the model."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
 def agent(service: Service) -> Iterator[str]:
     """The address of an agent in a process of its own."""
-    model = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    threading.Thread(target=model.serve_forever, daemon=True).start()
-    port = free_port()
+    with model() as model_port, agent_process(service, model_port) as url:
+        yield url
+
+
+def resources_server(service: Service) -> dict[str, object]:
+    """The service, as NeMo Gym's settings name it, with the token in the host."""
     token = (service.token or "").replace(" ", "%20")
+    server = {"host": f"anyone:{token}@127.0.0.1", "port": service.port, "entrypoint": "app.py"}
+    return {"resources_servers": {"rapid": {**server, "domain": "math"}}}
+
+
+@contextmanager
+def agent_process(service: Service, model_port: int) -> Iterator[str]:
+    port = free_port()
     at = {"host": "127.0.0.1", "entrypoint": "app.py", "num_workers": 1}
-    resources = {**at, "host": f"anyone:{token}@127.0.0.1", "port": service.port}
     config = {
         "dry_run": False,
         "head_server": {"host": "127.0.0.1", "port": free_port()},
-        "rapid": {"resources_servers": {"rapid": {**resources, "domain": "math"}}},
-        "model": {"responses_api_models": {"model": {**at, "port": model.server_address[1]}}},
+        "rapid": resources_server(service),
+        "model": {"responses_api_models": {"model": {**at, "port": model_port}}},
         "agent": {
             "responses_api_agents": {
                 "simple_agent": {
@@ -94,8 +123,49 @@ def agent(service: Service) -> Iterator[str]:
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-        model.shutdown()
-        model.server_close()
+
+
+@contextmanager
+def started(service: Service, folder: Path) -> Iterator[list[str]]:
+    """`gym env start` in a user's folder, with the service as a resources server.
+
+    The environments of the servers are this one, which needs no installation. Returns the
+    settings of the servers, for other commands.
+    """
+    server = folder / "resources_servers" / "rapid"
+    server.mkdir(parents=True)
+    (server / "app.py").write_text("import signal\n\nsignal.pause()\n")
+    (server / "requirements.txt").write_text("# none\n")
+    for name in SERVERS:
+        (folder / "venvs" / name).mkdir(parents=True)
+        (folder / "venvs" / name / ".venv").symlink_to(sys.prefix)
+    agent = {
+        "entrypoint": "app.py",
+        "resources_server": {"type": "resources_servers", "name": "rapid"},
+        "model_server": {"type": "responses_api_models", "name": "policy_model"},
+    }
+    config = {
+        "head_server": {"host": "127.0.0.1", "port": free_port()},
+        "uv_venv_dir": str(folder / "venvs"),
+        "skip_venv_if_present": True,
+        "rapid": resources_server(service),
+        "agent": {"responses_api_agents": {"simple_agent": agent}},
+    }
+    (folder / "rapid.yaml").write_text(json.dumps(config))
+    with model() as port, open(folder / "log", "w") as log:
+        settings = ["--config", "rapid.yaml", "--model-type", "openai_model", "--model", "echo"]
+        settings += ["--model-url", f"http://127.0.0.1:{port}", "--model-api-key", "none"]
+        # A shell has the programs that it starts in the background ignore the signal that ends it.
+        command = ["env", "--default-signal=INT", *GYM, "env", "start", *settings]
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        try:
+            while "servers ready! Polling" not in (folder / "log").read_text():
+                assert process.poll() is None, (folder / "log").read_text()
+                time.sleep(0.5)
+            yield settings
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
 
 
 def row(completion: str) -> dict[str, object]:
@@ -124,18 +194,29 @@ def test_its_agent_gets_rewards_at_the_services_host_and_port() -> None:
         assert metrics.json()["agent_metrics"]["mean/reward"] == 0.5
 
 
+def test_its_start_command_starts_an_agent_whose_rollouts_are_rewarded(tmp_path: Path) -> None:
+    texts = [rf"\boxed{{{number}/4}}" for number in range(4)]
+    with Service() as service, started(service, tmp_path) as settings:
+        (tmp_path / "tasks.jsonl").write_text(
+            "".join(json.dumps(row(text)) + "\n" for text in texts)
+        )
+        files = ["--input", "tasks.jsonl", "--output", "rollouts.jsonl"]
+        command = [*GYM, "eval", "run", "--no-serve", *settings, "--agent", "agent", *files]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        rollouts = map(json.loads, (tmp_path / "rollouts.jsonl").read_text().splitlines())
+        rewards = {
+            rollout["responses_create_params"]["input"][0]["content"]: rollout["reward"]
+            for rollout in rollouts
+        }
+        assert rewards == {text: float(number == 2) for number, text in enumerate(texts)}
+        assert service.told("correct") + service.told("incorrect") == len(texts)
+
+
 def test_its_rollouts_wait_for_a_service_that_is_killed_and_restarted() -> None:
     with Service() as service, agent(service) as url:
         assert run(url, r"\boxed{0.5}").json()["reward"] == 1.0
-        service.kill()
-        answers: list[httpx.Response] = []
-        waiting = threading.Thread(target=lambda: answers.append(run(url, r"\boxed{3}")))
-        waiting.start()
-        time.sleep(2)
-        assert answers == []
-        service.start()
-        waiting.join()
-        assert answers[0].json()["reward"] == 0.0
+        with service.outage():
+            assert run(url, r"\boxed{3}").json()["reward"] == 0.0
 
 
 def test_its_rollout_fails_without_a_reward_where_the_service_cannot_judge() -> None:
@@ -150,18 +231,13 @@ def test_its_rollout_fails_without_a_reward_where_the_service_cannot_judge() -> 
 def test_under_overload_a_rollout_has_the_right_reward_or_fails() -> None:
     with overloaded() as service, agent(service) as url:
 
-        def rollout(number: int) -> httpx.Response:
+        def ask(number: int) -> float | None:
             body = {**row(completion(number)), "expected_answer": TASK}
-            return httpx.post(f"{url}/run", json=body, timeout=60)
-
-        with load(service), ThreadPoolExecutor(12) as pool:
-            answers = list(pool.map(rollout, range(12)))
-        failed = [answer for answer in answers if answer.status_code != 200]
-        assert service.told("withheld") == len(failed) > 0
-        for number, answer in enumerate(answers):
+            answer = httpx.post(f"{url}/run", json=body, timeout=60)
             if answer.status_code == 200:
-                assert answer.json()["reward"] == right(number), number
-            else:
-                assert answer.status_code == 500 and "There is no reward now" in answer.text
-        for number in range(12):
-            assert rollout(number).json()["reward"] == right(number), number
+                return answer.json()["reward"]
+            assert answer.status_code == 500 and "There is no reward now" in answer.text
+            return None
+
+        failed = right_or_missing(service, at_once(ask))
+        assert service.told("withheld") == failed

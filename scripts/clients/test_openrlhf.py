@@ -1,15 +1,14 @@
-"""OpenRLHF's own executor of single turns asks for rewards. Only the engine that generates is ours."""
+"""OpenRLHF's own executor of single turns asks for rewards. Only the engine is ours."""
 
 import asyncio
 import os
-import threading
-import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from openrlhf.utils.agent import SingleTurnAgentExecutor
-from overload import TRUTH, completion, load, overloaded, right
+from overload import TRUTH, completion, overloaded, right_or_missing
 from service import Service
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -70,17 +69,8 @@ def test_completions_get_their_rewards(tokenizer: PreTrainedTokenizerBase) -> No
 def test_a_service_that_is_killed_and_restarted_meanwhile_gives_the_same_rewards(
     tokenizer: PreTrainedTokenizerBase,
 ) -> None:
-    with Service() as service:
-        service.kill()
-
-        def restart() -> None:
-            time.sleep(2)
-            service.start()
-
-        starting = threading.Thread(target=restart)
-        starting.start()
+    with Service() as service, service.outage():
         assert rewards(asyncio.run(execute(service, tokenizer, TEXTS))) == RIGHT
-        starting.join()
 
 
 def test_a_service_that_is_down_gives_no_reward(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -96,13 +86,11 @@ def test_a_wrong_token_gives_no_reward(tokenizer: PreTrainedTokenizerBase) -> No
 
 
 def test_under_overload_a_reward_is_right_or_missing(tokenizer: PreTrainedTokenizerBase) -> None:
-    texts = [completion(number) for number in range(12)]
     with overloaded() as service:
-        with load(service):
-            outputs = asyncio.run(execute(service, tokenizer, texts, TRUTH))
-        assert service.told("withheld") > 0, "nothing was refused"
-        for number, reward in enumerate(rewards(outputs)):
-            assert reward in (right(number), None), number
-        for number, text in enumerate(texts):
-            [output] = asyncio.run(execute(service, tokenizer, [text], TRUTH))
-            assert rewards([output]) == [right(number)]
+
+        def ask_all(samples: Sequence[int]) -> list[float | None]:
+            texts = [completion(number) for number in samples]
+            return rewards(asyncio.run(execute(service, tokenizer, texts, TRUTH)))
+
+        right_or_missing(service, ask_all)
+        assert service.told("withheld") > 0

@@ -2,7 +2,7 @@
 
 import pytest
 import skyrl_gym
-from overload import TRUTH, completion, load, overloaded, right
+from overload import TRUTH, at_once, completion, overloaded, right_or_missing
 from rapid_verifier import Unavailable
 from rapid_verifier.env import SkyRLEnv
 from service import Service
@@ -15,40 +15,44 @@ class Rapid(SkyRLEnv, BaseTextEnv):
     pass
 
 
-def step(service: Service, text: str, truth: str = "1/2") -> dict[str, object]:
-    config = {"url": service.url, "token": service.token, "patience_s": 0.5}
+@pytest.fixture(autouse=True, scope="module")
+def _registered() -> None:
+    skyrl_gym.register(id="rapid", entry_point=Rapid)
+
+
+def step(service: Service, text: str, truth: str = "1/2", patience_s: float = 0.5) -> float:
+    """The reward of an episode."""
+    config = {"url": service.url, "token": service.token, "patience_s": patience_s}
     extras = {"reward_spec": {"ground_truth": truth}}
     env = skyrl_gym.make("rapid", env_config=config, extras=extras)
     env.init([{"role": "user", "content": "Half of one?"}])
-    output: dict[str, object] = env.step(text)
+    output = env.step(text)
     Rapid.aggregate_metrics([env.get_metrics()])
     env.close()
-    return output
+    assert output["done"]
+    return output["reward"]
 
 
 def test_an_environment_gives_rewards_and_raises_once_the_service_is_killed() -> None:
-    skyrl_gym.register(id="rapid", entry_point=Rapid)
     with Service() as service:
-        for text, reward in [(r"\boxed{0.5}", 1.0), (r"\boxed{3}", 0.0)]:
-            output = step(service, text)
-            assert (output["reward"], output["done"]) == (reward, True)
+        assert [step(service, text) for text in (r"\boxed{0.5}", r"\boxed{3}")] == [1.0, 0.0]
         service.kill()
         with pytest.raises(Unavailable, match="no reward"):
             step(service, r"\boxed{0.5}")
 
 
+def test_a_service_that_is_killed_and_restarted_meanwhile_gives_the_same_rewards() -> None:
+    with Service() as service, service.outage():
+        assert [step(service, rf"\boxed{{{n}/4}}", patience_s=60) for n in (1, 2)] == [0.0, 1.0]
+
+
 def test_under_overload_a_step_has_the_right_reward_or_raises() -> None:
-    skyrl_gym.register(id="rapid", entry_point=Rapid)
     with overloaded() as service:
-        refused = 0
-        with load(service):
-            for number in range(12):
-                try:
-                    reward = step(service, completion(number), TRUTH)["reward"]
-                except Unavailable:
-                    refused += 1
-                    continue
-                assert reward == right(number), number
-        assert refused > 0, "nothing was refused"
-        for number in range(12):
-            assert step(service, completion(number), TRUTH)["reward"] == right(number)
+
+        def ask(number: int) -> float | None:
+            try:
+                return step(service, completion(number), TRUTH)
+            except Unavailable:
+                return None
+
+        right_or_missing(service, at_once(ask))

@@ -4,11 +4,13 @@ import asyncio
 import functools
 import inspect
 import os
+from collections.abc import Sequence
 
 import numpy
 import pytest
 import torch
 from omegaconf import OmegaConf
+from overload import TRUTH, at_once, completion, overloaded, right_or_missing
 from rapid_verifier import Unavailable
 from rapid_verifier.verl import compute_score, compute_score_async, compute_scores
 from service import Service
@@ -28,15 +30,15 @@ def tokenizer() -> PreTrainedTokenizerBase:
     return hf_tokenizer(os.environ["RAPID_CLIENTS_MODEL"])
 
 
-def batch(tokenizer: PreTrainedTokenizerBase) -> DataProto:
-    """A batch with `TEXTS`, as verl's rollout makes it."""
+def batch(tokenizer: PreTrainedTokenizerBase, texts: list[str], truth: str) -> DataProto:
+    """A batch with these completions, as verl's rollout makes it."""
     tokenizer.padding_side = "left"
-    prompts = tokenizer(["Half of one?"] * len(TEXTS), return_tensors="pt")
+    prompts = tokenizer(["Half of one?"] * len(texts), return_tensors="pt")
     tokenizer.padding_side = "right"
-    responses = tokenizer(TEXTS, return_tensors="pt", padding=True)
+    responses = tokenizer(texts, return_tensors="pt", padding=True)
     masks = torch.cat([prompts["attention_mask"], responses["attention_mask"]], dim=1)
-    many = len(TEXTS)
-    truth = [{"ground_truth": "1/2"} for _ in range(many)]
+    many = len(texts)
+    truths = [{"ground_truth": truth} for _ in range(many)]
     return DataProto.from_dict(
         tensors={
             "prompts": prompts["input_ids"],
@@ -45,26 +47,29 @@ def batch(tokenizer: PreTrainedTokenizerBase) -> DataProto:
         },
         non_tensors={
             "data_source": numpy.array(["any"] * many, dtype=object),
-            "reward_model": numpy.array(truth, dtype=object),
+            "reward_model": numpy.array(truths, dtype=object),
             "extra_info": numpy.array([{} for _ in range(many)], dtype=object),
         },
     )
 
 
-def with_worker(manager: type, function: object, tokenizer: PreTrainedTokenizerBase) -> list[float]:
+def with_worker(
+    manager: type, function: object, tokenizer: PreTrainedTokenizerBase, data: DataProto
+) -> list[float]:
     """The rewards by a manager of the trainer's workers."""
-    rewards = manager(tokenizer, 0, compute_score=function)(batch(tokenizer))
+    rewards = manager(tokenizer, 0, compute_score=function)(data)
     return rewards.sum(dim=1).tolist()
 
 
-def with_loop(manager: type, function: object, tokenizer: PreTrainedTokenizerBase) -> list[float]:
+def with_loop(
+    manager: type, function: object, tokenizer: PreTrainedTokenizerBase, data: DataProto
+) -> list[float]:
     """The rewards by a manager of the reward loop, all samples at once."""
 
     async def run() -> list[float]:
         config = OmegaConf.create({"reward": {"reward_kwargs": {}}})
         managed = manager(config, tokenizer, function)
-        data = batch(tokenizer)
-        samples = [data[place : place + 1] for place in range(len(TEXTS))]
+        samples = [data[place : place + 1] for place in range(len(data))]
         results = await asyncio.gather(*(managed.run_single(sample) for sample in samples))
         return [result["reward_score"] for result in results]
 
@@ -95,9 +100,33 @@ def test_naive_dapo_and_batch_managers_give_rewards_and_raise_once_the_service_i
 ) -> None:
     with Service() as service:
         made = bound(function, service)
-        assert ask(manager, made, tokenizer) == RIGHT
+        data = batch(tokenizer, TEXTS, "1/2")
+        assert ask(manager, made, tokenizer, data) == RIGHT
         service.kill()
         with pytest.raises(Unavailable, match="no reward"):
-            ask(manager, made, tokenizer)
+            ask(manager, made, tokenizer, data)
         service.start()
-        assert ask(manager, made, tokenizer) == RIGHT
+        assert ask(manager, made, tokenizer, data) == RIGHT
+
+
+@pytest.mark.parametrize(("ask", "manager", "function"), CASES)
+def test_under_overload_naive_dapo_and_batch_managers_give_the_right_reward_or_raise(
+    ask, manager, function, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    with overloaded() as service:
+        made = bound(function, service)
+
+        def ask_all(samples: Sequence[int]) -> list[float | None]:
+            # The tokenizer is not safe for threads while it pads.
+            batches = {n: batch(tokenizer, [completion(n)], TRUTH) for n in samples}
+
+            def ask_one(number: int) -> float | None:
+                try:
+                    [reward] = ask(manager, made, tokenizer, batches[number])
+                except Unavailable:
+                    return None
+                return reward
+
+            return at_once(ask_one)(samples)
+
+        right_or_missing(service, ask_all)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import httpx
 
@@ -15,7 +16,12 @@ from service import TOKEN, Service
 TASK = {"kind": "code", "entry_point": "f", "tests": [{"args": [1], "expected": 2}]}
 TRUTH = json.dumps(TASK)
 ROOM = 4
-"""How many items may wait, and the most that a request holds."""
+"""How many items may wait."""
+SAMPLES = 12
+"""How many completions are sent at once."""
+MAX_ROUNDS = 20
+SLOW_PROGRAMS = itertools.count()
+"""Numbers of slow programs, none of which is in a service's cache."""
 
 
 def completion(number: int) -> str:
@@ -29,12 +35,15 @@ def right(number: int) -> float:
 
 
 @contextmanager
-def overloaded(token: str | None = TOKEN) -> Iterator[Service]:
-    """A service with one worker and a short queue. A client's request is held for a second."""
-    settings = ["workers=1", f"limits.items={ROOM}", f"limits.queue={ROOM}"]
+def overloaded(*arguments: str, token: str | None = TOKEN) -> Iterator[Service]:
+    """A service with one worker and a short queue. A client's request is held for a second.
+
+    A request has one item, so that some of the items that a client sends together are refused.
+    """
+    settings = ["workers=1", "limits.items=1", f"limits.queue={ROOM}"]
     settings += ["compat.hold_seconds=1"]
-    arguments = [part for setting in settings for part in ("--set", setting)]
-    with Service(*arguments, code=True, token=token) as service:
+    few = [part for setting in settings for part in ("--set", setting)]
+    with Service(*few, *arguments, code=True, token=token) as service:
         yield service
 
 
@@ -42,25 +51,63 @@ def overloaded(token: str | None = TOKEN) -> Iterator[Service]:
 def load(service: Service) -> Iterator[None]:
     """Fills the queue with slow programs, and fills it again as soon as it has room."""
     stopped = threading.Event()
-    numbers = itertools.count()
     headers = {"authorization": f"Bearer {service.token}"} if service.token else {}
 
     def keep_asking() -> None:
         with httpx.Client(headers=headers, timeout=60) as client:
             while not stopped.is_set():
-                text = f"def f(n):\n    for _ in range(10**6): pass\n    return {next(numbers)}"
+                text = (
+                    f"def f(n):\n    for _ in range(10**6): pass\n    return {next(SLOW_PROGRAMS)}"
+                )
                 item = {"id": "1", "task": TASK, "completion": text}
-                client.post(f"{service.url}/v1/verify", json={"items": [item]})
-                stopped.wait(0.01)
+                # Behind a proof, a program may wait for minutes.
+                with suppress(httpx.TimeoutException):
+                    client.post(f"{service.url}/v1/verify", json={"items": [item]})
+                # Others get every third place or so.
+                stopped.wait(0.2)
 
+    refused = service.requests(429)
     threads = [threading.Thread(target=keep_asking) for _ in range(4 * ROOM)]
     for thread in threads:
         thread.start()
     try:
-        while service.requests(429) == 0:
+        while service.requests(429) == refused:
             stopped.wait(0.05)
         yield
     finally:
         stopped.set()
         for thread in threads:
             thread.join()
+
+
+AskAll = Callable[[Sequence[int]], Sequence[float | None]]
+
+
+def at_once(ask: Callable[[int], float | None]) -> AskAll:
+    """Asks for the reward of each sample on a thread of its own."""
+
+    def ask_all(samples: Sequence[int]) -> list[float | None]:
+        with ThreadPoolExecutor(len(samples)) as pool:
+            return list(pool.map(ask, samples))
+
+    return ask_all
+
+
+def right_or_missing(service: Service, ask_all: AskAll) -> int:
+    """Asks for the rewards of samples while the queue is full, and again when it is not.
+
+    Under load each reward is right or missing (`None`), and there are some of either; afterwards,
+    one by one, all are right. Returns how many were missing.
+    """
+    rewards: dict[int, float | None] = {}
+    given: dict[int, float] = {}
+    with load(service):
+        while not 0 < len(given) < len(rewards) and len(rewards) < MAX_ROUNDS * SAMPLES:
+            samples = range(len(rewards), len(rewards) + SAMPLES)
+            rewards |= zip(samples, ask_all(samples), strict=True)
+            given = {number: reward for number, reward in rewards.items() if reward is not None}
+    assert given == {number: right(number) for number in given}
+    assert 0 < len(given) < len(rewards), f"{len(given)} of {len(rewards)} rewards were given"
+    calm = {number: ask_all([number]) for number in rewards}
+    assert calm == {number: [right(number)] for number in rewards}
+    return len(rewards) - len(given)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 
 import pytest
 
-from overload import TRUTH, completion, load, overloaded, right
+from overload import TRUTH, at_once, completion, overloaded, right_or_missing
 from rapid_verifier import Client, Unavailable
 from rapid_verifier.env import Observation, SingleTurnEnv, SkyRLEnv
 from rapid_verifier.trl import reward_func as trl_reward_func
@@ -17,15 +16,8 @@ from rapid_verifier.verifiers import reward_func as verifiers_reward_func
 from rapid_verifier.verl import compute_score, compute_scores
 from service import Service
 
-SAMPLES = 24
 ONCE = 0.0
 """The patience of a client that does not repeat what is refused."""
-
-
-@pytest.fixture(scope="module")
-def busy() -> Iterator[Service]:
-    with overloaded() as service, load(service):
-        yield service
 
 
 def with_client(service: Service, number: int) -> float | None:
@@ -95,21 +87,13 @@ WAYS: list[Callable[[Service, int], float | None]] = [
 
 @pytest.mark.parametrize("ask", WAYS)
 def test_under_overload_a_reward_is_right_or_missing(
-    ask: Callable[[Service, int], float | None], busy: Service
+    ask: Callable[[Service, int], float | None],
 ) -> None:
     def asked(number: int) -> float | None:
         try:
-            return ask(busy, number)
+            return ask(service, number)
         except Unavailable:
             return None
 
-    # Verdicts in the cache do not wait, so no two ways have the same samples.
-    first = SAMPLES * WAYS.index(ask)
-    samples = range(first, first + SAMPLES)
-    refused_before = busy.requests(429)
-    with ThreadPoolExecutor(SAMPLES) as pool:
-        rewards = dict(zip(samples, pool.map(asked, samples), strict=True))
-    assert busy.requests(429) > refused_before
-    given = {number: reward for number, reward in rewards.items() if reward is not None}
-    assert len(given) < SAMPLES, "nothing was refused"
-    assert given == {number: right(number) for number in given}
+    with overloaded() as service:
+        right_or_missing(service, at_once(asked))
