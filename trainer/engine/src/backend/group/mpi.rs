@@ -302,7 +302,10 @@ impl Functions {
             });
             starts.collect::<Vec<c_int>>()
         });
-        let mut received = vec![0u8; sizes[1].iter().sum()];
+        let total = sizes[1].iter().sum();
+        // The pointers of empty slices may be those that mean something else to MPI, such as `MPI_IN_PLACE`, which is 1 in Open MPI.
+        let mut received = vec![0u8; total.max(1)];
+        let send = if send.is_empty() { &[0] } else { send };
         let mut request: Handle = 0;
         // SAFETY: both buffers and the four lists live until the request is complete, or the process ends: a failed request leaks them below. The counts of both
         // sides agree, since they were exchanged before.
@@ -326,7 +329,10 @@ impl Functions {
             Err(format!("an exchange failed with MPI's error {code}"))
         };
         match result {
-            Ok(()) => Ok(received),
+            Ok(()) => {
+                received.truncate(total);
+                Ok(received)
+            }
             Err(error) => {
                 // MPI may still write to and read from them.
                 std::mem::forget((send.to_vec(), received, counts, starts));
