@@ -302,7 +302,7 @@ impl Functions {
             });
             starts.collect::<Vec<c_int>>()
         });
-        let total = sizes[1].iter().sum();
+        let total: usize = sizes[1].iter().sum();
         // The pointers of empty slices may be those that mean something else to MPI, such as `MPI_IN_PLACE`, which is 1 in Open MPI.
         let mut received = vec![0u8; total.max(1)];
         let send = if send.is_empty() { &[0] } else { send };
