@@ -19,7 +19,9 @@ fn launcher(name: &str, more: &[&str]) -> Option<Vec<String>> {
     if !found {
         let required = std::env::var("RAPID_TEST_MPI").is_ok_and(|value| value == "required");
         assert!(!required, "{name} is not installed");
-        artifacts::skipped(&format!("{name} is not installed (apt-get install openmpi-bin mpich)"));
+        artifacts::skipped(&format!(
+            "{name} is not installed (apt-get install openmpi-bin mpich)"
+        ));
         return None;
     }
     let words = [&[name], more].concat();
@@ -29,7 +31,12 @@ fn launcher(name: &str, more: &[&str]) -> Option<Vec<String>> {
 fn open_mpi() -> Option<Vec<String>> {
     launcher(
         "mpirun.openmpi",
-        &["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"],
+        &[
+            "--allow-run-as-root",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+        ],
     )
 }
 
@@ -65,7 +72,11 @@ fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &[&str]) -> Ve
     .map(str::to_owned)
     .into();
     arguments.extend(repeating(inputs));
-    arguments.extend(set(&["run.slices=4", "run.updates=4", "run.checkpoint_every=2"]));
+    arguments.extend(set(&[
+        "run.slices=4",
+        "run.updates=4",
+        "run.checkpoint_every=2",
+    ]));
     arguments.extend(set(more));
     arguments
 }
@@ -91,7 +102,12 @@ fn assert_same(folder: &Path, expected: &Path) {
     for ((file, content), (other, wanted)) in results(folder).into_iter().zip(results(expected)) {
         assert_eq!(file, other);
         // No diff of megabytes.
-        assert!(content == wanted, "{} of {} differs", file.display(), folder.display());
+        assert!(
+            content == wanted,
+            "{} of {} differs",
+            file.display(),
+            folder.display()
+        );
     }
 }
 
@@ -106,14 +122,18 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     };
     let verifier = Verifier::start(&[]);
     let home = tempfile::tempdir().unwrap();
-    let train = |name: &str, more: &[&str]| {
-        training(&home.path().join(name), &verifier, home.path(), more)
-    };
+    let train =
+        |name: &str, more: &[&str]| training(&home.path().join(name), &verifier, home.path(), more);
     let alone = home.path().join("alone");
     let _ = finish(&mut rapid(train("alone", &[])));
     let outcome = finish(&mut launched(&open_mpi, 2, &train("two", &[])));
     // The others are silent.
-    assert_eq!(outcome.stderr.matches("finished after").count(), 1, "{}", outcome.stderr);
+    assert_eq!(
+        outcome.stderr.matches("finished after").count(),
+        1,
+        "{}",
+        outcome.stderr
+    );
     assert_same(&home.path().join("two"), &alone);
 
     // Another number of ranks, of another MPI, goes on where one process stopped.
@@ -123,7 +143,9 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     let half = [&lora[..], &["run.updates=2"]].concat();
     let _ = finish(&mut rapid(train("four", &half)));
     let four = home.path().join("four");
-    let mut resume: Vec<String> = ["train", "--resume", four.to_str().unwrap()].map(str::to_owned).into();
+    let mut resume: Vec<String> = ["train", "--resume", four.to_str().unwrap()]
+        .map(str::to_owned)
+        .into();
     resume.extend(set(&["run.updates=4"]));
     let _ = finish(&mut launched(&mpich, 4, &resume));
     assert_same(&four, &adapters);
@@ -138,7 +160,12 @@ fn a_killed_rank_ends_all_and_the_run_goes_on_alone() {
     let home = tempfile::tempdir().unwrap();
     let lora = ["lora.rank=4", "run.updates=6"];
     let expected = home.path().join("expected");
-    let _ = finish(&mut rapid(training(&expected, &verifier, home.path(), &lora)));
+    let _ = finish(&mut rapid(training(
+        &expected,
+        &verifier,
+        home.path(),
+        &lora,
+    )));
 
     let out = home.path().join("killed");
     let arguments = training(&out, &verifier, home.path(), &lora);
@@ -170,20 +197,30 @@ fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
     assert!(outcome.stderr.contains("run.slices"), "{}", outcome.stderr);
     assert!(!out.exists());
     let doctor = start(&mut launched(&open_mpi, 2, &["doctor".to_owned()])).finish_within(LIMIT);
-    assert!(doctor.stderr.contains("start this command without it"), "{}", doctor.stderr);
+    assert!(
+        doctor.stderr.contains("start this command without it"),
+        "{}",
+        doctor.stderr
+    );
 }
 
 /// The processes that a process started, and those that they started.
 fn ranks_below(parent: u32) -> Vec<u32> {
     let children = format!("/proc/{parent}/task/{parent}/children");
     let children = std::fs::read_to_string(children).unwrap_or_default();
-    let children = children.split_whitespace().filter_map(|child| child.parse().ok());
-    children.flat_map(|child| [vec![child], ranks_below(child)].concat()).collect()
+    let children = children
+        .split_whitespace()
+        .filter_map(|child| child.parse().ok());
+    children
+        .flat_map(|child| [vec![child], ranks_below(child)].concat())
+        .collect()
 }
 
 fn environment(process: u32, name: &str) -> Option<String> {
     let all = std::fs::read(format!("/proc/{process}/environ")).ok()?;
     let all = String::from_utf8_lossy(&all).into_owned();
-    let value = all.split('\0').find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let value = all
+        .split('\0')
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     value.map(str::to_owned)
 }

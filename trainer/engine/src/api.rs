@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::backend::Bf16Kernel;
 use crate::backend::Dtype;
+use crate::backend::group::Leader;
 use crate::batch::TokenStats;
 use crate::model::Lora;
 use crate::sample::Sampling;
-use crate::worker::Leader;
 
 /// Where to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]

@@ -3,6 +3,7 @@
 //! The sizes are those of the buffers that the engine plans, for completions of full length. Shorter completions touch less of them.
 
 use crate::api::EngineOptions;
+use crate::backend::group::Leader;
 use crate::backend::place::{Place, ScratchSizes};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
@@ -12,7 +13,6 @@ use crate::model::kv_row_elements;
 use crate::model::layout::Layout;
 use crate::model::workspace::{BackwardWorkspace, PassSize, PerDtype, Widths, Workspace};
 use crate::train::activations::{ActivationPlan, default_pack_tokens};
-use crate::worker::Leader;
 
 /// The sizes of a run's batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

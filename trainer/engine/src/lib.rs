@@ -24,6 +24,7 @@ pub use api::{
     AdamW, Completion, Device, EngineOptions, Finish, GenerateRequest, ModelInfo, Objective,
     Objectives, StepReport,
 };
+pub use backend::group::Leader;
 pub use backend::{Dtype, MemoryMeter};
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
@@ -32,4 +33,4 @@ pub use infer::prefix::shared_prompt_tokens;
 pub use model::Lora;
 pub use sample::Sampling;
 pub use train::CountSketch;
-pub use worker::{Engine, Leader, Local, Precision, follow};
+pub use worker::{Engine, Local, Precision, follow};

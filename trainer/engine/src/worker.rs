@@ -12,7 +12,7 @@ use std::sync::{Arc, MutexGuard, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
-use crate::backend::group::{Alone, Sharing, agree};
+use crate::backend::group::{Alone, LeaderState, Sharing, agree};
 use crate::backend::{Backend, MemoryMeter};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
@@ -24,7 +24,6 @@ use crate::train::{self, CountSketch, checkpoint};
 pub use checkpoint::Precision;
 use device::{DeviceModel, Ledger, Profile};
 pub use follow::{Local, follow};
-pub use orders::Leader;
 use orders::{Led, Order};
 use thread::{Command, Worker};
 
@@ -58,15 +57,15 @@ impl Engine {
         let Some(leader) = options.ranks.clone() else {
             return Self::start(move || load::open_lazy(&model), options);
         };
-        let sharing = leader.sharing(options.slices.unwrap_or(1))?;
+        let sharing = Sharing::new(leader.ranks.clone(), options.slices.unwrap_or(1))?;
         let same = options.same_everywhere();
         let order = Order::Open {
             model: std::path::absolute(&model).unwrap_or_else(|_| model.clone()),
             options: same.clone(),
         };
-        let mut turn = leader.begin(&order)?;
-        let number = *turn;
-        *turn += 1;
+        let mut turn = order.begin(&leader)?;
+        let number = turn.opened;
+        turn.opened += 1;
         let led = Led {
             leader: leader.clone(),
             model: number,
@@ -196,6 +195,7 @@ impl Engine {
         };
         let (led, base) = (self.shared.led.clone(), self.base);
         self.run_on_worker(move |model, _| {
+            train::step::check(&groups, temperature)?;
             let _turn = begin(led.as_ref(), |number| order(number, base, &groups))?;
             train::score(model, &groups, temperature)
         })
@@ -217,6 +217,7 @@ impl Engine {
         }
         let led = self.shared.led.clone();
         self.run_on_worker(move |model, _| {
+            train::step::check(&groups, temperature)?;
             let _turn = begin(led.as_ref(), |model| Order::Step {
                 model,
                 groups: groups.clone(),
@@ -346,6 +347,6 @@ impl Engine {
 fn begin(
     led: Option<&Led>,
     order: impl FnOnce(usize) -> Order,
-) -> Result<Option<MutexGuard<'_, usize>>, EngineError> {
+) -> Result<Option<MutexGuard<'_, LeaderState>>, EngineError> {
     led.map(|led| led.begin(order)).transpose()
 }

@@ -82,6 +82,23 @@ pub fn step(
     })
 }
 
+/// Rejects what cannot be computed: a temperature that does not divide, or a prompt or completion without tokens.
+pub(crate) fn check(groups: &[Group], temperature: f32) -> Result<(), EngineError> {
+    if !sample::divides(temperature) {
+        return Err(EngineError::Request(format!(
+            "the temperature of training is {temperature}; give a number of at least {MIN_TEMPERATURE:e}, since log-probabilities are those of the distribution sampled from"
+        )));
+    }
+    for (number, group) in groups.iter().enumerate() {
+        if group.prompt.is_empty() || group.completions.iter().any(Vec::is_empty) {
+            return Err(EngineError::Request(format!(
+                "the prompt or a completion of group {number} has no tokens; each needs at least one"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Per-token log-probabilities and entropies of given completions, groups in order, completions in order.
 pub fn score(
     model: &mut Model,
@@ -160,18 +177,7 @@ impl MiniBatch {
         groups: &[Group],
         temperature: f32,
     ) -> Result<Self, EngineError> {
-        if !sample::divides(temperature) {
-            return Err(EngineError::Request(format!(
-                "the temperature of training is {temperature}; give a number of at least {MIN_TEMPERATURE:e}, since log-probabilities are those of the distribution sampled from"
-            )));
-        }
-        for (number, group) in groups.iter().enumerate() {
-            if group.prompt.is_empty() || group.completions.iter().any(Vec::is_empty) {
-                return Err(EngineError::Request(format!(
-                    "the prompt or a completion of group {number} has no tokens; each needs at least one"
-                )));
-            }
-        }
+        check(groups, temperature)?;
         let completions = groups.iter().flat_map(|group| &group.completions);
         let stats = completions.map(|completion| TokenStats {
             logp: vec![0.0; completion.len()],

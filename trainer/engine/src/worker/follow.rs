@@ -64,10 +64,9 @@ pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
                 "rank 0 named model {number}, which does not exist here"
             ))
         })?;
-        match model.obey(order) {
-            Err(error @ EngineError::Group(_)) => return Err(error),
-            // Rank 0 has the same error.
-            Ok(()) | Err(_) => {}
+        // Other errors are rank 0's too.
+        if let Err(error @ EngineError::Group(_)) = model.obey(order) {
+            return Err(error);
         }
     }
 }

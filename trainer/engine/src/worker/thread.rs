@@ -6,12 +6,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::generate;
-use super::orders::{Led, Order};
+use super::orders::{self, Led, Order};
 use crate::api::{Completion, EngineOptions, GenerateRequest, ModelInfo};
 use crate::backend::group::{self, Sharing};
 use crate::backend::{Backend, MemoryMeter};
 use crate::error::EngineError;
-use crate::infer::runner::{Limits, MAX_SEQUENCES};
+use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::Text;
@@ -234,7 +234,7 @@ fn next(inbox: &mpsc::Receiver<Command>, led: Option<&Led>) -> Option<Command> {
             Ok(command) => return Some(command),
             Err(RecvTimeoutError::Disconnected) => return None,
             // An error is reported by the next command.
-            Err(RecvTimeoutError::Timeout) => _ = led.leader.wait(),
+            Err(RecvTimeoutError::Timeout) => _ = orders::wait(&led.leader),
         }
     }
 }
@@ -256,14 +256,14 @@ fn serve(
                 let _entered = tracing::info_span!("generate").entered();
                 // Generating needs the memory.
                 model.release_training();
-                let turn = led.map(|led| {
-                    led.begin(|model| Order::Generate {
-                        model,
-                        base,
-                        requests: requests.clone(),
-                    })
-                });
-                let result = turn.transpose().and_then(|_turn| {
+                let order = |model| Order::Generate {
+                    model,
+                    base,
+                    requests: requests.clone(),
+                };
+                let turn = runner::check(&requests, model)
+                    .and_then(|()| led.map(|led| led.begin(order)).transpose());
+                let result = turn.and_then(|_turn| {
                     model.with_adapters(!base, |model| {
                         let deliver = &mut |completion| stream.send(completion);
                         let tokenizer = &text.tokenizer;

@@ -32,8 +32,7 @@ use crate::backend::{
 use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
-use crate::sample::NotFinite;
-use crate::sample::{Draw, Sampled};
+use crate::sample::{Draw, NotFinite, Sampled};
 
 /// Number of rows over which a weight's gradient is summed before the sums are added up.
 const SUM_ROWS: usize = 64;
@@ -136,17 +135,20 @@ fn strided(rows: usize, stride: usize, width: usize) -> usize {
 
 impl Backend for Cpu {
     fn name(&self) -> String {
+        format!(
+            "cpu ({} threads, {})",
+            self.threads.count,
+            self.arithmetic()
+        )
+    }
+
+    fn arithmetic(&self) -> String {
         let (level, format) = match self.format {
             Format::F32 => (self.level.name(), "f32"),
             Format::Bf16 => (self.level.name(), "bf16"),
             Format::Amx => ("AMX", "bf16"),
         };
-        let threads = self.threads.count;
-        format!("cpu ({threads} threads, {level}, {format})")
-    }
-
-    fn arithmetic(&self) -> String {
-        format!("cpu {:?} {:?}", self.level.name(), self.format)
+        format!("{level}, {format}")
     }
 
     fn memory(&self) -> Option<u64> {

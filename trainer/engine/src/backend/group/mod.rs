@@ -3,10 +3,13 @@
 //! A group moves bytes and computes nothing. All sums are computed by the engine in a fixed order (`train::exchange`), so that results depend neither on the
 //! library that carries the bytes nor on its algorithms, and all numbers of ranks give the same bits.
 
+mod leader;
 mod local;
 pub mod mpi;
 mod sharing;
 
+pub use self::leader::Leader;
+pub(crate) use self::leader::{LeaderState, next_order};
 pub use self::local::local;
 pub use self::sharing::Sharing;
 pub(crate) use self::sharing::shards;

@@ -204,7 +204,7 @@ impl Mpi {
             // SAFETY: the symbol is only looked up; each use below states its type.
             let found = unsafe { library.get::<*const c_void>(terminated.as_bytes()) };
             found
-                .map(|symbol| symbol.into_raw())
+                .map(libloading::os::unix::Symbol::into_raw)
                 .map_err(|_| broken(&format!("has no {symbol}")))
         };
         let (world, byte, errors_return, status_ignore) = match interface {
