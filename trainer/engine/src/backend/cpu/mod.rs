@@ -143,12 +143,7 @@ impl Backend for Cpu {
     }
 
     fn arithmetic(&self) -> String {
-        let (level, format) = match self.format {
-            Format::F32 => (self.level.name(), "f32"),
-            Format::Bf16 => (self.level.name(), "bf16"),
-            Format::Amx => ("AMX", "bf16"),
-        };
-        format!("{level}, {format}")
+        self.format.name(self.level)
     }
 
     fn memory(&self) -> Option<u64> {

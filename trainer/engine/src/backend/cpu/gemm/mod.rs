@@ -37,6 +37,18 @@ pub(super) enum Format {
     Amx,
 }
 
+impl Format {
+    /// The instructions and the format of products, for people.
+    pub(super) fn name(self, level: SimdLevel) -> String {
+        let (level, format) = match self {
+            Self::F32 => (level.name(), "f32"),
+            Self::Bf16 => (level.name(), "bf16"),
+            Self::Amx => ("AMX", "bf16"),
+        };
+        format!("{level}, {format}")
+    }
+}
+
 /// Maximum number of rows of a tile. With two panels beside them, 28 of 32 registers contain sums.
 const TILE_ROWS: usize = 14;
 /// Maximum length of one chain. Two panels of this depth stay in the second-level cache together with a tile's rows.
