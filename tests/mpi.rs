@@ -76,6 +76,8 @@ fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &[&str]) -> Ve
         "run.slices=4",
         "run.updates=4",
         "run.checkpoint_every=2",
+        "algorithm.n_step=16",
+        "algorithm.group_size=4",
     ]));
     arguments.extend(set(more));
     arguments
