@@ -151,16 +151,6 @@ fn beside_launcher(names: &[&str]) -> Vec<String> {
     files.map(|file| file.display().to_string()).collect()
 }
 
-/// Says which MPI library would be used, without starting it.
-///
-/// # Errors
-/// If there is none.
-pub fn found(named: Option<&str>) -> Result<String, EngineError> {
-    let (library, name) = load(named)?;
-    let interface = interface(&library).ok_or_else(|| unknown(&name))?;
-    Ok(format!("{name} ({})", interface.name()))
-}
-
 fn unknown(name: &str) -> EngineError {
     EngineError::Group(format!(
         "{name} is not an MPI library of a known kind (Open MPI, MPICH, MPI 5); name another one in RAPID_MPI_LIBRARY"
