@@ -147,7 +147,7 @@ impl CutoffArgs {
 
 /// Loads a model: `model` is a path, or the name of a fetched model.
 pub(crate) fn open_model(model: &str, device: &DeviceArgs) -> anyhow::Result<Engine> {
-    Ok(Engine::open(&model_path(model)?, device.options()?)?)
+    open_model_on(model, device, None)
 }
 
 /// Loads a model to sample from, with other ranks if there are any.
