@@ -3,7 +3,7 @@
 //! The sizes are those of the buffers that the engine plans, for completions of full length. Shorter completions touch less of them.
 
 use crate::api::EngineOptions;
-use crate::backend::group::Leader;
+use crate::backend::group::{Leader, gradients};
 use crate::backend::place::{Place, ScratchSizes};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
@@ -148,8 +148,7 @@ impl Footprint {
 fn optimiser_bytes(options: &EngineOptions, trained: u64) -> u64 {
     let ranks = options.ranks.as_ref().map_or(1, Leader::size);
     let slices = options.slices.unwrap_or(1).max(ranks);
-    let gradients = 1 + u64::from((slices / ranks).ilog2());
-    4 * trained * gradients + 8 * trained.div_ceil(ranks as u64)
+    4 * trained * gradients(slices, ranks) as u64 + 8 * trained.div_ceil(ranks as u64)
 }
 
 /// Token counts of the packs of an update whose completions all have the maximum length; the largest first.

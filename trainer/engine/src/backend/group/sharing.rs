@@ -55,13 +55,18 @@ impl Sharing {
 
     /// Number of gradients that a rank has in memory: one more for each level of its part of the binary tree of slices.
     pub(crate) fn gradients(&self) -> usize {
-        1 + (self.slices / self.ranks.size()).ilog2() as usize
+        gradients(self.slices, self.ranks.size())
     }
 
     /// This rank's shard of a buffer of `len` elements.
     pub(crate) fn shard(&self, len: usize) -> Range<usize> {
         shards(len, self.ranks.size())[self.ranks.rank()].clone()
     }
+}
+
+/// Number of gradients that each of some ranks has in memory, as [`Sharing::gradients`].
+pub(crate) fn gradients(slices: usize, ranks: usize) -> usize {
+    1 + (slices / ranks).ilog2() as usize
 }
 
 /// The elements of each rank's shard, of `len` in all.
