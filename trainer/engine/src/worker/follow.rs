@@ -85,7 +85,9 @@ fn open(
     local: Local,
 ) -> Result<Followed, EngineError> {
     let device = match options.device {
-        Device::Cuda(_) | Device::Auto => Device::Cuda(local.gpu),
+        Device::Cuda(_) => Device::Cuda(local.gpu),
+        Device::Auto if Device::Cuda(local.gpu).available().is_ok() => Device::Cuda(local.gpu),
+        Device::Auto => Device::Cpu,
         other => other,
     };
     let options = EngineOptions {
