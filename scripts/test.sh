@@ -4,6 +4,7 @@
 # ($RAPID_HOME) the first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
 # As root on Debian or Ubuntu it changes the system: it installs shellcheck, bubblewrap, curl, git, docker.io, iptables, debootstrap, npm, openmpi-bin and mpich if they are missing. If no
 # Docker engine answers, it starts dockerd and leaves it running. As any other user it installs no packages, and skips the tests that need missing ones.
+# RAPID_TEST_LONG=1 runs in full what takes tens of minutes, also under a Slurm of one node, for which it installs slurm-wlm, munge and libpmix-dev.
 # With --data, it runs only the tests that read data sets.
 # With --lean, it runs only the tests of Lean proofs, but all of them, which takes about an hour, and writes sandboxes/lean/RESULTS.md.
 set -euo pipefail
@@ -78,7 +79,7 @@ else
   skip "formatting: rustfmt is not installed (rustup component add rustfmt)"
 fi
 if command -v shellcheck >/dev/null; then
-  shellcheck --external-sources scripts/*.sh scripts/bench/*.sh scripts/fuzz/rustc.sh scripts/wheels/cargo sandboxes/docker/*.sh .ci/run
+  shellcheck --external-sources deploy/slurm/*.sbatch scripts/*.sh scripts/bench/*.sh scripts/fuzz/rustc.sh scripts/wheels/cargo sandboxes/docker/*.sh .ci/run
 else
   skip "lints of the scripts: shellcheck is not installed (apt-get install shellcheck)"
 fi
@@ -143,6 +144,9 @@ fi
 
 step "other projects' clients"
 bash scripts/compat.sh
+
+step "manifests"
+bash scripts/manifests.sh
 
 step "lints"
 if component clippy clippy; then

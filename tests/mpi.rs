@@ -4,10 +4,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tests::artifacts;
-use tests::programs::{Outcome, Verifier, program, rapid, run, start};
+use tests::programs::{Outcome, Running, Verifier, program, rapid, run, start};
+use tests::repository::root;
 use tests::training::{Job, repeating, set};
 
 /// Time limit for a run of these tests.
@@ -145,11 +146,14 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     let half = [&lora[..], &["run.updates=2"]].concat();
     let _ = finish(&mut rapid(train("four", &half)));
     let four = home.path().join("four");
-    let mut resume: Vec<String> = ["train", "--resume", four.to_str().unwrap()]
-        .map(str::to_owned)
-        .into();
-    resume.extend(set(&["run.updates=4"]));
-    let _ = finish(&mut launched(&mpich, 4, &resume));
+    let mut again = train("four", &lora);
+    again.push("--or-resume".to_owned());
+    let outcome = finish(&mut launched(&mpich, 4, &again));
+    assert!(
+        outcome.stderr.contains("continuing the run"),
+        "{}",
+        outcome.stderr
+    );
     assert_same(&four, &adapters);
 }
 
@@ -174,11 +178,7 @@ fn a_killed_rank_ends_all_and_the_run_goes_on_alone() {
     let job = Job::new(&out, "quickstart", &verifier, &[]);
     let mut running = start(&mut launched(&open_mpi, 2, &arguments));
     job.reach(&mut running, 3);
-    let follower = ranks_below(running.process())
-        .into_iter()
-        .find(|process| environment(*process, "OMPI_COMM_WORLD_RANK").as_deref() == Some("1"))
-        .expect("a second rank");
-    let _ = run(Command::new("kill").args(["-9", &follower.to_string()])).success();
+    signal(rank(&running, "1"), "-9");
     let outcome = running.finish_within(LIMIT);
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
     let _ = finish(&mut rapid(["train", "--resume", out.to_str().unwrap()]));
@@ -204,6 +204,258 @@ fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
         "{}",
         doctor.stderr
     );
+}
+
+/// Whether the tests of failures and of Slurm run, which take minutes.
+fn long(what: &str) -> bool {
+    let long = artifacts::long();
+    if !long {
+        artifacts::skipped(&format!("{what}; RAPID_TEST_LONG=1 runs them"));
+    }
+    long
+}
+
+/// How long a rank waits for the others in the tests of failures, in seconds.
+const DEADLINE_S: u64 = 20;
+
+/// A run with adapters, and what it leaves if nothing happens to it.
+struct Undisturbed {
+    verifier: Verifier,
+    home: tempfile::TempDir,
+}
+
+impl Undisturbed {
+    fn new() -> Self {
+        let undisturbed = Self {
+            verifier: Verifier::start(&[]),
+            home: tempfile::tempdir().unwrap(),
+        };
+        let expected = undisturbed.arguments(&undisturbed.expected());
+        let _ = finish(&mut rapid(expected));
+        undisturbed
+    }
+
+    fn expected(&self) -> PathBuf {
+        self.home.path().join("expected")
+    }
+
+    fn arguments(&self, out: &Path) -> Vec<String> {
+        let settings = ["lora.rank=4", "run.updates=6"];
+        training(out, &self.verifier, self.home.path(), &settings)
+    }
+
+    /// Starts the run on two ranks, and waits for an update.
+    fn start(&self, launcher: &[String], out: &Path, updates: usize) -> Running {
+        let mut command = launched(launcher, 2, &self.arguments(out));
+        command.env("RAPID_RANK_TIMEOUT_S", DEADLINE_S.to_string());
+        let mut running = start(&mut command);
+        Job::new(out, "quickstart", &self.verifier, &[]).reach(&mut running, updates);
+        running
+    }
+
+    /// Ends a run on `ranks` ranks that was stopped, and compares it.
+    #[track_caller]
+    fn resume(&self, launcher: &[String], ranks: usize, out: &Path) {
+        let resume = ["train", "--resume", out.to_str().unwrap()].map(str::to_owned);
+        let _ = finish(&mut launched(launcher, ranks, &resume));
+        assert_same(out, &self.expected());
+    }
+}
+
+fn rank(running: &Running, rank: &str) -> u32 {
+    let ranks = ranks_below(running.process()).into_iter();
+    let mut ranks = ranks
+        .filter(|process| environment(*process, "OMPI_COMM_WORLD_RANK").as_deref() == Some(rank));
+    ranks.next().expect("the rank runs")
+}
+
+fn signal(process: u32, signal: &str) {
+    let _ = run(Command::new("kill").args([signal, &process.to_string()])).success();
+}
+
+#[test]
+fn no_rank_that_is_killed_loses_anything() {
+    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
+        return;
+    };
+    if !long("either rank killed in all phases of a run, and the run resumed on 1, 2 and 4") {
+        return;
+    }
+    let undisturbed = Undisturbed::new();
+    // Updates take about a second here, and every second one ends with a checkpoint.
+    let moments = [(1, 0), (1, 300), (2, 0), (3, 100), (3, 600), (4, 10)];
+    for (number, (updates, milliseconds)) in moments.into_iter().enumerate() {
+        for victim in ["0", "1"] {
+            let out = undisturbed
+                .home
+                .path()
+                .join(format!("killed-{number}-{victim}"));
+            let running = undisturbed.start(&open_mpi, &out, updates);
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            signal(rank(&running, victim), "-9");
+            let since = Instant::now();
+            let outcome = running.finish_within(LIMIT);
+            assert!(outcome.code != Some(0), "{}", outcome.stderr);
+            let limit = Duration::from_secs(DEADLINE_S + 10);
+            assert!(since.elapsed() < limit, "{:?}", since.elapsed());
+            undisturbed.resume(&open_mpi, [1, 2, 4][number % 3], &out);
+        }
+    }
+}
+
+#[test]
+fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
+    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
+        return;
+    };
+    if !long("a stop, a full disk and an outage of the verifier with several ranks") {
+        return;
+    }
+    let mut undisturbed = Undisturbed::new();
+    let folder = |name: &str| undisturbed.home.path().join(name);
+    let (stopped, outage, small) = (folder("stopped"), folder("outage"), folder("small"));
+
+    // As Slurm does before the time is up: all ranks get the signal.
+    let running = undisturbed.start(&open_mpi, &stopped, 2);
+    for number in ["1", "0"] {
+        signal(rank(&running, number), "-TERM");
+    }
+    let outcome = running.finish_within(LIMIT);
+    assert!(
+        outcome.stderr.contains("continue with"),
+        "{}",
+        outcome.stderr
+    );
+    undisturbed.resume(&open_mpi, 4, &stopped);
+
+    let running = undisturbed.start(&open_mpi, &outage, 2);
+    undisturbed.verifier.kill();
+    // Longer than ranks wait for each other.
+    std::thread::sleep(Duration::from_secs(DEADLINE_S + 5));
+    undisturbed.verifier.restart();
+    let _ = running.finish_within(LIMIT).success();
+    assert_same(&outage, &undisturbed.expected());
+
+    std::fs::create_dir(&small).unwrap();
+    let mount = |options: &str| {
+        let mut command = Command::new("mount");
+        command
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(&small);
+        command.output().is_ok_and(|out| out.status.success())
+    };
+    if !mount("size=24m") {
+        artifacts::skipped("a full disk needs a small file system, which only root may mount");
+        return;
+    }
+    let out = small.join("run");
+    let outcome = start(&mut launched(&open_mpi, 2, &undisturbed.arguments(&out)));
+    let outcome = outcome.finish_within(LIMIT);
+    let resumed = mount("remount,size=4g").then(|| undisturbed.resume(&open_mpi, 2, &out));
+    let _ = Command::new("umount").arg(&small).status();
+    assert!(outcome.code != Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("No space left"),
+        "{}",
+        outcome.stderr
+    );
+    resumed.expect("a larger file system");
+}
+
+#[test]
+fn ranks_of_slurm_train_as_one_process_does() {
+    if artifacts::model().is_none() || !long("runs under a Slurm of one node") {
+        return;
+    }
+    let slurm = Command::new("bash")
+        .arg(root().join("scripts/slurm.sh"))
+        .output();
+    let slurm = slurm.expect("bash");
+    let printed = String::from_utf8_lossy(&slurm.stdout).into_owned();
+    assert!(slurm.status.success(), "{printed}");
+    let conf = printed.lines().last().unwrap().to_owned();
+    let slurm = |arguments: &[String]| {
+        let mut command = Command::new(&arguments[0]);
+        command.args(&arguments[1..]).env("SLURM_CONF", &conf);
+        command.env("CUDA_VISIBLE_DEVICES", "");
+        command
+    };
+    let undisturbed = Undisturbed::new();
+    let folder = |name: &str| undisturbed.home.path().join(name);
+    let srun = |kind: &str, ranks: usize, arguments: Vec<String>| {
+        let mut words: Vec<String> = ["srun", kind, "--overcommit", "--ntasks", &ranks.to_string()]
+            .map(str::to_owned)
+            .into();
+        words.push(program("rapid").to_str().unwrap().to_owned());
+        words.extend(arguments);
+        slurm(&words)
+    };
+    let out = folder("pmix");
+    let _ = finish(&mut srun("--mpi=pmix", 2, undisturbed.arguments(&out)));
+    assert_same(&out, &undisturbed.expected());
+    let out = folder("pmi2");
+    let _ = finish(&mut srun("--mpi=pmi2", 4, undisturbed.arguments(&out)));
+    assert_same(&out, &undisturbed.expected());
+
+    // Ranks that do not know of each other do not train side by side.
+    let out = folder("none");
+    let outcome = start(&mut srun("--mpi=none", 2, undisturbed.arguments(&out)));
+    let outcome = outcome.finish_within(LIMIT);
+    assert!(outcome.code != Some(0), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("--mpi=pmix"), "{}", outcome.stderr);
+    assert!(!out.exists());
+
+    // A script of sbatch alone, whose environment has the number of tasks of the job, and the script of this repository, interrupted and sent again.
+    let path = format!(
+        "{}:{}",
+        program("rapid").parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let sbatch = |script: &Path, arguments: &[String]| {
+        let mut words: Vec<String> = ["sbatch", "--wait", "--ntasks=2", "--overcommit", "--output"]
+            .map(str::to_owned)
+            .into();
+        words.push(folder("job.log").to_str().unwrap().to_owned());
+        words.push(script.to_str().unwrap().to_owned());
+        words.extend_from_slice(arguments);
+        let mut command = slurm(&words);
+        command.env("PATH", &path);
+        command
+    };
+    let out = folder("alone");
+    let script = folder("alone.sbatch");
+    std::fs::write(&script, "#!/bin/bash\nexec rapid \"$@\"\n").unwrap();
+    let _ = finish(&mut sbatch(&script, &undisturbed.arguments(&out)));
+    assert_same(&out, &undisturbed.expected());
+
+    let out = folder("job");
+    let script = root().join("deploy/slurm/train.sbatch");
+    let mut arguments = vec!["quickstart".to_owned(), out.to_str().unwrap().to_owned()];
+    // Those that the script does not give itself.
+    let own = [
+        "train",
+        "--recipe",
+        "quickstart",
+        "--out",
+        out.to_str().unwrap(),
+        "--threads",
+        "1",
+    ];
+    let more = undisturbed.arguments(&out).into_iter();
+    arguments.extend(more.filter(|word| !own.contains(&word.as_str())));
+    let mut running = start(&mut sbatch(&script, &arguments));
+    Job::new(&out, "quickstart", &undisturbed.verifier, &[]).reach(&mut running, 3);
+    let cancel = ["scancel", "--signal=TERM", "--name=rapid-train"].map(str::to_owned);
+    let _ = run(&mut slurm(&cancel)).success();
+    let outcome = running.finish_within(LIMIT);
+    assert!(outcome.code != Some(0), "{}", outcome.stderr);
+    let _ = finish(&mut sbatch(&script, &arguments));
+    let log = std::fs::read_to_string(folder("job.log")).unwrap();
+    assert!(
+        log.contains("continue with") && log.contains("continuing the run"),
+        "{log}"
+    );
+    assert_same(&out, &undisturbed.expected());
 }
 
 /// The processes that a process started, and those that they started.

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::backend::group::{Group, mpi::Mpi};
+use engine::backend::group::Group;
+use engine::backend::group::mpi::{self, Mpi};
 use engine::{EngineError, Leader, Local, follow};
 
 use crate::interrupt::StopSignal;
 
 /// How long a rank waits for the others, in seconds, unless `RAPID_RANK_TIMEOUT_S` has another number.
 const DEFAULT_TIMEOUT_S: u64 = 600;
+
+/// The variable that names the MPI library's file.
+const LIBRARY: &str = "RAPID_MPI_LIBRARY";
 
 /// This process among the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +48,7 @@ pub enum WorldError {
     Engine(#[from] EngineError),
     /// The launcher and the library belong to different MPIs.
     #[error(
-        "the launcher started {launched} ranks, but {library} knows of {joined}: it belongs to another MPI than the launcher; name the launcher's own library in RAPID_MPI_LIBRARY"
+        "the launcher started {launched} ranks, but {library} knows of {joined}, so the two do not belong together; name the launcher's own library in RAPID_MPI_LIBRARY, and give srun --mpi=pmix for Open MPI or --mpi=pmi2 for MPICH"
     )]
     Mismatch {
         /// Ranks by the environment.
@@ -73,9 +77,11 @@ impl World {
     /// [`WorldError`] for ranks that cannot work together.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, WorldError> {
         let number = |name: &str| variable(name).and_then(|value| value.parse::<usize>().ok());
+        // srun starts the ranks of every MPI, and not all of them say which of a machine's ranks one is.
+        let local = |name: &str| number(name).or_else(|| number("SLURM_LOCALID"));
         let found = LAUNCHERS
             .iter()
-            .find_map(|(size, local)| Some((number(size)?, number(local).unwrap_or(0))));
+            .find_map(|(size, name)| Some((number(size)?, local(name).unwrap_or(0))));
         if let Some((size, local)) = found {
             return match size {
                 1 => Ok(None),
@@ -110,7 +116,7 @@ pub fn join(threads: Option<usize>) -> Result<Role, WorldError> {
         return Ok(Role::Alone);
     };
     let deadline = timeout(variable("RAPID_RANK_TIMEOUT_S"))?;
-    let mpi = Mpi::join(variable("RAPID_MPI_LIBRARY").as_deref(), deadline)?;
+    let mpi = Mpi::join(variable(LIBRARY).as_deref(), deadline)?;
     if mpi.size() != world.size {
         return Err(WorldError::Mismatch {
             launched: world.size,
@@ -144,6 +150,14 @@ pub fn join(threads: Option<usize>) -> Result<Role, WorldError> {
             Err(error.into())
         }
     }
+}
+
+/// The MPI library that ranks would load, for people; `None` if there is none.
+///
+/// # Errors
+/// If the library that `RAPID_MPI_LIBRARY` names cannot be used.
+pub fn mpi_library() -> Result<Option<String>, WorldError> {
+    Ok(mpi::find(std::env::var(LIBRARY).ok().as_deref())?)
 }
 
 fn timeout(set: Option<String>) -> Result<Duration, WorldError> {
@@ -186,6 +200,8 @@ mod tests {
             ("SLURM_NTASKS", "2"),
         ];
         assert_eq!(world(&slurm).unwrap(), two(1));
+        let pmi2 = [("PMI_SIZE", "2"), ("SLURM_LOCALID", "1")];
+        assert_eq!(world(&pmi2).unwrap(), two(1));
         // mpirun in a Slurm step of one task.
         let nested = [&[("SLURM_STEP_NUM_TASKS", "1")], &open_mpi[..]].concat();
         assert_eq!(world(&nested).unwrap(), two(1));

@@ -3,15 +3,14 @@
 //! The sizes are those of the buffers that the engine plans, for completions of full length. Shorter completions touch less of them.
 
 use crate::api::EngineOptions;
-use crate::backend::group::{Leader, gradients};
+use crate::backend::group::{gradients, sampling_share};
 use crate::backend::place::{Place, ScratchSizes};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows, max_prompts};
-use crate::model::adapter_elements;
-use crate::model::kv_row_elements;
 use crate::model::layout::Layout;
 use crate::model::workspace::{BackwardWorkspace, PassSize, PerDtype, Widths, Workspace};
+use crate::model::{Lora, adapter_elements, kv_row_elements};
 use crate::train::activations::{ActivationPlan, default_pack_tokens};
 
 /// The sizes of a run's batches.
@@ -32,6 +31,8 @@ pub struct Demand {
     pub sampled_prompts: usize,
     /// Prompts of one optimiser update; 0 without training.
     pub update_prompts: usize,
+    /// Ranks that divide the prompts between them; 1 for a process alone.
+    pub ranks: usize,
 }
 
 /// Bytes of memory. Keys and values, and the activations saved for a backward pass, exist at different times.
@@ -39,7 +40,7 @@ pub struct Demand {
 pub struct Footprint {
     /// Weights, and in bf16 also their copy for matrix products.
     pub weights: u64,
-    /// Gradients and two moments of the trained weights.
+    /// Gradients and two moments of the trained weights. Ranks divide the moments.
     pub optimiser: u64,
     /// The workspace of one pass, and on a GPU that of single operations.
     pub work: u64,
@@ -58,7 +59,7 @@ impl Footprint {
         self.weights + self.optimiser + self.work + self.reserved + phase
     }
 
-    /// The footprint of training a model, or of sampling alone if nothing is trained. A GPU that is missing counts as the CPU.
+    /// The footprint of training a model, or of sampling alone if nothing is trained; of each rank, if there are several. A GPU that is missing counts as the CPU.
     pub fn new(config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
         let place = options.device.memory().map_or(Place::Cpu, Place::Gpu);
         Self::on(place, config, options, demand)
@@ -76,20 +77,23 @@ impl Footprint {
 
     fn on(place: Place, config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
         let mut widths = Widths::new(config, place.logits_rows(config.vocab_size));
-        let layout = Layout::new(config).len();
-        let adapters = options.lora.map(|lora| {
+        if let Some(lora) = options.lora {
             widths.rank = lora.rank;
-            adapter_elements(config, lora.rank)
-        });
+        }
         let trained = match demand.update_prompts {
             0 => 0,
-            _ => adapters.unwrap_or(layout),
+            _ => trained_elements(config, options.lora),
         };
-        let stored = layout + adapters.unwrap_or(0);
+        let layout = Layout::new(config).len();
+        let stored = layout
+            + options
+                .lora
+                .map_or(0, |_| trained_elements(config, options.lora));
         let element = place.element_bytes(options.dtype);
         let width = PerDtype::from(element);
         let weights = (element.weight * stored) as u64;
-        let optimiser = optimiser_bytes(options, trained as u64);
+        let slices = options.slices.unwrap_or(1).max(demand.ranks);
+        let optimiser = optimiser_bytes(slices, demand.ranks, trained as u64);
         let layers = config.num_hidden_layers;
         let defaults = place.training_defaults(weights + optimiser);
         let budget = options
@@ -98,7 +102,14 @@ impl Footprint {
         let pack_tokens = options.pack_tokens.unwrap_or_else(|| {
             default_pack_tokens(defaults.pack_tokens, widths, layers, budget, width)
         });
-        let packs = packs(demand, pack_tokens);
+        let packs = packs(demand, slices, pack_tokens);
+        let (sampled_prompts, samples) =
+            sampling_share(demand.sampled_prompts, demand.samples, demand.ranks);
+        let demand = &Demand {
+            sampled_prompts,
+            samples,
+            ..*demand
+        };
         let pack = packs.first().copied().unwrap_or(0);
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
         let shared = demand.sampled_prompts.saturating_sub(1) * demand.shared_prompt_tokens;
@@ -144,25 +155,39 @@ impl Footprint {
     }
 }
 
+/// Number of weights that training changes: those of the adapters, if there are any, else all.
+pub fn trained_elements(config: &ModelConfig, lora: Option<Lora>) -> usize {
+    lora.map_or_else(
+        || Layout::new(config).len(),
+        |lora| adapter_elements(config, lora.rank),
+    )
+}
+
 /// Bytes of the gradients, one more for each level of a rank's tree of slices, and of the two moments, which ranks divide.
-fn optimiser_bytes(options: &EngineOptions, trained: u64) -> u64 {
-    let ranks = options.ranks.as_ref().map_or(1, Leader::size);
-    let slices = options.slices.unwrap_or(1).max(ranks);
+fn optimiser_bytes(slices: usize, ranks: usize, trained: u64) -> u64 {
     4 * trained * gradients(slices, ranks) as u64 + 8 * trained.div_ceil(ranks as u64)
 }
 
-/// Token counts of the packs of an update whose completions all have the maximum length; the largest first.
-fn packs(demand: &Demand, pack_tokens: usize) -> Vec<usize> {
+/// Token counts of a rank's packs in an update whose completions all have the maximum length; the largest first. A slice is packed by itself.
+fn packs(demand: &Demand, slices: usize, pack_tokens: usize) -> Vec<usize> {
     let completion = demand.max_tokens.saturating_sub(1);
-    let group = demand.prompt_tokens + demand.samples * completion;
     let capacity = pack_tokens.max(demand.prompt_tokens + completion);
-    let mut remaining = demand.update_prompts * group;
-    let mut packs = Vec::new();
+    let completions = demand.update_prompts * demand.samples;
+    let slice = if demand.update_prompts >= slices {
+        demand.update_prompts.div_ceil(slices) * demand.samples
+    } else {
+        completions.div_ceil(slices)
+    };
+    let prompts = slice.div_ceil(demand.samples.max(1));
+    let mut remaining = prompts * demand.prompt_tokens + slice * completion;
+    let mut of_slice = Vec::new();
     while remaining > 0 {
         let pack = remaining.min(capacity);
-        packs.push(pack);
+        of_slice.push(pack);
         remaining -= pack;
     }
+    let mut packs = of_slice.repeat(slices / demand.ranks);
+    packs.sort_unstable_by(|a, b| b.cmp(a));
     packs
 }
 
@@ -190,7 +215,6 @@ mod tests {
     use super::*;
     use crate::backend::Dtype;
     use crate::config::published;
-    use crate::model::Lora;
 
     const DEMAND: Demand = Demand {
         prompt_tokens: 100,
@@ -199,6 +223,7 @@ mod tests {
         samples: 4,
         sampled_prompts: 8,
         update_prompts: 2,
+        ranks: 1,
     };
 
     fn footprint(options: &EngineOptions, demand: &Demand) -> Footprint {
@@ -264,5 +289,50 @@ mod tests {
         let sampling = footprint(&EngineOptions::default(), &sampling);
         assert_eq!((sampling.optimiser, sampling.activations), (0, 0));
         assert_eq!(sampling.cache, plain.cache);
+    }
+
+    #[test]
+    fn ranks_divide_moments_prompts_and_slices() {
+        let parameters = published("qwen2.5-0.5b").unwrap().parameters();
+        let of = |ranks, slices| {
+            let options = EngineOptions {
+                slices: Some(slices),
+                activation_bytes: Some(8 << 30),
+                ..EngineOptions::default()
+            };
+            let demand = Demand {
+                update_prompts: 8,
+                ranks,
+                ..DEMAND
+            };
+            footprint(&options, &demand)
+        };
+        let near = |bytes: u64, expected: u64| bytes.abs_diff(expected) < expected / 100;
+        let (one, four, eight) = (of(1, 4), of(4, 4), of(8, 8));
+        // A tree of four slices has two more gradients.
+        assert!(near(one.optimiser, (3 * 4 + 8) * parameters));
+        assert!(near(four.optimiser, (4 + 2) * parameters));
+        assert!(near(eight.optimiser, (4 + 1) * parameters));
+        assert_eq!(one.weights, eight.weights);
+        assert_eq!(one.cache, 8 * eight.cache);
+        // The backward pass has one pack at a time, whatever the number of packs.
+        let ratio = one.activations as f64 / four.activations as f64;
+        assert!((3.5..4.0).contains(&ratio), "{one:?} {four:?}");
+    }
+
+    #[test]
+    fn slices_are_packed_one_by_one() {
+        let demand = Demand {
+            prompt_tokens: 10,
+            max_tokens: 6,
+            samples: 2,
+            update_prompts: 8,
+            ..DEMAND
+        };
+        assert_eq!(packs(&demand, 1, 50), [50, 50, 50, 10]);
+        assert_eq!(packs(&demand, 4, 50), [40; 4]);
+        assert_eq!(packs(&Demand { ranks: 4, ..demand }, 4, 50), [40]);
+        // Completions of a prompt in different slices.
+        assert_eq!(packs(&demand, 16, 50), [15; 16]);
     }
 }

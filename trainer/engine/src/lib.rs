@@ -24,11 +24,11 @@ pub use api::{
     AdamW, Completion, Device, EngineOptions, Finish, GenerateRequest, ModelInfo, Objective,
     Objectives, StepReport,
 };
-pub use backend::group::Leader;
+pub use backend::group::{Leader, check_slices, sampling_share};
 pub use backend::{Dtype, MemoryMeter};
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
-pub use footprint::{Demand, Footprint};
+pub use footprint::{Demand, Footprint, trained_elements};
 pub use infer::prefix::shared_prompt_tokens;
 pub use model::Lora;
 pub use sample::Sampling;

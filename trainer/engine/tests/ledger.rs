@@ -77,6 +77,11 @@ fn decoded_at(name: &str, sequences: usize, context: usize) -> Work {
     all
 }
 
+/// The published models that one GPU can train.
+fn trainable() -> impl Iterator<Item = &'static str> {
+    published_names().filter(|name| *name != "qwen2.5-7b")
+}
+
 #[test]
 fn the_meter_counts_the_memory_that_the_device_has_allocated() {
     let (driver, ledger) = cuda::ledger::open(H200);
@@ -279,7 +284,7 @@ fn a_training_step_allocates_nothing_and_waits_for_results_alone() {
 
 #[test]
 fn kernels_of_training_that_take_time_have_two_blocks_for_each_multiprocessor() {
-    for name in published_names() {
+    for name in trainable() {
         let work = trained(name, 2);
         // The time that launching takes does not depend on the number of blocks.
         let running = |of: &Launches| of.seconds - of.launches as f64 * H200.launch;
@@ -342,7 +347,7 @@ fn the_gradient_of_keys_and_values_has_four_blocks_for_each_multiprocessor() {
 
 #[test]
 fn the_products_of_every_published_model_are_those_of_its_matrices() {
-    for name in published_names() {
+    for name in trainable() {
         let shapes = published(name).unwrap().tensor_shapes();
         // The embedding is the head, too.
         let matrices = shapes.iter().filter(|(_, shape)| shape.len() == 2);

@@ -6,6 +6,7 @@ mod support;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::backend::Dtype;
@@ -331,4 +332,62 @@ fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
     let error = error.err().unwrap().to_string();
     assert!(error.contains("one of them is gone"), "{error}");
     assert!(leader.end().is_err());
+}
+
+/// A rank that receives a wrong bit of another rank's weights, once.
+struct Faulty {
+    ranks: Arc<dyn Ranks>,
+    failed: AtomicBool,
+}
+
+impl Ranks for Faulty {
+    fn rank(&self) -> usize {
+        self.ranks.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.ranks.size()
+    }
+
+    fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
+        self.ranks.all_to_all(parts)
+    }
+
+    fn all_gather(&self, part: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
+        let mut parts = self.ranks.all_gather(part)?;
+        // Nothing else is gathered that is as long as a shard of weights.
+        if part.len() > 100_000 && !self.failed.swap(true, Ordering::Relaxed) {
+            parts[0][0] ^= 1;
+        }
+        Ok(parts)
+    }
+}
+
+#[test]
+fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    let mut ranks = local(2, Duration::from_secs(10)).into_iter();
+    let leader = Leader::new(ranks.next().unwrap());
+    let faulty: Arc<dyn Ranks> = Arc::new(Faulty {
+        ranks: ranks.next().unwrap(),
+        failed: AtomicBool::new(false),
+    });
+    let follower = std::thread::spawn(move || follow(&faulty, Local::default()));
+    let options = EngineOptions {
+        ranks: Some(leader),
+        ..options(Dtype::F32, None)
+    };
+    let engine = Engine::open(&folder.path().join("model"), options).unwrap();
+    let step = engine.step(groups(), TEMPERATURE, objective(0), ADAMW);
+    for error in [step.err(), follower.join().unwrap().err()] {
+        let error = error.unwrap();
+        assert!(matches!(error, EngineError::Group(_)), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("the weights of rank 1 are not those of rank 0"),
+            "{error}"
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
-use engine::Leader;
+use engine::{Leader, check_slices};
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
 use trainer::interrupt::StopSignal;
@@ -13,7 +13,7 @@ use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
 
-use super::args::check_data_dir;
+use super::args::{check_data_dir, positive};
 use super::count;
 
 /// Train a model by reinforcement learning on a verifier's rewards
@@ -29,8 +29,10 @@ Examples:
   rapid train --recipe quickstart --verifier http://127.0.0.1:8700
   rapid train --recipe my.toml --set optimiser.lr=5e-6 --set run.updates=100 --out runs/mine
   rapid train --recipe paper/qwen2.5-0.5b-mbppplus-rapid-h4 --dry-run > my.toml
+  rapid train --recipe my.toml --set run.slices=8 --dry-run --ranks 8
   rapid train --resume runs/mine
   rapid train --resume runs/mine --set run.updates=200
+  srun rapid train --recipe my.toml --set run.slices=8 --out runs/mine --or-resume
 
 Built-in recipes: quickstart, smollm2-gsm8k, smollm2-mbppplus and smollm2-sft; and for the rows of the paper's tables \
 paper/qwen2.5-0.5b-DATASET-ALGORITHM, DATASET one of mbppplus, math, minif2f and ALGORITHM one of sft, grpo, pg, dapo, rapid-h2, \
@@ -60,6 +62,9 @@ pub(crate) struct Args {
     /// Folder of the new run [default: runs/RECIPE, with a number if that exists]
     #[arg(long, alias = "run-dir", value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Continue the run in the folder of --out if there is one: the same command starts a job and restarts it
+    #[arg(long, requires = "out", conflicts_with = "resume")]
+    or_resume: bool,
     /// auto, cpu, cuda or cuda:N
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -72,6 +77,9 @@ pub(crate) struct Args {
     /// Print the resolved recipe, with the plan of the run in comments, and do nothing else; --recipe accepts the output
     #[arg(long)]
     dry_run: bool,
+    /// With --dry-run, plan the run for this many ranks of mpirun or srun
+    #[arg(long, value_name = "N", requires = "dry_run", default_value_t = 1, value_parser = positive)]
+    ranks: usize,
     /// Stop at the next safe point when stdin ends, as at Ctrl-C: for a process that starts this one
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -81,11 +89,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.dry_run {
         super::check_alone()?;
         check_data_dir(args.data_dir.as_deref())?;
-        return plan(&args.config()?, &args.target(), args.data_dir()?.as_deref());
+        return plan(
+            &args.config()?,
+            &args.target(),
+            args.data_dir()?.as_deref(),
+            args.ranks,
+        );
     }
     super::on_ranks(args.threads, |ranks| {
         check_data_dir(args.data_dir.as_deref())?;
         let (config, target) = (args.config()?, args.target());
+        if let (Some(run), true) = (args.existing(), args.or_resume) {
+            say(&format!(
+                "continuing the run in {}; its settings are those of its config.toml, not the recipe's",
+                run.display()
+            ));
+        }
         let runtime = tokio::runtime::Runtime::new()?;
         runtime.block_on(train(
             config,
@@ -162,15 +181,21 @@ fn resume_command(folder: &Path) -> String {
     format!("rapid train --resume '{}'", folder.replace('\'', r"'\''"))
 }
 
-fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Result<()> {
+fn plan(
+    config: &Config,
+    target: &Target,
+    data_dir: Option<&Path>,
+    ranks: usize,
+) -> anyhow::Result<()> {
     // The plan refuses whatever the run would refuse, except that the run also needs a verifier.
+    check_slices(config.run.slices, ranks)?;
     if let Target::New(folder) = target {
         RunFolder::check_free(folder)?;
     }
     if config.verifier.url.is_some() {
         RewardClient::new(&config.verifier)?;
     }
-    let (plan, eval_prompts) = run_plan(config, data_dir)?;
+    let (plan, eval_prompts) = run_plan(config, data_dir, ranks)?;
     let device = config.engine_options()?.device;
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
@@ -193,10 +218,11 @@ fn plan(config: &Config, target: &Target, data_dir: Option<&Path>) -> anyhow::Re
     Ok(())
 }
 
-/// The plan of a run, and the number of held-out prompts that are not too long.
+/// The plan of a run on `ranks` ranks, and the number of held-out prompts that are not too long.
 pub(super) fn run_plan(
     config: &Config,
     data_dir: Option<&Path>,
+    ranks: usize,
 ) -> anyhow::Result<(RunPlan, usize)> {
     let dataset = data::open(config, data_dir)?;
     let records = match &config.data.teacher {
@@ -216,7 +242,7 @@ pub(super) fn run_plan(
             let model = UnloadedModel::open(&path)?;
             let prompts = Prompts::new(config, dataset, &model)?;
             eval_prompts = prompts.eval.len();
-            Some(MemoryEstimate::new(config, &model.config, &prompts)?)
+            Some(MemoryEstimate::new(config, &model.config, &prompts, ranks)?)
         }
     };
     let plan = RunPlan::new(config, records, eval, model);
@@ -253,7 +279,7 @@ impl Args {
                 .iter()
                 .map(|dtype| format!("engine.dtype={dtype}")),
         );
-        match (&self.resume, &self.recipe) {
+        match (self.existing(), &self.recipe) {
             (Some(run), _) => Ok(run::resume_config(run, &sets)?),
             // clap requires one of the two; an empty name is refused with the names that exist.
             (None, recipe) => Ok(config::load(recipe.as_deref().unwrap_or_default(), &sets)?),
@@ -262,15 +288,23 @@ impl Args {
 
     /// The folder of data sets: the given one, else that of the run to continue.
     fn data_dir(&self) -> anyhow::Result<Option<PathBuf>> {
-        Ok(match (&self.data_dir, &self.resume) {
+        Ok(match (&self.data_dir, self.existing()) {
             (None, Some(run)) => run::data_dir_of(run)?,
             (given, _) => given.clone(),
         })
     }
 
+    /// The folder of the run to continue.
+    fn existing(&self) -> Option<&Path> {
+        let started = |out: &&PathBuf| self.or_resume && out.join("config.toml").is_file();
+        let run = self.resume.as_ref();
+        run.or_else(|| self.out.as_ref().filter(started))
+            .map(PathBuf::as_path)
+    }
+
     fn target(&self) -> Target {
-        match (&self.resume, &self.out) {
-            (Some(run), _) => Target::Resume(run.clone()),
+        match (self.existing(), &self.out) {
+            (Some(run), _) => Target::Resume(run.to_owned()),
             (None, Some(out)) => Target::New(out.clone()),
             (None, None) => Target::New(free_folder(self.recipe.as_deref().unwrap_or("run"))),
         }

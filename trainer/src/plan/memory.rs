@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::config::ModelConfig;
-use engine::{Demand, Device, Footprint, shared_prompt_tokens};
+use engine::{Demand, Device, Footprint, shared_prompt_tokens, trained_elements};
 
 use crate::config::{Config, ConfigError};
 use crate::data::{Prompt, Prompts};
@@ -14,12 +14,16 @@ use crate::data::{Prompt, Prompts};
 pub struct MemoryEstimate {
     /// Number of weights.
     pub parameters: u64,
+    /// Number of ranks that divide the work; memory is that of each.
+    pub ranks: usize,
     /// Bytes of memory, with completions of the maximum length.
     pub memory: Footprint,
     /// Bytes of the reference model's weights, if it is a separate copy.
     pub reference: u64,
     /// Bytes of one checkpoint on disk: the weights, and the trained weights again with their moments.
     pub checkpoint: u64,
+    /// Bytes that each rank sends in an update, and as many that it receives: its gradient's shards to their owners, and its shard of the weights to all.
+    pub exchanged: u64,
 }
 
 /// The memory that a run must fit into, in bytes.
@@ -78,7 +82,7 @@ pub(super) fn gb(bytes: u64) -> String {
 const PROGRAM: u64 = 100 << 20;
 
 impl MemoryEstimate {
-    /// The estimate for a model and the prompts of its tasks.
+    /// The estimate for a model and the prompts of its tasks, for each of `ranks` ranks.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -86,6 +90,7 @@ impl MemoryEstimate {
         config: &Config,
         model: &ModelConfig,
         prompts: &Prompts,
+        ranks: usize,
     ) -> Result<Self, ConfigError> {
         let longest = |prompts: &[Arc<Prompt>]| {
             let lengths = prompts.iter().map(|prompt| prompt.tokens.len());
@@ -103,6 +108,7 @@ impl MemoryEstimate {
             samples: config.algorithm.group_size,
             sampled_prompts: config.prompts_per_phase(),
             update_prompts: config.prompts_per_update(),
+            ranks,
         };
         let evaluation = Demand {
             prompt_tokens: longest(&prompts.eval),
@@ -111,14 +117,16 @@ impl MemoryEstimate {
             samples: config.eval.samples,
             sampled_prompts: prompts.eval.len(),
             update_prompts: 0,
+            ranks,
         };
         let [training, evaluation] =
             [training, evaluation].map(|demand| Footprint::new(model, &options, &demand));
         let parameters = model.parameters();
-        let trained = training.optimiser / 12;
+        let trained = trained_elements(model, options.lora) as u64;
         let reference_model = config.algorithm.kl > 0.0 && options.lora.is_none();
         Ok(Self {
             parameters,
+            ranks,
             memory: Footprint {
                 cache: training.cache.max(evaluation.cache),
                 // A reference model has its own working memory.
@@ -128,6 +136,7 @@ impl MemoryEstimate {
             },
             reference: if reference_model { training.weights } else { 0 },
             checkpoint: 4 * (parameters + 3 * trained),
+            exchanged: 2 * 4 * trained * (ranks as u64 - 1) / ranks as u64,
         })
     }
 

@@ -152,6 +152,14 @@ impl fmt::Display for RunPlan {
             gb(memory.optimiser),
             gb(memory.cache.max(memory.activations))
         )?;
+        if model.ranks > 1 {
+            writeln!(
+                f,
+                "{} ranks, each with that memory: in an update, each sends and receives about {}",
+                model.ranks,
+                gb(model.exchanged)
+            )?;
+        }
         write!(
             f,
             "disk: at most {checkpoints} at once, {} each",

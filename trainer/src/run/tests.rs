@@ -521,6 +521,7 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
     let config = config("http://127.0.0.1:1", &["run.epochs=3", "eval.every=4"]);
     let model = MemoryEstimate {
         parameters: 100_000_000,
+        ranks: 1,
         memory: engine::Footprint {
             reserved: 0,
             weights: 400_000_000,
@@ -531,6 +532,7 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
         },
         reference: 0,
         checkpoint: 1_600_000_000,
+        exchanged: 0,
     };
     let plan = RunPlan::new(&config, 11, 5, Some(model));
     // 33 prompts: 9 updates of 4 prompts, the last of 1; 3 phases of 3 updates.

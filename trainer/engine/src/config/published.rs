@@ -20,6 +20,11 @@ const KNOWN: &[(&str, &str)] = &[
         "num_key_value_heads": 2, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": true, "hidden_act": "silu"}"#,
     ),
     (
+        "qwen2.5-7b",
+        r#"{"model_type": "qwen2", "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
+        "num_key_value_heads": 4, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": false, "hidden_act": "silu"}"#,
+    ),
+    (
         "qwen3-0.6b",
         r#"{"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
         "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": true,
@@ -64,7 +69,7 @@ mod tests {
     #[test]
     fn known_models_have_the_published_numbers_of_weights() {
         let millions = |name| published(name).unwrap().parameters() as f64 / 1e6;
-        let expected = [134.5, 494.0, 1543.7, 596.0, 1235.8, 268.1, 999.9];
+        let expected = [134.5, 494.0, 1543.7, 7615.6, 596.0, 1235.8, 268.1, 999.9];
         assert_eq!(published_names().count(), expected.len());
         for (name, expected) in published_names().zip(expected) {
             assert!(

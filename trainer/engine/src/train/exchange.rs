@@ -14,6 +14,8 @@ use crate::model::Model;
 
 /// Elements of a shard that are exchanged at a time.
 const BUCKET: usize = 1 << 20;
+/// The weights are compared in this many parts, one after each update.
+const COMPARED_PARTS: usize = 16;
 
 /// Completes the numbers of all completions: each rank has computed those of its range, if nothing failed.
 pub(super) fn gather_stats(
@@ -170,6 +172,27 @@ pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
         }
     }
     Ok(())
+}
+
+/// Checks that all ranks have the same weights, by the digest of a part of them, another one after each update.
+pub(super) fn compare_weights(model: &mut Model) -> Result<(), EngineError> {
+    let ranks = model.sharing.ranks.clone();
+    if ranks.size() == 1 {
+        return Ok(());
+    }
+    let weights = model.trained();
+    let part = model.updates as usize % COMPARED_PARTS;
+    let [start, end] = [part, part + 1].map(|n| weights.len() * n / COMPARED_PARTS);
+    let part = model.download(weights.at(start, end - start))?;
+    let digest = blake3::hash(bytemuck::cast_slice(&part));
+    let digests = ranks.all_gather(digest.as_bytes())?;
+    match digests.iter().position(|other| *other != digests[0]) {
+        None => Ok(()),
+        Some(rank) => Err(EngineError::Group(format!(
+            "after update {} of this process, the weights of rank {rank} are not those of rank 0, so memory or a network has failed; resume from the last checkpoint, on other machines if it happens again",
+            model.updates + 1
+        ))),
+    }
 }
 
 /// The same piece of every shard.

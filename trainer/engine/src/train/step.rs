@@ -72,6 +72,7 @@ pub fn step(
     let backend = &mut model.decoder.backend;
     // Waits for an asynchronous device, so that a failure of the update is reported here and its time is measured here.
     backend.synchronise()?;
+    exchange::compare_weights(model)?;
     model.updates += 1;
     Ok(StepReport {
         stats,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Completion, GenerateRequest};
-use crate::backend::group::Group as Ranks;
+use crate::backend::group::{Group as Ranks, pieces};
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits};
 use crate::model::Model;
@@ -131,7 +131,7 @@ fn exchange(
     }
 }
 
-/// The part of the requests that a rank samples: whole requests in turn, or some samples of each if there are fewer requests than ranks.
+/// The part of the requests that a rank samples: whole requests in turn, or some samples of some if there are fewer requests than ranks.
 struct Part {
     requests: Vec<GenerateRequest>,
     /// For each of them, its number and its samples.
@@ -140,16 +140,22 @@ struct Part {
 
 impl Part {
     fn new(requests: &[GenerateRequest], ranks: usize, rank: usize) -> Self {
-        let pieces = if requests.len() >= ranks { 1 } else { ranks };
+        let pieces = pieces(requests.len(), ranks);
         let mut part = Self {
             requests: Vec::new(),
             origins: Vec::new(),
         };
+        let mut turn = 0;
         for (number, request) in requests.iter().enumerate() {
             for piece in 0..pieces {
                 let cut = |piece: usize| piece * request.seeds.len() / pieces;
                 let samples = cut(piece)..cut(piece + 1);
-                if (number * pieces + piece) % ranks == rank && !samples.is_empty() {
+                if samples.is_empty() {
+                    continue;
+                }
+                let own = turn % ranks == rank;
+                turn += 1;
+                if own {
                     part.requests.push(GenerateRequest {
                         seeds: request.seeds[samples.clone()].to_vec(),
                         ..request.clone()
@@ -175,6 +181,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::group::sampling_share;
     use crate::sample::Sampling;
 
     #[test]
@@ -193,8 +200,11 @@ mod tests {
                 .collect();
             for ranks in [1, 2, 4] {
                 let mut seen: Vec<u64> = Vec::new();
+                let (prompts, samples) = sampling_share(requests.len(), seeds as usize, ranks);
                 for rank in 0..ranks {
                     let part = Part::new(&requests, ranks, rank);
+                    assert!(part.requests.len() <= prompts);
+                    assert!(part.requests.iter().all(|r| r.seeds.len() <= samples));
                     for (request, (number, samples)) in part.requests.iter().zip(&part.origins) {
                         assert_eq!(request.seeds, requests[*number].seeds[samples.clone()]);
                         seen.extend(&request.seeds);

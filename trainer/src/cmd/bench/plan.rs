@@ -116,7 +116,7 @@ impl Plan {
             what: match what {
                 What::Rollout(_) => "sampling",
                 What::Train(_) => "training",
-                What::Step(_) => "an iteration",
+                What::Step(_) | What::Scale(_) => "an iteration",
             },
             device: H200,
             model: options.model_name(),

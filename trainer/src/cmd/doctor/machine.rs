@@ -6,6 +6,7 @@ use datasets::fetch;
 use engine::Device;
 use engine::backend::Bf16Kernel;
 use engine::backend::cuda::probe::Absent;
+use trainer::world;
 
 use super::Check;
 use crate::cmd::args::DeviceArgs;
@@ -24,6 +25,7 @@ pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
     ];
     checks.extend(memory());
     checks.push(cache_folder());
+    checks.push(mpi());
     checks
 }
 
@@ -165,6 +167,19 @@ fn cache_folder() -> Check {
             "cache folder",
             format!("{found} cannot be written: {error}"),
             "set RAPID_HOME to a folder that you may write to",
+        ),
+    }
+}
+
+/// The library of runs with several ranks, which most machines do not need.
+fn mpi() -> Check {
+    match world::mpi_library() {
+        Ok(Some(library)) => Check::ok("mpi", library),
+        Ok(None) => Check::ok("mpi", "none found; only runs of several ranks need it"),
+        Err(error) => Check::warn(
+            "mpi",
+            paragraph(&error.into()),
+            "until this is fixed, start rapid without mpirun or srun",
         ),
     }
 }

@@ -23,7 +23,7 @@ impl Sizes {
         let mut sizes = BTreeMap::new();
         for run in plan.runs() {
             if let Entry::Vacant(entry) = sizes.entry(key(run)) {
-                let (size, _) = run_plan(&run.config, data_dir)
+                let (size, _) = run_plan(&run.config, data_dir, 1)
                     .with_context(|| format!("the run {}", run.name))?;
                 entry.insert(size);
             }

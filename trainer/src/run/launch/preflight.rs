@@ -11,7 +11,7 @@ use crate::rollout;
 use crate::run::TrainError;
 use crate::run::observers::Progress;
 
-/// Refuses a run that cannot work, and prints warnings about one that may not work.
+/// Refuses a run that cannot work on `ranks` ranks, and prints warnings about one that may not work.
 ///
 /// # Errors
 /// [`TrainError::TooLarge`], [`TrainError::Engine`], [`TrainError::Data`].
@@ -20,6 +20,7 @@ pub(super) fn check(
     model: &ModelConfig,
     policy: &dyn Policy,
     prompts: &Prompts,
+    ranks: usize,
     progress: &Progress,
 ) -> Result<(), TrainError> {
     if config.algorithm.sum_padding {
@@ -27,7 +28,7 @@ pub(super) fn check(
     }
     whole_phases(config, prompts.train.len())?;
     // A run that does not fit into memory is refused now, not after the first phase.
-    let estimate = MemoryEstimate::new(config, model, prompts)?;
+    let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
     if let Some(large) = estimate.fits(MemoryBudget::of(config.engine_options()?.device))? {
         progress.say(&format!("warning: {large}"));
     }

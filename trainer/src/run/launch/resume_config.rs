@@ -14,6 +14,9 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     if !path.is_file() {
         return Err(TrainError::NoRun(run.to_owned()));
     }
+    let text = std::fs::read_to_string(&path).map_err(|source| TrainError::io(&path, source))?;
+    let origin = path.display().to_string();
+    let previous = config::parse(&origin, &text, &[])?;
     let fixed = ["engine.dtype", "engine.kernel"];
     for set in sets {
         let (path, _) = config::parse_set(set)?;
@@ -23,14 +26,12 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
                 path.as_str(),
                 "run.checkpoint_every" | "run.keep" | "run.alarms" | "run.updates" | "run.epochs"
             );
-        if !free {
+        if !free && config::parse(&origin, &text, std::slice::from_ref(set))? != previous {
             return Err(TrainError::Fixed(path));
         }
     }
-    let text = std::fs::read_to_string(&path).map_err(|source| TrainError::io(&path, source))?;
-    let origin = path.display().to_string();
     let config = config::parse(&origin, &text, sets)?;
-    let (previous, requested) = (config::parse(&origin, &text, &[])?.run, &config.run);
+    let (previous, requested) = (previous.run, &config.run);
     // A change from updates to epochs, or back, is checked later, when the tasks have been counted.
     for (unit, before, after) in [
         ("updates", previous.updates, requested.updates),

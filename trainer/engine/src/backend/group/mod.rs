@@ -11,8 +11,8 @@ mod sharing;
 pub use self::leader::Leader;
 pub(crate) use self::leader::{LeaderState, next_order};
 pub use self::local::local;
-pub use self::sharing::Sharing;
-pub(crate) use self::sharing::{gradients, shards};
+pub use self::sharing::{Sharing, check_slices, sampling_share};
+pub(crate) use self::sharing::{gradients, pieces, shards};
 use crate::error::EngineError;
 
 /// The ranks of a run, numbered from 0. Every rank makes the same calls in the same order; a call returns once every rank has made it.

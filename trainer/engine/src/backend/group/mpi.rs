@@ -174,6 +174,22 @@ fn interface(library: &Library) -> Option<Interface> {
     }
 }
 
+/// The library that [`Mpi::join`] would load, for people; `None` if no name is given and none of the usual ones can be loaded. Nothing is initialised.
+///
+/// # Errors
+/// If the named library cannot be loaded, or the library is of no known kind.
+pub fn find(named: Option<&str>) -> Result<Option<String>, EngineError> {
+    let (library, name) = match load(named) {
+        Ok(found) => found,
+        Err(_) if named.is_none() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // Never unloaded, since its initialisers may have started something.
+    let library: &'static Library = Box::leak(Box::new(library));
+    let interface = interface(library).ok_or_else(|| unknown(&name))?;
+    Ok(Some(format!("{name} ({})", interface.name())))
+}
+
 impl Mpi {
     /// Joins the ranks that the launcher started. Called once in a process. A call that waits longer than `deadline` for other ranks is an error.
     ///
@@ -278,7 +294,7 @@ impl Functions {
     /// One exchange: `send` is cut into `sizes[0]`, the result into `sizes[1]` bytes for each rank.
     fn exchange(
         &self,
-        send: &[u8],
+        mut send: Vec<u8>,
         sizes: [&[usize]; 2],
         deadline: Duration,
     ) -> Result<Vec<u8>, String> {
@@ -295,7 +311,9 @@ impl Functions {
         let total: usize = sizes[1].iter().sum();
         // The pointers of empty slices may be those that mean something else to MPI, such as `MPI_IN_PLACE`, which is 1 in Open MPI.
         let mut received = vec![0u8; total.max(1)];
-        let send = if send.is_empty() { &[0] } else { send };
+        if send.is_empty() {
+            send.push(0);
+        }
         let mut request: Handle = 0;
         // SAFETY: both buffers and the four lists live until the request is complete, or the process ends: a failed request leaks them below. The counts of both
         // sides agree, since they were exchanged before.
@@ -325,7 +343,7 @@ impl Functions {
             }
             Err(error) => {
                 // MPI may still write to and read from them.
-                std::mem::forget((send.to_vec(), received, counts, starts));
+                std::mem::forget((send, received, counts, starts));
                 Err(error)
             }
         }
@@ -383,14 +401,12 @@ impl Group for Mpi {
             .functions
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let lengths: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
+        let lengths = parts
+            .iter()
+            .flat_map(|part| (part.len() as u64).to_ne_bytes());
         let eight = vec![8; self.size];
         let lengths = functions
-            .exchange(
-                bytemuck::cast_slice(&lengths),
-                [&eight, &eight],
-                self.deadline,
-            )
+            .exchange(lengths.collect(), [&eight, &eight], self.deadline)
             .map_err(failed)?;
         let lengths = lengths.as_chunks().0.iter();
         let received: Vec<usize> = lengths.map(|n| u64::from_ne_bytes(*n) as usize).collect();
@@ -401,7 +417,7 @@ impl Group for Mpi {
         }
         let sent: Vec<usize> = parts.iter().map(|part| part.len()).collect();
         let bytes = functions
-            .exchange(&parts.concat(), [&sent, &received], self.deadline)
+            .exchange(parts.concat(), [&sent, &received], self.deadline)
             .map_err(failed)?;
         let mut rest = bytes.as_slice();
         let cut = received.iter().map(|n| {

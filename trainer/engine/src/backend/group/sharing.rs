@@ -38,13 +38,8 @@ impl Sharing {
     /// # Errors
     /// If `slices` is no power of two, or no multiple of the number of ranks.
     pub fn new(ranks: Arc<dyn Group>, slices: usize) -> Result<Self, EngineError> {
-        let size = ranks.size();
-        if slices.is_power_of_two() && slices.is_multiple_of(size) {
-            return Ok(Self { ranks, slices });
-        }
-        Err(EngineError::Request(format!(
-            "{slices} slices of a mini-batch cannot be divided between {size} ranks; set `run.slices` to a power of two, at least the number of ranks, which is one too"
-        )))
+        check_slices(slices, ranks.size())?;
+        Ok(Self { ranks, slices })
     }
 
     /// A rank's slices.
@@ -62,6 +57,35 @@ impl Sharing {
     pub(crate) fn shard(&self, len: usize) -> Range<usize> {
         shards(len, self.ranks.size())[self.ranks.rank()].clone()
     }
+}
+
+/// Checks that some ranks can divide a mini-batch of this many slices between them.
+///
+/// # Errors
+/// If `slices` is no power of two, or no multiple of the number of ranks.
+pub fn check_slices(slices: usize, ranks: usize) -> Result<(), EngineError> {
+    if slices.is_power_of_two() && slices.is_multiple_of(ranks) {
+        return Ok(());
+    }
+    Err(EngineError::Request(format!(
+        "{slices} slices of a mini-batch cannot be divided between {ranks} ranks; set `run.slices` to a power of two, at least the number of ranks, which is one too"
+    )))
+}
+
+/// In how many pieces the completions of each prompt are cut for sampling, so that ranks get equal parts. With at least as many prompts as ranks, each is whole.
+pub(crate) fn pieces(prompts: usize, ranks: usize) -> usize {
+    match prompts {
+        0 => 1,
+        _ if prompts >= ranks => 1,
+        // The least number for which the pieces of all prompts are a multiple of the ranks, whose number is a power of two.
+        _ => ranks >> prompts.trailing_zeros(),
+    }
+}
+
+/// The prompts of which a rank samples completions, and how many of each, at most.
+pub fn sampling_share(prompts: usize, samples: usize, ranks: usize) -> (usize, usize) {
+    let pieces = pieces(prompts, ranks).min(samples.max(1));
+    ((prompts * pieces).div_ceil(ranks), samples.div_ceil(pieces))
 }
 
 /// Number of gradients that each of some ranks has in memory, as [`Sharing::gradients`].
@@ -95,6 +119,17 @@ mod tests {
             let error = of(size, slices).expect_err("numbers that do not fit");
             assert!(error.to_string().contains("run.slices"), "{error}");
         }
+    }
+
+    #[test]
+    fn ranks_sample_equal_parts() {
+        assert_eq!(sampling_share(64, 16, 1), (64, 16));
+        assert_eq!(sampling_share(64, 16, 32), (2, 16));
+        assert_eq!(sampling_share(64, 16, 128), (1, 8));
+        assert_eq!(sampling_share(3, 16, 4), (3, 4));
+        // Fewer completions than pieces.
+        assert_eq!(sampling_share(3, 2, 4), (2, 1));
+        assert_eq!(sampling_share(0, 8, 4), (0, 8));
     }
 
     #[test]
