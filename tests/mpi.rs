@@ -355,7 +355,7 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
     let _ = Command::new("umount").arg(&small).status();
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
     assert!(
-        outcome.stderr.contains("No space left"),
+        outcome.stderr.contains("the disk is full"),
         "{}",
         outcome.stderr
     );

@@ -32,6 +32,11 @@ pub enum WorldError {
         "torchrun started {0} processes, which cannot find each other, since it brings no MPI; start the ranks with `mpirun -n {0} rapid …` or `srun -n {0} rapid …`"
     )]
     Torchrun(usize),
+    /// srun without a way for ranks to find each other.
+    #[error(
+        "srun started {0} processes without telling them of each other; give it --mpi=pmix for Open MPI, or --mpi=pmi2 for MPICH and Intel MPI, or name an MPI library that needs neither in RAPID_MPI_LIBRARY"
+    )]
+    Srun(usize),
     /// The number of ranks.
     #[error("the launcher started {0} ranks; start a power of two (2, 4, 8, …)")]
     Size(usize),
@@ -48,7 +53,7 @@ pub enum WorldError {
     Engine(#[from] EngineError),
     /// The launcher and the library belong to different MPIs.
     #[error(
-        "the launcher started {launched} ranks, but {library} knows of {joined}, so the two do not belong together; name the launcher's own library in RAPID_MPI_LIBRARY, and give srun --mpi=pmix for Open MPI or --mpi=pmi2 for MPICH"
+        "the launcher started {launched} ranks, but {library} knows of {joined}, so the two do not belong together; name the launcher's own library in RAPID_MPI_LIBRARY, or give srun --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH"
     )]
     Mismatch {
         /// Ranks by the environment.
@@ -70,6 +75,15 @@ const LAUNCHERS: [(&str, &str); 3] = [
     ("SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 ];
 
+/// Any of these says how ranks find each other, or that a person knows better. Only srun may set none.
+const CONNECTED: [&str; 5] = [
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "PMIX_RANK",
+    "SLURM_MPI_TYPE",
+    LIBRARY,
+];
+
 impl World {
     /// The ranks of this process's environment; `None` if it was started alone.
     ///
@@ -86,6 +100,10 @@ impl World {
             return match size {
                 1 => Ok(None),
                 _ if !size.is_power_of_two() => Err(WorldError::Size(size)),
+                // An MPI that is not told of the other ranks ends the process, or takes it for the only one.
+                _ if !CONNECTED.iter().any(|name| variable(name).is_some()) => {
+                    Err(WorldError::Srun(size))
+                }
                 _ => Ok(Some(Self { size, local })),
             };
         }
@@ -198,6 +216,7 @@ mod tests {
             ("SLURM_STEP_NUM_TASKS", "2"),
             ("SLURM_LOCALID", "1"),
             ("SLURM_NTASKS", "2"),
+            ("PMIX_RANK", "1"),
         ];
         assert_eq!(world(&slurm).unwrap(), two(1));
         let pmi2 = [("PMI_SIZE", "2"), ("SLURM_LOCALID", "1")];
@@ -230,6 +249,8 @@ mod tests {
         let torchrun = refusal(&[("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "2")]);
         assert!(torchrun.contains("mpirun -n 2 rapid"), "{torchrun}");
         assert!(refusal(&[("PMI_SIZE", "3")]).contains("power of two"));
+        let unconnected = refusal(&[("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_LOCALID", "1")]);
+        assert!(unconnected.contains("--mpi=pmix"), "{unconnected}");
         for wrong in ["0", "soon", "-1"] {
             let error = timeout(Some(wrong.to_owned())).unwrap_err().to_string();
             assert!(error.contains("RAPID_RANK_TIMEOUT_S"), "{error}");

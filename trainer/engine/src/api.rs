@@ -166,6 +166,8 @@ pub struct StepReport {
     pub backward: Duration,
     /// Time of clipping and AdamW.
     pub optimiser: Duration,
+    /// Time in which ranks exchange gradients and weights, and wait for slower ones before it; 0 for a process alone.
+    pub exchange: Duration,
 }
 
 /// Facts about a loaded model.

@@ -263,6 +263,7 @@ impl Policy for FakePolicy {
             forward: self.pass,
             backward: self.pass,
             optimiser: began.elapsed(),
+            exchange: Duration::ZERO,
         })
     }
 

@@ -24,6 +24,8 @@ pub enum Activity {
     Backward,
     /// Clipping and AdamW.
     Optimiser,
+    /// Of several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
+    Exchange,
     /// Saving checkpoints and removing old ones.
     Checkpoint,
     /// Everything else: logs, samples and their pages, loading stored samples.
@@ -36,7 +38,7 @@ pub enum Activity {
 
 impl Activity {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Start,
         Self::Inference,
         Self::Verify,
@@ -45,6 +47,7 @@ impl Activity {
         Self::Forward,
         Self::Backward,
         Self::Optimiser,
+        Self::Exchange,
         Self::Checkpoint,
         Self::Other,
         Self::Evaluation,
@@ -63,6 +66,7 @@ impl Activity {
             Self::Forward => "forward",
             Self::Backward => "backward",
             Self::Optimiser => "optimiser",
+            Self::Exchange => "exchange",
             Self::Checkpoint => "checkpoint",
             Self::Other => "other",
             Self::Evaluation => "evaluation",

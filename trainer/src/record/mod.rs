@@ -126,6 +126,14 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_nothing(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
 /// A line of `timings.jsonl`: the seconds of one update. The first update on new samples has those of inference and judging; the others have 0.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepTimings {
@@ -143,6 +151,9 @@ pub struct StepTimings {
     pub backward: f64,
     /// Clipping and AdamW.
     pub optimiser: f64,
+    /// Of several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub exchange: f64,
     /// Tokens of the update's completions and prompts, each prompt once.
     pub trained_tokens: usize,
     /// From the run's start or last resumption to the end of this update.

@@ -74,15 +74,18 @@ impl Clock {
         std::mem::replace(&mut state.activity, activity)
     }
 
-    /// Ends the activity under way and continues it. Its last `part` was another activity, which needed the same memory at most.
-    pub(super) fn split(&self, activity: Activity, part: Duration) {
+    /// Ends the activity under way and continues it. Parts of it were other activities, which needed the same memory at most. Parts without time are left out.
+    pub(super) fn split(&self, parts: &[(Activity, Duration)]) {
         let mut state = self.state();
         let whole = state.activity;
-        let (elapsed, peak) = state.close();
-        let part = part.min(elapsed).as_secs_f64();
-        *state.line.seconds.entry(whole).or_default() -= part;
-        *state.line.seconds.entry(activity).or_default() += part;
-        state.line.add_peak(activity, peak);
+        let (mut left, peak) = state.close();
+        for (activity, part) in parts.iter().filter(|(_, part)| !part.is_zero()) {
+            let part = left.min(*part);
+            left -= part;
+            *state.line.seconds.entry(whole).or_default() -= part.as_secs_f64();
+            *state.line.seconds.entry(*activity).or_default() += part.as_secs_f64();
+            state.line.add_peak(*activity, peak);
+        }
     }
 
     /// Notes that samples ([`Activity::Inference`]) or an evaluation are made without anything of an earlier process.
@@ -177,7 +180,10 @@ mod tests {
         std::thread::sleep(Duration::from_millis(3));
         assert_eq!(clock.enter(Activity::Backward), Activity::Forward);
         std::thread::sleep(Duration::from_millis(5));
-        clock.split(Activity::Optimiser, Duration::from_millis(2));
+        clock.split(&[
+            (Activity::Optimiser, Duration::from_millis(2)),
+            (Activity::Exchange, Duration::ZERO),
+        ]);
         let times = clock.save(&folder, 1).unwrap();
         for (activity, least) in [
             (Activity::Forward, 0.003),
@@ -188,7 +194,10 @@ mod tests {
         }
         assert!((times.of_activity(Activity::Optimiser) - 0.002).abs() < 1e-9);
         // A part is at most the whole.
-        clock.split(Activity::Optimiser, Duration::from_secs(9));
+        clock.split(&[
+            (Activity::Optimiser, Duration::from_secs(9)),
+            (Activity::Exchange, Duration::ZERO),
+        ]);
         let times = clock.save(&folder, 1).unwrap();
         assert!(times.wall() < 9.0 && times.seconds.values().all(|seconds| *seconds >= 0.0));
     }

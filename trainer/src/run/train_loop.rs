@@ -157,6 +157,7 @@ impl Run {
             forward: report.forward.as_secs_f64(),
             backward: report.backward.as_secs_f64(),
             optimiser: report.optimiser.as_secs_f64(),
+            exchange: report.exchange.as_secs_f64(),
             trained_tokens: completion_tokens(groups) + prompt_tokens,
             elapsed: self.started.elapsed().as_secs_f64(),
             ..StepTimings::default()

@@ -10,7 +10,7 @@
 //! same objective, and each updates its shard of the weights.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::api::{AdamW, Objective, StepReport};
 use crate::backend::{Buf, group};
@@ -48,11 +48,14 @@ pub fn step(
 
     let began = Instant::now();
     let summed = mini_batch.sum_gradients(model, groups, &dlogp, &plan, buffer);
+    let mut exchanges = Exchanges::of(ranks);
+    exchanges.begin(model)?;
     group::agree(ranks, summed.map(|()| Vec::new()))?;
     let optimiser = model.optimiser()?;
     exchange::sum_gradients(model, optimiser.gradient)?;
+    exchanges.end();
     let norm = exchange::sum_squares(model, optimiser.gradient)?.sqrt();
-    let backward = began.elapsed();
+    let backward = began.elapsed().saturating_sub(exchanges.time);
     if !norm.is_finite() {
         return Err(EngineError::Numeric(format!(
             "the gradient's norm is {norm}, so the weights were not changed; lower the learning rate, or look at the objective's weights"
@@ -68,19 +71,54 @@ pub fn step(
     let (m, v) = (optimiser.m, optimiser.v);
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, gradient, m, v, &numbers);
+    let before = exchanges.time;
+    exchanges.begin(model)?;
     exchange::gather_weights(model)?;
-    let backend = &mut model.decoder.backend;
-    // Waits for an asynchronous device, so that a failure of the update is reported here and its time is measured here.
-    backend.synchronise()?;
     exchange::compare_weights(model)?;
+    exchanges.end();
+    // Waits for an asynchronous device, so that a failure of the update is reported here and its time is measured here.
+    model.decoder.backend.synchronise()?;
     model.updates += 1;
     Ok(StepReport {
         stats,
         grad_norm: norm,
         forward,
         backward,
-        optimiser: began.elapsed(),
+        optimiser: began.elapsed().saturating_sub(exchanges.time - before),
+        exchange: exchanges.time,
     })
+}
+
+/// The time that ranks spend on exchanges; none in a process alone.
+struct Exchanges {
+    alone: bool,
+    began: Instant,
+    time: Duration,
+}
+
+impl Exchanges {
+    fn of(ranks: &dyn group::Group) -> Self {
+        Self {
+            alone: ranks.size() == 1,
+            began: Instant::now(),
+            time: Duration::ZERO,
+        }
+    }
+
+    /// Waits for an asynchronous device first, whose work is not a part of the exchange.
+    fn begin(&mut self, model: &mut Model) -> Result<(), EngineError> {
+        if !self.alone {
+            model.decoder.backend.synchronise()?;
+            self.began = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if !self.alone {
+            self.time += self.began.elapsed();
+        }
+    }
 }
 
 /// Rejects what cannot be computed: a temperature that does not divide, or a prompt or completion without tokens.

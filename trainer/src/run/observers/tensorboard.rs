@@ -130,7 +130,7 @@ impl TensorboardWriter {
 /// The values of an update's timings, and its tokens a second.
 fn times(timings: &StepTimings) -> Vec<(String, Value)> {
     let mut values = scalars("time", timings);
-    let training = timings.forward + timings.backward + timings.optimiser;
+    let training = timings.forward + timings.backward + timings.optimiser + timings.exchange;
     let rates = [
         ("sampled", timings.sampled_tokens, timings.inference),
         ("trained", timings.trained_tokens, training),
