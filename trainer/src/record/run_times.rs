@@ -165,7 +165,6 @@ fn without_clock(timings: &[&StepTimings]) -> ByActivity<f64> {
                 (Activity::Forward, step.forward),
                 (Activity::Backward, step.backward),
                 (Activity::Optimiser, step.optimiser),
-                (Activity::Exchange, step.exchange),
             ];
             for (activity, seconds) in parts {
                 *totals.entry(activity).or_default() += seconds;

@@ -38,7 +38,10 @@ impl Model {
             let ranks = self.sharing.ranks.clone();
             let own = self.download(buf)?;
             let parts = ranks.all_gather(bytemuck::cast_slice(&own))?;
-            return Ok(parts.iter().flat_map(|bytes| floats(bytes)).collect());
+            return Ok(parts
+                .iter()
+                .flat_map(|bytes| floats(bytes).into_owned())
+                .collect());
         }
         self.download(buf)
     }

@@ -3,6 +3,7 @@
 //! Each rank owns a part of the trained weights (a shard) with its moments, as in ZeRO-1 (Rajbhandari et al. 2020): it gets this part of every rank's gradient, adds
 //! them up, updates the part, and sends it to all. The bytes on the wire are those of a reduce-scatter and an all-gather.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::api::Objective;
@@ -35,7 +36,8 @@ pub(super) fn gather_stats(
     let numbers: Vec<f32> = numbers.copied().collect();
     let gathered = group::agree(ranks, Ok(bytemuck::cast_slice(&numbers).to_vec()))?;
     for (bytes, range) in gathered.iter().zip(completions) {
-        let mut numbers = floats(bytes).into_iter();
+        let numbers = floats(bytes);
+        let mut numbers = numbers.iter().copied();
         for stats in &mut stats[range.clone()] {
             for x in stats.logp.iter_mut().chain(&mut stats.entropy) {
                 *x = numbers.next().ok_or_else(disagree)?;
@@ -68,7 +70,7 @@ pub(super) fn objective(
     let own = own.map_err(|error| group::fail(ranks, error))?.concat();
     let told = group::agree(ranks, Ok(bytemuck::cast_slice(&own).to_vec()))?;
     let flat = floats(&told[0]);
-    let mut rest = flat.as_slice();
+    let mut rest = flat.as_ref();
     let mut dlogp = Vec::with_capacity(stats.len());
     for stats in stats {
         let (own, after) = rest
@@ -110,11 +112,8 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<(), Engi
             parts.push(model.download(bucket.of(gradient, shard))?);
         }
         let parts: Vec<&[u8]> = parts.iter().map(|p| bytemuck::cast_slice(p)).collect();
-        let mut sums: Vec<Vec<f32>> = ranks
-            .all_to_all(&parts)?
-            .iter()
-            .map(|b| floats(b))
-            .collect();
+        let received = ranks.all_to_all(&parts)?;
+        let mut sums: Vec<Cow<'_, [f32]>> = received.iter().map(|b| floats(b)).collect();
         let own = bucket.of(gradient, &shards[rank]);
         if sums.iter().any(|sum| sum.len() != own.len()) {
             return Err(disagree());
@@ -123,7 +122,7 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<(), Engi
         while distance < size {
             for left in (0..size).step_by(2 * distance) {
                 let right = std::mem::take(&mut sums[left + distance]);
-                for (a, b) in sums[left].iter_mut().zip(right) {
+                for (a, b) in sums[left].to_mut().iter_mut().zip(right.iter()) {
                     *a += b;
                 }
             }

@@ -8,6 +8,8 @@ mod local;
 pub mod mpi;
 mod sharing;
 
+use std::borrow::Cow;
+
 pub use self::leader::Leader;
 pub(crate) use self::leader::{LeaderState, next_order};
 pub use self::local::local;
@@ -105,8 +107,13 @@ impl Group for Alone {
     }
 }
 
-/// The numbers that a rank sent as bytes.
-pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
-    let numbers = bytes.as_chunks().0.iter();
-    numbers.map(|bytes| f32::from_ne_bytes(*bytes)).collect()
+/// The numbers that a rank sent as bytes, which are copied only where they are not aligned.
+pub(crate) fn floats(bytes: &[u8]) -> Cow<'_, [f32]> {
+    bytemuck::try_cast_slice(bytes).map_or_else(
+        |_| {
+            let numbers = bytes.as_chunks().0.iter();
+            numbers.map(|bytes| f32::from_ne_bytes(*bytes)).collect()
+        },
+        Cow::Borrowed,
+    )
 }

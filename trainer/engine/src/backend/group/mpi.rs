@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -291,24 +292,26 @@ impl Mpi {
 }
 
 impl Functions {
-    /// One exchange: `send` is cut into `sizes[0]`, the result into `sizes[1]` bytes for each rank.
+    /// One exchange: sends pieces of `send`, one to each rank, and receives `sizes` bytes from each.
     fn exchange(
         &self,
         mut send: Vec<u8>,
-        sizes: [&[usize]; 2],
+        pieces: &[Range<usize>],
+        sizes: &[usize],
         deadline: Duration,
     ) -> Result<Vec<u8>, String> {
-        let counts = sizes.map(|sizes| sizes.iter().map(|n| *n as c_int).collect::<Vec<c_int>>());
-        let starts = counts.each_ref().map(|counts| {
-            let mut next: c_int = 0;
-            let starts = counts.iter().map(|n| {
-                let start = next;
-                next = next.saturating_add(*n);
-                start
-            });
-            starts.collect::<Vec<c_int>>()
+        let mut next = 0;
+        let places = sizes.iter().map(|size| {
+            let start = next;
+            next += size;
+            start..next
         });
-        let total: usize = sizes[1].iter().sum();
+        let places: Vec<Range<usize>> = places.collect();
+        let counts = [pieces, &places]
+            .map(|ranges| ranges.iter().map(|r| r.len() as c_int).collect::<Vec<_>>());
+        let starts = [pieces, &places]
+            .map(|ranges| ranges.iter().map(|r| r.start as c_int).collect::<Vec<_>>());
+        let total = next;
         // The pointers of empty slices may be those that mean something else to MPI, such as `MPI_IN_PLACE`, which is 1 in Open MPI.
         let mut received = vec![0u8; total.max(1)];
         if send.is_empty() {
@@ -378,6 +381,52 @@ impl Functions {
     }
 }
 
+impl Mpi {
+    /// Sends a piece of `send` to each rank, after its length, and returns what each rank sent.
+    fn exchange(
+        &self,
+        send: Vec<u8>,
+        pieces: &[Range<usize>],
+    ) -> Result<Vec<Vec<u8>>, EngineError> {
+        let failed = |reason: String| {
+            EngineError::Group(format!(
+                "rank {} of {} stopped: {reason}; look for the error of another rank",
+                self.rank, self.size
+            ))
+        };
+        if send.len() > MAX_PART {
+            return Err(failed("an exchange has more than 1 GiB".to_owned()));
+        }
+        let functions = self
+            .functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let lengths = pieces
+            .iter()
+            .flat_map(|piece| (piece.len() as u64).to_ne_bytes());
+        let each: Vec<Range<usize>> = (0..self.size).map(|n| 8 * n..8 * (n + 1)).collect();
+        let lengths = functions
+            .exchange(lengths.collect(), &each, &vec![8; self.size], self.deadline)
+            .map_err(failed)?;
+        let lengths = lengths.as_chunks().0.iter();
+        let sizes: Vec<usize> = lengths.map(|n| u64::from_ne_bytes(*n) as usize).collect();
+        if sizes.iter().any(|n| *n > MAX_PART) || sizes.iter().sum::<usize>() > c_int::MAX as usize
+        {
+            return Err(failed("a rank sent more than 1 GiB".to_owned()));
+        }
+        let mut bytes = functions
+            .exchange(send, pieces, &sizes, self.deadline)
+            .map_err(failed)?;
+        // From the last, so that the first is not copied.
+        let mut parts: Vec<Vec<u8>> = Vec::with_capacity(sizes.len());
+        for size in sizes.iter().rev() {
+            parts.push(bytes.split_off(bytes.len() - size));
+        }
+        parts.reverse();
+        Ok(parts)
+    }
+}
+
 impl Group for Mpi {
     fn rank(&self) -> usize {
         self.rank
@@ -388,44 +437,19 @@ impl Group for Mpi {
     }
 
     fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
-        let failed = |reason: String| {
-            EngineError::Group(format!(
-                "rank {} of {} stopped: {reason}; look for the error of another rank",
-                self.rank, self.size
-            ))
-        };
-        if parts.iter().map(|part| part.len()).sum::<usize>() > MAX_PART {
-            return Err(failed("an exchange has more than 1 GiB".to_owned()));
-        }
-        let functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let lengths = parts
-            .iter()
-            .flat_map(|part| (part.len() as u64).to_ne_bytes());
-        let eight = vec![8; self.size];
-        let lengths = functions
-            .exchange(lengths.collect(), [&eight, &eight], self.deadline)
-            .map_err(failed)?;
-        let lengths = lengths.as_chunks().0.iter();
-        let received: Vec<usize> = lengths.map(|n| u64::from_ne_bytes(*n) as usize).collect();
-        if received.iter().any(|n| *n > MAX_PART)
-            || received.iter().sum::<usize>() > c_int::MAX as usize
-        {
-            return Err(failed("a rank sent more than 1 GiB".to_owned()));
-        }
-        let sent: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-        let bytes = functions
-            .exchange(parts.concat(), [&sent, &received], self.deadline)
-            .map_err(failed)?;
-        let mut rest = bytes.as_slice();
-        let cut = received.iter().map(|n| {
-            let (part, after) = rest.split_at(*n);
-            rest = after;
-            part.to_vec()
+        let mut next = 0;
+        let pieces = parts.iter().map(|part| {
+            let start = next;
+            next += part.len();
+            start..next
         });
-        Ok(cut.collect())
+        let pieces: Vec<Range<usize>> = pieces.collect();
+        self.exchange(parts.concat(), &pieces)
+    }
+
+    fn all_gather(&self, part: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
+        // All ranks are sent the same bytes.
+        self.exchange(part.to_vec(), &vec![0..part.len(); self.size])
     }
 
     fn finish(&self) {
