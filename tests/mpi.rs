@@ -140,7 +140,11 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     assert_same(&home.path().join("two"), &alone);
 
     // Another number of ranks, of another MPI, goes on where one process stopped.
-    let lora = ["lora.rank=4", "algorithm.kl=0.01"];
+    let lora = [
+        "lora.rank=4",
+        "algorithm.kl=0.01",
+        "algorithm.dynamic_sampling=2",
+    ];
     let adapters = home.path().join("adapters");
     let _ = finish(&mut rapid(train("adapters", &lora)));
     let half = [&lora[..], &["run.updates=2"]].concat();
