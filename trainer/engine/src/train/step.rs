@@ -49,7 +49,7 @@ pub fn step(
     let began = Instant::now();
     let summed = mini_batch.sum_gradients(model, groups, &dlogp, &plan, buffer);
     let mut exchanges = Exchanges::of(ranks);
-    exchanges.begin(model)?;
+    let summed = summed.and_then(|()| exchanges.begin(model));
     group::agree(ranks, summed.map(|()| Vec::new()))?;
     let optimiser = model.optimiser()?;
     exchange::sum_gradients(model, optimiser.gradient)?;
