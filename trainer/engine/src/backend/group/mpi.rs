@@ -180,15 +180,23 @@ fn interface(library: &Library) -> Option<Interface> {
 /// # Errors
 /// If the named library cannot be loaded, or the library is of no known kind.
 pub fn find(named: Option<&str>) -> Result<Option<String>, EngineError> {
-    let (library, name) = match load(named) {
-        Ok(found) => found,
-        Err(_) if named.is_none() => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    // Never unloaded, since its initialisers may have started something.
+    match load(named) {
+        Ok((library, name)) => Ok(Some(title(&name, identify(library, &name)?.1))),
+        Err(_) if named.is_none() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Keeps a library, whose initialisers may have started something, for the life of the process, and returns it with its interface.
+fn identify(library: Library, name: &str) -> Result<(&'static Library, Interface), EngineError> {
     let library: &'static Library = Box::leak(Box::new(library));
-    let interface = interface(library).ok_or_else(|| unknown(&name))?;
-    Ok(Some(format!("{name} ({})", interface.name())))
+    let interface = interface(library).ok_or_else(|| unknown(name))?;
+    Ok((library, interface))
+}
+
+/// A library, for people.
+fn title(name: &str, interface: Interface) -> String {
+    format!("{name} ({})", interface.name())
 }
 
 impl Mpi {
@@ -198,8 +206,7 @@ impl Mpi {
     /// If there is no library, or it cannot be initialised.
     pub fn join(named: Option<&str>, deadline: Duration) -> Result<Self, EngineError> {
         let (library, name) = load(named)?;
-        let library: &'static Library = Box::leak(Box::new(library));
-        let interface = interface(library).ok_or_else(|| unknown(&name))?;
+        let (library, interface) = identify(library, &name)?;
         let broken = |what: &str| {
             EngineError::Group(format!(
                 "{name} ({}) {what}; name another library in RAPID_MPI_LIBRARY",
@@ -279,7 +286,7 @@ impl Mpi {
             rank: rank as usize,
             size: size as usize,
             deadline,
-            name: format!("{name} ({})", interface.name()),
+            name: title(&name, interface),
             _library: library,
         })
     }
