@@ -71,7 +71,7 @@ else
   models=("$tiny")
   n_steps=(4 8) hs=(1 2)
   prompt=20 shortest=2 longest=6
-  changes=(-e 's/"run.updates" = .*/"run.updates" = 2/' -e 's/"eval.samples" = .*/"eval.samples" = 0/' -e 's/\[1, 8, 16\]/[1, 2]/')
+  changes=(-e 's/"algorithm.n_step" = .*/"algorithm.n_step" = 8/' -e 's/"run.updates" = .*/"run.updates" = 2/' -e 's/"eval.samples" = .*/"eval.samples" = 0/' -e 's/\[1, 8, 16\]/[1, 2]/')
 fi
 
 [ "$device" = cpu ] || check_device

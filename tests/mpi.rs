@@ -127,9 +127,11 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     let home = tempfile::tempdir().unwrap();
     let train =
         |name: &str, more: &[&str]| training(&home.path().join(name), &verifier, home.path(), more);
+    // The size of a phase follows from the effective sample size, which all ranks' log-probabilities give.
+    let auto = ["algorithm.preset=rapid-auto", "algorithm.h=4"];
     let alone = home.path().join("alone");
-    let _ = finish(&mut rapid(train("alone", &[])));
-    let outcome = finish(&mut launched(&open_mpi, 2, &train("two", &[])));
+    let _ = finish(&mut rapid(train("alone", &auto)));
+    let outcome = finish(&mut launched(&open_mpi, 2, &train("two", &auto)));
     // The others are silent.
     assert_eq!(
         outcome.stderr.matches("finished after").count(),

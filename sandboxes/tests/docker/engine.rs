@@ -149,28 +149,31 @@ fn only_the_containers_of_dead_verifiers_are_removed_at_start() {
         )
     };
     let image = settings().image;
-    let create = |owner: &str, command: &str| {
-        let arguments = [
-            "run",
-            "--detach",
+    let create = |owner: &str| {
+        docker(&[
+            "create",
             "--network",
             "none",
             "--label",
             owner,
             &image,
             "sleep",
-            command,
-        ];
-        docker(&arguments)
+            "300",
+        ])
     };
     // A process with the second id is alive, but started at another time.
     let (Some(dead), Some(reused), Some(elsewhere)) = (
-        create(&owner(gone.id()), "300"),
-        create(&owner(1), "300"),
-        create(&format!("{LABEL}=another-boot/another/1/1"), "300"),
+        create(&owner(gone.id())),
+        create(&owner(1)),
+        create(&format!("{LABEL}=another-boot/another/1/1")),
     ) else {
         return;
     };
+    for id in [&dead, &reused] {
+        // A sandbox that another test opens at this moment may have removed it already.
+        let _ = Command::new("docker").args(["start", id]).output();
+    }
+    docker(&["start", &elsewhere]).unwrap();
     let second = open(&settings()).unwrap();
     let list = || docker(&["ps", "--all", "--no-trunc", "--quiet"]).unwrap();
     let mut all = list();

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -334,13 +335,25 @@ fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
     assert!(leader.end().is_err());
 }
 
-/// A rank that receives a wrong bit of another rank's weights, once.
-struct Faulty {
+/// A rank that looks at the weights that the host gathers, and may receive a wrong bit of them, once.
+struct Watched {
     ranks: Arc<dyn Ranks>,
-    failed: AtomicBool,
+    /// Whether the host has gathered weights.
+    gathered: AtomicBool,
+    faulty: bool,
 }
 
-impl Ranks for Faulty {
+impl Watched {
+    fn new(ranks: Arc<dyn Ranks>, faulty: bool) -> Self {
+        Self {
+            ranks,
+            gathered: AtomicBool::new(false),
+            faulty,
+        }
+    }
+}
+
+impl Ranks for Watched {
     fn rank(&self) -> usize {
         self.ranks.rank()
     }
@@ -349,17 +362,29 @@ impl Ranks for Faulty {
         self.ranks.size()
     }
 
+    fn deadline(&self) -> Duration {
+        self.ranks.deadline()
+    }
+
     fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
         self.ranks.all_to_all(parts)
     }
 
-    fn all_gather(&self, part: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
-        let mut parts = self.ranks.all_gather(part)?;
-        // Nothing else is gathered that is as long as a shard of weights.
-        if part.len() > 100_000 && !self.failed.swap(true, Ordering::Relaxed) {
-            parts[0][0] ^= 1;
+    fn exchange(
+        &self,
+        send: Vec<f32>,
+        pieces: &[Range<usize>],
+        received: Vec<f32>,
+        places: &[Range<usize>],
+    ) -> Result<[Vec<f32>; 2], EngineError> {
+        let mut lists = self.ranks.exchange(send, pieces, received, places)?;
+        // Weights go to all others.
+        let of_weights = pieces[self.rank()].is_empty();
+        if of_weights && !self.gathered.swap(true, Ordering::Relaxed) && self.faulty {
+            let first = &mut lists[1][0];
+            *first = f32::from_bits(first.to_bits() ^ 1);
         }
-        Ok(parts)
+        Ok(lists)
     }
 }
 
@@ -369,10 +394,7 @@ fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
     model(folder.path());
     let mut ranks = local(2, Duration::from_secs(10)).into_iter();
     let leader = Leader::new(ranks.next().unwrap());
-    let faulty: Arc<dyn Ranks> = Arc::new(Faulty {
-        ranks: ranks.next().unwrap(),
-        failed: AtomicBool::new(false),
-    });
+    let faulty: Arc<dyn Ranks> = Arc::new(Watched::new(ranks.next().unwrap(), true));
     let follower = std::thread::spawn(move || follow(&faulty, Local::default()));
     let options = EngineOptions {
         ranks: Some(leader),
@@ -389,5 +411,65 @@ fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
                 .contains("the weights of rank 1 are not those of rank 0"),
             "{error}"
         );
+    }
+}
+
+/// The norms of the gradients of two updates.
+fn updated(engine: &Engine) -> Vec<f64> {
+    let step = |_| engine.step(groups(), TEMPERATURE, objective(1), ADAMW);
+    (0..2).map(|n| step(n).unwrap().grad_norm).collect()
+}
+
+fn saved(engine: &Engine, folder: &Path) -> Vec<u8> {
+    let file = folder.join("state");
+    engine.save_state(file.clone()).unwrap();
+    std::fs::read(file).unwrap()
+}
+
+#[test]
+fn gpus_exchange_gradients_and_weights_with_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    model(folder.path());
+    let path = folder.path().join("model");
+    for (dtype, size) in [(Dtype::F32, 4), (Dtype::Bf16, 2)] {
+        let options = || EngineOptions {
+            device: Device::Emulated,
+            ..options(dtype, None)
+        };
+        let engine = Engine::open(&path, options()).unwrap();
+        let norms_alone = updated(&engine);
+        let alone = saved(&engine, folder.path());
+        let mut ranks = local(size, DEADLINE).into_iter();
+        let leader = Leader::new(ranks.next().unwrap());
+        let watched: Vec<_> = ranks.map(|r| Arc::new(Watched::new(r, false))).collect();
+        let followers: Vec<_> = watched
+            .iter()
+            .map(|ranks| {
+                let ranks: Arc<dyn Ranks> = Arc::clone(ranks) as Arc<dyn Ranks>;
+                std::thread::spawn(move || follow(&ranks, Local::default()))
+            })
+            .collect();
+        let engine = EngineOptions {
+            ranks: Some(leader.clone()),
+            ..options()
+        };
+        let engine = Engine::open(&path, engine).unwrap();
+        let norms = updated(&engine);
+        for rank in watched {
+            assert!(!rank.gathered.load(Ordering::Relaxed), "{size} ranks");
+        }
+        assert!(
+            saved(&engine, folder.path()) == alone,
+            "{size} ranks, {dtype:?}"
+        );
+        drop(engine);
+        leader.end().unwrap();
+        for follower in followers {
+            follower.join().unwrap().unwrap();
+        }
+        // The GPU adds up the squares of a shard in parts of its own.
+        for (norm, alone) in norms.iter().zip(&norms_alone) {
+            assert!((norm / alone - 1.0).abs() < 1e-12, "{norm} {alone}");
+        }
     }
 }

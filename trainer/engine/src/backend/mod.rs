@@ -14,8 +14,10 @@ mod memory_meter;
 pub(crate) mod place;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 pub use self::cpu::Bf16Kernel;
+use self::group::Group;
 pub use self::memory_meter::MemoryMeter;
 use crate::batch::Batch;
 use crate::config::Activation;
@@ -303,6 +305,19 @@ pub trait Backend: Send {
     fn zero(&mut self, buf: Buf);
     /// Copies between buffers that do not overlap; the lengths are equal.
     fn copy(&mut self, dst: Buf, src: Buf);
+    /// Connects this device with those of the other ranks, which all call it together. Returns whether they can [exchange](Backend::exchange) buffers; if not, the host
+    /// exchanges their content.
+    ///
+    /// # Errors
+    /// If the connection fails on any rank; [`EngineError::Group`] if the ranks lose each other.
+    fn connect(&mut self, _ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+        Ok(false)
+    }
+    /// Sends a buffer of f32 numbers to each rank's device, and receives one from each, in the order of ranks. A buffer is as long as what it is received into. Empty
+    /// ones are not sent. The device has been [connected](Backend::connect).
+    fn exchange(&mut self, _send: &[Buf], _receive: &[Buf]) {
+        unreachable!("the device has not been connected");
+    }
 
     /// The number of tokens for which a decoding pass is best computed: the batch's own, or more if passes of only a few sizes are recorded
     /// ([`Backend::replay`]).

@@ -24,7 +24,7 @@ use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
 use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerDtype, Widths, Workspace};
-use crate::backend::group::Sharing;
+use crate::backend::group::{Route, Sharing};
 use crate::backend::{Backend, Buf, Purpose, TrainingDefaults};
 use crate::batch::Batch;
 use crate::config::ModelConfig;
@@ -45,6 +45,8 @@ pub struct Model {
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
     pub(crate) sharing: Sharing,
+    /// How it exchanges with other ranks; `None` until the first time.
+    pub(crate) route: Option<Route>,
     /// Maximum number of tokens of a training pack, if it is set.
     pack_tokens: Option<usize>,
     saved_bytes: Option<u64>,
@@ -95,6 +97,7 @@ impl Model {
             optimiser: None,
             updates: 0,
             sharing: Sharing::default(),
+            route: None,
             pack_tokens: None,
             saved_bytes: None,
         })

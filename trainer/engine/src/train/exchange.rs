@@ -3,18 +3,15 @@
 //! Each rank owns a part of the trained weights (a shard) with its moments, as in ZeRO-1 (Rajbhandari et al. 2020): it gets this part of every rank's gradient, adds
 //! them up, updates the part, and sends it to all. The bytes on the wire are those of a reduce-scatter and an all-gather.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::api::Objective;
-use crate::backend::Buf;
-use crate::backend::group::{self, floats, shards};
+use crate::backend::group::{self, Route, bucket_elements, disagree, floats, shards};
+use crate::backend::{Buf, Purpose};
 use crate::batch::TokenStats;
 use crate::error::EngineError;
 use crate::model::Model;
 
-/// Elements of a shard that are exchanged at a time.
-const BUCKET: usize = 1 << 20;
 /// The weights are compared in this many parts, one after each update.
 const COMPARED_PARTS: usize = 16;
 
@@ -98,6 +95,31 @@ pub(super) fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result
     }
 }
 
+/// The route of this model's gradients and weights; the first call connects the devices, so all ranks make it.
+fn route(model: &mut Model) -> Result<Route, EngineError> {
+    if let Some(route) = model.route {
+        return Ok(route);
+    }
+    let ranks = model.sharing.ranks.clone();
+    let backend = &mut model.decoder.backend;
+    let route = if backend.connect(&ranks)? {
+        let room = backend.allocate(
+            Purpose::Optimiser,
+            ranks.size() * bucket_elements(ranks.size()),
+        );
+        let (received, told) = match room {
+            Ok(received) => (Some(received), Ok(Vec::new())),
+            Err(error) => (None, Err(error)),
+        };
+        group::agree(ranks.as_ref(), told)?;
+        received.map_or(Route::Host, |received| Route::Devices { received })
+    } else {
+        Route::Host
+    };
+    model.route = Some(route);
+    Ok(route)
+}
+
 /// Replaces this rank's shard of its gradient by the sum over all ranks, in a binary tree.
 pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
@@ -106,31 +128,56 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<(), Engi
         return Ok(());
     }
     let shards = shards(gradient.len(), size);
-    for bucket in buckets(&shards) {
-        let mut parts = Vec::with_capacity(size);
-        for shard in &shards {
-            parts.push(model.download(bucket.of(gradient, shard))?);
-        }
-        let parts: Vec<&[u8]> = parts.iter().map(|p| bytemuck::cast_slice(p)).collect();
-        let received = ranks.all_to_all(&parts)?;
-        let mut sums: Vec<Cow<'_, [f32]>> = received.iter().map(|b| floats(b)).collect();
-        let own = bucket.of(gradient, &shards[rank]);
-        if sums.iter().any(|sum| sum.len() != own.len()) {
-            return Err(disagree());
-        }
-        let mut distance = 1;
-        while distance < size {
-            for left in (0..size).step_by(2 * distance) {
-                let right = std::mem::take(&mut sums[left + distance]);
-                for (a, b) in sums[left].to_mut().iter_mut().zip(right.iter()) {
-                    *a += b;
-                }
+    let bucket = bucket_elements(size);
+    if let Route::Devices { received } = route(model)? {
+        let backend = &mut model.decoder.backend;
+        for at in starts(&shards, bucket) {
+            let parts = shards.iter().map(|shard| part(gradient, shard, at, bucket));
+            let parts: Vec<Buf> = parts.collect();
+            let own = parts[rank];
+            let sums = (0..size).map(|r| received.at(r * bucket, own.len()));
+            let sums: Vec<Buf> = sums.collect();
+            backend.exchange(&parts, &sums);
+            for (left, right) in tree(size) {
+                backend.add_bias(sums[left], sums[right], 1);
             }
-            distance *= 2;
+            backend.copy(own, sums[0]);
         }
-        model.decoder.backend.upload(own, &sums[0]);
+        return Ok(());
+    }
+    let [mut sent, mut received] = [(); 2].map(|()| vec![0.0; size * bucket]);
+    for at in starts(&shards, bucket) {
+        let parts = shards.iter().map(|shard| part(gradient, shard, at, bucket));
+        let parts: Vec<Buf> = parts.collect();
+        let pieces: Vec<Range<usize>> =
+            places(parts.iter().map(|part| part.len()), bucket).collect();
+        let backend = &mut model.decoder.backend;
+        for (part, piece) in parts.iter().zip(&pieces) {
+            backend.download(*part, &mut sent[piece.clone()])?;
+        }
+        let own = parts[rank];
+        let sums: Vec<Range<usize>> = places(vec![own.len(); size].into_iter(), bucket).collect();
+        [sent, received] = ranks.exchange(sent, &pieces, received, &sums)?;
+        for (left, right) in tree(size) {
+            let (before, after) = received.split_at_mut(right * bucket);
+            let sum = &mut before[left * bucket..][..own.len()];
+            for (a, b) in sum.iter_mut().zip(&after[..own.len()]) {
+                *a += b;
+            }
+        }
+        backend.upload(own, &received[..own.len()]);
     }
     Ok(())
+}
+
+/// The additions of a binary tree over a power of two of terms: the second is added to the first, and the sum is in number 0.
+fn tree(size: usize) -> impl Iterator<Item = (usize, usize)> {
+    let distances = std::iter::successors(Some(1), |distance| Some(2 * distance));
+    let distances = distances.take_while(move |distance| *distance < size);
+    distances.flat_map(move |distance| {
+        let lefts = (0..size).step_by(2 * distance);
+        lefts.map(move |left| (left, left + distance))
+    })
 }
 
 /// Σ x² of a buffer of which each rank has its shard.
@@ -156,18 +203,36 @@ pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
     }
     let weights = model.trained();
     let shards = shards(weights.len(), size);
-    for bucket in buckets(&shards) {
-        let own = model.download(bucket.of(weights, &shards[rank]))?;
-        let gathered = ranks.all_gather(bytemuck::cast_slice(&own))?;
-        for (other, (bytes, shard)) in gathered.iter().zip(&shards).enumerate() {
-            let part = bucket.of(weights, shard);
-            let values = floats(bytes);
-            if values.len() != part.len() {
-                return Err(disagree());
-            }
-            if other != rank {
-                model.decoder.backend.upload(part, &values);
-            }
+    let bucket = bucket_elements(size);
+    if let Route::Devices { .. } = route(model)? {
+        for at in starts(&shards, bucket) {
+            let parts = shards.iter().map(|shard| part(weights, shard, at, bucket));
+            let mut parts: Vec<Buf> = parts.collect();
+            // Nothing to or from itself.
+            let nothing = weights.at(0, 0);
+            let own = std::mem::replace(&mut parts[rank], nothing);
+            let mut sent = vec![own; size];
+            sent[rank] = nothing;
+            model.decoder.backend.exchange(&sent, &parts);
+        }
+        return Ok(());
+    }
+    let mut sent = vec![0.0; bucket];
+    let mut received = vec![0.0; size * bucket];
+    for at in starts(&shards, bucket) {
+        let parts = shards.iter().map(|shard| part(weights, shard, at, bucket));
+        let mut parts: Vec<Buf> = parts.collect();
+        // Nothing to or from itself.
+        let own = std::mem::replace(&mut parts[rank], weights.at(0, 0));
+        let mut pieces = vec![0..own.len(); size];
+        pieces[rank] = 0..0;
+        let places: Vec<Range<usize>> =
+            places(parts.iter().map(|part| part.len()), bucket).collect();
+        let backend = &mut model.decoder.backend;
+        backend.download(own, &mut sent[..own.len()])?;
+        [sent, received] = ranks.exchange(sent, &pieces, received, &places)?;
+        for (part, place) in parts.into_iter().zip(places) {
+            backend.upload(part, &received[place]);
         }
     }
     Ok(())
@@ -194,24 +259,23 @@ pub(super) fn compare_weights(model: &mut Model) -> Result<(), EngineError> {
     }
 }
 
-/// The same piece of every shard.
-#[derive(Clone, Copy)]
-struct Bucket(usize);
-
-impl Bucket {
-    fn of(self, buf: Buf, shard: &Range<usize>) -> Buf {
-        let start = (shard.start + self.0).min(shard.end);
-        buf.at(start, BUCKET.min(shard.end - start))
-    }
-}
-
-fn buckets(shards: &[Range<usize>]) -> impl Iterator<Item = Bucket> + use<> {
+/// Where the pieces of shards that are exchanged at a time begin.
+fn starts(shards: &[Range<usize>], bucket: usize) -> impl Iterator<Item = usize> + use<> {
     let longest = shards.iter().map(Range::len).max().unwrap_or(0);
-    (0..longest).step_by(BUCKET).map(Bucket)
+    (0..longest).step_by(bucket)
 }
 
-fn disagree() -> EngineError {
-    EngineError::Group(
-        "the ranks disagree about an update: they must run the same version with the same settings, model and data".into(),
-    )
+/// The piece of a shard that begins `at` elements after its start.
+fn part(buf: Buf, shard: &Range<usize>, at: usize, bucket: usize) -> Buf {
+    let start = (shard.start + at).min(shard.end);
+    buf.at(start, bucket.min(shard.end - start))
+}
+
+/// Where ranks' pieces of these lengths lie in a list with room for a bucket of each.
+fn places(
+    lengths: impl Iterator<Item = usize>,
+    bucket: usize,
+) -> impl Iterator<Item = Range<usize>> {
+    let ranks = lengths.enumerate();
+    ranks.map(move |(rank, len)| rank * bucket..rank * bucket + len)
 }

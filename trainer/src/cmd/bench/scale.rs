@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use engine::backend::cuda::ledger::{DeviceModel, H200};
-use engine::{Demand, EngineOptions, Footprint, sampling_share, trained_elements};
+use engine::{Demand, EngineOptions, Footprint, bucket_elements, sampling_share, trained_elements};
 use serde::Serialize;
 
 use super::plan::{counted, engine_options};
@@ -15,10 +15,6 @@ use crate::cmd::args::{PLAN, positive};
 const MAX_RANKS: usize = 4096;
 /// Bytes of a number in an exchange.
 const NUMBER: f64 = 4.0;
-/// Numbers of a shard that ranks exchange at a time.
-const BUCKET: f64 = (1 << 20) as f64;
-/// Messages to each other rank for a bucket: its length and its content.
-const MESSAGES: f64 = 2.0;
 
 #[derive(Debug, Clone, clap::Args)]
 #[command(mut_arg("device", |arg| arg.hide(true).default_value(PLAN)), mut_arg("profile", |arg| arg.hide(true)))]
@@ -36,6 +32,9 @@ pub(super) struct Scale {
     /// What a message between two ranks takes in addition, in µs
     #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = rate)]
     latency: f64,
+    /// Ranks exchange through the host's memory, as they do without NCCL
+    #[arg(long)]
+    through_host: bool,
     /// Verdicts per second of one verifier, to print how many verifiers keep up with sampling
     #[arg(long, value_name = "RATE", value_parser = rate)]
     verdicts: Option<f64>,
@@ -94,6 +93,7 @@ struct Prediction {
     updates: usize,
     network_gbyte_per_s: f64,
     latency_us: f64,
+    through_host: bool,
     /// Seconds of the longest completion by itself, which no number of ranks makes shorter.
     longest_completion_seconds: f64,
     /// The same phase on more ranks.
@@ -183,6 +183,7 @@ impl Scale {
             updates: self.updates,
             network_gbyte_per_s: self.network,
             latency_us: self.latency,
+            through_host: self.through_host,
             longest_completion_seconds: longest,
             divided,
             grown,
@@ -254,17 +255,21 @@ impl Scale {
         })
     }
 
-    /// Seconds that `n` ranks exchange gradients and weights in an update, one piece after the other, through the host's memory.
+    /// Seconds that `n` ranks exchange gradients and weights in an update, one piece after the other.
     fn exchange(&self, trained: f64, n: f64) -> f64 {
         if n == 1.0 {
             return 0.0;
         }
         let (all, shard) = (NUMBER * trained, NUMBER * trained / n);
-        // The whole gradient and the own shard of the weights come from the device; the sums and the others' weights go back.
-        let copied = (all + shard + shard + all - shard) / H200.host_bandwidth;
+        // The host reads the whole gradient and the own shard of the weights, and writes the sums and the others' weights. It sends the length of each piece first.
+        let (copied, messages) = match self.through_host {
+            true => (2.0 * all + shard, 2.0),
+            false => (0.0, 1.0),
+        };
+        let copied = copied / H200.host_bandwidth;
         let sent = 2.0 * (all - shard) / (1e9 * self.network);
-        let buckets = 2.0 * (trained / n / BUCKET).ceil();
-        copied + sent + buckets * MESSAGES * (n - 1.0) * 1e-6 * self.latency
+        let buckets = 2.0 * (trained / n / bucket_elements(n as usize) as f64).ceil();
+        copied + sent + buckets * messages * (n - 1.0) * 1e-6 * self.latency
     }
 }
 
@@ -280,7 +285,7 @@ impl Prediction {
     fn text(&self, scale: &Scale) -> String {
         let mut text = format!(
             "A phase of {} in {} and its updates (H = {}), predicted for {}s and not measured\n\
-             prompts of {} tokens × {} completions of up to {} tokens; each rank sends {} GB/s, and a message takes {} µs more\n\
+             prompts of {} tokens × {} completions of up to {} tokens; each rank sends {} GB/s{}, and a message takes {} µs more\n\
              the longest completion by itself takes {:.2} s\n",
             self.model,
             self.dtype,
@@ -290,6 +295,10 @@ impl Prediction {
             self.samples,
             self.tokens,
             self.network_gbyte_per_s,
+            match self.through_host {
+                true => " through the host's memory",
+                false => "",
+            },
             self.latency_us,
             self.longest_completion_seconds,
         );
@@ -376,6 +385,12 @@ mod tests {
             assert!(row.efficiency_percent <= 100.0, "{row:?}");
         }
         assert!(many.exchange_seconds > four.exchange_seconds);
+        let through_host = Scale {
+            through_host: true,
+            ..scale.clone()
+        };
+        let copies = through_host.exchange(494e6, 4.0) - scale.exchange(494e6, 4.0);
+        assert!(copies > 2.0 * 4.0 * 494e6 / H200.host_bandwidth, "{copies}");
         // 4 of 64 ranks' shares: 3/4 of the gradient and of the weights.
         let parameters = 494e6;
         assert!((four.exchanged_bytes / (2.0 * 4.0 * 0.75 * parameters) - 1.0).abs() < 0.01);

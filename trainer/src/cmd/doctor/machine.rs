@@ -5,6 +5,7 @@ use std::fs;
 use datasets::fetch;
 use engine::Device;
 use engine::backend::Bf16Kernel;
+use engine::backend::cuda::nccl;
 use engine::backend::cuda::probe::Absent;
 use trainer::world;
 
@@ -26,6 +27,7 @@ pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
     checks.extend(memory());
     checks.push(cache_folder());
     checks.push(mpi());
+    checks.extend(nccl());
     checks
 }
 
@@ -181,6 +183,22 @@ fn mpi() -> Check {
             paragraph(&error.into()),
             "until this is fixed, start rapid without mpirun or srun",
         ),
+    }
+}
+
+/// The library by which the GPUs of several ranks exchange, which few machines need.
+fn nccl() -> Option<Check> {
+    match nccl::find() {
+        Ok(library) => Some(Check::ok("nccl", library)),
+        Err(why) if nccl::is_named() => Some(Check::warn(
+            "nccl",
+            why,
+            "until this is fixed, GPUs exchange through the host's memory",
+        )),
+        Err(why) => Device::Cuda(0).available().is_ok().then(|| {
+            let found = format!("{why}; only ranks with several GPUs need it");
+            Check::ok("nccl", found)
+        }),
     }
 }
 

@@ -8,17 +8,20 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 use cudarc::driver::sys;
 use sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
 
-use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
+use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Product, Recording};
 use super::handles::{Context, Graph, Memory, Module, Stream, check_call};
 use super::launch::device_error;
 use super::matmul::CublasLt;
+use super::nccl::{self, Link};
 use super::probe::{self, GpuInfo};
 use super::staging::Staging;
 use super::{compile, kernel_cache, kernels};
+use crate::backend::group::Group;
 use crate::error::EngineError;
 
 /// Maximum number of arguments of a kernel.
@@ -49,6 +52,8 @@ struct Function {
 struct Gpu {
     info: GpuInfo,
     multiprocessors: u32,
+    /// The connection with other ranks' GPUs.
+    link: Option<Link>,
     graphs: Vec<Graph>,
     /// Recordings that were dropped while another one was being recorded.
     forgotten: Vec<Graph>,
@@ -86,6 +91,7 @@ impl Gpu {
         }
         Ok(Self {
             multiprocessors: multiprocessors as u32,
+            link: None,
             graphs: Vec::new(),
             forgotten: Vec::new(),
             products: CublasLt::new(info.capability)?,
@@ -112,8 +118,26 @@ impl Gpu {
             self.unrecordable_call.get_or_insert(what);
             return Err(unrecordable(what));
         }
-        self.bind()
+        self.bind()?;
+        self.settle()
     }
+
+    /// Waits for an exchange with other ranks, for which the driver would wait without end.
+    fn settle(&mut self) -> Result<(), Fault> {
+        let Some(link) = &mut self.link else {
+            return Ok(());
+        };
+        let settled = link.settle(|| self.stream.idle());
+        settled.map_err(|why| lost(link, &why))
+    }
+}
+
+/// The end of the connection with other ranks.
+fn lost(link: &Link, why: &str) -> Fault {
+    Fault::Ranks(format!(
+        "an exchange between the ranks' GPUs failed ({}): {why}; look for the error of another rank",
+        link.name()
+    ))
 }
 
 fn unrecordable(what: &str) -> Fault {
@@ -290,6 +314,35 @@ impl Driver for Gpu {
         Err(earlier.unwrap_or(failed))
     }
 
+    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+        let bound = self.bind_unrecorded("a connection");
+        let bound = bound.map_err(|fault| fault.to_string());
+        let gpu = bound.and_then(|()| probe::unique_id(self.info.device));
+        let connected = nccl::connect(&gpu, ranks.as_ref())?;
+        let told = match &connected {
+            Ok(link) => format!("GPUs exchange gradients and weights by {}", link.name()),
+            Err(why) => {
+                format!("GPUs exchange gradients and weights through the host's memory: {why}")
+            }
+        };
+        if ranks.rank() == 0 {
+            tracing::info!("{told}");
+        }
+        self.link = connected.ok();
+        Ok(self.link.is_some())
+    }
+
+    fn exchange(&mut self, send: &[Bytes], receive: &[Bytes]) -> Result<(), Fault> {
+        self.bind()?;
+        match &mut self.link {
+            Some(link) => {
+                let exchanged = link.exchange(send, receive, self.stream.0);
+                exchanged.map_err(|why| lost(link, &why))
+            }
+            None => Err(Fault::Other("the GPU is not connected to others".into())),
+        }
+    }
+
     fn record(&mut self) -> Result<bool, Fault> {
         self.bind_unrecorded("a recording")?;
         // Other threads may use other streams meanwhile, and cuBLASLt may call the driver for more than its kernels.
@@ -334,7 +387,11 @@ impl Driver for Gpu {
 
     fn forget(&mut self) {
         self.forgotten.append(&mut self.graphs);
-        if !self.recording && self.bind().is_ok() && self.stream.wait().is_ok() {
+        if !self.recording
+            && self.bind().is_ok()
+            && self.settle().is_ok()
+            && self.stream.wait().is_ok()
+        {
             self.forgotten.clear();
         }
     }
@@ -348,6 +405,7 @@ impl Drop for Gpu {
             let _ = self.recorded();
         }
         let _ = self.bind();
+        let _ = self.settle();
         let _ = self.stream.wait();
     }
 }

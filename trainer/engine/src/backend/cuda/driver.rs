@@ -2,10 +2,23 @@
 //!
 //! All calls take effect in order and may be asynchronous; [`Driver::read`] waits for all earlier ones.
 
+use std::sync::Arc;
+
 use crate::backend::Dtype;
+use crate::backend::group::Group;
+use crate::error::EngineError;
 
 /// An address in the device's memory, in bytes.
 pub type Address = u64;
+
+/// Some bytes of the device's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes {
+    /// Where they begin.
+    pub address: Address,
+    /// How many they are.
+    pub len: usize,
+}
 
 /// The storage format of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,6 +121,9 @@ pub enum Fault {
         /// Number of bytes requested.
         requested: u64,
     },
+    /// Other ranks are gone, or did not answer in time.
+    #[error("{0}")]
+    Ranks(String),
     /// Any other failure, as a message.
     #[error("{0}")]
     Other(String),
@@ -143,6 +159,19 @@ pub trait Driver: Send {
     fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault>;
     /// Multiplies matrices.
     fn multiply(&mut self, product: &Product) -> Result<(), Fault>;
+
+    /// Connects this device with those of the other ranks, which all call it together. Returns whether they can [exchange](Driver::exchange) bytes.
+    ///
+    /// # Errors
+    /// If the connection fails on any rank; [`EngineError::Group`] if the ranks lose each other.
+    fn connect(&mut self, _ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+        Ok(false)
+    }
+    /// Sends bytes to each rank's device, and receives some from each, in the order of ranks. What a rank sends is as long as what the other one receives. The caller has
+    /// [connected](Driver::connect) the device.
+    fn exchange(&mut self, _send: &[Bytes], _receive: &[Bytes]) -> Result<(), Fault> {
+        Err(Fault::Other("the device is not connected to others".into()))
+    }
 
     /// Records the launches, products and copies that follow, instead of running them. Returns `false` if the device does not record.
     fn record(&mut self) -> Result<bool, Fault>;

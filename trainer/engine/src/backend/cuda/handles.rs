@@ -129,6 +129,13 @@ impl Stream {
             sys::cuStreamSynchronize(self.0)
         })
     }
+
+    /// Whether all work is done, or none is done any more because of a failure, which [`Stream::wait`] reports.
+    pub(super) fn idle(&self) -> bool {
+        // SAFETY: the stream is alive.
+        let state = unsafe { sys::cuStreamQuery(self.0) };
+        state != CUresult::CUDA_ERROR_NOT_READY
+    }
 }
 
 impl Drop for Stream {

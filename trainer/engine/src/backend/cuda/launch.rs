@@ -35,12 +35,13 @@ pub(super) fn activation_number(activation: Activation) -> Arg {
 }
 
 pub(super) fn device_error(fault: &Fault) -> EngineError {
-    EngineError::Device(match fault {
-        Fault::Memory { .. } => format!(
+    match fault {
+        Fault::Memory { .. } => EngineError::Device(format!(
             "{fault}; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, or take a smaller model"
-        ),
-        Fault::Other(what) => what.clone(),
-    })
+        )),
+        Fault::Ranks(what) => EngineError::Group(what.clone()),
+        Fault::Other(what) => EngineError::Device(what.clone()),
+    }
 }
 
 /// A launch with as many blocks of [`BLOCK`] threads as the elements need.

@@ -22,6 +22,7 @@ const DRIVER: &[&str] = &[
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",
     "cuDeviceGetName",
+    "cuDeviceGetUuid_v2",
     "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",
     "cuDeviceTotalMem_v2",
@@ -56,6 +57,7 @@ const DRIVER: &[&str] = &[
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamEndCapture",
+    "cuStreamQuery",
     "cuStreamSynchronize",
 ];
 const NVRTC: &[&str] = &[
@@ -196,12 +198,8 @@ pub(super) fn nvtx() -> Result<&'static Library, String> {
     static FOUND: OnceLock<Option<Library>> = OnceLock::new();
     const NAMES: [&str; 2] = ["libnvtx3interop.so.1", "libnvToolsExt.so.1"];
     let library = FOUND.get_or_init(|| {
-        let folders = folders();
-        let paths = NAMES.iter().flat_map(|name| {
-            let inside = folders.iter().map(move |folder| folder.join(name));
-            std::iter::once(PathBuf::from(name)).chain(inside)
-        });
-        paths.into_iter().find_map(|path| open(&path))
+        let mut paths = NAMES.iter().flat_map(|name| candidates(name));
+        paths.find_map(|path| open(&path))
     });
     library.as_ref().ok_or_else(|| {
         format!(
@@ -209,6 +207,18 @@ pub(super) fn nvtx() -> Result<&'static Library, String> {
             NAMES[0]
         )
     })
+}
+
+/// Where a library with this name may be: where the loader looks, and the folders of toolkits and Python packages.
+pub(super) fn candidates(name: &str) -> Vec<PathBuf> {
+    let inside = folders().into_iter().map(|folder| folder.join(name));
+    std::iter::once(PathBuf::from(name)).chain(inside).collect()
+}
+
+/// The command that installs NCCL in a version that suits the driver.
+pub(super) fn nccl_package() -> String {
+    let version = versions().next().unwrap_or(VERSIONS[1]);
+    format!("`pip install nvidia-nccl-cu{version}`")
 }
 
 /// Checks that a library has all of the functions; the error is the first that it lacks. cudarc panics when a missing one is called.
@@ -254,7 +264,7 @@ fn open_forever(path: &Path) -> bool {
     open(path).map(std::mem::forget).is_some()
 }
 
-fn open(path: &Path) -> Option<Library> {
+pub(super) fn open(path: &Path) -> Option<Library> {
     // SAFETY: as in `driver`.
     let opened = unsafe { Library::new(path) };
     match &opened {

@@ -20,6 +20,7 @@ pub mod ledger;
 mod libraries;
 mod logits;
 mod matmul;
+pub mod nccl;
 mod norms;
 pub mod nvtx;
 mod optimiser;
@@ -31,10 +32,11 @@ mod staging;
 mod training_defaults;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use self::arena::Arena;
 use self::batch::{BatchPlan, EqualTokens, KeyTiles};
-use self::driver::{Arg, Driver, Fault, Format};
+use self::driver::{Arg, Bytes, Driver, Fault, Format};
 use self::graphs::Recordings;
 use self::launch::{
     activation_number, blocks, decode, device_error, elementwise, encoded, size, word,
@@ -44,6 +46,7 @@ pub(crate) use self::scratch::ScratchSizes;
 use self::scratch::{Scratch, Use};
 use self::segments::SegmentTable;
 pub(crate) use self::training_defaults::{RESERVED, training_defaults};
+use crate::backend::group::Group;
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, MemoryMeter, Norm, Purpose,
     Rows, Target, TrainingDefaults,
@@ -221,6 +224,26 @@ impl Backend for Cuda {
             self.settle(copied);
         }
         self.changed(dst);
+    }
+
+    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+        self.driver.connect(ranks)
+    }
+
+    fn exchange(&mut self, send: &[Buf], receive: &[Buf]) {
+        let bytes = |buf: &Buf| Bytes {
+            address: self.arena.address(*buf),
+            len: 4 * buf.len(),
+        };
+        let [send, received] =
+            [send, receive].map(|bufs| bufs.iter().map(bytes).collect::<Vec<_>>());
+        if self.fault.is_none() {
+            let exchanged = self.driver.exchange(&send, &received);
+            self.settle(exchanged);
+        }
+        for buf in receive {
+            self.changed(*buf);
+        }
     }
 
     fn padded(&self, batch: &Batch) -> usize {

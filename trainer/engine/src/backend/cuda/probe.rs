@@ -244,6 +244,16 @@ pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Res
     Ok(value)
 }
 
+/// The name of a GPU that no other one has, on any machine.
+pub(super) fn unique_id(device: sys::CUdevice) -> Result<[u8; 16], String> {
+    let mut id = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: the name is writable.
+    as_text(check_call("report its name", unsafe {
+        sys::cuDeviceGetUuid_v2(&raw mut id, device)
+    }))?;
+    Ok(id.bytes.map(|byte| byte as u8))
+}
+
 fn cublaslt_version() -> Result<Version, String> {
     libraries::cublaslt()?;
     // SAFETY: it only returns a number.

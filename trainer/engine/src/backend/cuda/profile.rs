@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
+use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Product, Recording};
 use super::ledger::{Line, launch_line, product_line};
+use crate::backend::group::Group;
+use crate::error::EngineError;
 
 /// Empty calls that are measured.
 const EMPTY_CALLS: usize = 100;
@@ -123,6 +125,15 @@ impl Driver for Profiled {
 
     fn synchronise(&mut self) -> Result<(), Fault> {
         self.device.synchronise()
+    }
+
+    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+        self.device.connect(ranks)
+    }
+
+    fn exchange(&mut self, send: &[Bytes], receive: &[Bytes]) -> Result<(), Fault> {
+        let line = ("exchange", String::new());
+        self.measure(line, |device| device.exchange(send, receive))
     }
 
     fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {

@@ -83,6 +83,10 @@ impl Group for Local {
         self.size
     }
 
+    fn deadline(&self) -> Duration {
+        self.shared.deadline
+    }
+
     fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
         let shared = &self.shared;
         let lock = shared.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,12 +9,14 @@ pub mod mpi;
 mod sharing;
 
 use std::borrow::Cow;
+use std::ops::Range;
+use std::time::Duration;
 
 pub use self::leader::Leader;
 pub(crate) use self::leader::{LeaderState, next_order};
 pub use self::local::local;
-pub use self::sharing::{Sharing, check_slices, sampling_share};
-pub(crate) use self::sharing::{gradients, pieces, shards};
+pub(crate) use self::sharing::{Route, gradients, pieces, shards};
+pub use self::sharing::{Sharing, bucket_elements, check_slices, sampling_share};
 use crate::error::EngineError;
 
 /// The ranks of a run, numbered from 0. Every rank makes the same calls in the same order; a call returns once every rank has made it.
@@ -24,6 +26,9 @@ pub trait Group: Send + Sync {
 
     /// Number of ranks: a power of two.
     fn size(&self) -> usize;
+
+    /// How long a call waits for other ranks.
+    fn deadline(&self) -> Duration;
 
     /// Sends `parts[r]` to rank `r`, and returns what each rank sent to this one, in the order of ranks. Parts may be empty and differ in length.
     ///
@@ -37,6 +42,31 @@ pub trait Group: Send + Sync {
     /// Like [`Group::all_to_all`].
     fn all_gather(&self, part: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
         self.all_to_all(&vec![part; self.size()])
+    }
+
+    /// Sends numbers to each rank and receives some from each, where all know how many: `pieces[r]` of `send` goes to rank `r`, and `places[r]` of `received` gets what that
+    /// rank has sent. Returns both lists, to be used again; after an error they are lost, since a library may still use them.
+    ///
+    /// # Errors
+    /// Like [`Group::all_to_all`], and if a rank sends another number of them.
+    fn exchange(
+        &self,
+        send: Vec<f32>,
+        pieces: &[Range<usize>],
+        mut received: Vec<f32>,
+        places: &[Range<usize>],
+    ) -> Result<[Vec<f32>; 2], EngineError> {
+        let part = |piece: &Range<usize>| bytemuck::cast_slice(&send[piece.clone()]);
+        let told = self.all_to_all(&pieces.iter().map(part).collect::<Vec<_>>())?;
+        for (bytes, place) in told.iter().zip(places) {
+            let numbers = floats(bytes);
+            let place = &mut received[place.clone()];
+            if numbers.len() != place.len() {
+                return Err(disagree());
+            }
+            place.copy_from_slice(&numbers);
+        }
+        Ok([send, received])
     }
 
     /// Leaves the group, after the last exchange. All ranks call it.
@@ -102,9 +132,19 @@ impl Group for Alone {
         1
     }
 
+    fn deadline(&self) -> Duration {
+        Duration::MAX
+    }
+
     fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
         Ok(parts.iter().map(|part| part.to_vec()).collect())
     }
+}
+
+pub(crate) fn disagree() -> EngineError {
+    EngineError::Group(
+        "the ranks disagree about an update: they must run the same version with the same settings, model and data".into(),
+    )
 }
 
 /// The numbers that a rank sent as bytes, which are copied only where they are not aligned.

@@ -22,8 +22,8 @@ use crate::error::EngineError;
 type Handle = usize;
 /// The return code of success.
 const SUCCESS: c_int = 0;
-/// Largest number of bytes of a message, since MPI counts with `int`.
-const MAX_PART: usize = 1 << 30;
+/// Largest number of bytes of an exchange, since MPI counts with `int`.
+const MAX_BYTES: usize = 1 << 30;
 /// How often a waiting rank looks, after a first moment in which it only yields.
 const POLL: Duration = Duration::from_micros(50);
 
@@ -133,13 +133,19 @@ fn load(named: Option<&str>) -> Result<(Library, String), EngineError> {
         // SAFETY: loading an MPI library runs its initialisers, which have no preconditions. A file that is no library is an error.
         match unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) } {
             Ok(library) => return Ok((library, name)),
-            Err(error) => errors.push(error.to_string()),
+            Err(error) => errors.push(reason(&error)),
         }
     }
     Err(EngineError::Group(format!(
         "no MPI library can be loaded ({}); install the one that the launcher belongs to (Debian: libopenmpi3 or libmpich12), or name its file in RAPID_MPI_LIBRARY",
         errors.first().map_or("none is known", String::as_str)
     )))
+}
+
+/// The loader's own words.
+fn reason(error: &libloading::Error) -> String {
+    let source = std::error::Error::source(error);
+    source.map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The libraries in `../lib` of the folder that has `mpiexec`, as in a Python environment.
@@ -299,34 +305,32 @@ impl Mpi {
 }
 
 impl Functions {
-    /// One exchange: sends pieces of `send`, one to each rank, and receives `sizes` bytes from each.
-    fn exchange(
+    /// One exchange: sends pieces of `send`, one to each rank, and receives what they sent in the places of `received`, of which all ranks know the lengths.
+    fn exchange<T: bytemuck::Pod>(
         &self,
-        mut send: Vec<u8>,
+        mut send: Vec<T>,
         pieces: &[Range<usize>],
-        sizes: &[usize],
+        mut received: Vec<T>,
+        places: &[Range<usize>],
         deadline: Duration,
-    ) -> Result<Vec<u8>, String> {
-        let mut next = 0;
-        let places = sizes.iter().map(|size| {
-            let start = next;
-            next += size;
-            start..next
-        });
-        let places: Vec<Range<usize>> = places.collect();
-        let counts = [pieces, &places]
-            .map(|ranges| ranges.iter().map(|r| r.len() as c_int).collect::<Vec<_>>());
-        let starts = [pieces, &places]
-            .map(|ranges| ranges.iter().map(|r| r.start as c_int).collect::<Vec<_>>());
-        let total = next;
-        // The pointers of empty slices may be those that mean something else to MPI, such as `MPI_IN_PLACE`, which is 1 in Open MPI.
-        let mut received = vec![0u8; total.max(1)];
-        if send.is_empty() {
-            send.push(0);
+    ) -> Result<[Vec<T>; 2], String> {
+        let lists = [pieces, places];
+        let bytes = |count: usize| (count * size_of::<T>()) as c_int;
+        let counts = lists.map(|list| list.iter().map(|r| bytes(r.len())).collect::<Vec<_>>());
+        let starts = lists.map(|list| list.iter().map(|r| bytes(r.start)).collect::<Vec<_>>());
+        for (list, buffer) in lists.iter().zip([&mut send, &mut received]) {
+            assert!(
+                list.iter().all(|range| range.end <= buffer.len()),
+                "pieces lie in their buffer"
+            );
+            // The pointers of empty lists may be those that mean something else to MPI, such as `MPI_IN_PLACE`, which is 1 in Open MPI.
+            if buffer.is_empty() {
+                buffer.push(T::zeroed());
+            }
         }
         let mut request: Handle = 0;
         // SAFETY: both buffers and the four lists live until the request is complete, or the process ends: a failed request leaks them below. The counts of both
-        // sides agree, since they were exchanged before.
+        // sides agree, since they were exchanged before, or follow from what ranks have compared.
         let code = unsafe {
             (self.all_to_all)(
                 send.as_ptr().cast(),
@@ -347,10 +351,7 @@ impl Functions {
             Err(format!("an exchange failed with MPI's error {code}"))
         };
         match result {
-            Ok(()) => {
-                received.truncate(total);
-                Ok(received)
-            }
+            Ok(()) => Ok([send, received]),
             Err(error) => {
                 // MPI may still write to and read from them.
                 std::mem::forget((send, received, counts, starts));
@@ -390,20 +391,12 @@ impl Functions {
 
 impl Mpi {
     /// Sends a piece of `send` to each rank, after its length, and returns what each rank sent.
-    fn exchange(
+    fn exchange_any(
         &self,
         send: Vec<u8>,
         pieces: &[Range<usize>],
     ) -> Result<Vec<Vec<u8>>, EngineError> {
-        let failed = |reason: String| {
-            EngineError::Group(format!(
-                "rank {} of {} stopped: {reason}; look for the error of another rank",
-                self.rank, self.size
-            ))
-        };
-        if send.len() > MAX_PART {
-            return Err(failed("an exchange has more than 1 GiB".to_owned()));
-        }
+        self.check_size(send.len())?;
         let functions = self
             .functions
             .lock()
@@ -412,25 +405,45 @@ impl Mpi {
             .iter()
             .flat_map(|piece| (piece.len() as u64).to_ne_bytes());
         let each: Vec<Range<usize>> = (0..self.size).map(|n| 8 * n..8 * (n + 1)).collect();
-        let lengths = functions
-            .exchange(lengths.collect(), &each, &vec![8; self.size], self.deadline)
-            .map_err(failed)?;
+        let room = vec![0; 8 * self.size];
+        let [_, lengths] = functions
+            .exchange(lengths.collect(), &each, room, &each, self.deadline)
+            .map_err(|reason| self.failed(&reason))?;
         let lengths = lengths.as_chunks().0.iter();
-        let sizes: Vec<usize> = lengths.map(|n| u64::from_ne_bytes(*n) as usize).collect();
-        if sizes.iter().any(|n| *n > MAX_PART) || sizes.iter().sum::<usize>() > c_int::MAX as usize
-        {
-            return Err(failed("a rank sent more than 1 GiB".to_owned()));
-        }
-        let mut bytes = functions
-            .exchange(send, pieces, &sizes, self.deadline)
-            .map_err(failed)?;
+        let mut total = 0usize;
+        let places = lengths.map(|n| {
+            let start = total;
+            total = total.saturating_add(u64::from_ne_bytes(*n) as usize);
+            start..total
+        });
+        let places: Vec<Range<usize>> = places.collect();
+        self.check_size(total)?;
+        let [_, mut bytes] = functions
+            .exchange(send, pieces, vec![0u8; total], &places, self.deadline)
+            .map_err(|reason| self.failed(&reason))?;
         // From the last, so that the first is not copied.
-        let mut parts: Vec<Vec<u8>> = Vec::with_capacity(sizes.len());
-        for size in sizes.iter().rev() {
-            parts.push(bytes.split_off(bytes.len() - size));
+        bytes.truncate(total);
+        let mut parts: Vec<Vec<u8>> = Vec::with_capacity(places.len());
+        for place in places.iter().rev() {
+            parts.push(bytes.split_off(place.start));
         }
         parts.reverse();
         Ok(parts)
+    }
+
+    fn failed(&self, reason: &str) -> EngineError {
+        EngineError::Group(format!(
+            "rank {} of {} stopped: {reason}; look for the error of another rank",
+            self.rank, self.size
+        ))
+    }
+
+    /// Checks that MPI can count some bytes.
+    fn check_size(&self, bytes: usize) -> Result<(), EngineError> {
+        match bytes <= MAX_BYTES {
+            true => Ok(()),
+            false => Err(self.failed("an exchange has more than 1 GiB")),
+        }
     }
 }
 
@@ -443,6 +456,10 @@ impl Group for Mpi {
         self.size
     }
 
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
         let mut next = 0;
         let pieces = parts.iter().map(|part| {
@@ -451,12 +468,29 @@ impl Group for Mpi {
             start..next
         });
         let pieces: Vec<Range<usize>> = pieces.collect();
-        self.exchange(parts.concat(), &pieces)
+        self.exchange_any(parts.concat(), &pieces)
     }
 
     fn all_gather(&self, part: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
         // All ranks are sent the same bytes.
-        self.exchange(part.to_vec(), &vec![0..part.len(); self.size])
+        self.exchange_any(part.to_vec(), &vec![0..part.len(); self.size])
+    }
+
+    fn exchange(
+        &self,
+        send: Vec<f32>,
+        pieces: &[Range<usize>],
+        received: Vec<f32>,
+        places: &[Range<usize>],
+    ) -> Result<[Vec<f32>; 2], EngineError> {
+        self.check_size(size_of::<f32>() * send.len().max(received.len()))?;
+        let functions = self
+            .functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        functions
+            .exchange(send, pieces, received, places, self.deadline)
+            .map_err(|reason| self.failed(&reason))
     }
 
     fn finish(&self) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Alone, Group};
-use crate::backend::SQUARES;
+use crate::backend::{Buf, SQUARES};
 use crate::error::EngineError;
 
 /// The ranks that train a model, and the number of slices that a mini-batch has.
@@ -13,6 +13,18 @@ pub struct Sharing {
     pub(crate) ranks: Arc<dyn Group>,
     /// A power of two, and a multiple of the number of ranks.
     pub(crate) slices: usize,
+}
+
+/// How the content of buffers gets to other ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// The host reads, sends and writes it.
+    Host,
+    /// Devices exchange it.
+    Devices {
+        /// Room for a bucket of each rank.
+        received: Buf,
+    },
 }
 
 impl Default for Sharing {
@@ -86,6 +98,15 @@ pub(crate) fn pieces(prompts: usize, ranks: usize) -> usize {
 pub fn sampling_share(prompts: usize, samples: usize, ranks: usize) -> (usize, usize) {
     let pieces = pieces(prompts, ranks).min(samples.max(1));
     ((prompts * pieces).div_ceil(ranks), samples.div_ceil(pieces))
+}
+
+/// Most elements of a shard that are exchanged at a time, and most of all ranks: a library of MPI counts bytes with an `int`.
+const BUCKET: usize = 1 << 20;
+const BUCKETS: usize = 1 << 27;
+
+/// Elements of each shard of gradient or weights that some ranks exchange at a time.
+pub fn bucket_elements(ranks: usize) -> usize {
+    BUCKET.min(BUCKETS / ranks)
 }
 
 /// Number of gradients that each of some ranks has in memory, as [`Sharing::gradients`].

@@ -115,3 +115,49 @@ fn recorded_work_runs_when_it_is_replayed() {
     assert!(gpu.replay(recording).is_err());
     assert_eq!(read(gpu, x, 3), [8.0, 16.0, 24.0]);
 }
+
+#[test]
+fn a_gpu_that_is_connected_exchanges_with_itself() {
+    let Some(mut gpu) = gpu() else { return };
+    if let Err(why) = nccl::find() {
+        eprintln!("SKIPPED: an exchange by NCCL: {why}");
+        return;
+    }
+    let alone: Arc<dyn Group> = Arc::new(crate::backend::group::Alone);
+    assert!(gpu.connect(&alone).unwrap());
+    let gpu = gpu.as_mut();
+    let values: Vec<f32> = (0..1 << 20).map(|i| i as f32).collect();
+    let from = sent(gpu, &values);
+    let to = gpu.allocate(4 * values.len()).unwrap();
+    let part = |address| {
+        [Bytes {
+            address,
+            len: 4 * values.len(),
+        }]
+    };
+    let mut free = Vec::new();
+    for round in 0..1000 {
+        gpu.zero(to, 4 * values.len()).unwrap();
+        gpu.exchange(&part(from), &part(to)).unwrap();
+        if round % 100 == 0 {
+            assert_eq!(read(gpu, to, values.len()), values);
+            free.push(gpu.memory().unwrap().0);
+        }
+    }
+    assert_eq!(free[1], free[9], "{free:?}");
+}
+
+#[test]
+fn ranks_on_one_gpu_are_not_connected() {
+    if gpu().is_none() {
+        return;
+    }
+    let ranks = crate::backend::group::local(2, std::time::Duration::from_secs(60));
+    let threads = ranks
+        .into_iter()
+        .map(|ranks| std::thread::spawn(move || open(0).unwrap().connect(&ranks).unwrap()));
+    let threads: Vec<_> = threads.collect();
+    for thread in threads {
+        assert!(!thread.join().unwrap());
+    }
+}

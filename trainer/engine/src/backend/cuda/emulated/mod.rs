@@ -10,7 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use half::bf16;
 
-use super::driver::{Address, Arg, Driver, Fault, Format, Launch, Matrix, Product, Recording};
+use super::driver::{
+    Address, Arg, Bytes, Driver, Fault, Format, Launch, Matrix, Product, Recording,
+};
+use crate::backend::group::Group;
+use crate::error::EngineError;
 
 /// Bytes of the device's memory.
 pub const MEMORY: u64 = 1 << 30;
@@ -40,7 +44,6 @@ enum Step {
 }
 
 /// The device. Its addresses are those of this process.
-#[derive(Debug)]
 pub struct Emulated {
     counters: Arc<Mutex<Counters>>,
     /// Whether a block's threads run from the last to the first. The results are then the same, unless a barrier is missing.
@@ -50,6 +53,8 @@ pub struct Emulated {
     memory: BTreeMap<Address, (Vec<u64>, usize)>,
     recordings: Vec<Vec<Step>>,
     recording: Option<Vec<Step>>,
+    /// The ranks with whose devices it exchanges.
+    ranks: Option<Arc<dyn Group>>,
 }
 
 impl Default for Emulated {
@@ -61,6 +66,7 @@ impl Default for Emulated {
             memory: BTreeMap::new(),
             recordings: Vec::new(),
             recording: None,
+            ranks: None,
         }
     }
 }
@@ -289,6 +295,33 @@ impl Driver for Emulated {
 
     fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
         self.step("multiply", Step::Multiply(*product))
+    }
+
+    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+        self.ranks = Some(Arc::clone(ranks));
+        Ok(true)
+    }
+
+    fn exchange(&mut self, send: &[Bytes], receive: &[Bytes]) -> Result<(), Fault> {
+        assert!(
+            self.recording.is_none(),
+            "nothing is exchanged in a recording"
+        );
+        self.count("exchange")?;
+        let ranks = self.ranks.clone().expect("the device has been connected");
+        let parts: Vec<&[u8]> = send
+            .iter()
+            .map(|part| self.bytes(part.address, part.len))
+            .collect();
+        let received = ranks.all_to_all(&parts);
+        for (part, bytes) in receive
+            .iter()
+            .zip(received.map_err(|error| Fault::Ranks(error.to_string()))?)
+        {
+            self.bytes_mut(part.address, part.len)
+                .copy_from_slice(&bytes);
+        }
+        Ok(())
     }
 
     fn record(&mut self) -> Result<bool, Fault> {

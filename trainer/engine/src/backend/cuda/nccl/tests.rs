@@ -1,0 +1,245 @@
+//! Tests with a stand-in for the library, which `g++` compiles from `stand_in.cpp`: it moves bytes between threads.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::backend::group::local;
+
+/// The stand-in, in a file of its own, so that tests share nothing of it.
+struct StandIn {
+    nccl: &'static Nccl,
+    idle: unsafe extern "C" fn(Comm) -> c_int,
+    /// Failure, refused rank, communicators that are alive.
+    variables: [*mut c_int; 3],
+    _folder: tempfile::TempDir,
+}
+
+// SAFETY: the variables are written before threads start and read after they have ended.
+unsafe impl Sync for StandIn {}
+
+fn compiled(folder: &Path, flags: &[&str]) -> PathBuf {
+    let file = folder.join(NAME);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/backend/cuda/nccl/stand_in.cpp");
+    let status = Command::new("g++")
+        .args(["-std=c++17", "-Wall", "-shared", "-fPIC", "-o"])
+        .args([&file, &source])
+        .args(flags)
+        .status();
+    assert!(status.unwrap().success());
+    file
+}
+
+impl StandIn {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = compiled(folder.path(), &[]);
+        let nccl = Nccl::load(std::slice::from_ref(&file)).unwrap();
+        let library = libraries::open(&file).unwrap();
+        // SAFETY: these are their types in `stand_in.cpp`.
+        let (idle, variables) = unsafe {
+            let names: [&[u8]; 3] = [b"stand_in_failure", b"stand_in_refused", b"stand_in_alive"];
+            (
+                *library.get(b"stand_in_idle").unwrap(),
+                names.map(|name| *library.get::<*mut c_int>(name).unwrap()),
+            )
+        };
+        Self {
+            nccl: Box::leak(Box::new(nccl)),
+            idle,
+            variables,
+            _folder: folder,
+        }
+    }
+
+    fn set(&self, variable: usize, value: c_int) {
+        // SAFETY: no other thread uses it at this moment.
+        unsafe { *self.variables[variable] = value };
+    }
+
+    fn alive(&self) -> c_int {
+        // SAFETY: as above.
+        unsafe { *self.variables[2] }
+    }
+
+    /// What each of some ranks, which are threads, makes of its connection.
+    fn each<T: Send>(
+        &self,
+        size: usize,
+        deadline: Duration,
+        work: impl Fn(usize, Result<Result<Link, String>, EngineError>) -> T + Sync,
+    ) -> Vec<T> {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = local(size, deadline)
+                .into_iter()
+                .map(|ranks: Arc<dyn Group>| {
+                    let work = &work;
+                    scope.spawn(move || {
+                        let rank = ranks.rank();
+                        let gpu = Ok([rank as u8; 16]);
+                        work(rank, connect_by(&Ok(self.nccl), &gpu, ranks.as_ref()))
+                    })
+                })
+                .collect();
+            let ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            ended.map(Result::unwrap).collect()
+        })
+    }
+
+    fn settle(&self, link: &mut Link) -> Result<(), String> {
+        let comm = link.comm;
+        // SAFETY: the communicator is alive while the link waits.
+        link.settle(|| unsafe { (self.idle)(comm) } != 0)
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn bytes(of: &[u8]) -> Bytes {
+    Bytes {
+        address: of.as_ptr() as u64,
+        len: of.len(),
+    }
+}
+
+#[test]
+fn every_rank_gets_what_every_rank_sent_it() {
+    let stand_in = StandIn::new();
+    let size = 4;
+    stand_in.each(size, PATIENCE, |rank, link| {
+        let mut link = link.unwrap().unwrap();
+        assert!(link.name().contains("NCCL 2.28.3"), "{}", link.name());
+        // The length depends on both ranks, and some have nothing for each other.
+        let part = |from: usize, to: usize, round: usize| {
+            vec![(16 * from + to + round) as u8; (from + to + round) % 5]
+        };
+        for round in 0..1000 {
+            let sent: Vec<Vec<u8>> = (0..size).map(|to| part(rank, to, round)).collect();
+            let expected: Vec<Vec<u8>> = (0..size).map(|from| part(from, rank, round)).collect();
+            let mut got: Vec<Vec<u8>> = expected.iter().map(|part| vec![0; part.len()]).collect();
+            let [send, receive] =
+                [&sent, &got].map(|parts| parts.iter().map(|p| bytes(p)).collect::<Vec<_>>());
+            link.exchange(&send, &receive, null_mut()).unwrap();
+            stand_in.settle(&mut link).unwrap();
+            assert!(
+                std::mem::take(&mut got) == expected,
+                "rank {rank}, round {round}"
+            );
+        }
+    });
+    assert_eq!(stand_in.alive(), 0);
+}
+
+#[test]
+fn a_rank_that_does_not_exchange_is_an_error_after_the_deadline() {
+    let stand_in = StandIn::new();
+    let links = Mutex::new(Vec::new());
+    let reasons = stand_in.each(2, Duration::from_millis(300), |rank, link| {
+        let mut link = link.unwrap().unwrap();
+        if rank == 1 {
+            // It stays connected.
+            links.lock().unwrap().push(link.comm as usize);
+            std::mem::forget(link);
+            return String::new();
+        }
+        let room = [0; 8];
+        link.exchange(
+            &[bytes(&[]), bytes(&room)],
+            &[bytes(&[]), bytes(&room)],
+            null_mut(),
+        )
+        .unwrap();
+        let reason = stand_in.settle(&mut link).unwrap_err();
+        assert!(link.exchange(&[], &[], null_mut()).is_err());
+        // Nothing is waited for any more.
+        stand_in.settle(&mut link).unwrap();
+        reason
+    });
+    assert!(
+        reasons[0].contains("waited 0 s for other ranks"),
+        "{reasons:?}"
+    );
+    assert_eq!((stand_in.alive(), links.lock().unwrap().len()), (1, 1));
+}
+
+#[test]
+fn a_failure_in_the_background_ends_the_connection_with_its_reason() {
+    let stand_in = StandIn::new();
+    let links: Vec<usize> = stand_in.each(2, PATIENCE, |_, link| {
+        Box::into_raw(Box::new(link.unwrap().unwrap())) as usize
+    });
+    stand_in.set(0, 6);
+    for link in links {
+        // SAFETY: made by `into_raw` above.
+        let mut link = unsafe { Box::from_raw(link as *mut Link) };
+        let room = [0; 8];
+        let reason = link.exchange(&[bytes(&room); 2], &[bytes(&room); 2], null_mut());
+        let reason = reason
+            .and_then(|()| stand_in.settle(&mut link))
+            .unwrap_err();
+        assert!(
+            reason.contains("network error; socket closed by peer"),
+            "{reason}"
+        );
+    }
+    assert_eq!(stand_in.alive(), 0);
+}
+
+#[test]
+fn a_rank_that_cannot_join_is_an_error_on_all_with_the_remedy() {
+    let stand_in = StandIn::new();
+    stand_in.set(1, 1);
+    let errors = stand_in.each(2, Duration::from_secs(2), |_, link| {
+        link.unwrap_err().to_string()
+    });
+    for error in errors {
+        assert!(
+            error.contains("does not connect the ranks' GPUs"),
+            "{error}"
+        );
+        assert!(error.contains("RAPID_NCCL_LIBRARY=none"), "{error}");
+    }
+    assert_eq!(stand_in.alive(), 0);
+}
+
+#[test]
+fn gpus_are_connected_only_if_every_rank_has_the_library_and_a_gpu_of_its_own() {
+    let rank = |gpu: u8| [&[1], &[gpu; 16][..]].concat();
+    assert_eq!(obstacle(&[rank(1), rank(2), rank(3)]), None);
+    let shared = obstacle(&[rank(1), rank(2), rank(1)]).unwrap();
+    assert_eq!(shared, "ranks 0 and 2 have the same GPU");
+    let lacks = [rank(1), [&[0], &b"NCCL is not found"[..]].concat()];
+    assert_eq!(obstacle(&lacks).unwrap(), "rank 1: NCCL is not found");
+    assert!(obstacle(&[rank(1), Vec::new()]).is_some());
+
+    let ranks = local(1, PATIENCE);
+    let why = connect_by(
+        &Err("no library".to_owned()),
+        &Ok([0; 16]),
+        ranks[0].as_ref(),
+    );
+    assert!(why.unwrap().unwrap_err().contains("rank 0: no library"));
+}
+
+#[test]
+fn a_library_that_cannot_be_used_is_named_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = compiled(folder.path(), &["-DVERSION=21605"]);
+    let error = Nccl::load(&[old]).unwrap_err();
+    assert!(
+        error.contains("is NCCL 2.16.5, and 2.18 is the oldest"),
+        "{error}"
+    );
+    let error = Nccl::load(&["libc.so.6".into()]).unwrap_err();
+    assert!(error.contains("libc.so.6 is no NCCL"), "{error}");
+    let named = folder.path().join("missing.so");
+    let error = Nccl::load(&[named]).unwrap_err();
+    assert!(
+        error.contains("missing.so") && error.contains(LIBRARY),
+        "{error}"
+    );
+    let nowhere = ["nowhere-1.so".into(), "nowhere-2.so".into()];
+    let error = Nccl::load(&nowhere).unwrap_err();
+    assert!(error.contains("pip install nvidia-nccl-cu1"), "{error}");
+}
