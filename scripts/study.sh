@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The study of docs/study/rapid, a block at a time. Needs the release binaries (cargo build --release --locked --workspace) and a fetched model.
 #   bash scripts/study.sh STAGE N [FLAGS OF rapid sweep]    makes the Nth block of a stage's sweep, and packs its logs as docs/study/rapid/results/STAGE-N.tar.gz
-#   bash scripts/study.sh STAGE report                      unpacks all blocks of the stage, and makes its report in runs/study/STAGE
+#   bash scripts/study.sh STAGE report                      unpacks all blocks of the stage, makes its report in runs/study/STAGE, and copies the tables and figures
+#                                                           to docs/study/rapid/STAGE
 # STAGE is a file of docs/study/rapid/sweeps. Started again, a block goes on where it ended. A packed block is not made again: its folder may be gone.
 set -euo pipefail
 
@@ -36,7 +37,12 @@ if [ "$what" = report ]; then
     tar -xzf "$block" -C "$out" --exclude=./manifest.jsonl
     tar -xzOf "$block" ./manifest.jsonl >>"$out/manifest.jsonl"
   done
-  exec "$rapid" report "$out"
+  "$rapid" report "$out"
+  tables=docs/study/rapid/$stage
+  rm -rf "$tables"
+  mkdir -p "$tables"
+  cp "$out"/*.csv "$out"/*.svg "$tables"
+  exit
 fi
 [[ $what =~ ^[1-9][0-9]*$ ]] || usage
 packed=$results/$stage-$what.tar.gz

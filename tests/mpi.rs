@@ -280,6 +280,43 @@ fn signal(process: u32, signal: &str) {
 }
 
 #[test]
+fn libraries_of_python_packages_carry_the_same_bytes() {
+    let Some(_) = artifacts::model() else { return };
+    if !long("MPICH's, Open MPI's and MPI 5's libraries of Python packages") {
+        return;
+    }
+    let undisturbed = Undisturbed::new();
+    for (package, more, library) in [
+        ("mpich", &[][..], None),
+        ("mpich", &[], Some("libmpi_abi.so.1")),
+        ("openmpi", &["--allow-run-as-root", "--oversubscribe"], None),
+    ] {
+        let venv = undisturbed.home.path().join(package);
+        let python = Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(&venv)
+            .status();
+        assert!(python.unwrap().success());
+        let pip = Command::new(venv.join("bin/pip"))
+            .args(["install", "--quiet", package])
+            .status();
+        assert!(pip.unwrap().success());
+        let launcher = [&["mpiexec"], more].concat();
+        let launcher: Vec<String> = launcher.into_iter().map(str::to_owned).collect();
+        let out = undisturbed.home.path().join("out");
+        let mut command = launched(&launcher, 2, &undisturbed.arguments(&out));
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{path}", venv.join("bin").display()));
+        if let Some(library) = library {
+            command.env("RAPID_MPI_LIBRARY", venv.join("lib").join(library));
+        }
+        let _ = finish(&mut command);
+        assert_same(&out, &undisturbed.expected());
+        std::fs::remove_dir_all(out).unwrap();
+    }
+}
+
+#[test]
 fn no_rank_that_is_killed_loses_anything() {
     let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
         return;

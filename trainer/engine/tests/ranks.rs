@@ -305,7 +305,7 @@ fn a_generation_that_nobody_waits_for_ends_on_all_ranks() {
             prompt: vec![7, 8, 9].into(),
             seeds: (0..64).map(|sample| n * 64 + sample).collect(),
             sampling: Sampling::default(),
-            max_tokens: 400,
+            max_tokens: 100,
             min_tokens: 0,
             stop_tokens: Vec::new(),
             stop_strings: Vec::new(),

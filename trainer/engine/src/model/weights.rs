@@ -1,11 +1,13 @@
 //! Weights by name: reading, writing, and merging adapters.
 
+use std::ops::Range;
+
 use super::Model;
 use super::adapters;
 use super::layout::{Region, TensorLayout};
 use super::train_state::PIECE;
 use crate::backend::Buf;
-use crate::backend::group::floats;
+use crate::backend::group::{bucket_elements, shards};
 use crate::error::EngineError;
 
 /// A weight, or a number that training stores for it.
@@ -35,15 +37,47 @@ impl Model {
     pub fn tensor(&mut self, name: &str, kind: TensorKind) -> Result<Vec<f32>, EngineError> {
         let buf = self.buffer(name, kind)?;
         if kind.is_moment() && self.sharing.ranks.size() > 1 {
-            let ranks = self.sharing.ranks.clone();
-            let own = self.download(buf)?;
-            let parts = ranks.all_gather(bytemuck::cast_slice(&own))?;
-            return Ok(parts
-                .iter()
-                .flat_map(|bytes| floats(bytes).into_owned())
-                .collect());
+            let region = self.trained_region(name)?;
+            return self.gathered(buf, region);
         }
         self.download(buf)
+    }
+
+    /// The values of a region of all shards, of which each rank has a part; `own` is this rank's.
+    fn gathered(&mut self, own: Buf, region: Region) -> Result<Vec<f32>, EngineError> {
+        let ranks = self.sharing.ranks.clone();
+        let size = ranks.size();
+        let parts: Vec<Range<usize>> = shards(self.trained().len(), size)
+            .iter()
+            .map(|shard| {
+                let (start, part) = region.in_shard(shard);
+                start..start + part.len()
+            })
+            .collect();
+        let bucket = bucket_elements(size);
+        let piece = |len: usize, at: usize| at.min(len)..(at + bucket).min(len);
+        let [mut values, mut sent, mut received] =
+            [region.len(), bucket, size * bucket].map(|len| vec![0.0; len]);
+        let longest = parts.iter().map(Range::len).max().unwrap_or(0);
+        for at in (0..longest).step_by(bucket) {
+            let mine = piece(own.len(), at);
+            let part = own.at(mine.start, mine.len());
+            self.decoder
+                .backend
+                .download(part, &mut sent[..mine.len()])?;
+            let places: Vec<Range<usize>> = parts
+                .iter()
+                .enumerate()
+                .map(|(rank, part)| rank * bucket..rank * bucket + piece(part.len(), at).len())
+                .collect();
+            [sent, received] =
+                ranks.exchange(sent, &vec![0..mine.len(); size], received, &places)?;
+            for (part, place) in parts.iter().zip(places) {
+                values[part.start + at.min(part.len())..][..place.len()]
+                    .copy_from_slice(&received[place]);
+            }
+        }
+        Ok(values)
     }
 
     /// The values of a buffer.
