@@ -24,6 +24,7 @@ const GPU_SIZE: usize = 8192;
 const EMULATED_SIZE: usize = 64;
 /// Numbers in one copy: more than any cache holds.
 const COPIED: usize = 1 << 26;
+const EMULATED_COPIED: usize = 1 << 16;
 
 /// Rates of one device.
 #[derive(Debug, Clone)]
@@ -47,10 +48,10 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
         .device
         .open(options.threads, options.dtype, options.kernel)?;
     let backend = backend.as_mut();
-    let size = match (options.device, options.device.memory()) {
-        (Device::Emulated, _) => EMULATED_SIZE,
-        (_, None) => SIZE,
-        (_, Some(_)) => GPU_SIZE,
+    let (size, copied) = match (options.device, options.device.memory()) {
+        (Device::Emulated, _) => (EMULATED_SIZE, EMULATED_COPIED),
+        (_, None) => (SIZE, COPIED),
+        (_, Some(_)) => (GPU_SIZE, COPIED),
     };
     let x = filled(backend, Purpose::Activations, size * size)?;
     let weight = filled(backend, Purpose::Weights, size * size)?;
@@ -80,15 +81,15 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
             gbyte_per_s: roofline::copies(threads),
         });
     }
-    let from = filled(backend, Purpose::Sums, COPIED)?;
-    let to = filled(backend, Purpose::Sums, COPIED)?;
+    let from = filled(backend, Purpose::Sums, copied)?;
+    let to = filled(backend, Purpose::Sums, copied)?;
     let seconds = seconds_of(backend, to, |on| on.copy(to, from))?;
     Ok(MachinePeaks {
         gflop_per_s: products_gflop_per_s,
         by: "cuBLASLt's large products".to_owned(),
         instructions: Vec::new(),
         products_gflop_per_s,
-        gbyte_per_s: (2 * COPIED * size_of::<f32>()) as f64 / seconds / 1e9,
+        gbyte_per_s: (2 * copied * size_of::<f32>()) as f64 / seconds / 1e9,
     })
 }
 

@@ -309,7 +309,7 @@ impl Driver for Gpu {
         // The cause may be an earlier failure that shows only now.
         let earlier = match self.recording {
             true => None,
-            false => self.stream.wait().err(),
+            false => self.settle().and_then(|()| self.stream.wait()).err(),
         };
         Err(earlier.unwrap_or(failed))
     }
@@ -319,14 +319,12 @@ impl Driver for Gpu {
         let bound = bound.map_err(|fault| fault.to_string());
         let gpu = bound.and_then(|()| probe::unique_id(self.info.device));
         let connected = nccl::connect(&gpu, ranks.as_ref())?;
-        let told = match &connected {
-            Ok(link) => format!("GPUs exchange gradients and weights by {}", link.name()),
-            Err(why) => {
-                format!("GPUs exchange gradients and weights through the host's memory: {why}")
-            }
-        };
         if ranks.rank() == 0 {
-            tracing::info!("{told}");
+            match &connected {
+                Ok(link) => tracing::info!("GPUs exchange by {}", link.name()),
+                Err(_) if nccl::is_refused() => {}
+                Err(why) => tracing::warn!("GPUs exchange through the host's memory: {why}"),
+            }
         }
         self.link = connected.ok();
         Ok(self.link.is_some())

@@ -92,6 +92,11 @@ pub fn is_named() -> bool {
     std::env::var(LIBRARY).is_ok_and(|name| !name.is_empty() && name != NONE)
 }
 
+/// Whether the person wants none.
+pub(super) fn is_refused() -> bool {
+    std::env::var(LIBRARY).is_ok_and(|name| name == NONE)
+}
+
 /// The process's library.
 fn nccl() -> Result<&'static Nccl, String> {
     static FOUND: OnceLock<Result<Nccl, String>> = OnceLock::new();
