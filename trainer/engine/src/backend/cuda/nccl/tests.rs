@@ -135,7 +135,7 @@ fn every_rank_gets_what_every_rank_sent_it() {
 fn a_rank_that_does_not_exchange_is_an_error_after_the_deadline() {
     let stand_in = StandIn::new();
     let links = Mutex::new(Vec::new());
-    let reasons = stand_in.each(2, Duration::from_millis(300), |rank, link| {
+    let reasons = stand_in.each(2, Duration::from_secs(6), |rank, link| {
         let mut link = link.unwrap().unwrap();
         if rank == 1 {
             // It stays connected.
@@ -157,7 +157,7 @@ fn a_rank_that_does_not_exchange_is_an_error_after_the_deadline() {
         reason
     });
     assert!(
-        reasons[0].contains("waited 0 s for other ranks"),
+        reasons[0].contains("waited 3 s for other ranks"),
         "{reasons:?}"
     );
     assert_eq!((stand_in.alive(), links.lock().unwrap().len()), (1, 1));
@@ -190,7 +190,7 @@ fn a_failure_in_the_background_ends_the_connection_with_its_reason() {
 fn a_rank_that_cannot_join_is_an_error_on_all_with_the_remedy() {
     let stand_in = StandIn::new();
     stand_in.set(1, 1);
-    let errors = stand_in.each(2, Duration::from_secs(2), |_, link| {
+    let errors = stand_in.each(2, Duration::from_secs(8), |_, link| {
         link.unwrap_err().to_string()
     });
     for error in errors {
