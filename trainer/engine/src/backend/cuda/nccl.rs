@@ -243,7 +243,7 @@ fn connect_by(
         Ok(link) => (Some(link), Ok(Vec::new())),
         Err(why) => {
             // The other ranks only know that they have waited.
-            tracing::warn!("rank {} of the GPUs: {why}", ranks.rank());
+            tracing::warn!("NCCL on rank {}: {why}", ranks.rank());
             (None, Err(failed(why)))
         }
     };
