@@ -6,7 +6,7 @@
 # Docker engine answers, it starts dockerd and leaves it running. As any other user it installs no packages, and skips the tests that need missing ones.
 # RAPID_TEST_LONG=1 runs in full what takes tens of minutes, also under a Slurm of one node, for which it installs slurm-wlm, munge and libpmix-dev.
 # With --data, it runs only the tests that read data sets.
-# With --lean, it runs only the tests of Lean proofs, but all of them, which takes about an hour, and writes sandboxes/lean/RESULTS.md.
+# With --lean, it runs only the tests of Lean proofs, but all of them, which takes ten minutes, and writes sandboxes/lean/RESULTS.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"

