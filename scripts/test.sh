@@ -52,7 +52,8 @@ install() {
 
 # The tests read each whole data set if it is on the machine, else a dozen records (RAPID_TEST_DATA, datasets/excerpts).
 if [ "${1:-}" = --data ]; then
-  cargo build --release --locked --workspace
+  # All targets: without the tests, crates are built with other features, so once more.
+  cargo build --release --locked --workspace --all-targets
   step "tests that read data sets"
   cargo test --release --locked --workspace --test real_data --test math_data --test minif2f --test determinism
   cargo test --release --locked --workspace --test end_to_end -- trains_with_real_rewards
@@ -156,7 +157,7 @@ else
 fi
 
 step "fuzz targets"
-bash scripts/fuzz.sh 5
+bash scripts/fuzz.sh 3
 
 # Shows one line per test when it ends. The whole output is in the log, and on the screen if a test fails.
 step "tests"
