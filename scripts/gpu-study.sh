@@ -48,20 +48,24 @@ times() {
   printf '{"file": "times.csv"}' >"$result"
 }
 
-# train ARM: the runs of an arm of the sweep.
+# train PRESET: the runs of its arms of the sweep.
 train() {
   if "$rapid" train --recipe quickstart --dry-run 2>>"$log" | grep -q 'the model is not on this machine'; then
     impossible "the model is not on this machine: rapid fetch model:smollm2-135m-instruct"
     return
   fi
   sed -e "s/\"cuda:0\"/\"$device\"/" "${changes[@]}" "$sweep" >"$out/gpu.toml"
-  limited "$rapid" sweep "$out/gpu.toml" --out "$out/sweep" --only "$1" >>"$log" &&
+  local only=() h
+  for h in "${trained_hs[@]}"; do
+    only+=(--only "$1-h$h")
+  done
+  limited "$rapid" sweep "$out/gpu.toml" --out "$out/sweep" "${only[@]}" >>"$log" &&
     "$rapid" report "$out/sweep" >>"$log" 2>&1 && printf '{"file": "sweep/report.html"}' >"$result"
 }
 
 if [ ${#quick[@]} = 0 ]; then
   models=(qwen2.5-0.5b qwen2.5-1.5b)
-  n_steps=(8 32 128) hs=(1 2 4 8 16)
+  n_steps=(8 32 128) hs=(1 2 4 8 16) trained_hs=(1 8 16)
   # Prompts of MBPP+ have about 160 tokens; the lengths of completions are spread evenly.
   prompt=160 shortest=32 longest=512
   changes=()
@@ -69,9 +73,9 @@ else
   tiny=$out/tiny.json
   tiny_config >"$tiny"
   models=("$tiny")
-  n_steps=(4 8) hs=(1 2)
+  n_steps=(4 8) hs=(1 2) trained_hs=(1 8)
   prompt=20 shortest=2 longest=6
-  changes=(-e 's/"algorithm.n_step" = .*/"algorithm.n_step" = 8/' -e 's/"run.updates" = .*/"run.updates" = 2/' -e 's/"eval.samples" = .*/"eval.samples" = 0/' -e 's/\[1, 8, 16\]/[1, 2]/')
+  changes=(-e 's/"algorithm.n_step" = .*/"algorithm.n_step" = 8/' -e 's/"run.updates" = .*/"run.updates" = 2/' -e 's/"eval.samples" = .*/"eval.samples" = 0/' -e 's/"algorithm.h" = 8 /"algorithm.h" = 2 /')
 fi
 
 [ "$device" = cpu ] || check_device
@@ -91,7 +95,7 @@ for model in "${models[@]}"; do
   done
 done
 step times times
-for arm in pg rapid-paper rapid-loo; do
-  step "learn-$arm" train "$arm"
+for preset in rapid-paper rapid-loo pg; do
+  step "learn-$preset" train "$preset"
 done
 finish

@@ -2,7 +2,7 @@
 # The study of docs/study/rapid, a block at a time. Needs the release binaries (cargo build --release --locked --workspace) and a fetched model.
 #   bash scripts/study.sh STAGE N [FLAGS OF rapid sweep]    makes the Nth block of a stage's sweep, and packs its logs as docs/study/rapid/results/STAGE-N.tar.gz
 #   bash scripts/study.sh STAGE report                      unpacks all blocks of the stage, makes its report in runs/study/STAGE, and copies the tables and figures
-#                                                           to docs/study/rapid/STAGE
+#                                                           to docs/study/rapid/STAGE. Before the last block is made, it refuses: nobody looks at unfinished tests
 # STAGE is a file of docs/study/rapid/sweeps. Started again, a block goes on where it ended. A packed block is not made again: its folder may be gone.
 set -euo pipefail
 
@@ -25,14 +25,21 @@ if ! [ -x "$rapid" ]; then
 fi
 
 if [ "$what" = report ]; then
+  seeds=$(sed -n 's/^seeds = \[\(.*\)\]$/\1/p' "$sweep" | tr ',' '\n' | grep -c .)
+  rounds=$(sed -n 's/^rounds = //p' "$sweep")
+  blocks=()
+  for ((block = 1; block <= seeds * ${rounds:-1}; block++)); do
+    packed=$results/$stage-$block.tar.gz
+    if ! [ -f "$packed" ]; then
+      echo "error: there is no $packed yet: bash scripts/study.sh $stage $block" >&2
+      exit 1
+    fi
+    blocks+=("$packed")
+  done
   out=runs/study/$stage
   rm -rf "$out"
   mkdir -p "$out"
-  for block in "$results/$stage"-*.tar.gz; do
-    if ! [ -f "$block" ]; then
-      echo "error: $results has no block of $stage yet" >&2
-      exit 1
-    fi
+  for block in "${blocks[@]}"; do
     # Every block has a manifest of its own runs.
     tar -xzf "$block" -C "$out" --exclude=./manifest.jsonl
     tar -xzOf "$block" ./manifest.jsonl >>"$out/manifest.jsonl"

@@ -53,6 +53,12 @@ impl Outcomes {
         }
     }
 
+    /// Number of arms.
+    #[must_use]
+    pub fn arms(&self) -> usize {
+        self.sums.len()
+    }
+
     /// The mean outcome of an arm, by seed.
     #[must_use]
     pub fn by_seed(&self, arm: usize) -> Vec<f64> {

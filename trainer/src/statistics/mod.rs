@@ -1,12 +1,13 @@
 //! What is concluded from runs with several seeds, as pure functions of numbers.
 //!
-//! [`Outcomes`] has the Pass@k of every task in every run; [`Outcomes::resample`] is the hierarchical bootstrap over seeds and tasks. Few seeds make its intervals too
-//! narrow, so [`Comparison`] and [`Slope`] have the t interval over seeds ([`student`]) beside them, and conclude nothing unless both agree.
+//! [`Outcomes`] has the Pass@k of every task in every run; [`Outcomes::resample`] is the hierarchical bootstrap over seeds and tasks. With few seeds its intervals may
+//! be too narrow, so [`Comparison`] and [`Slope`] have the t interval over seeds ([`student`]) beside them, and conclude nothing unless both agree.
 //!
 //! Sources: hierarchical bootstrap with crossed factors, Owen 2007, "The pigeonhole bootstrap"; step-down correction, Holm 1979; two one-sided tests, Schuirmann 1987.
 
 mod bootstrap;
 mod comparison;
+mod contrast;
 mod correlation;
 mod holm;
 mod ratio;
@@ -15,7 +16,8 @@ mod spread;
 pub mod student;
 
 pub use bootstrap::{Distribution, Outcomes, Resamples};
-pub use comparison::{Comparison, Corrected, Verdict, verdicts};
+pub use comparison::{Comparison, Corrected, Difference, Equivalence, verdicts};
+pub use contrast::Contrast;
 pub use correlation::{Correlation, pearson};
 pub use holm::holm;
 pub use ratio::{Ratio, paired_ratio};

@@ -5,14 +5,16 @@ use datasets::passk::Interval;
 use super::{Spread, student};
 
 /// How much longer something takes than a reference that was measured beside it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
     /// The geometric mean of the pairs' ratios.
     pub ratio: f64,
     /// Its 95% interval: the t interval of the mean log ratio; `None` for a single pair.
     pub interval: Option<Interval>,
-    /// Number of pairs.
-    pub pairs: usize,
+    /// The ratio of each pair.
+    pub pairs: Vec<f64>,
+    /// The p-value of a ratio of 1, two-sided, by the t test of the mean log ratio; `None` for a single pair.
+    pub p: Option<f64>,
 }
 
 /// The ratio of the first to the second of each pair. A pair is measured under equal conditions, so what slows both down cancels. `None` without a pair; values are
@@ -27,7 +29,8 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
             low: interval.low.exp(),
             high: interval.high.exp(),
         }),
-        pairs: pairs.len(),
+        pairs: logs.iter().map(|log| log.exp()).collect(),
+        p: student::p_of_zero(&logs),
     })
 }
 
@@ -49,6 +52,9 @@ mod tests {
         assert!((ratio.ratio - 0.860_425_552_175).abs() < 1e-9, "{ratio:?}");
         assert!((interval.low - 0.756_652_92).abs() < 1e-7, "{interval:?}");
         assert!((interval.high - 0.978_430_29).abs() < 1e-7, "{interval:?}");
+        // scipy.stats.ttest_1samp(a, 0).pvalue
+        assert!((ratio.p.unwrap() - 0.033_751_31).abs() < 1e-7, "{ratio:?}");
+        assert_eq!(ratio.pairs.len(), 4);
     }
 
     #[test]

@@ -63,20 +63,25 @@ impl Slope {
         }
     }
 
-    /// What it shows. Both intervals have to agree, so the wider end of the two counts.
+    /// What it shows. Both intervals have to agree, and the wider end of the two counts.
     #[must_use]
     pub fn verdict(&self) -> SlopeVerdict {
         let Some(over_seeds) = self.over_seeds.filter(|_| self.clusters >= MIN_TASKS) else {
             return SlopeVerdict::Undetermined;
         };
-        let low = self.resampled.low.min(over_seeds.low);
-        let high = self.resampled.high.max(over_seeds.high);
-        let largest = high.max(-low);
-        if low > 0.0 {
+        let both = [self.resampled, over_seeds];
+        let all = |holds: fn(&Interval) -> bool| both.iter().all(holds);
+        let ends = both
+            .iter()
+            .flat_map(|interval| [interval.high, -interval.low]);
+        let largest = ends.fold(0.0, f64::max);
+        if all(|interval| interval.is_above_zero()) {
             SlopeVerdict::Rises
-        } else if high < 0.0 {
+        } else if all(|interval| interval.is_below_zero()) {
             SlopeVerdict::Falls
-        } else if largest <= self.bound {
+        } else if all(|interval| interval.low <= 0.0 && interval.high >= 0.0)
+            && largest <= self.bound
+        {
             SlopeVerdict::NoLargerThan(largest)
         } else {
             SlopeVerdict::Undetermined
@@ -93,7 +98,7 @@ pub enum SlopeVerdict {
     Falls,
     /// It may be 0, and is no larger than this either way, which is within the bound.
     NoLargerThan(f64),
-    /// The intervals contain 0 and reach beyond the bound, or there are too few seeds or tasks for them.
+    /// The intervals contain 0 and reach beyond the bound, or disagree, or there are too few seeds or tasks for them.
     Undetermined,
 }
 
@@ -103,7 +108,12 @@ pub fn least_squares(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let x = points.iter().map(|point| point.0).sum::<f64>() / n;
     let xx: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let xy: f64 = points.iter().map(|point| (point.0 - x) * point.1).sum();
+    // Relative to the first, so that equal values have a slope of 0 exactly.
+    let first = points.first().map_or(0.0, |point| point.1);
+    let xy: f64 = points
+        .iter()
+        .map(|point| (point.0 - x) * (point.1 - first))
+        .sum();
     if xx > 0.0 { xy / xx } else { 0.0 }
 }
 
@@ -141,6 +151,26 @@ mod tests {
     fn seeds_that_disagree_leave_it_undetermined() {
         let slope = slope([[0.3; 3], [0.3; 3], [0.2, 0.4, 0.29]]);
         assert_eq!(slope.verdict(), SlopeVerdict::Undetermined);
+    }
+
+    #[test]
+    fn intervals_that_disagree_leave_it_undetermined() {
+        let mut slope = slope([[0.3; 3], [0.3, 0.301, 0.299], [0.3, 0.301, 0.299]]);
+        slope.resampled = Interval {
+            low: 0.0005,
+            high: 0.0035,
+        };
+        slope.over_seeds = Some(Interval {
+            low: -0.0002,
+            high: 0.0042,
+        });
+        assert_eq!(slope.verdict(), SlopeVerdict::Undetermined);
+    }
+
+    #[test]
+    fn equal_values_have_no_slope() {
+        let points: Vec<(f64, f64)> = (0..5).map(|x| (f64::from(x), 7.0 / 37.0)).collect();
+        assert_eq!(least_squares(&points), 0.0);
     }
 
     #[test]

@@ -17,6 +17,18 @@ pub fn interval(values: &[f64], level: f64) -> Option<Interval> {
     })
 }
 
+/// The p-value of a mean of 0, two-sided, from values that are independent and about normal. `None` with fewer than two values.
+#[must_use]
+pub fn p_of_zero(values: &[f64]) -> Option<f64> {
+    let spread = Spread::of(values)?;
+    let error = spread.sd? / (values.len() as f64).sqrt();
+    if error == 0.0 {
+        return Some(f64::from(spread.mean == 0.0));
+    }
+    let t = (spread.mean / error).abs();
+    Some(2.0 * cumulative(-t, (values.len() - 1) as f64))
+}
+
 /// The value below which the distribution with this many degrees of freedom has probability `p`, which is between 0 and 1.
 #[must_use]
 pub fn quantile(p: f64, freedom: f64) -> f64 {

@@ -29,7 +29,7 @@ const KEYS: [&str; 8] = [
     "compare",
 ];
 const ARM_KEYS: [&str; 2] = ["name", "set"];
-const COMPARE_KEYS: [&str; 2] = ["reference", "margin"];
+const COMPARE_KEYS: [&str; 4] = ["reference", "margin", "tests", "effects"];
 
 /// A sweep file, as it was read. Keys of recipes are whole, such as `algorithm.h`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub struct SweepFile {
     pub grid: BTreeMap<String, Vec<Value>>,
     /// Named settings, in the file's order; at least one.
     pub arms: Vec<Arm>,
-    /// What the report tests.
+    /// What the report compares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Compare>,
 }
@@ -69,7 +69,7 @@ pub struct Arm {
     pub set: BTreeMap<String, Value>,
 }
 
-/// What the report tests.
+/// What the report compares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compare {
@@ -77,6 +77,12 @@ pub struct Compare {
     pub reference: String,
     /// A difference of Pass@1 within ± this counts as the same accuracy.
     pub margin: f64,
+    /// Whether the differences are tested; else the report has estimates and intervals only.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub tests: bool,
+    /// The arms that have a factor, by its name. Its effect is their mean Pass@1 − that of all other arms.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub effects: BTreeMap<String, Vec<String>>,
 }
 
 fn one() -> usize {
@@ -85,6 +91,11 @@ fn one() -> usize {
 
 fn yes() -> bool {
     true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 impl SweepFile {
@@ -258,6 +269,24 @@ impl SweepFile {
                 "[compare]: `margin` is {}; give a difference of Pass@1 above 0 and below 1, such as 0.02",
                 compare.margin
             ));
+        }
+        for (factor, with) in &compare.effects {
+            let inside = |reason: String| format!("[compare.effects]: `{factor}` {reason}");
+            if let Some(unknown) = with.iter().find(|arm| !arms.contains(&arm.as_str())) {
+                return Err(inside(format!(
+                    "has {unknown}, which is not an arm{}; the arms are {}",
+                    hint(unknown, arms),
+                    arms.join(", ")
+                )));
+            }
+            if let Some(twice) = repeated(with) {
+                return Err(inside(format!("has {twice} twice")));
+            }
+            if with.is_empty() || with.len() == arms.len() {
+                return Err(inside(
+                    "needs arms with the factor and arms without it".into(),
+                ));
+            }
         }
         Ok(())
     }

@@ -44,6 +44,14 @@ pub struct PlannedRun {
     pub config: Config,
 }
 
+impl PlannedRun {
+    /// The seed and round of its block.
+    #[must_use]
+    pub fn block(&self) -> (u64, usize) {
+        (self.seed, self.round)
+    }
+}
+
 /// Maximum length of a run's name, which is a folder's.
 const MAX_NAME: usize = 200;
 

@@ -99,8 +99,19 @@ impl<'a> ArmRuns<'a> {
         by_seed
     }
 
-    /// The values of the runs that have one.
+    /// The value of each seed, from its first run that has one: its rounds are repetitions of the same computation.
     pub(super) fn values(&self, of: impl Fn(&SweepRun) -> Option<f64>) -> Vec<f64> {
+        let mut by_seed = BTreeMap::new();
+        for run in &self.runs {
+            if let Some(value) = of(run) {
+                by_seed.entry(run.planned.seed).or_insert(value);
+            }
+        }
+        by_seed.into_values().collect()
+    }
+
+    /// The times of all runs that have one: those of repetitions differ.
+    pub(super) fn times(&self, of: impl Fn(&SweepRun) -> Option<f64>) -> Vec<f64> {
         self.runs.iter().filter_map(|run| of(run)).collect()
     }
 
@@ -130,7 +141,17 @@ pub(super) fn point_label(point: &BTreeMap<String, Value>) -> String {
 pub(super) fn ladder<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Option<Ladder<'a, 'r>> {
     let fixed = |arm: &&ArmRuns<'_>| arm.config.algorithm.auto_h == 0.0;
     let point: Vec<&ArmRuns<'a>> = point.iter().copied().filter(fixed).collect();
-    let estimator = |arm: &ArmRuns<'_>| arm.config.algorithm.estimator();
+    let estimator = |arm: &ArmRuns<'_>| {
+        let algorithm = &arm.config.algorithm;
+        (
+            algorithm.estimator(),
+            [
+                algorithm.mix_groups,
+                algorithm.sum_padding,
+                algorithm.drop_last_phase,
+            ],
+        )
+    };
     let presets: Vec<Preset> = point
         .iter()
         .map(|arm| arm.config.algorithm.preset)

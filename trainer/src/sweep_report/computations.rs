@@ -8,14 +8,19 @@ use datasets::{Task, TaskSpec};
 use crate::config::Config;
 
 /// The number of each task's computation, by the task's id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Computations(BTreeMap<String, usize>);
 
 impl Computations {
-    /// The computations of the data set's evaluation tasks; none are shared if it cannot be read.
-    pub(super) fn of(config: &Config, data_dir: Option<&Path>) -> Self {
+    /// The computations of the data set's evaluation tasks.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words.
+    pub(super) fn of(config: &Config, data_dir: Option<&Path>) -> Result<Self, String> {
         let dataset = datasets::open(&config.data.dataset, data_dir);
-        Self::of_tasks(&dataset.map_or_else(|_| Vec::new(), |dataset| dataset.eval))
+        dataset
+            .map(|dataset| Self::of_tasks(&dataset.eval))
+            .map_err(|error| error.to_string())
     }
 
     fn of_tasks(tasks: &[Task]) -> Self {

@@ -35,7 +35,8 @@ pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
                 "mean tokens of a completion in training; ",
                 2,
                 ValueFormat::Number,
-                by_h(arms, &|run| run.mean_of(|step| step.length_mean)),
+                arms,
+                &|run| run.mean_of(|step| step.length_mean),
             ),
         ),
         (
@@ -45,9 +46,8 @@ pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
                 "per run; ",
                 2,
                 ValueFormat::Seconds,
-                by_h(arms, &|run| {
-                    Some(run.times()?.of_activity(Activity::Inference))
-                }),
+                arms,
+                &|run| Some(run.times()?.of_activity(Activity::Inference)),
             ),
         ),
         (
@@ -57,7 +57,8 @@ pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
                 "after the last update, mean over seeds; ",
                 0,
                 ValueFormat::Share,
-                by_h(arms, &|run| run.pass_at(1)),
+                arms,
+                &|run| run.pass_at(1),
             ),
         ),
         (
@@ -67,7 +68,8 @@ pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
                 "per run; ",
                 0,
                 ValueFormat::Seconds,
-                by_h(arms, &|run| Some(60.0 * run.minutes()?)),
+                arms,
+                &|run| Some(60.0 * run.minutes()?),
             ),
         ),
         (
@@ -77,7 +79,8 @@ pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
                 "|log of the mean capped weight|, averaged over the updates; ",
                 0,
                 ValueFormat::Number,
-                by_h(arms, &SweepRun::staleness),
+                arms,
+                &SweepRun::staleness,
             ),
         ),
     ];
@@ -114,8 +117,10 @@ fn chart(
     note: &str,
     number: u32,
     unit: ValueFormat,
-    (series, ticks): (Vec<Series>, Ticks),
+    arms: &[ArmRuns<'_>],
+    of: &dyn Fn(&SweepRun) -> Option<f64>,
 ) -> (Chart, Ticks) {
+    let (series, ticks) = by_h(arms, unit, of);
     let intervals = series.iter().any(|series| !series.intervals.is_empty());
     let about = if intervals {
         "with the 95% t interval over runs"
@@ -138,7 +143,11 @@ fn chart(
 }
 
 /// A line for each ladder over log₂ H, with ticks at its H.
-fn by_h(arms: &[ArmRuns<'_>], of: &dyn Fn(&SweepRun) -> Option<f64>) -> (Vec<Series>, Ticks) {
+fn by_h(
+    arms: &[ArmRuns<'_>],
+    unit: ValueFormat,
+    of: &dyn Fn(&SweepRun) -> Option<f64>,
+) -> (Vec<Series>, Ticks) {
     let mut ticks: Ticks = Vec::new();
     let mut all = Vec::new();
     for point in by_point(arms) {
@@ -152,7 +161,11 @@ fn by_h(arms: &[ArmRuns<'_>], of: &dyn Fn(&SweepRun) -> Option<f64>) -> (Vec<Ser
         };
         for rung in &ladder.rungs {
             let x = (rung.h() as f64).log2();
-            let values = rung.values(of);
+            // Rounds repeat a computation, but not its time.
+            let values = match unit {
+                ValueFormat::Seconds => rung.times(of),
+                _ => rung.values(of),
+            };
             let Some(spread) = Spread::of(&values) else {
                 continue;
             };
@@ -173,12 +186,12 @@ fn by_h(arms: &[ArmRuns<'_>], of: &dyn Fn(&SweepRun) -> Option<f64>) -> (Vec<Ser
 /// Figure 1: the seconds of training by activity, a bar for each arm.
 fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
     let seconds = |arm: &ArmRuns<'_>, activity: Activity| -> f64 {
-        let values = arm.values(|run| Some(run.times()?.of_activity(activity)));
+        let values = arm.times(|run| Some(run.times()?.of_activity(activity)));
         Spread::of(&values).map_or(0.0, |spread| spread.mean)
     };
     let timed: Vec<&ArmRuns<'_>> = arms
         .iter()
-        .filter(|arm| !arm.values(SweepRun::minutes).is_empty())
+        .filter(|arm| !arm.times(SweepRun::minutes).is_empty())
         .collect();
     let parts: Vec<Activity> = Activity::ALL
         .into_iter()

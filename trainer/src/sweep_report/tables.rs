@@ -6,7 +6,7 @@ use super::arms::{ArmRuns, by_point, ladder, point_label};
 use super::paper_row;
 use super::runs::SweepRun;
 use super::table::{Cell, Column, Form, POINTS, Table};
-use super::test_tables::{comparisons, slopes, time_ratios};
+use super::test_tables::{comparisons, effects, slopes, time_ratios};
 use super::tests_of_arms::Tests;
 use crate::paper::{Measured, PAPER, PaperResult};
 use crate::record::Activity;
@@ -21,9 +21,10 @@ pub(super) fn all(
     tests: &Tests<'_, '_>,
 ) -> Vec<Table> {
     let tables = [
-        slopes(tests),
+        slopes(folder, tests),
         comparisons(folder, tests),
-        time_ratios(tests),
+        effects(tests),
+        time_ratios(folder, tests),
         algorithms(arms),
         by_h(arms),
         correlations(arms),
@@ -106,7 +107,7 @@ fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
     let base = arms.first().map(|arm| base(arm, &ks));
     let of_arms = arms.iter().map(|arm| {
         let row = paper_row::of(arm);
-        let minutes = arm.values(SweepRun::minutes);
+        let minutes = arm.times(SweepRun::minutes);
         let mut cells = vec![
             Cell::text(arm.label()),
             Cell::Number(arm.counted().len() as f64),
@@ -124,7 +125,7 @@ fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
         name: "table-1",
         title: "Accuracy and time by algorithm".into(),
         note: format!(
-            "The form of the paper's Tables 1 and 2: mean ± standard deviation over seeds, after the last update. Minutes are those of training, without start and evaluations.{}",
+            "The form of the paper's Tables 1 and 2: mean ± standard deviation over seeds, after the last update. Minutes are those of training, without start and evaluations, over all runs.{}",
             paper_note(arms)
         ),
         columns,
@@ -187,7 +188,7 @@ fn by_h(arms: &[ArmRuns<'_>]) -> Table {
             let mut cells = vec![Cell::Number(rung.h() as f64), Cell::text(rung.label())];
             cells.extend(ks.iter().map(|k| Cell::spread(&passes(rung, *k), POINTS)));
             cells.extend([
-                Cell::spread(&rung.values(SweepRun::minutes), 1.0),
+                Cell::spread(&rung.times(SweepRun::minutes), 1.0),
                 Cell::spread(&rung.values(SweepRun::staleness), 1.0),
             ]);
             cells.extend(paper_cells(row));
@@ -212,12 +213,12 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
             continue;
         };
         let rungs = ladder.of_one_estimator();
-        let of = |value: &dyn Fn(&SweepRun) -> Option<f64>| {
+        let of = |values: &dyn Fn(&ArmRuns<'_>) -> Vec<f64>| {
             let pairs: Vec<(f64, f64)> = rungs
                 .iter()
                 .flat_map(|rung| {
                     let h = rung.h() as f64;
-                    rung.values(value).into_iter().map(move |value| (h, value))
+                    values(rung).into_iter().map(move |value| (h, value))
                 })
                 .collect();
             pearson(&pairs)
@@ -225,9 +226,10 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
         let cell = |correlation: Option<Correlation>| {
             correlation.map_or(Cell::None, |found| Cell::Interval(found.r, found.interval))
         };
-        let (time, stale) = (of(&SweepRun::minutes), of(&SweepRun::staleness));
+        let time = of(&|rung| rung.times(SweepRun::minutes));
+        let stale = of(&|rung| rung.values(SweepRun::staleness));
         let accuracies = ks(arms).into_iter().map(|k| {
-            let found = of(&|run| run.pass_at(k));
+            let found = of(&|rung| rung.values(|run| run.pass_at(k)));
             (format!("Pass@{k}"), found)
         });
         let metrics: Vec<(String, Option<Correlation>)> = accuracies.collect();
@@ -283,7 +285,7 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
     Table {
         name: "table-4",
         title: "Correlations with H".into(),
-        note: "The form of the paper's Table 4: Pearson's r over the runs of one estimator, each run a pair. The intervals are Fisher's, which take runs as independent; those of one seed are not.".into(),
+        note: "The form of the paper's Table 4: Pearson's r over the runs of one estimator, each run a pair. The intervals are Fisher's, which take runs as independent; those of one seed are not. Times are those of all runs, whatever they ran on.".into(),
         columns: [
             Column::new("point of the grid", "point", Form::Text),
             Column::new("metric", "metric", Form::Text),
@@ -321,12 +323,12 @@ fn times(arms: &[ArmRuns<'_>]) -> Table {
     ]);
     let rows = arms.iter().filter_map(|arm| {
         let mean = |of: &dyn Fn(&SweepRun) -> Option<f64>| {
-            let values = arm.values(of);
+            let values = arm.times(of);
             Cell::number(
                 (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64),
             )
         };
-        let training = arm.values(|run| Some(60.0 * run.minutes()?));
+        let training = arm.times(|run| Some(60.0 * run.minutes()?));
         let mut cells = vec![Cell::text(arm.label())];
         cells.extend(
             activities
@@ -356,7 +358,7 @@ fn figures(arms: &[ArmRuns<'_>]) -> Table {
         .flat_map(|ladder| {
             let rung = |rung: &&ArmRuns<'_>| {
                 let of =
-                    |activity| rung.values(|run| Some(run.times()?.of_activity(activity) / 60.0));
+                    |activity| rung.times(|run| Some(run.times()?.of_activity(activity) / 60.0));
                 vec![
                     Cell::Number(rung.h() as f64),
                     Cell::text(rung.label()),

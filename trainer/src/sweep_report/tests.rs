@@ -52,7 +52,7 @@ type Rows = Vec<BTreeMap<String, String>>;
 
 fn verdict(rows: &Rows, arm: &str) -> String {
     let row = rows.iter().find(|row| row["arm"].starts_with(arm)).unwrap();
-    row["verdict"].clone()
+    row["difference"].clone()
 }
 
 fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
@@ -82,10 +82,12 @@ fn a_strong_effect_is_found_and_a_null_effect_is_not() {
     let time = &sweep.csv("time-ratios.csv")[1];
     assert_eq!(time["arm"], "rapid-h4 ∕ pg");
     assert_eq!(
-        ["time_ratio", "time_ratio_low", "pairs", "paper_time_ratio"]
-            .map(|name| time[name].as_str()),
-        ["0.500", "0.500", "5", "0.88"]
+        ["time_ratio", "time_ratio_low", "p", "paper_time_ratio"].map(|name| time[name].as_str()),
+        ["0.500", "0.500", "0.0000", "0.88"]
     );
+    assert_eq!(time["each_pair"], "0.500; 0.500; 0.500; 0.500; 0.500");
+    // 12 points are beyond the margin of 2.
+    assert_eq!(better["equivalence"], "refuted");
 }
 
 #[test]
@@ -100,9 +102,9 @@ fn equivalence_is_claimed_only_with_enough_data() {
         sweep.run_all(|_| Truth { tasks, ..equal });
         sweep.page();
         let rows = sweep.csv("comparisons.csv");
-        rows.iter().map(|row| row["verdict"].clone()).collect()
+        rows.iter().map(|row| row["equivalence"].clone()).collect()
     };
-    assert_eq!(verdicts_with(FIVE, 700), ["equivalent"; 3]);
+    assert_eq!(verdicts_with(FIVE, 700), ["holds"; 3]);
     assert_eq!(verdicts_with("[0, 1]", 30), ["undetermined"; 3]);
     // One seed says nothing about other seeds, however many tasks there are.
     assert_eq!(verdicts_with("[0]", 700), ["undetermined"; 3]);
@@ -300,10 +302,23 @@ fn runs_that_are_missing_failed_or_diverged_are_named() {
         "1 of 12 runs are not finished, so every number is preliminary: rapid-h2-seed-2.",
         "rapid-h4-seed-1 failed: the verifier does not answer",
         "rapid-h8-seed-0 diverged: after 3 updates",
-        "The tests leave out the seeds 1, 2, since a run of theirs does not count.",
+        "The comparisons of accuracy leave out the seeds 1, 2, since a run of theirs does not count.",
+        "The time ratios leave out the blocks of seeds 1, 2, since a run of theirs is not finished.",
     ] {
         assert!(page.contains(part), "{part}");
     }
+    // The blocks of seeds 1 and 2 are left out whole, and a run that diverged has no time.
+    let times = sweep.csv("time-ratios.csv");
+    let pairs: Vec<&str> = times.iter().map(|row| row["each_pair"].as_str()).collect();
+    assert_eq!(pairs, ["1.000", "1.000"], "{times:?}");
+    let comparisons = sweep.csv("comparisons.csv");
+    let h8 = comparisons
+        .iter()
+        .find(|row| row["arm"].starts_with("rapid-h8"));
+    assert_eq!(
+        h8.unwrap()["difference"],
+        "undetermined, with 1 diverged run"
+    );
     let runs = sweep.csv("runs.csv");
     let run = |name: &str| runs.iter().find(|row| row["run"] == name).unwrap();
     assert_eq!(run("rapid-h2-seed-2")["state"], "to do");
@@ -345,13 +360,79 @@ fn a_grid_with_rounds_and_without_evaluations_compares_times_at_each_point() {
         for column in ["time_ratio", "time_ratio_low", "time_ratio_high"] {
             assert_eq!(row[column], *ratio);
         }
-        assert_eq!(row["pairs"], "3");
+        assert_eq!(row["each_pair"], [*ratio; 3].join("; "));
     }
     assert!(!sweep.out().join("comparisons.csv").exists());
     assert!(page.contains("There is one seed, so nothing is concluded about accuracy."));
     assert!(!sweep.out().join("slope.csv").exists());
     // The charts have a line for each point of the grid.
     assert!(page.contains(">n_step = 32<") && page.contains(">n_step = 64<"));
+}
+
+#[test]
+fn a_sweep_that_tests_nothing_has_estimates_and_the_effects_of_factors() {
+    let effects = r#"tests = false
+[compare.effects]
+"an even H" = ["rapid-h2", "rapid-h4", "rapid-h8"]
+"a large H" = ["rapid-h4", "rapid-h8"]"#;
+    let file = arms("[0, 1, 2]", 0.02) + effects;
+    let sweep = Synthetic::new(&file);
+    sweep.run_all(|run| Truth {
+        tasks: 200,
+        effect: if run.config.algorithm.h > 2 { 0.2 } else { 0.0 },
+        seconds: 60.0,
+    });
+    let page = sweep.page();
+    for table in ["comparisons.csv", "slope.csv", "time-ratios.csv"] {
+        let columns: Vec<String> = sweep.csv(table)[0].keys().cloned().collect();
+        for word in ["p", "conclusion", "difference", "equivalence"] {
+            assert!(!columns.contains(&word.to_owned()), "{table}: {columns:?}");
+        }
+    }
+    assert!(page.contains("Nothing is tested, since the sweep file"));
+    let effects = sweep.csv("effects.csv");
+    let [large, even] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(large["factor"], "a large H");
+    assert_eq!(large["arms"], "rapid-h4 · rapid-h8");
+    assert!((number(large, "effect_points") - 20.0).abs() < 3.0);
+    assert!(number(large, "effect_points_low") > 0.0);
+    // Two of the three arms have the effect, and the reference does not.
+    assert!((number(even, "effect_points") - 13.3).abs() < 3.0);
+}
+
+#[test]
+fn a_data_set_that_is_gone_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("mine.jsonl");
+    let line = |id: usize| {
+        format!(
+            "{{\"id\": \"m/{id}\", \"split\": \"eval\", \"kind\": \"math\", \"question\": \"What is {id} + 1?\", \"answer\": \"{}\"}}\n",
+            id + 1
+        )
+    };
+    let train = "{\"id\": \"m/t\", \"split\": \"train\", \"kind\": \"math\", \"question\": \"What is 1 + 1?\", \"answer\": \"2\"}\n";
+    fs::write(
+        &data,
+        train.to_owned() + &(0..40).map(line).collect::<String>(),
+    )
+    .unwrap();
+    let settings = format!("[set]\n\"data.dataset\" = \"{}\"", data.display());
+    let sweep = Synthetic::new(&arms("[0, 1]", 0.02).replace("[set]", &settings));
+    sweep.run_all(|_| Truth {
+        tasks: 40,
+        effect: 0.0,
+        seconds: 60.0,
+    });
+    let sentence = "each task is taken for a computation of its own";
+    assert!(!sweep.page().contains(sentence));
+    fs::remove_file(&data).unwrap();
+    let page = sweep.page();
+    assert!(
+        page.contains(sentence) && page.contains("mine.jsonl"),
+        "{page}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a reader has to know before the numbers: what is missing, and what makes them hard to compare.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::arms::{ArmRuns, point_label};
 use super::runs::{End, SweepRun};
@@ -28,19 +28,40 @@ pub(super) fn all(
         } else {
             format!(" at {point}")
         };
+        if !left_out.seeds.is_empty() {
+            warnings.push(format!(
+                "The comparisons of accuracy{at} leave out {}, since a run of theirs does not count.",
+                listed(
+                    "the seed",
+                    "the seeds",
+                    left_out.seeds.iter().map(u64::to_string)
+                )
+            ));
+        }
+        if left_out.tasks > 0 {
+            warnings.push(format!(
+                "The comparisons of accuracy{at} leave out {} tasks of which a run has no verdict.",
+                left_out.tasks
+            ));
+        }
+    }
+    untimed(&mut warnings, folder, tests);
+    if let Some(reason) = &tests.unclustered {
         warnings.push(format!(
-            "The tests{at} leave out {}, since a run of theirs does not count.",
-            listed(
-                "the seed",
-                "the seeds",
-                left_out.seeds.iter().map(u64::to_string)
-            )
+            "The data set cannot be read, so each task is taken for a computation of its own, and the bootstrap's intervals may be too narrow: {reason}"
         ));
     }
     if folder.file().compare.is_none() {
         warnings.push("The sweep file has no [compare], so nothing is tested.".into());
     } else if folder.file().seeds.len() < 2 {
         warnings.push("There is one seed, so nothing is concluded about accuracy.".into());
+    } else if folder
+        .file()
+        .compare
+        .as_ref()
+        .is_some_and(|compare| !compare.tests)
+    {
+        warnings.push("Nothing is tested, since the sweep file's [compare] has tests = false: estimates and intervals only.".into());
     }
     for sloped in &tests.slopes {
         let lowest = sloped.ladder.rungs[0];
@@ -52,7 +73,7 @@ pub(super) fn all(
             ));
         }
     }
-    machines(&mut warnings, runs);
+    machines(&mut warnings, folder, runs);
     for sentence in folder.plan().unmatched() {
         warnings.push(format!("{sentence}."));
     }
@@ -66,6 +87,33 @@ fn listed(one: &str, several: &str, items: impl Iterator<Item = String>) -> Stri
     let items: Vec<String> = items.collect();
     let what = if items.len() == 1 { one } else { several };
     format!("{what} {}", items.join(", "))
+}
+
+/// Names the blocks without times in the comparisons, unless no block has any.
+fn untimed(warnings: &mut Vec<String>, folder: &SweepFolder, tests: &Tests<'_, '_>) {
+    let blocks = &tests.untimed;
+    if blocks.is_empty() || blocks.len() == folder.plan().blocks.len() {
+        return;
+    }
+    warnings.push(format!(
+        "The time ratios leave out {}, since a run of theirs is not finished.",
+        blocks_listed("the block of seed", "the blocks of seeds", folder, blocks)
+    ));
+}
+
+/// Blocks by their seeds, and their rounds if there are several.
+fn blocks_listed(
+    one: &str,
+    several: &str,
+    folder: &SweepFolder,
+    blocks: &BTreeSet<(u64, usize)>,
+) -> String {
+    let rounds = folder.file().rounds > 1;
+    let names = blocks.iter().map(|(seed, round)| match rounds {
+        true => format!("{seed} (round {})", round + 1),
+        false => seed.to_string(),
+    });
+    listed(one, several, names)
 }
 
 fn missing(warnings: &mut Vec<String>, runs: &[SweepRun]) {
@@ -100,7 +148,7 @@ fn names(runs: &[&SweepRun]) -> String {
     }
 }
 
-fn machines(warnings: &mut Vec<String>, runs: &[SweepRun]) {
+fn machines(warnings: &mut Vec<String>, folder: &SweepFolder, runs: &[SweepRun]) {
     let binaries: BTreeSet<&String> = runs.iter().flat_map(|run| &run.binaries).collect();
     if binaries.len() > 1 {
         warnings.push(format!(
@@ -108,18 +156,26 @@ fn machines(warnings: &mut Vec<String>, runs: &[SweepRun]) {
             binaries.len()
         ));
     }
-    let seeds: BTreeSet<u64> = runs.iter().map(|run| run.planned.seed).collect();
-    let mixed = seeds.into_iter().filter(|seed| {
-        let block = runs.iter().filter(|run| run.planned.seed == *seed);
-        let processors: BTreeSet<&String> = block.flat_map(|run| &run.processors).collect();
-        processors.len() > 1
-    });
-    let mixed: Vec<String> = mixed.map(|seed| seed.to_string()).collect();
+    let mut processors: BTreeMap<(u64, usize), BTreeSet<&String>> = BTreeMap::new();
+    for run in runs {
+        let of_block = processors.entry(run.planned.block()).or_default();
+        of_block.extend(&run.processors);
+    }
+    let mixed = processors
+        .iter()
+        .filter(|(_, processors)| processors.len() > 1);
+    let mixed: BTreeSet<(u64, usize)> = mixed.map(|(block, _)| *block).collect();
     if !mixed.is_empty() {
         warnings.push(format!(
-            "{} ran on more than one processor; times are compared only between runs on the same one.",
-            listed("The block of seed", "The blocks of seeds", mixed.into_iter())
+            "{} ran on more than one processor; the time ratios are only of runs on the same one.",
+            blocks_listed("The block of seed", "The blocks of seeds", folder, &mixed)
         ));
+    }
+    let all: BTreeSet<&String> = processors.values().flatten().copied().collect();
+    if all.len() > 1 {
+        warnings.push(
+            "Minutes and seconds are means over runs on different processors; only the time ratios are between runs on one.".into(),
+        );
     }
 }
 

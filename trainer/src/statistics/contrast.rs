@@ -1,0 +1,94 @@
+//! Weighted sums of the arms' means, such as the difference of two.
+
+use datasets::passk::Interval;
+
+use super::{Outcomes, Resamples, student};
+
+/// A weighted sum of the arms' means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contrast {
+    /// The sum over the means of all seeds and tasks.
+    pub estimate: f64,
+    /// Its 95% interval by the hierarchical bootstrap.
+    pub resampled: Interval,
+    /// Its 95% t interval over seeds; `None` for one seed.
+    pub over_seeds: Option<Interval>,
+    /// The sum of each seed.
+    pub by_seed: Vec<f64>,
+}
+
+impl Contrast {
+    /// The sum with a weight for each arm, of which the resamples are given.
+    #[must_use]
+    pub fn of(outcomes: &Outcomes, resamples: &Resamples, weights: &[f64]) -> Self {
+        let arms: Vec<(f64, Vec<f64>)> = weights
+            .iter()
+            .enumerate()
+            .map(|(arm, weight)| (*weight, outcomes.by_seed(arm)))
+            .collect();
+        let seeds = arms.first().map_or(0, |(_, values)| values.len());
+        let by_seed: Vec<f64> = (0..seeds)
+            .map(|seed| {
+                arms.iter()
+                    .map(|(weight, values)| weight * values[seed])
+                    .sum()
+            })
+            .collect();
+        let sum = |mean: &dyn Fn(usize) -> f64| -> f64 {
+            let terms = weights.iter().enumerate();
+            terms.map(|(arm, weight)| weight * mean(arm)).sum()
+        };
+        Self {
+            estimate: sum(&|arm| outcomes.mean(arm)),
+            resampled: resamples
+                .distribution(|means| sum(&|arm| means[arm]))
+                .interval(0.95),
+            over_seeds: student::interval(&by_seed, 0.95),
+            by_seed,
+        }
+    }
+
+    /// The weights of the mean of these arms − the mean of all others. `None` if there are no others, or none of these.
+    #[must_use]
+    pub fn with_and_without(with: &[bool]) -> Option<Vec<f64>> {
+        let ones = with.iter().filter(|with| **with).count();
+        let others = with.len() - ones;
+        let weight = |with: &bool| {
+            if *with {
+                1.0 / ones as f64
+            } else {
+                -1.0 / others as f64
+            }
+        };
+        (ones > 0 && others > 0).then(|| with.iter().map(weight).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_effect_of_a_factor_is_the_difference_of_the_arms_with_and_without_it() {
+        // Two factors of which each adds to the mean, in a full factorial: none, a, b, ab. Seeds differ, and tasks do not.
+        let mean = |a: f64, b: f64, seed: f64| 0.3 + 0.10 * a - 0.04 * b + 0.01 * seed;
+        let arms: Vec<Vec<Vec<f64>>> = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
+            .iter()
+            .map(|(a, b)| [0.0, 1.0].map(|seed| vec![mean(*a, *b, seed); 25]).to_vec())
+            .collect();
+        let outcomes = Outcomes::new(&arms, &(0..25).collect::<Vec<_>>());
+        let resamples = outcomes.resample();
+        for (with, effect) in [
+            ([false, true, false, true], 0.10),
+            ([false, false, true, true], -0.04),
+        ] {
+            let weights = Contrast::with_and_without(&with).unwrap();
+            let found = Contrast::of(&outcomes, &resamples, &weights);
+            assert!((found.estimate - effect).abs() < 1e-12, "{found:?}");
+            assert!(found.by_seed.iter().all(|one| (one - effect).abs() < 1e-12));
+            assert!((found.resampled.high - effect).abs() < 1e-12, "{found:?}");
+        }
+        assert_eq!(Contrast::with_and_without(&[true, true]), None);
+        assert_eq!(Contrast::with_and_without(&[false]), None);
+    }
+}
