@@ -1,4 +1,4 @@
-//! `rapid sweep`: killed, continued, and made by two processes at once.
+//! `rapid sweep`: killed, continued, made by two processes at once, and with a run that diverges.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
@@ -80,5 +80,27 @@ fn a_sweep_that_was_killed_three_times_equals_one_that_two_processes_made_undist
                 "{run}: {log} differs"
             );
         }
+    }
+}
+
+#[test]
+fn a_run_that_diverges_is_an_end_and_is_not_made_again() {
+    let Some(_) = artifacts::model() else { return };
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("sweep.toml");
+    let diverging = "set = { \"algorithm.preset\" = \"pg\", \"optimiser.lr\" = 1.0, \"optimiser.weight_decay\" = 1e6, \"optimiser.clip_norm\" = 0.0 }";
+    let text = FILE.replace("set = { \"algorithm.preset\" = \"pg\" }", diverging);
+    assert_ne!(text, FILE);
+    std::fs::write(&file, text).unwrap();
+    let folder = place.path().join("sweep");
+    for _ in 0..2 {
+        let outcome = sweep(&file, &folder).finish().success();
+        let said = "1 run diverged, and would again; the report counts it as it ended: pg-seed-0";
+        assert!(outcome.stderr.contains(said), "{outcome:?}");
+        assert!(outcome.stderr.contains("finished: 1 run"), "{outcome:?}");
+    }
+    for run in RUNS {
+        assert_eq!(events(&folder, run, "start"), 1, "{run}");
+        assert_eq!(events(&folder, run, "resume"), 0, "{run}");
     }
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
+use trainer::config;
 use trainer::interrupt::StopSignal;
+use trainer::reward::RewardClient;
 use trainer::stderr::say;
 use trainer::sweep::manifest::Machine;
 use trainer::sweep::schedule::{Claim, claim};
@@ -169,6 +171,7 @@ struct Sweep<'a> {
     chosen: BTreeSet<&'a str>,
     /// The names of runs that ended here, or are finished.
     ended: BTreeSet<&'a str>,
+    diverged: Vec<&'a str>,
     failed: Vec<(&'a str, String)>,
     bar: ProgressBar,
 }
@@ -191,6 +194,14 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
         SweepFolder::create(root, file)?
     };
     let runs = chosen(args, folder.plan())?;
+    if let Some(url) = &args.verifier {
+        // Else each run would wait for it, and fail.
+        let settings = config::Verifier {
+            url: Some(url.clone()),
+            ..runs[0].config.verifier.clone()
+        };
+        RewardClient::new(&settings)?.reach().await?;
+    }
     for sentence in folder.plan().unmatched() {
         say(&format!("warning: {sentence}"));
     }
@@ -201,6 +212,7 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
         sizes: Sizes::of(folder.plan(), args.data_dir.as_deref())?,
         chosen: runs.iter().map(|run| run.name.as_str()).collect(),
         ended: BTreeSet::new(),
+        diverged: Vec::new(),
         failed: Vec::new(),
         bar: bar(runs.len() as u64, "sweep"),
     };
@@ -251,7 +263,8 @@ impl<'a> Sweep<'a> {
             match claim(self.folder, run)? {
                 Claim::Free(log, state) => return Ok(Next::Make(run, log, state)),
                 Claim::Taken => rest = Next::Wait,
-                Claim::Finished => self.finished(&run.name)?,
+                Claim::Ended(RunState::Diverged) => self.diverged(&run.name),
+                Claim::Ended(_) => self.finished(&run.name)?,
             }
         }
         Ok(rest)
@@ -262,6 +275,12 @@ impl<'a> Sweep<'a> {
         self.folder.tidy(name)?;
         self.end(name);
         Ok(())
+    }
+
+    /// A run has diverged: it counts as it ended.
+    fn diverged(&mut self, name: &'a str) {
+        self.diverged.push(name);
+        self.end(name);
     }
 
     fn end(&mut self, name: &'a str) {
@@ -300,6 +319,11 @@ impl<'a> Sweep<'a> {
         match ended.await? {
             Ended::Finished => self.finished(&run.name)?,
             Ended::Stopped => {}
+            Ended::Diverged(reason) => {
+                self.bar
+                    .suspend(|| say(&format!("{} diverged: {reason}", run.name)));
+                self.diverged(&run.name);
+            }
             Ended::Failed(reason) => {
                 self.bar
                     .suspend(|| say(&format!("{} failed: {reason}", run.name)));
@@ -338,8 +362,21 @@ impl<'a> Sweep<'a> {
             return Err(Interrupted.into());
         }
         super::print(&format!("{root}\n"))?;
+        if !self.diverged.is_empty() {
+            say(&format!(
+                "{} diverged, and would again; the report counts {} as it ended: {}",
+                count(self.diverged.len(), "run"),
+                if self.diverged.len() == 1 {
+                    "it"
+                } else {
+                    "each"
+                },
+                self.diverged.join(", ")
+            ));
+        }
         if self.failed.is_empty() {
-            say(&format!("finished: {}", count(runs, "run")));
+            let finished = runs - self.diverged.len();
+            say(&format!("finished: {}", count(finished, "run")));
             return Ok(());
         }
         let list: Vec<String> = self

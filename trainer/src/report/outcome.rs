@@ -149,9 +149,10 @@ fn dumbbells(out: &mut String, comparison: &Comparison) {
     for quarter in 0..=4 {
         let _ = write!(
             out,
-            "<span style=\"left:{}%\">{:.0}%</span>",
+            "<span style=\"left:{}%\">{}%</span>",
             25 * quarter,
-            top * 25.0 * f64::from(quarter)
+            // Two digits after the point at most: 2.5, not 2.50.
+            (top * 2500.0 * f64::from(quarter)).round() / 100.0
         );
     }
     out.push_str("</div></div><p class=\"legend\"><span><i class=\"key b\"></i>before</span><span><i class=\"key a\"></i>after</span></p></div>");

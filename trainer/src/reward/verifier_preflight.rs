@@ -131,7 +131,11 @@ impl RewardClient {
         }
     }
 
-    async fn reach(&self) -> Result<Vec<GraderInfo>, RewardError> {
+    /// Waits a while for the verifier to answer; returns its graders.
+    ///
+    /// # Errors
+    /// [`RewardError`] if it does not answer, or refuses.
+    pub async fn reach(&self) -> Result<Vec<GraderInfo>, RewardError> {
         let client = &self.inner.client;
         let mut ready = pin!(patiently(|| client.ready()));
         let answer = match timeout(SILENCE, &mut ready).await {

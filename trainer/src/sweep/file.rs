@@ -13,6 +13,7 @@ use crate::run::absolute;
 
 /// Maximum number of rounds.
 const MAX_ROUNDS: usize = 100;
+const MAX_RUNS: usize = 10_000;
 
 /// The seed's key, which the list of seeds sets.
 const SEED: &str = "run.seed";
@@ -148,7 +149,24 @@ impl SweepFile {
                 }
             }
         }
-        let file: Self = table.try_into().map_err(syntax)?;
+        let form = |error: toml::de::Error| {
+            // The parser speaks of Rust's types.
+            let reason = [
+                ("a sequence", "a list"),
+                ("a map", "a table"),
+                ("struct Arm", "a table with name and set"),
+                ("u64", "a whole number"),
+                ("usize", "a whole number"),
+                ("f64", "a number"),
+            ]
+            .iter()
+            .fold(error.to_string(), |reason, (theirs, ours)| {
+                reason.replace(&format!("expected {theirs}"), &format!("expected {ours}"))
+            });
+            let hint = "`rapid sweep --help` shows the form of a sweep file";
+            SweepError::file(origin, format!("{}; {hint}", reason.trim_end()))
+        };
+        let file: Self = table.try_into().map_err(form)?;
         file.check()
             .map_err(|reason| SweepError::file(origin, reason))?;
         Ok(file)
@@ -160,7 +178,7 @@ impl SweepFile {
         toml::to_string(self).expect("a sweep file consists of strings, numbers and lists")
     }
 
-    /// The first difference from another sweep file, in words; `None` if they are equal.
+    /// The first difference from another sweep file that concerns the runs, in words; `None` if there is none. What is compared concerns none.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let table =
@@ -168,6 +186,7 @@ impl SweepFile {
         let (ours, theirs) = (table(self), table(other));
         let differing = KEYS
             .into_iter()
+            .filter(|key| *key != "compare")
             .find(|key| ours.get(*key) != theirs.get(*key))?;
         let written = |table: &Table| {
             table
@@ -222,7 +241,17 @@ impl SweepFile {
             self.check_grid(key, values)
                 .map_err(|reason| format!("[grid]: {reason}"))?;
         }
-        self.check_compare(&names)
+        self.check_compare(&names)?;
+        let points = self.grid.values().map(Vec::len);
+        let runs = points
+            .chain([self.seeds.len(), self.rounds, names.len()])
+            .fold(1, usize::saturating_mul);
+        if runs > MAX_RUNS {
+            return Err(format!(
+                "it has {runs} runs, the product of its seeds, rounds, arms and the grid's values; at most {MAX_RUNS} are possible. Give the grid fewer values"
+            ));
+        }
+        Ok(())
     }
 
     fn check_grid(&self, key: &str, values: &[Value]) -> Result<(), String> {
@@ -352,7 +381,8 @@ fn check_setting(key: &str, value: &Value) -> Result<(), String> {
     }
     config::parse_set(&setting(key, value))
         .map(|_| ())
-        .map_err(|error| error.to_string())
+        // A sweep file has no flags.
+        .map_err(|error| error.to_string().trim_start_matches("--set ").to_owned())
 }
 
 /// A setting in the form that `--set` takes.

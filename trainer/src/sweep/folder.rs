@@ -34,6 +34,8 @@ pub enum RunState {
     Begun,
     /// It has made its last update.
     Finished,
+    /// It ended because its weights no longer computed finite numbers: made again, it would end there again.
+    Diverged,
 }
 
 impl RunState {
@@ -44,7 +46,14 @@ impl RunState {
             Self::Absent => "to do",
             Self::Begun => "begun",
             Self::Finished => "finished",
+            Self::Diverged => "diverged",
         }
+    }
+
+    /// Whether nothing is left to do.
+    #[must_use]
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Finished | Self::Diverged)
     }
 }
 
@@ -100,7 +109,8 @@ impl SweepFolder {
             }
         }
         let path = root.join("sweep.toml");
-        if !path.exists() {
+        // What is compared may change at any time: it decides nothing about the runs.
+        if !path.exists() || SweepFile::read(&path)?.compare != folder.file.compare {
             write(&path, &folder.file.to_toml())?;
         }
         Ok(folder)
@@ -232,11 +242,13 @@ impl SweepFolder {
     /// How far a run is, by its folder and the manifest's lines.
     #[must_use]
     pub fn state(&self, run: &PlannedRun, manifest: &[ManifestLine]) -> RunState {
-        let finished = |line: &ManifestLine| line.run == run.name && line.event == Event::Finish;
+        let lines = || manifest.iter().filter(|line| line.run == run.name);
         if !self.run(&run.name).join("config.toml").is_file() {
             RunState::Absent
-        } else if manifest.iter().any(finished) {
+        } else if lines().any(|line| line.event == Event::Finish) {
             RunState::Finished
+        } else if lines().any(ManifestLine::is_divergence) {
+            RunState::Diverged
         } else {
             RunState::Begun
         }

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::SweepError;
 use crate::record::timestamp;
+use crate::run::is_divergence;
 
 /// What happened to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +105,13 @@ fn processor() -> String {
 }
 
 impl ManifestLine {
+    /// Whether the run ended because its weights no longer computed finite numbers.
+    #[must_use]
+    pub fn is_divergence(&self) -> bool {
+        let reason = self.reason.as_deref().unwrap_or_default();
+        self.event == Event::Fail && is_divergence(reason)
+    }
+
     /// A line about an event that happens now.
     #[must_use]
     pub fn now(run: &str, event: Event, machine: &Machine) -> Self {

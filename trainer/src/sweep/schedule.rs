@@ -13,8 +13,8 @@ pub enum Claim {
     Free(File, RunState),
     /// Another process makes it.
     Taken,
-    /// It is finished.
-    Finished,
+    /// It has ended, and this is how.
+    Ended(RunState),
 }
 
 /// Tries to claim a run. The claim ends when the log is closed by all processes that have it.
@@ -35,7 +35,7 @@ pub fn claim(folder: &SweepFolder, run: &PlannedRun) -> Result<Claim, SweepError
     }
     // The manifest is read under the lock: whoever had the run before has written its end.
     Ok(match folder.state(run, &folder.manifest()?) {
-        RunState::Finished => Claim::Finished,
+        state if state.has_ended() => Claim::Ended(state),
         state => Claim::Free(log, state),
     })
 }

@@ -287,7 +287,64 @@ fn a_run_is_claimed_by_one_process_until_it_is_finished() {
     );
     drop(begun);
     folder.record(&line(run, Event::Finish, Some(1.0))).unwrap();
-    assert!(matches!(claim(&folder, run).unwrap(), Claim::Finished));
+    let finished = claim(&folder, run).unwrap();
+    assert!(matches!(finished, Claim::Ended(RunState::Finished)));
+}
+
+#[test]
+fn a_run_that_diverged_is_not_made_again_and_one_that_failed_is() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = create(place.path());
+    let run = &folder.plan().blocks[0].runs[0];
+    std::fs::create_dir(folder.run(&run.name)).unwrap();
+    std::fs::write(folder.run(&run.name).join("config.toml"), "").unwrap();
+    let fail = |reason: &str| ManifestLine {
+        reason: Some(reason.into()),
+        ..line(run, Event::Fail, Some(1.0))
+    };
+    folder.record(&fail("the verifier is gone")).unwrap();
+    let failed = claim(&folder, run).unwrap();
+    assert!(matches!(failed, Claim::Free(_, RunState::Begun)));
+    drop(failed);
+    let reason = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
+    folder.record(&fail(reason)).unwrap();
+    // A process that was killed while it tried again.
+    folder.record(&line(run, Event::Resume, None)).unwrap();
+    let diverged = claim(&folder, run).unwrap();
+    assert!(matches!(diverged, Claim::Ended(RunState::Diverged)));
+}
+
+#[test]
+fn what_is_compared_may_change_and_the_folder_follows() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = create(place.path());
+    let mut changed = folder.file().clone();
+    changed.compare.as_mut().unwrap().margin = 0.25;
+    SweepFolder::create(place.path(), changed.clone()).unwrap();
+    assert_eq!(SweepFolder::open(place.path()).unwrap().file(), &changed);
+    changed.compare = None;
+    SweepFolder::create(place.path(), changed.clone()).unwrap();
+    assert_eq!(SweepFolder::open(place.path()).unwrap().file(), &changed);
+}
+
+#[test]
+fn a_grid_of_millions_of_runs_is_refused() {
+    let values = (1..=100).map(|value| value.to_string()).collect::<Vec<_>>();
+    let values = values.join(", ");
+    let keys = [
+        "algorithm.n_step",
+        "run.updates",
+        "eval.every",
+        "eval.samples",
+    ];
+    let grid: String = keys.map(|key| format!("\"{key}\" = [{values}]\n")).concat();
+    let text =
+        format!("recipe = \"quickstart\"\nseeds = [0]\n[grid]\n{grid}[[arms]]\nname = \"a\"\n");
+    let error = SweepFile::parse("my.toml", &text).unwrap_err().to_string();
+    assert!(
+        error.starts_with("my.toml: it has 100000000 runs"),
+        "{error}"
+    );
 }
 
 #[test]

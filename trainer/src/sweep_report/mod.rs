@@ -22,10 +22,13 @@ mod test_tables;
 mod tests_of_arms;
 mod warnings;
 
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::report::{RunError, WriteError, replace};
+use crate::report::{WriteError, replace};
 use crate::sweep::{SweepError, SweepFolder};
+use table::Table;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -33,9 +36,6 @@ pub enum SweepReportError {
     /// The folder is not that of a sweep, or its files are damaged.
     #[error(transparent)]
     Sweep(#[from] SweepError),
-    /// A run's files are damaged.
-    #[error(transparent)]
-    Run(#[from] RunError),
     /// A file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -54,6 +54,11 @@ pub fn write(sweep: &Path, out: &Path) -> Result<PathBuf, SweepReportError> {
     let figures = figures::all(&arms);
     let warnings = warnings::all(&folder, &runs, &arms, &tests);
     std::fs::create_dir_all(out).map_err(|source| WriteError::new(out, source))?;
+    let kept = tables
+        .iter()
+        .map(Table::file)
+        .chain(figures.iter().map(|figure| figure.file.clone()));
+    remove_others(out, &kept.collect())?;
     for table in &tables {
         replace(&out.join(table.file()), &table.csv())?;
     }
@@ -63,6 +68,26 @@ pub fn write(sweep: &Path, out: &Path) -> Result<PathBuf, SweepReportError> {
     let page = out.join("report.html");
     replace(&page, &page::render(&folder, &tables, &figures, &warnings))?;
     Ok(page)
+}
+
+/// Removes the tables and figures of an earlier report that this one has not.
+fn remove_others(out: &Path, kept: &BTreeSet<String>) -> Result<(), WriteError> {
+    let tables = tables::NAMES.map(|name| format!("{name}.csv"));
+    let figures = figures::FILES.map(str::to_owned);
+    let others = tables
+        .into_iter()
+        .chain(figures)
+        .filter(|file| !kept.contains(file));
+    for file in others {
+        let path = out.join(file);
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                return Err(WriteError::new(&path, source));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

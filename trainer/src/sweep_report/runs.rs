@@ -7,7 +7,6 @@ use datasets::passk::Counts;
 use super::SweepReportError;
 use crate::record::{EvalRecord, RunTimes, StepRecord};
 use crate::report::RunData;
-use crate::run::is_divergence;
 use crate::sweep::{Event, ManifestLine, PlannedRun, RunState, SweepFolder};
 
 /// How a run ended, or how far it is.
@@ -69,16 +68,19 @@ pub(super) fn read(folder: &SweepFolder) -> Result<Vec<SweepRun>, SweepReportErr
                 .filter(|line| line.run == planned.name)
                 .collect();
             let state = folder.state(planned, &manifest);
-            let data = path.join("config.toml").is_file();
-            let data = data
-                .then(|| RunData::read_without_samples(&path))
-                .transpose()?;
+            let is_run = path.join("config.toml").is_file();
+            // A run with a damaged file does not count, and is named.
+            let (data, damage) = match is_run.then(|| RunData::read_without_samples(&path)) {
+                Some(Ok(data)) => (Some(data), None),
+                Some(Err(error)) => (None, Some(End::Failed(error.to_string()))),
+                None => (None, None),
+            };
             let of_machines = |of: fn(&ManifestLine) -> &String| {
                 lines.iter().map(|line| of(line).clone()).collect()
             };
             Ok(SweepRun {
                 planned: planned.clone(),
-                end: end(state, lines.last().copied()),
+                end: damage.unwrap_or_else(|| end(state, &lines)),
                 data,
                 processors: of_machines(|line| &line.machine.processor),
                 binaries: of_machines(|line| &line.machine.binary),
@@ -87,17 +89,13 @@ pub(super) fn read(folder: &SweepFolder) -> Result<Vec<SweepRun>, SweepReportErr
         .collect()
 }
 
-fn end(state: RunState, last: Option<&ManifestLine>) -> End {
-    match (state, last) {
+fn end(state: RunState, lines: &[&ManifestLine]) -> End {
+    let reason = |line: &&ManifestLine| line.reason.clone().unwrap_or_default();
+    let divergence = || lines.iter().find(|line| line.is_divergence());
+    match (state, lines.last()) {
         (RunState::Finished, _) => End::Finished,
-        (_, Some(line)) if line.event == Event::Fail => {
-            let reason = line.reason.clone().unwrap_or_default();
-            if is_divergence(&reason) {
-                End::Diverged(reason)
-            } else {
-                End::Failed(reason)
-            }
-        }
+        (RunState::Diverged, _) => End::Diverged(divergence().map(reason).unwrap_or_default()),
+        (_, Some(line)) if line.event == Event::Fail => End::Failed(reason(line)),
         (state, _) => End::Unfinished(state.name()),
     }
 }
@@ -109,6 +107,38 @@ impl SweepRun {
 
     pub(super) fn finished(&self) -> bool {
         self.end == End::Finished
+    }
+
+    /// How a finished run differs from its plan, in words: somebody changed its settings, made it longer, or cut its logs.
+    pub(super) fn unlike_plan(&self) -> Vec<String> {
+        let Some(data) = self.data.as_ref().filter(|_| self.finished()) else {
+            return Vec::new();
+        };
+        let mut sentences = Vec::new();
+        let mut planned = self.planned.config.clone();
+        if let Some(config) = &data.config {
+            // A run that was made longer says so in its steps.
+            (planned.run.epochs, planned.run.updates) = (config.run.epochs, config.run.updates);
+            if planned != *config {
+                sentences.push("its settings are not those of its plan".to_owned());
+            }
+        }
+        let updates = self.planned.config.run.updates;
+        let steps = self.steps();
+        let last = steps.last().map_or(0, |step| step.step);
+        if steps.len() != last {
+            sentences.push(format!("its log has {} of {last} updates", steps.len()));
+        }
+        // Fewer are planned ones too: the last phase may be dropped.
+        if let Some(updates) = updates.filter(|updates| last > *updates) {
+            sentences.push(format!(
+                "it made {last} updates, and its plan has {updates}"
+            ));
+        }
+        if self.planned.config.eval.samples > 0 && self.evaluation().is_none() {
+            sentences.push("it has no evaluation after its last update".to_owned());
+        }
+        sentences
     }
 
     /// The evaluation before the first update.

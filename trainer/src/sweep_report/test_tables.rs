@@ -15,7 +15,7 @@ pub(super) fn comparisons(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table 
     let compare = folder.file().compare.as_ref();
     let tested = compare.is_some_and(|compare| compare.tests);
     let margin = POINTS * compare.map_or(0.0, |compare| compare.margin);
-    let mut columns = vec![Column::new("arm", "arm", Form::Text)];
+    let mut columns = Vec::from(pair_columns());
     if tested {
         columns.extend([
             Column::new("difference", "difference", Form::Text),
@@ -89,12 +89,19 @@ fn contrast_cells(contrast: &Contrast) -> [Cell; 3] {
     ]
 }
 
-fn pair_label(compared: &Compared<'_, '_>, operator: char) -> Cell {
-    Cell::text(format!(
-        "{} {operator} {}",
-        compared.arm.label(),
-        compared.reference.arm
-    ))
+/// The columns of an arm and what stands beside it.
+fn pair_columns() -> [Column; 2] {
+    [
+        Column::new("arm", "arm", Form::Text),
+        Column::new("beside", "reference", Form::Text),
+    ]
+}
+
+fn pair_cells(compared: &Compared<'_, '_>) -> [Cell; 2] {
+    [
+        Cell::text(compared.arm.label()),
+        Cell::text(compared.reference.label()),
+    ]
 }
 
 fn comparison(compared: &Compared<'_, '_>, tested: bool) -> Option<Vec<Cell>> {
@@ -102,7 +109,7 @@ fn comparison(compared: &Compared<'_, '_>, tested: bool) -> Option<Vec<Cell>> {
     let papers = paper_row::of(compared.arm).zip(paper_row::of(compared.reference));
     let diverged = with_diverged(&[compared.arm, compared.reference]);
     let estimate = found.difference.estimate;
-    let mut cells = vec![pair_label(compared, '−')];
+    let mut cells = Vec::from(pair_cells(compared));
     if tested {
         cells.extend([
             Cell::text(format!("{}{diverged}", corrected.difference.name())),
@@ -174,7 +181,6 @@ pub(super) fn time_ratios(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table 
     }
     note.push_str(" The paper's is the ratio of its mean times.");
     let columns = [
-        Column::new("arm", "arm", Form::Text),
         Column::new("time ratio (95%)", "time_ratio", Form::Interval(3)),
         Column::new("each pair", "each_pair", Form::Text),
     ];
@@ -182,8 +188,9 @@ pub(super) fn time_ratios(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table 
         name: "time-ratios",
         title: "Time beside the reference".into(),
         note,
-        columns: columns
+        columns: pair_columns()
             .into_iter()
+            .chain(columns)
             .chain(p)
             .chain([Column::paper("time ratio", "time_ratio", Form::Number(2))])
             .collect(),
@@ -204,11 +211,11 @@ fn time_ratio(compared: &Compared<'_, '_>, tested: bool) -> Option<Vec<Cell>> {
         .iter()
         .map(|pair| format!("{pair:.3}"))
         .collect();
-    let mut cells = vec![
-        pair_label(compared, '∕'),
+    let mut cells = Vec::from(pair_cells(compared));
+    cells.extend([
         Cell::Interval(ratio.ratio, ratio.interval),
         Cell::text(pairs.join("; ")),
-    ];
+    ]);
     cells.extend(tested.then(|| Cell::number(ratio.p)));
     cells.push(Cell::number(papers));
     Some(cells)

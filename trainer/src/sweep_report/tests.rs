@@ -80,7 +80,7 @@ fn a_strong_effect_is_found_and_a_null_effect_is_not() {
     assert!(number(better, "difference_points_low") > 0.0);
     // Every pair has half of the time.
     let time = &sweep.csv("time-ratios.csv")[1];
-    assert_eq!(time["arm"], "rapid-h4 ∕ pg");
+    assert_eq!((&*time["arm"], &*time["reference"]), ("rapid-h4", "pg"));
     assert_eq!(
         ["time_ratio", "time_ratio_low", "p", "paper_time_ratio"].map(|name| time[name].as_str()),
         ["0.500", "0.500", "0.0000", "0.88"]
@@ -353,7 +353,7 @@ fn a_grid_with_rounds_and_without_evaluations_compares_times_at_each_point() {
     let arms: Vec<&str> = rows.iter().map(|row| row["arm"].as_str()).collect();
     assert_eq!(
         arms[..2],
-        ["rapid-h2, n_step = 32 ∕ pg", "rapid-h4, n_step = 32 ∕ pg"]
+        ["rapid-h2, n_step = 32", "rapid-h4, n_step = 32"]
     );
     assert_eq!(rows.len(), 6);
     for (row, ratio) in rows.iter().zip(["0.500", "0.250", "0.125"].iter().cycle()) {
@@ -445,7 +445,7 @@ fn a_sweep_without_runs_has_a_page_that_says_so() {
 }
 
 #[test]
-fn a_damaged_log_is_named() {
+fn a_run_with_a_damaged_log_is_named_and_does_not_count() {
     let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
     let truth = Truth {
         tasks: 20,
@@ -455,8 +455,118 @@ fn a_damaged_log_is_named() {
     sweep.run_all(|_| truth);
     let run = sweep.folder.plan().runs().next().unwrap();
     sweep.lines(run, "eval.jsonl", &["no record"]);
-    let error = super::write(sweep.folder.root(), &sweep.out()).unwrap_err();
-    let text = error.to_string();
-    assert!(text.contains("pg-seed-0/eval.jsonl, line 1"), "{text}");
-    assert!(!sweep.out().exists());
+    let page = sweep.page();
+    assert!(page.contains("pg-seed-0 failed: "), "{page}");
+    assert!(page.contains("pg-seed-0/eval.jsonl, line 1"), "{page}");
+    let runs = sweep.csv("runs.csv");
+    assert_eq!(
+        (&*runs[0]["state"], &*runs[1]["state"]),
+        ("failed", "finished")
+    );
+}
+
+#[test]
+fn a_run_that_is_not_what_was_planned_is_named() {
+    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
+    let truth = Truth {
+        tasks: 20,
+        effect: 0.0,
+        seconds: 60.0,
+    };
+    sweep.run_all(|_| truth);
+    assert!(!sweep.page().contains("its plan"));
+    let mut runs = sweep.folder.plan().runs();
+    let (settings, longer, cut) = (
+        runs.next().unwrap(),
+        runs.next().unwrap(),
+        runs.next().unwrap(),
+    );
+    let mut config = settings.config.clone();
+    config.optimiser.lr *= 2.0;
+    let file = sweep.folder.run(&settings.name).join("config.toml");
+    fs::write(file, config.to_toml()).unwrap();
+    let edit = |run: &PlannedRun, edit: &dyn Fn(&str) -> String| {
+        let file = sweep.folder.run(&run.name).join("metrics.jsonl");
+        fs::write(&file, edit(&fs::read_to_string(&file).unwrap())).unwrap();
+    };
+    edit(longer, &|text| {
+        let last = text.lines().last().unwrap();
+        let step = |number: usize| format!("\"step\":{number}");
+        text.to_owned() + &last.replace(&step(UPDATES), &step(UPDATES + 1)) + "\n"
+    });
+    edit(cut, &|text| {
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        lines.join("\n") + "\n"
+    });
+    let page = sweep.page();
+    for sentence in [
+        format!("{}: its settings are not those of its plan.", settings.name),
+        format!(
+            "{}: it made {} updates, and its plan has {UPDATES}.",
+            longer.name,
+            UPDATES + 1
+        ),
+        format!(
+            "{}: it has no evaluation after its last update.",
+            longer.name
+        ),
+        format!(
+            "{}: its log has {} of {UPDATES} updates.",
+            cut.name,
+            UPDATES - 1
+        ),
+    ] {
+        assert!(page.contains(&sentence), "{sentence}: {page}");
+    }
+}
+
+#[test]
+fn a_run_that_diverged_stays_so_when_it_is_begun_again() {
+    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
+    let truth = Truth {
+        tasks: 20,
+        effect: 0.0,
+        seconds: 60.0,
+    };
+    sweep.run_all(|_| truth);
+    let run = sweep.folder.plan().runs().next().unwrap();
+    let manifest = sweep.folder.root().join("manifest.jsonl");
+    let lines = fs::read_to_string(&manifest).unwrap();
+    let others = lines.lines().filter(|line| !line.contains(&run.name));
+    let others: String = others.map(|line| format!("{line}\n")).collect();
+    fs::write(&manifest, others).unwrap();
+    let reason = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
+    sweep.end(run, Event::Fail, Some(reason));
+    sweep.end(run, Event::Resume, None);
+    sweep.page();
+    assert_eq!(sweep.csv("runs.csv")[0]["state"], "diverged");
+}
+
+#[test]
+fn tables_and_figures_of_an_earlier_report_do_not_stay() {
+    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
+    fs::create_dir_all(sweep.out()).unwrap();
+    for file in ["slope.csv", "figure-3.svg", "mine.csv"] {
+        fs::write(sweep.out().join(file), "old").unwrap();
+    }
+    sweep.page();
+    let stays =
+        ["slope.csv", "figure-3.svg", "mine.csv"].map(|file| sweep.out().join(file).exists());
+    assert_eq!(stays, [false, false, true]);
+    // The lists of what there may be are whole.
+    sweep.run_all(|_| Truth {
+        tasks: 20,
+        effect: 0.0,
+        seconds: 60.0,
+    });
+    sweep.page();
+    for entry in fs::read_dir(sweep.out()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let known = match name.rsplit_once('.').unwrap() {
+            (table, "csv") => table == "mine" || super::tables::NAMES.contains(&table),
+            (_, "svg") => super::figures::FILES.contains(&&*name),
+            _ => name == "report.html",
+        };
+        assert!(known, "{name}");
+    }
 }

@@ -52,7 +52,7 @@ pub(super) fn all(
         ));
     }
     if folder.file().compare.is_none() {
-        warnings.push("The sweep file has no [compare], so nothing is tested.".into());
+        warnings.push("The sweep file has no [compare], so nothing is compared. It may be added: `rapid sweep` with the changed file takes it over.".into());
     } else if folder.file().seeds.len() < 2 {
         warnings.push("There is one seed, so nothing is concluded about accuracy.".into());
     } else if folder
@@ -133,6 +133,9 @@ fn missing(warnings: &mut Vec<String>, runs: &[SweepRun]) {
         if let Some(reason) = run.end.reason() {
             let name = &run.planned.name;
             warnings.push(format!("{name} {}: {reason}", run.end.name()));
+        }
+        for sentence in run.unlike_plan() {
+            warnings.push(format!("{}: {sentence}.", run.planned.name));
         }
     }
 }

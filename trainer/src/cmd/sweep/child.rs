@@ -22,7 +22,9 @@ pub(super) enum Ended {
     Finished,
     /// On request; the run can be resumed.
     Stopped,
-    /// With an error, or killed: the last line of its log.
+    /// Since its weights no longer computed finite numbers: the last line of its log.
+    Diverged(String),
+    /// With another error, or killed: the last line of its log.
     Failed(String),
 }
 
@@ -140,11 +142,16 @@ impl Child<'_> {
     }
 
     fn fail(self, line: ManifestLine, reason: String) -> anyhow::Result<Ended> {
-        self.folder.record(&ManifestLine {
+        let line = ManifestLine {
             reason: Some(reason.clone()),
             ..line
-        })?;
-        Ok(Ended::Failed(reason))
+        };
+        self.folder.record(&line)?;
+        Ok(if line.is_divergence() {
+            Ended::Diverged(reason)
+        } else {
+            Ended::Failed(reason)
+        })
     }
 
     /// Updates that the run has made.

@@ -34,6 +34,8 @@ struct Row {
     round: usize,
     grid: BTreeMap<String, toml::Value>,
     state: &'static str,
+    #[serde(skip)]
+    has_ended: bool,
     updates: usize,
     completions: usize,
     seconds: Option<f64>,
@@ -87,6 +89,7 @@ impl DryRun {
                 round: run.round,
                 grid: run.grid.clone(),
                 state: state.name(),
+                has_ended: state.has_ended(),
                 updates: size(run).updates,
                 completions: completions(run),
                 seconds: estimated.map(|(seconds, _)| seconds),
@@ -96,10 +99,7 @@ impl DryRun {
             }
         };
         let runs: Vec<Row> = chosen.iter().map(row).collect();
-        let to_do = || {
-            runs.iter()
-                .filter(|row| row.state != RunState::Finished.name())
-        };
+        let to_do = || runs.iter().filter(|row| !row.has_ended);
         Ok(Self {
             unmatched: plan.unmatched(),
             seconds: to_do().map(|row| row.seconds).sum(),
