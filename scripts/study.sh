@@ -3,12 +3,14 @@
 #   bash scripts/study.sh STAGE N         makes the Nth block of a stage's sweep, and packs its logs as docs/study/rapid/results/STAGE-N.tar.gz
 #   bash scripts/study.sh STAGE report    unpacks all blocks of the stage, makes its report in runs/study/STAGE, and copies the tables and figures to
 #                                         docs/study/rapid/STAGE. Before the last block is made, it refuses: nobody looks at unfinished tests
+#   bash scripts/study.sh time predict    measures with rapid bench what an update should take by H and N_step: docs/study/rapid/results/time-predicted.csv
+#                                         (six minutes, on the machine and just before or after the blocks of the stage time)
 # STAGE is a file of docs/study/rapid/sweeps. Started again, a block goes on where it ended. A packed block is not made again: its folder may be gone.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 usage() {
-  echo "usage: bash scripts/study.sh STAGE N|report" >&2
+  echo "usage: bash scripts/study.sh STAGE N|report|predict" >&2
   echo "stages: $(cd "$root/docs/study/rapid/sweeps" && printf '%s ' ./*.toml | sed 's/\.toml//g; s/\.\///g')" >&2
   exit 2
 }
@@ -21,6 +23,35 @@ rapid=${CARGO_TARGET_DIR:-target}/release/rapid
 if ! [ -x "$rapid" ]; then
   echo "error: there is no $rapid: cargo build --release --locked --workspace" >&2
   exit 2
+fi
+
+# seconds WORK COMPLETIONS: how long rapid bench takes for completions like those of the untrained model in this study: 18 tokens on average, 8 of each prompt of
+# 160 tokens. Sampling computes what the prompts have in common once.
+seconds() {
+  local shared=()
+  [ "$1" = train ] || shared=(--shared-tokens 128)
+  "$rapid" bench "$1" --model smollm2-135m-instruct --device cpu --dtype bf16 --prompts $(($2 / 8)) --samples 8 --prompt-tokens 160 "${shared[@]}" \
+    --tokens 24 --min-tokens 13 --json | sed -n 's/^  "seconds": \([0-9.e+-]*\),$/\1/p'
+}
+
+if [ "$what" = predict ]; then
+  [ "$stage" = time ] || usage
+  declare -A sampling
+  predicted=$results/time-predicted.csv
+  {
+    echo n_step,h,sampling_seconds,update_seconds,seconds_per_update,time_ratio
+    for n in 8 32 128; do
+      update=$(seconds train "$n")
+      for h in 1 2 4 8 16; do
+        size=$((n * h))
+        [ -n "${sampling[$size]:-}" ] || sampling[$size]=$(seconds rollout "$size")
+        echo "$n $h ${sampling[$size]} $update"
+      done
+    done | awk '{ all = $3 / $2 + $4; if ($2 == 1) one = all; printf "%d,%d,%.3f,%.3f,%.3f,%.3f\n", $1, $2, $3, $4, all, all / one }'
+  } >"$predicted.partial"
+  mv "$predicted.partial" "$predicted"
+  echo "$predicted"
+  exit
 fi
 
 if [ "$what" = report ]; then
