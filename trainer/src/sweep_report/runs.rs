@@ -115,9 +115,11 @@ impl SweepRun {
             return Vec::new();
         };
         let mut sentences = Vec::new();
-        let mut planned = self.planned.config.clone();
         if let Some(config) = &data.config {
-            // A run that was made longer says so in its steps.
+            // A run settles where it computes and who judges, and one that was made longer says so in its steps.
+            let mut planned = self.planned.config.clone();
+            planned.engine = config.engine.clone();
+            planned.verifier = config.verifier.clone();
             (planned.run.epochs, planned.run.updates) = (config.run.epochs, config.run.updates);
             if planned != *config {
                 sentences.push("its settings are not those of its plan".to_owned());

@@ -134,9 +134,15 @@ fn missing(warnings: &mut Vec<String>, runs: &[SweepRun]) {
             let name = &run.planned.name;
             warnings.push(format!("{name} {}: {reason}", run.end.name()));
         }
+    }
+    let mut unlike: BTreeMap<String, Vec<&SweepRun>> = BTreeMap::new();
+    for run in runs {
         for sentence in run.unlike_plan() {
-            warnings.push(format!("{}: {sentence}.", run.planned.name));
+            unlike.entry(sentence).or_default().push(run);
         }
+    }
+    for (sentence, runs) in unlike {
+        warnings.push(format!("{}: {sentence}.", names(&runs)));
     }
 }
 
