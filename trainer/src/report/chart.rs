@@ -9,9 +9,9 @@ use super::svg_file::svg_file;
 pub(super) const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 232.0;
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 22.0;
 const TOP: f64 = 12.0;
-const BOTTOM: f64 = 30.0;
+const BOTTOM: f64 = 36.0;
 
 /// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,7 +124,7 @@ impl Chart {
                 out,
                 "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 x_at(tick),
-                HEIGHT - BOTTOM + 18.0,
+                HEIGHT - BOTTOM + 24.0,
                 html(&label)
             );
         }

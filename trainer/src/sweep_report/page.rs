@@ -101,7 +101,7 @@ fn drawings(out: &mut String, figures: &[Figure]) {
     if figures.is_empty() {
         return;
     }
-    out.push_str("<h2>Figures</h2><p>The paper prints no values of its figures; what its text says of them is in the notes.</p>\n");
+    out.push_str("<h2>Figures</h2><p>The paper prints no values of its figures; what its text says of them is in their captions.</p>\n");
     for figure in figures.iter().filter(|figure| figure.wide) {
         out.push_str(&figure.html);
     }
