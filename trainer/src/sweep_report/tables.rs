@@ -11,7 +11,6 @@ use super::tests_of_arms::Tests;
 use crate::paper::{Measured, PAPER, PaperResult};
 use crate::record::Activity;
 use crate::statistics::{Correlation, pearson};
-use crate::sweep::SweepFolder;
 
 /// The names of all tables that there may be.
 pub(super) const NAMES: [&str; 10] = [
@@ -28,17 +27,12 @@ pub(super) const NAMES: [&str; 10] = [
 ];
 
 /// All tables that the sweep has data for.
-pub(super) fn all(
-    folder: &SweepFolder,
-    runs: &[SweepRun],
-    arms: &[ArmRuns<'_>],
-    tests: &Tests<'_, '_>,
-) -> Vec<Table> {
+pub(super) fn all(runs: &[SweepRun], arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<Table> {
     let tables = [
-        slopes(folder, tests),
-        comparisons(folder, tests),
+        slopes(tests),
+        comparisons(tests),
         effects(tests),
-        time_ratios(folder, tests),
+        time_ratios(tests),
         algorithms(arms),
         by_h(arms),
         correlations(arms),

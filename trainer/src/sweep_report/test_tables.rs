@@ -8,13 +8,10 @@ use super::runs::End;
 use super::table::{Cell, Column, Form, POINTS, Table};
 use super::tests_of_arms::{Compared, Sloped, Tests};
 use crate::statistics::{Contrast, SlopeVerdict, least_squares};
-use crate::sweep::SweepFolder;
 
 /// The accuracy of every arm beside that of the reference.
-pub(super) fn comparisons(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table {
-    let compare = folder.file().compare.as_ref();
-    let tested = compare.is_some_and(|compare| compare.tests);
-    let margin = POINTS * compare.map_or(0.0, |compare| compare.margin);
+pub(super) fn comparisons(tests: &Tests<'_, '_>) -> Table {
+    let (tested, margin) = (tests.tested, POINTS * tests.margin);
     let mut columns = Vec::from(pair_columns());
     if tested {
         columns.extend([
@@ -169,9 +166,8 @@ pub(super) fn effects(tests: &Tests<'_, '_>) -> Table {
 }
 
 /// The time of every arm over that of the reference.
-pub(super) fn time_ratios(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table {
-    let compare = folder.file().compare.as_ref();
-    let tested = compare.is_some_and(|compare| compare.tests);
+pub(super) fn time_ratios(tests: &Tests<'_, '_>) -> Table {
+    let tested = tests.tested;
     let p = tested.then(|| Column::new("p", "p", Form::Number(4)));
     let mut note = "Seconds of training per update, over the reference's: the geometric mean of pairs of the same seed and round on one processor, with the t interval of the log \
                     ratio. Blocks of which a run is missing are left out."
@@ -245,9 +241,8 @@ fn each(values: &[f64]) -> Cell {
 }
 
 /// The slope of Pass@1 on log₂ H.
-pub(super) fn slopes(folder: &SweepFolder, tests: &Tests<'_, '_>) -> Table {
-    let compare = folder.file().compare.as_ref();
-    let tested = compare.is_some_and(|compare| compare.tests);
+pub(super) fn slopes(tests: &Tests<'_, '_>) -> Table {
+    let tested = tests.tested;
     let mut columns = vec![Column::new("arms", "arms", Form::Text)];
     columns.extend(tested.then(|| Column::new("conclusion", "conclusion", Form::Text)));
     columns.extend(contrast_columns("slope"));

@@ -14,6 +14,10 @@ use crate::sweep::{Compare, SweepFolder};
 /// The comparisons of a sweep.
 #[derive(Debug, Default)]
 pub(super) struct Tests<'a, 'r> {
+    /// Whether differences are tested; else there are estimates and intervals only.
+    pub(super) tested: bool,
+    /// A difference of Pass@1 within ± this counts as none.
+    pub(super) margin: f64,
     /// Every arm beside the reference at its point of the grid, in order.
     pub(super) compared: Vec<Compared<'a, 'r>>,
     /// The slope at each point of the grid that has a ladder.
@@ -78,6 +82,8 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
         return Tests::default();
     };
     let mut tests = Tests {
+        tested: compare.tests,
+        margin: compare.margin,
         untimed: incomplete_blocks(arms),
         ..Tests::default()
     };
