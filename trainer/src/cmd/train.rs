@@ -162,8 +162,14 @@ async fn train(
             Err(super::Interrupted.into())
         }
         Err(error) if folder.join("config.toml").is_file() && error.can_resume() => {
+            // Whoever started a run that ends with its input, as `rapid sweep` does, continues it too.
+            let hint = if until_stdin_ends {
+                String::new()
+            } else {
+                format!("; continue it with `{resume}`")
+            };
             Err(anyhow::Error::new(error).context(format!(
-                "the run in {} has ended early; continue it with `{resume}`",
+                "the run in {} has ended early{hint}",
                 folder.display()
             )))
         }

@@ -137,15 +137,20 @@ impl SweepFile {
         let syntax = |error: toml::de::Error| SweepError::file(origin, error.to_string());
         let mut table: Table = text.parse().map_err(syntax)?;
         check_names(origin, &table).map_err(|reason| SweepError::file(origin, reason))?;
+        let twice = |place: &str, key: &str| {
+            SweepError::file(origin, format!("{place} has `{key}` twice; leave one out"))
+        };
         for section in ["set", "grid"] {
             if let Some(Value::Table(settings)) = table.get_mut(section) {
-                *settings = whole_keys(std::mem::take(settings));
+                *settings = whole_keys(std::mem::take(settings))
+                    .map_err(|key| twice(&format!("[{section}]"), &key))?;
             }
         }
         if let Some(Value::Array(arms)) = table.get_mut("arms") {
             for arm in arms {
                 if let Some(Value::Table(settings)) = arm.get_mut("set") {
-                    *settings = whole_keys(std::mem::take(settings));
+                    *settings = whole_keys(std::mem::take(settings))
+                        .map_err(|key| twice("an arm", &key))?;
                 }
             }
         }
@@ -390,22 +395,24 @@ pub(super) fn setting(key: &str, value: &Value) -> String {
     format!("{key}={value}")
 }
 
-/// The table with the keys of inner tables written whole: `algorithm.h = 2` without quotes is a table of tables.
-fn whole_keys(table: Table) -> Table {
+/// The table with the keys of inner tables written whole: `algorithm.h = 2` without quotes is a table of tables. A key that is there in both forms is an error.
+fn whole_keys(table: Table) -> Result<Table, String> {
     let mut whole = Table::new();
     for (key, value) in table {
-        match value {
-            Value::Table(inner) => whole.extend(
-                whole_keys(inner)
-                    .into_iter()
-                    .map(|(rest, value)| (format!("{key}.{rest}"), value)),
-            ),
-            value => {
-                whole.insert(key, value);
+        let settings = match value {
+            Value::Table(inner) => whole_keys(inner)?
+                .into_iter()
+                .map(|(rest, value)| (format!("{key}.{rest}"), value))
+                .collect(),
+            value => vec![(key, value)],
+        };
+        for (key, value) in settings {
+            if whole.insert(key.clone(), value).is_some() {
+                return Err(key);
             }
         }
     }
-    whole
+    Ok(whole)
 }
 
 /// Makes the value absolute if the key's value is a path.

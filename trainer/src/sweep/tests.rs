@@ -142,6 +142,26 @@ fn what_makes_no_sense_is_refused_with_the_remedy() {
             "\"run.seed\" = 4",
             "[set]: `run.seed` is set by `seeds`",
         ),
+        (
+            "\"run.updates\" = 4",
+            "\"run.updates\" = 4\nrun.updates = 5",
+            "[set] has `run.updates` twice; leave one out",
+        ),
+        (
+            "[0, 7]",
+            "3",
+            "expected a list in `seeds`; `rapid sweep --help` shows the form",
+        ),
+        (
+            "margin = 0.02",
+            "margin = 0.02\n[compare.effects]\nh = [\"rapid\"]",
+            "[compare.effects]: `h` has rapid, which is not an arm",
+        ),
+        (
+            "margin = 0.02",
+            "margin = 0.02\n[compare.effects]\nh = [\"pg\", \"rapid-h4\"]",
+            "[compare.effects]: `h` needs arms with the factor and arms without it",
+        ),
         ("[8, 32]", "[]", "`algorithm.n_step` has no values"),
         ("[8, 32]", "[8, 8]", "`algorithm.n_step` has 8 twice"),
         (
