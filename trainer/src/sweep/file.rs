@@ -165,9 +165,12 @@ impl SweepFile {
                 ("f64", "a number"),
             ]
             .iter()
-            .fold(error.to_string(), |reason, (theirs, ours)| {
-                reason.replace(&format!("expected {theirs}"), &format!("expected {ours}"))
-            });
+            .fold(
+                error.to_string().replace('\n', " "),
+                |reason, (theirs, ours)| {
+                    reason.replace(&format!("expected {theirs}"), &format!("expected {ours}"))
+                },
+            );
             let hint = "`rapid sweep --help` shows the form of a sweep file";
             SweepError::file(origin, format!("{}; {hint}", reason.trim_end()))
         };
