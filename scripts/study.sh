@@ -4,7 +4,7 @@
 #   bash scripts/study.sh STAGE report    unpacks all blocks of the stage, makes its report in runs/study/STAGE, and copies the tables and figures to
 #                                         docs/study/rapid/STAGE. Before the last block is made, it refuses: nobody looks at unfinished tests
 #   bash scripts/study.sh time predict    measures with rapid bench what an update should take by H and N_step: docs/study/rapid/results/time-predicted.csv
-#                                         (six minutes, on the machine and just before or after the blocks of the stage time)
+#                                         (some minutes, on the machine and just before or after the blocks of the stage time)
 # STAGE is a file of docs/study/rapid/sweeps. Started again, a block goes on where it ended. A packed block is not made again: its folder may be gone.
 set -euo pipefail
 

@@ -34,7 +34,7 @@ impl Comparison {
         let mut weights = vec![0.0; outcomes.arms()];
         (weights[arm], weights[reference]) = (1.0, -1.0);
         let difference = Contrast::of(outcomes, resamples, &weights);
-        let resampled = resamples.distribution(|means| means[arm] - means[reference]);
+        let resampled = Contrast::distribution(resamples, &weights);
         let level = 1.0 - 2.0 * ALPHA;
         Self {
             resampled_90: resampled.interval(level),

@@ -1,10 +1,10 @@
-//! Weighted sums of the arms' means, such as the difference of two.
+//! Contrasts: weighted sums of the arms' means, such as the difference of two or a slope.
 
 use datasets::passk::Interval;
 
-use super::{Outcomes, Resamples, student};
+use super::{Distribution, Outcomes, Resamples, student};
 
-/// A weighted sum of the arms' means.
+/// A weighted sum of the arms' means, with weights that sum to 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
     /// The sum over the means of all seeds and tasks.
@@ -18,34 +18,27 @@ pub struct Contrast {
 }
 
 impl Contrast {
-    /// The sum with a weight for each arm, of which the resamples are given.
+    /// The sum with a weight for each arm, of which the resamples are given. If all means are equal, it is exactly 0.
     #[must_use]
     pub fn of(outcomes: &Outcomes, resamples: &Resamples, weights: &[f64]) -> Self {
-        let arms: Vec<(f64, Vec<f64>)> = weights
-            .iter()
-            .enumerate()
-            .map(|(arm, weight)| (*weight, outcomes.by_seed(arm)))
+        let arms: Vec<Vec<f64>> = (0..weights.len())
+            .map(|arm| outcomes.by_seed(arm))
             .collect();
-        let seeds = arms.first().map_or(0, |(_, values)| values.len());
+        let seeds = arms.first().map_or(0, Vec::len);
         let by_seed: Vec<f64> = (0..seeds)
-            .map(|seed| {
-                arms.iter()
-                    .map(|(weight, values)| weight * values[seed])
-                    .sum()
-            })
+            .map(|seed| sum(weights, |arm| arms[arm][seed]))
             .collect();
-        let sum = |mean: &dyn Fn(usize) -> f64| -> f64 {
-            let terms = weights.iter().enumerate();
-            terms.map(|(arm, weight)| weight * mean(arm)).sum()
-        };
         Self {
-            estimate: sum(&|arm| outcomes.mean(arm)),
-            resampled: resamples
-                .distribution(|means| sum(&|arm| means[arm]))
-                .interval(0.95),
+            estimate: sum(weights, |arm| outcomes.mean(arm)),
+            resampled: Self::distribution(resamples, weights).interval(0.95),
             over_seeds: student::interval(&by_seed, 0.95),
             by_seed,
         }
+    }
+
+    /// The sum in each resample.
+    pub(super) fn distribution(resamples: &Resamples, weights: &[f64]) -> Distribution {
+        resamples.distribution(|means| sum(weights, |arm| means[arm]))
     }
 
     /// The weights of the mean of these arms − the mean of all others. `None` if there are no others, or none of these.
@@ -62,6 +55,14 @@ impl Contrast {
         };
         (ones > 0 && others > 0).then(|| with.iter().map(weight).collect())
     }
+}
+
+/// The weighted sum of these means, each relative to the first, which changes nothing, since the weights sum to 0.
+fn sum(weights: &[f64], mean: impl Fn(usize) -> f64) -> f64 {
+    let terms = weights.iter().enumerate();
+    terms
+        .map(|(arm, weight)| weight * (mean(arm) - mean(0)))
+        .sum()
 }
 
 #[cfg(test)]

@@ -2,19 +2,13 @@
 
 use datasets::passk::{Interval, MIN_TASKS};
 
-use super::{Outcomes, Resamples, student};
+use super::{Contrast, Outcomes, Resamples};
 
 /// How much the outcome changes with each doubling of H.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slope {
     /// By least squares on log₂ H, over the means of the arms.
-    pub slope: f64,
-    /// Its 95% interval by the hierarchical bootstrap.
-    pub resampled: Interval,
-    /// Its 95% t interval over the slopes of the seeds; `None` for one seed.
-    pub over_seeds: Option<Interval>,
-    /// The slope of each seed.
-    pub by_seed: Vec<f64>,
+    pub slope: Contrast,
     /// The p-value of no slope, two-sided.
     pub p: f64,
     /// A slope within ± this changes the outcome by no more than the margin over the whole range of H.
@@ -33,31 +27,15 @@ impl Slope {
         margin: f64,
     ) -> Self {
         let doublings: Vec<f64> = rungs.iter().map(|(_, h)| (*h as f64).log2()).collect();
-        let slope_of = |value: &dyn Fn(usize) -> f64| {
-            let points = rungs.iter().zip(&doublings);
-            let points: Vec<(f64, f64)> = points.map(|((arm, _), x)| (*x, value(*arm))).collect();
-            least_squares(&points)
-        };
-        let arms: Vec<Vec<f64>> = rungs
-            .iter()
-            .map(|(arm, _)| outcomes.by_seed(*arm))
-            .collect();
-        let seeds = arms.first().map_or(0, Vec::len);
-        let by_seed: Vec<f64> = (0..seeds)
-            .map(|seed| {
-                let points = doublings.iter().zip(&arms);
-                least_squares(&points.map(|(x, arm)| (*x, arm[seed])).collect::<Vec<_>>())
-            })
-            .collect();
-        let distribution = resamples.distribution(|means| slope_of(&|arm| means[arm]));
+        let mut weights = vec![0.0; outcomes.arms()];
+        for ((arm, _), weight) in rungs.iter().zip(slope_weights(&doublings)) {
+            weights[*arm] = weight;
+        }
         let ends = doublings.iter().copied();
         let range = ends.clone().fold(f64::MIN, f64::max) - ends.fold(f64::MAX, f64::min);
         Self {
-            slope: slope_of(&|arm| outcomes.mean(arm)),
-            resampled: distribution.interval(0.95),
-            over_seeds: student::interval(&by_seed, 0.95),
-            by_seed,
-            p: distribution.p_two_sided(),
+            slope: Contrast::of(outcomes, resamples, &weights),
+            p: Contrast::distribution(resamples, &weights).p_two_sided(),
             bound: margin / range,
             clusters: outcomes.clusters(),
         }
@@ -66,10 +44,10 @@ impl Slope {
     /// What it shows. Both intervals have to agree, and the wider end of the two counts.
     #[must_use]
     pub fn verdict(&self) -> SlopeVerdict {
-        let Some(over_seeds) = self.over_seeds.filter(|_| self.clusters >= MIN_TASKS) else {
+        let Some(over_seeds) = self.slope.over_seeds.filter(|_| self.clusters >= MIN_TASKS) else {
             return SlopeVerdict::Undetermined;
         };
-        let both = [self.resampled, over_seeds];
+        let both = [self.slope.resampled, over_seeds];
         let all = |holds: fn(&Interval) -> bool| both.iter().all(holds);
         let ends = both
             .iter()
@@ -105,16 +83,23 @@ pub enum SlopeVerdict {
 /// The slope of the line through points `(x, y)` by least squares; 0 if all x are the same.
 #[must_use]
 pub fn least_squares(points: &[(f64, f64)]) -> f64 {
-    let n = points.len() as f64;
-    let x = points.iter().map(|point| point.0).sum::<f64>() / n;
-    let xx: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    // Relative to the first, so that equal values have a slope of 0 exactly.
-    let first = points.first().map_or(0.0, |point| point.1);
-    let xy: f64 = points
-        .iter()
-        .map(|point| (point.0 - x) * (point.1 - first))
-        .sum();
-    if xx > 0.0 { xy / xx } else { 0.0 }
+    let xs: Vec<f64> = points.iter().map(|point| point.0).collect();
+    let terms = points.iter().zip(slope_weights(&xs));
+    terms.map(|((_, y), weight)| weight * y).sum()
+}
+
+/// The weights of which the sum of weight × y is the slope by least squares: (x − x̄) / Σ(x − x̄)².
+fn slope_weights(xs: &[f64]) -> Vec<f64> {
+    let mean = xs.iter().sum::<f64>() / xs.len() as f64;
+    let squares: f64 = xs.iter().map(|x| (x - mean).powi(2)).sum();
+    let weight = |x: &f64| {
+        if squares > 0.0 {
+            (x - mean) / squares
+        } else {
+            0.0
+        }
+    };
+    xs.iter().map(weight).collect()
 }
 
 #[cfg(test)]
@@ -140,7 +125,7 @@ mod tests {
     #[test]
     fn a_slope_in_every_seed_is_seen() {
         let falls = slope([[0.30, 0.31, 0.32], [0.26, 0.27, 0.28], [0.22, 0.23, 0.24]]);
-        assert!((falls.slope + 0.02).abs() < 1e-12, "{falls:?}");
+        assert!((falls.slope.estimate + 0.02).abs() < 1e-12, "{falls:?}");
         assert_eq!(falls.verdict(), SlopeVerdict::Falls);
         assert!((falls.bound - 0.005).abs() < 1e-12);
         let rises = slope([[0.22; 3], [0.26, 0.27, 0.26], [0.30; 3]]);
@@ -156,11 +141,11 @@ mod tests {
     #[test]
     fn intervals_that_disagree_leave_it_undetermined() {
         let mut slope = slope([[0.3; 3], [0.3, 0.301, 0.299], [0.3, 0.301, 0.299]]);
-        slope.resampled = Interval {
+        slope.slope.resampled = Interval {
             low: 0.0005,
             high: 0.0035,
         };
-        slope.over_seeds = Some(Interval {
+        slope.slope.over_seeds = Some(Interval {
             low: -0.0002,
             high: 0.0042,
         });
@@ -169,8 +154,9 @@ mod tests {
 
     #[test]
     fn equal_values_have_no_slope() {
-        let points: Vec<(f64, f64)> = (0..5).map(|x| (f64::from(x), 7.0 / 37.0)).collect();
-        assert_eq!(least_squares(&points), 0.0);
+        let none = slope([[7.0 / 37.0; 3]; 3]);
+        assert_eq!(none.slope.estimate, 0.0);
+        assert_eq!(none.verdict(), SlopeVerdict::NoLargerThan(0.0));
     }
 
     #[test]

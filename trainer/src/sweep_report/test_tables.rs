@@ -291,11 +291,7 @@ fn slope(sloped: &Sloped<'_, '_>, tested: bool) -> Vec<Cell> {
         .collect();
     let mut cells = vec![Cell::text(names.join(" · "))];
     cells.extend(tested.then(|| Cell::text(format!("{conclusion}{}", with_diverged(rungs)))));
-    cells.extend([
-        in_points(slope.slope, Some(slope.resampled)),
-        over_seeds(slope.slope, slope.over_seeds),
-        each(&slope.by_seed),
-    ]);
+    cells.extend(contrast_cells(&slope.slope));
     cells.extend(tested.then_some(Cell::Number(slope.p)));
     cells.push(Cell::number(
         (papers.len() == rungs.len()).then(|| least_squares(&papers)),

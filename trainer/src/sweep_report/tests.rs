@@ -48,6 +48,17 @@ fn all_but(arm: &str, other: Truth, tasks: usize) -> impl Fn(&PlannedRun) -> Tru
     move |run| if run.arm == arm { other } else { equal }
 }
 
+/// A sweep of two seeds whose runs are all made, and equal.
+fn made() -> Synthetic {
+    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
+    sweep.run_all(|_| Truth {
+        tasks: 20,
+        effect: 0.0,
+        seconds: 60.0,
+    });
+    sweep
+}
+
 type Rows = Vec<BTreeMap<String, String>>;
 
 fn verdict(rows: &Rows, arm: &str) -> String {
@@ -446,13 +457,7 @@ fn a_sweep_without_runs_has_a_page_that_says_so() {
 
 #[test]
 fn a_run_with_a_damaged_log_is_named_and_does_not_count() {
-    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
-    let truth = Truth {
-        tasks: 20,
-        effect: 0.0,
-        seconds: 60.0,
-    };
-    sweep.run_all(|_| truth);
+    let sweep = made();
     let run = sweep.folder.plan().runs().next().unwrap();
     sweep.lines(run, "eval.jsonl", &["no record"]);
     let page = sweep.page();
@@ -467,13 +472,7 @@ fn a_run_with_a_damaged_log_is_named_and_does_not_count() {
 
 #[test]
 fn a_run_that_is_not_what_was_planned_is_named() {
-    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
-    let truth = Truth {
-        tasks: 20,
-        effect: 0.0,
-        seconds: 60.0,
-    };
-    sweep.run_all(|_| truth);
+    let sweep = made();
     assert!(!sweep.page().contains("its plan"));
     let mut runs = sweep.folder.plan().runs();
     let (settings, longer, cut) = (
@@ -522,13 +521,7 @@ fn a_run_that_is_not_what_was_planned_is_named() {
 
 #[test]
 fn a_run_that_diverged_stays_so_when_it_is_begun_again() {
-    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
-    let truth = Truth {
-        tasks: 20,
-        effect: 0.0,
-        seconds: 60.0,
-    };
-    sweep.run_all(|_| truth);
+    let sweep = made();
     let run = sweep.folder.plan().runs().next().unwrap();
     let manifest = sweep.folder.root().join("manifest.jsonl");
     let lines = fs::read_to_string(&manifest).unwrap();
