@@ -80,7 +80,6 @@ impl TaskSpec {
                 writer.field(&test.stdin).field(&test.stdout)
             }),
             TaskSpec::Code(task) => {
-                let text = |value: &Value| value.to_json().to_string();
                 let mut writer = writer
                     .field(&task.entry_point)
                     .fields(task.prefix.iter())
@@ -92,8 +91,8 @@ impl TaskSpec {
                     .field((task.tests.len() as u64).to_le_bytes());
                 for test in &task.tests {
                     writer = writer
-                        .fields(test.args.iter().map(text))
-                        .fields(test.expected.iter().map(text));
+                        .fields(test.args.iter().map(Value::to_json_text))
+                        .fields(test.expected.iter().map(Value::to_json_text));
                 }
                 writer
             }

@@ -5,9 +5,11 @@ pub mod lean;
 pub mod outline;
 pub mod protocol;
 pub mod sandbox;
+mod value_digest;
 pub mod wasm;
 
 pub use sandbox::{
     Call, Deferred, End, Identity, Limits, MAX_STREAM_BYTES, Patience, Program, Request, Run,
     Sandbox, SandboxError, Watch, Work,
 };
+pub use value_digest::is_same_encoding;

@@ -192,7 +192,8 @@ pub struct Run {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     /// It returned; this is the value in the tagged JSON encoding. If that is longer than [`Limits::value`], or all values of the run together are longer than
-    /// 16 times that, this is a digest of the value, `{"$digest":"…"}`. A digest equals only itself, and stands for the same value in every run.
+    /// 16 times that, this is a digest of the value, `{"$digest":"…"}`. It stands for the same value in every run; [`crate::is_same_encoding`]
+    /// compares it with a value in full.
     Returned(String),
     /// It raised: the exception's type and the start of its message.
     Raised {

@@ -314,11 +314,15 @@ impl Graders {
             .field(grader(&task.spec));
         let writer = match &task.spec {
             TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
-            TaskSpec::Lean(_) => {
+            TaskSpec::Lean(spec) => {
                 let lean = self.lean.grader().ok();
                 let identity = lean.as_ref().map(|grader| &grader.identity);
+                // A verdict under a header that was trusted is not found once the header is checked.
+                let trusted = lean
+                    .as_ref()
+                    .is_some_and(|grader| grader.trusts_header(&spec.header));
                 let writer = writer.field(lean::VERSION);
-                with_identity(writer, identity)
+                with_identity(writer, identity).field([u8::from(trusted)])
             }
             TaskSpec::Code(_) | TaskSpec::Program(_) => {
                 let code = self.code.grader().ok();

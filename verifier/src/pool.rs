@@ -124,7 +124,8 @@ impl Pool {
     /// As [`Pool::reserve`].
     fn reserve_in(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
         let mut state = self.shared.lock();
-        if state.queued + state.reserved + jobs > self.shared.capacity {
+        // A queue with readmitted jobs may be over its capacity, which is no reason to refuse a request that needs no place.
+        if jobs > 0 && state.queued + state.reserved + jobs > self.shared.capacity {
             let seconds = state.queued as f64 * state.mean_seconds / self.shared.workers as f64;
             return Err(Full {
                 retry_after: Duration::from_secs(seconds.clamp(1.0, 60.0) as u64),
@@ -427,6 +428,25 @@ mod tests {
                 hold: None,
             }),
         );
+        assert_eq!(bench.finish(), ["first", "a1", "a2"]);
+    }
+
+    #[test]
+    fn a_request_without_jobs_is_admitted_while_the_queue_is_over_its_capacity() {
+        let bench = Bench::busy(1);
+        let lane = Lane::new();
+        bench.submit_in(lane, &["a1"], &yes());
+        bench.pool.readmit(
+            lane,
+            Box::new(Note {
+                text: "a2",
+                to: bench.to.clone(),
+                wanted: yes(),
+                hold: None,
+            }),
+        );
+        assert!(bench.pool.reserve(0).is_ok());
+        assert!(bench.pool.reserve(1).is_err());
         assert_eq!(bench.finish(), ["first", "a1", "a2"]);
     }
 

@@ -139,7 +139,7 @@ fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
                 None => args.clone(),
             };
             // The later record form has each input once.
-            if seen.insert(Value::List(args.clone()).to_json().to_string()) {
+            if seen.insert(Value::List(args.clone()).to_json_text()) {
                 tests.push(CodeTest {
                     args,
                     expected: None,

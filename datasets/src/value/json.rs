@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Value as Json, json};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::Value as Json;
 
 use super::literal::to_f64;
 use super::parse::parse_digits;
@@ -160,58 +161,103 @@ fn from_tag(tag: &str, content: Value, depth: usize) -> Result<Value, ValueError
 }
 
 pub(super) fn to_json(value: &Value) -> Json {
-    let array = |items: &[Value]| Json::Array(items.iter().map(to_json).collect());
-    match value {
-        Value::None => Json::Null,
-        Value::Bool(b) => Json::Bool(*b),
-        Value::Int(n) => {
-            if let Ok(i) = i64::try_from(n) {
-                json!(i)
-            } else if let Ok(u) = u64::try_from(n) {
-                json!(u)
-            } else {
-                json!({ "$int": n.to_string() })
+    serde_json::to_value(Tagged(value)).expect("every key is a text, and numbers are finite")
+}
+
+pub(super) fn to_json_text(value: &Value) -> String {
+    serde_json::to_string(&Tagged(value)).expect("every key is a text, and numbers are finite")
+}
+
+/// A value that is serialised in the tagged form.
+struct Tagged<'a>(&'a Value);
+
+impl Serialize for Tagged<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::None => serializer.serialize_unit(),
+            Value::Bool(b) => serializer.serialize_bool(*b),
+            Value::Int(n) => {
+                if let Ok(i) = i64::try_from(n) {
+                    serializer.serialize_i64(i)
+                } else if let Ok(u) = u64::try_from(n) {
+                    serializer.serialize_u64(u)
+                } else {
+                    object(serializer, "$int", &n.to_string())
+                }
             }
+            Value::Float(x) => Real(*x).serialize(serializer),
+            Value::Complex(re, im) => object(serializer, "$complex", &[Real(*re), Real(*im)]),
+            Value::Str(s) => serializer.serialize_str(s),
+            Value::Bytes(b) => object(serializer, "$bytes", &BASE64.encode(b)),
+            Value::List(items) => Items(items).serialize(serializer),
+            Value::Tuple(items) => object(serializer, "$tuple", &Items(items)),
+            Value::Set(items) => object(serializer, "$set", &Items(items)),
+            Value::FrozenSet(items) => object(serializer, "$frozenset", &Items(items)),
+            Value::Dict(entries) => match plain_keys(entries) {
+                Some(keys) => {
+                    let values = entries.iter().map(|(_, value)| Tagged(value));
+                    serializer.collect_map(keys.into_iter().zip(values))
+                }
+                None => object(serializer, "$dict", &Pairs(entries)),
+            },
+            Value::Opaque(name) => object(serializer, "$opaque", name),
         }
-        Value::Float(x) => float(*x),
-        Value::Complex(re, im) => json!({ "$complex": [float(*re), float(*im)] }),
-        Value::Str(s) => Json::String(s.clone()),
-        Value::Bytes(b) => json!({ "$bytes": BASE64.encode(b) }),
-        Value::List(items) => array(items),
-        Value::Tuple(items) => json!({ "$tuple": array(items) }),
-        Value::Set(items) => json!({ "$set": array(items) }),
-        Value::FrozenSet(items) => json!({ "$frozenset": array(items) }),
-        Value::Dict(entries) => plain_object(entries).unwrap_or_else(|| {
-            let pairs: Vec<Json> = entries
-                .iter()
-                .map(|(k, v)| Json::Array(vec![to_json(k), to_json(v)]))
-                .collect();
-            json!({ "$dict": pairs })
-        }),
-        Value::Opaque(name) => json!({ "$opaque": name }),
     }
 }
 
-/// A dict as a JSON object, if its keys are distinct strings in sorted order and none begins with `$`.
-fn plain_object(entries: &[(Value, Value)]) -> Option<Json> {
-    let mut map = serde_json::Map::new();
-    let mut last: Option<&str> = None;
-    for (key, value) in entries {
+/// Items as an array.
+struct Items<'a>(&'a [Value]);
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Tagged))
+    }
+}
+
+/// Entries of a dict as an array of pairs.
+struct Pairs<'a>(&'a [(Value, Value)]);
+
+impl Serialize for Pairs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let pairs = self.0.iter();
+        serializer.collect_seq(pairs.map(|(key, value)| [Tagged(key), Tagged(value)]))
+    }
+}
+
+/// A real number, with a tag if JSON has none like it.
+struct Real(f64);
+
+impl Serialize for Real {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            x if x.is_finite() => serializer.serialize_f64(x),
+            x if x.is_nan() => object(serializer, "$float", "nan"),
+            x if x > 0.0 => object(serializer, "$float", "inf"),
+            _ => object(serializer, "$float", "-inf"),
+        }
+    }
+}
+
+/// An object with one key.
+fn object<S: Serializer, T: Serialize + ?Sized>(
+    serializer: S,
+    tag: &str,
+    content: &T,
+) -> Result<S::Ok, S::Error> {
+    let mut object = serializer.serialize_map(Some(1))?;
+    object.serialize_entry(tag, content)?;
+    object.end()
+}
+
+/// The keys of a dict that is written as a JSON object: distinct strings in sorted order, of which none begins with `$`. `None` for any other dict.
+fn plain_keys(entries: &[(Value, Value)]) -> Option<Vec<&str>> {
+    let mut keys: Vec<&str> = Vec::with_capacity(entries.len());
+    for (key, _) in entries {
         let Value::Str(key) = key else { return None };
-        if key.starts_with('$') || last.is_some_and(|last| last >= key.as_str()) {
+        if key.starts_with('$') || keys.last().is_some_and(|last| *last >= key.as_str()) {
             return None;
         }
-        last = Some(key);
-        map.insert(key.clone(), to_json(value));
+        keys.push(key);
     }
-    Some(Json::Object(map))
-}
-
-fn float(x: f64) -> Json {
-    match serde_json::Number::from_f64(x) {
-        Some(n) => Json::Number(n),
-        None if x.is_nan() => json!({ "$float": "nan" }),
-        None if x > 0.0 => json!({ "$float": "inf" }),
-        None => json!({ "$float": "-inf" }),
-    }
+    Some(keys)
 }

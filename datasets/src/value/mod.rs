@@ -89,6 +89,12 @@ impl Value {
         json::to_json(self)
     }
 
+    /// The text of the tagged JSON form, without spaces. Unlike [`Value::to_json`], it takes no more memory than the text.
+    #[must_use]
+    pub fn to_json_text(&self) -> String {
+        json::to_json_text(self)
+    }
+
     /// Reads JSON text with the tags of the tagged form. Integers may have any size, and Python's `NaN` and `Infinity` are allowed.
     ///
     /// # Errors

@@ -228,6 +228,53 @@ fn a_tag_must_be_the_only_key_and_have_the_right_content() {
     assert_eq!(dollar.to_json().to_string(), r#"{"$dict":[["$price",1]]}"#);
 }
 
+/// Digests of tasks are of these texts, and verdicts are cached under the digests.
+#[test]
+fn the_text_of_the_tagged_form_is_fixed() {
+    let large: IBig = "-12345678901234567890123".parse().unwrap();
+    for (value, expected) in [
+        (Value::None, "null"),
+        (Value::Bool(true), "true"),
+        (int(-7), "-7"),
+        (Value::Int(u64::MAX.into()), "18446744073709551615"),
+        (Value::Int(large), r#"{"$int":"-12345678901234567890123"}"#),
+        (Value::Float(1.0), "1.0"),
+        (Value::Float(-0.0), "-0.0"),
+        (Value::Float(0.1), "0.1"),
+        (Value::Float(f64::NAN), r#"{"$float":"nan"}"#),
+        (Value::Float(f64::INFINITY), r#"{"$float":"inf"}"#),
+        (Value::Float(f64::NEG_INFINITY), r#"{"$float":"-inf"}"#),
+        (
+            Value::Complex(0.5, f64::INFINITY),
+            r#"{"$complex":[0.5,{"$float":"inf"}]}"#,
+        ),
+        (text("é\"\n\u{1}"), r#""é\"\n\u0001""#),
+        (Value::Bytes(vec![0, 1]), r#"{"$bytes":"AAE="}"#),
+        (Value::List(Vec::new()), "[]"),
+        (Value::List(vec![int(1), Value::None]), "[1,null]"),
+        (Value::Tuple(vec![int(1)]), r#"{"$tuple":[1]}"#),
+        (Value::Set(vec![text("a")]), r#"{"$set":["a"]}"#),
+        (Value::FrozenSet(Vec::new()), r#"{"$frozenset":[]}"#),
+        (Value::Dict(Vec::new()), "{}"),
+        (
+            Value::Dict(vec![(text("a"), int(1)), (text("b"), int(2))]),
+            r#"{"a":1,"b":2}"#,
+        ),
+        (
+            Value::Dict(vec![(text("b"), int(1)), (text("a"), int(2))]),
+            r#"{"$dict":[["b",1],["a",2]]}"#,
+        ),
+        (
+            Value::Dict(vec![(int(1), Value::Tuple(Vec::new()))]),
+            r#"{"$dict":[[1,{"$tuple":[]}]]}"#,
+        ),
+        (Value::Opaque("Match".to_owned()), r#"{"$opaque":"Match"}"#),
+    ] {
+        assert_eq!(value.to_json_text(), expected);
+        assert_eq!(value.to_json().to_string(), expected);
+    }
+}
+
 /// Finite floats only: a NaN is not equal to itself.
 fn value() -> impl Strategy<Value = Value> {
     let number = prop_oneof![
@@ -273,7 +320,8 @@ fn value() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn a_value_survives_json(value in value()) {
-        let text = value.to_json().to_string();
+        let text = value.to_json_text();
+        prop_assert_eq!(&text, &value.to_json().to_string());
         prop_assert_eq!(&Value::from_json(&serde_json::from_str(&text).unwrap()).unwrap(), &value);
         prop_assert_eq!(&Value::parse_json(&text).unwrap(), &value);
     }

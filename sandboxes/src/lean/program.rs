@@ -69,6 +69,24 @@ impl Program {
         }
     }
 
+    /// The variables of Lean, Lake and elan that it inherits from this process, sorted by name. They decide which Lean is started, and which modules it finds.
+    #[must_use]
+    pub fn inherited(&self) -> Vec<(OsString, OsString)> {
+        self.inherited_from(std::env::vars_os())
+    }
+
+    fn inherited_from(
+        &self,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Vec<(OsString, OsString)> {
+        let is_given = |name: &OsStr| self.env.iter().any(|(given, _)| OsStr::new(given) == name);
+        let mut inherited: Vec<(OsString, OsString)> = variables
+            .filter(|(name, _)| name.to_str().is_some_and(is_toolchains) && !is_given(name))
+            .collect();
+        inherited.sort();
+        inherited
+    }
+
     /// The folders in which it finds compiled modules: those of `LEAN_PATH`, then that of its own library.
     #[must_use]
     pub fn libraries(&self) -> Vec<PathBuf> {
@@ -160,7 +178,7 @@ const FOLDERS: [&str; 4] = [
     "LEAN_SYSROOT",
     "LD_LIBRARY_PATH",
 ];
-/// Variables that Lean and its tools read.
+/// Variables that Lean and its tools read, in addition to their own.
 const VARIABLES: [&str; 8] = [
     "PATH",
     "HOME",
@@ -171,14 +189,19 @@ const VARIABLES: [&str; 8] = [
     "LD_LIBRARY_PATH",
     "XDG_CACHE_HOME",
 ];
-/// Prefixes of their other variables.
-const PREFIXES: [&str; 4] = ["LEAN_", "LAKE_", "ELAN_", "LC_"];
+/// Prefixes of the variables of Lean, Lake and elan.
+const PREFIXES: [&str; 3] = ["LEAN_", "LAKE_", "ELAN_"];
 
 fn is_leans(variable: &OsStr) -> bool {
     let Some(name) = variable.to_str() else {
         return false;
     };
-    VARIABLES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    VARIABLES.contains(&name) || name.starts_with("LC_") || is_toolchains(name)
+}
+
+/// Whether a variable is one of Lean, Lake or elan.
+fn is_toolchains(name: &str) -> bool {
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -197,6 +220,32 @@ mod tests {
         ] {
             assert_eq!(is_leans(OsStr::new(name)), wanted, "{name}");
         }
+    }
+
+    #[test]
+    fn a_program_inherits_variables_of_lean_except_those_that_it_is_given() {
+        let program = Program {
+            command: Vec::new(),
+            env: vec![("LEAN_PATH".to_owned(), "/lake/mathlib".to_owned())],
+            dir: None,
+            jail: Jail::None,
+            secrets: Vec::new(),
+        };
+        let variable = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let variables = [
+            variable("LEAN_SYSROOT", "/opt/lean"),
+            variable("PATH", "/usr/bin"),
+            variable("LEAN_PATH", "/other"),
+            variable("ELAN_TOOLCHAIN", "v4.28.0"),
+            variable("LC_ALL", "C"),
+        ];
+        assert_eq!(
+            program.inherited_from(variables.into_iter()),
+            [
+                variable("ELAN_TOOLCHAIN", "v4.28.0"),
+                variable("LEAN_SYSROOT", "/opt/lean"),
+            ]
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ use serde::de::IgnoredAny;
 
 use super::marshal::{self, Refused};
 use super::{Broken, SLACK};
-use crate::{Call, Limits, Program, Watch};
+use crate::{Call, Limits, Program, Watch, value_digest};
 
 /// Nesting of a value's JSON. Common parsers accept it.
 const MAX_DEPTH: usize = 120;
@@ -365,11 +365,7 @@ impl Pieces {
     /// Finishes a value whose JSON the host wrote, so that its form needs no check.
     fn finish_host_json(self) -> Result<Call, Broken> {
         let text = match self.hasher {
-            Some(hasher) => format!(
-                "{{\"$digest\":\"{} bytes, BLAKE3 {}\"}}",
-                self.length,
-                hasher.finalize()
-            ),
+            Some(hasher) => value_digest::digest(self.length, &hasher.finalize()),
             None => String::from_utf8(self.bytes)
                 .map_err(|_| Broken::Protocol("a value that is not text"))?,
         };

@@ -145,7 +145,15 @@ impl Compiled {
         let mut tag_file = self.unfinished_file()?;
         tag_file.write_all(tag.as_bytes())?;
         tag_file.persist(self.folder.join(name).with_extension("tag"))?;
-        self.prune(name)
+        // The new module can be used whether or not old ones can be removed.
+        if let Err(error) = self.prune(name) {
+            tracing::warn!(
+                "old modules in {} cannot be removed ({error}), and take up to {} MiB each; remove them by hand",
+                self.folder.display(),
+                MODULE_BYTES >> 20
+            );
+        }
+        Ok(())
     }
 
     fn unfinished_file(&self) -> io::Result<NamedTempFile> {
@@ -173,8 +181,9 @@ impl Compiled {
         modules.sort();
         let excess = (modules.len() + 1).saturating_sub(MAX_MODULES);
         for (_, path) in &modules[..excess] {
-            fs::remove_file(path)?;
-            fs::remove_file(path.with_extension("tag"))?;
+            remove_if_present(path)?;
+            // A process that is killed while it stores a module may leave it without its tag.
+            remove_if_present(&path.with_extension("tag"))?;
         }
         Ok(())
     }
@@ -199,6 +208,13 @@ fn unusable(folder: &Path, error: &io::Error) -> SandboxError {
         "{}, where the compiled Python sandbox is stored, cannot be used ({error}); {remedy}, or choose another cache folder with --cache-dir or RAPID_HOME",
         folder.display()
     ))
+}
+
+fn remove_if_present(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Removes files that a killed process left unfinished. No other process is writing, since the lock is held.
@@ -247,4 +263,55 @@ fn make_key(folder: &Path) -> io::Result<[u8; 32]> {
     file.write_all(&key)?;
     file.persist(folder.join("key"))?;
     Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stores the module `new`.
+    fn store(compiled: &Compiled) -> Result<(), SandboxError> {
+        let lock = compiled.lock()?;
+        // `reserve` would write all of `MODULE_BYTES`.
+        let file = compiled.unfinished_file().unwrap();
+        compiled.store(&lock, file, "new", b"module")
+    }
+
+    /// The names of the modules in the folder, in order.
+    fn modules(compiled: &Compiled) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(compiled.folder())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|name| name.ends_with(".cwasm"))
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_old_module_without_its_tag_is_removed_and_the_new_one_is_stored() {
+        let cache = tempfile::tempdir().unwrap();
+        let compiled = Compiled::open(cache.path()).unwrap();
+        for old in ["a.cwasm", "b.cwasm", "c.cwasm"] {
+            fs::write(compiled.folder().join(old), b"old").unwrap();
+        }
+        store(&compiled).unwrap();
+        let modules = modules(&compiled);
+        assert_eq!(modules.len(), MAX_MODULES, "{modules:?}");
+        assert!(modules.contains(&"new.cwasm".to_owned()), "{modules:?}");
+        assert!(compiled.folder().join("new.tag").is_file());
+    }
+
+    #[test]
+    fn a_module_is_stored_even_if_an_old_one_cannot_be_removed() {
+        let cache = tempfile::tempdir().unwrap();
+        let compiled = Compiled::open(cache.path()).unwrap();
+        // A folder cannot be removed as a file is, not even by root.
+        for old in ["a.cwasm", "b.cwasm", "c.cwasm"] {
+            fs::create_dir(compiled.folder().join(old)).unwrap();
+        }
+        store(&compiled).unwrap();
+        assert_eq!(modules(&compiled).len(), 4);
+        assert!(compiled.folder().join("new.tag").is_file());
+    }
 }

@@ -106,6 +106,18 @@ fn an_error_in_a_value_names_the_key() {
             "`code.memory_bytes`: 1 is out of its range; give a whole number of at least ",
         ),
         (
+            "lean.seconds=18446744073709551",
+            "`lean.seconds`: 18446744073709551 is out of its range; give a whole number of at least 1 and at most 86400",
+        ),
+        (
+            "lean.start_seconds=9223372036854775807",
+            "`lean.start_seconds`: 9223372036854775807 is out of its range; give a whole number of at least 1 and at most 86400",
+        ),
+        (
+            "lean.memory_mib=17592186044416",
+            "`lean.memory_mib`: 17592186044416 is out of its range; give a whole number of at least 1 and at most 16777216",
+        ),
+        (
             "require=[\"foo\"]",
             "`require`: `foo` is not a grader; the graders are math, code, lean",
         ),

@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use datasets::python_name::invalid_name_reason;
-use datasets::{CodeTask, Compare};
+use datasets::{CodeTask, Compare, Value};
 use sandboxes::outline::Stopped;
 use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work};
 use serde_json::{Value as Json, json};
@@ -472,11 +472,7 @@ impl CodeGrader {
         let values: Option<Vec<String>> = task
             .tests
             .iter()
-            .map(|test| {
-                test.expected
-                    .as_ref()
-                    .map(|value| value.to_json().to_string())
-            })
+            .map(|test| test.expected.as_ref().map(Value::to_json_text))
             .collect();
         match values {
             Some(values) => Ok(check_encodable(

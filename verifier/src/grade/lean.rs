@@ -89,11 +89,7 @@ impl LeanGrader {
     #[must_use]
     pub fn grade(&self, task: &LeanTask, completion: &str) -> Grading {
         let header = task.header.trim_end();
-        let trusted = self
-            .headers
-            .iter()
-            .any(|trusted| trusted.trim_end() == header);
-        let checked = if trusted {
+        let checked = if self.trusts_header(header) {
             Ok(header.to_owned())
         } else {
             scan::check_header(header)
@@ -133,6 +129,15 @@ impl LeanGrader {
             deterministic: grading.deterministic && once,
             ..grading
         }
+    }
+
+    /// Whether the operator lists a header, so that it is not checked.
+    #[must_use]
+    pub fn trusts_header(&self, header: &str) -> bool {
+        let header = header.trim_end();
+        self.headers
+            .iter()
+            .any(|trusted| trusted.trim_end() == header)
     }
 
     /// The compiled module of the statement, cached or compiled now.

@@ -1,4 +1,4 @@
-use datasets::{ProgramTask, ProgramTest};
+use datasets::{LeanTask, ProgramTask, ProgramTest};
 
 use super::*;
 
@@ -104,4 +104,26 @@ fn the_extraction_rule_is_part_of_the_key_except_for_whole_programs() {
     };
     let ([one, other], [whole, whole_by_other_rule]) = (keys(false), keys(true));
     assert!(one != other && whole == whole_by_other_rule && one != whole);
+}
+
+#[test]
+fn whether_its_header_is_trusted_changes_the_key_of_a_proof_and_of_no_other() {
+    let key = |trusted: &[&str], header: &str| {
+        let settings = lean::LeanSettings {
+            command: vec!["lean".to_owned(), "--json".to_owned()],
+            headers: trusted.iter().map(|header| (*header).to_owned()).collect(),
+            jail: lean::JailChoice::None,
+            ..lean::LeanSettings::default()
+        };
+        let graders = graders(Extraction::Program);
+        graders.set_lean(LeanGrader::open(&settings, 1).unwrap());
+        let task = RegisteredTask::from(TaskSpec::Lean(LeanTask {
+            header: header.to_owned(),
+            statement: "theorem t : True := by".to_owned(),
+        }));
+        graders.key(&task, "", "trivial", TestMode::All)
+    };
+    let (notation, plain) = ("local notation \"ℕ\" => Unit", "import Mathlib");
+    assert_ne!(key(&[notation], notation), key(&[], notation));
+    assert_eq!(key(&[notation], plain), key(&[], plain));
 }

@@ -55,7 +55,7 @@ impl ReceivedBody {
     /// Unpacks the body and parses it, on a thread that serves no other requests, which a large body would block. Also returns the permit, to be held until the response.
     ///
     /// # Errors
-    /// If the body cannot be unpacked, and those of `parse`.
+    /// If the body cannot be unpacked, if there is no memory for its values, and those of `parse`.
     pub(super) async fn parse<T: Send + 'static>(
         self,
         service: &Arc<Service>,
@@ -78,6 +78,7 @@ impl ReceivedBody {
                     unpacked
                 }
             };
+            permit.grow_for_values(&bytes)?;
             Ok((parse(&service, &bytes)?, permit))
         })
         .await

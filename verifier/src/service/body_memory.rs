@@ -1,12 +1,19 @@
-//! Limits the total size of the request bodies in memory. A body counts from its first byte until its response.
+//! Limits the memory of request bodies and of what is parsed from them. A body counts from its first byte until its response.
+//!
+//! The limit is in bytes of bodies. Each stands for up to four bytes of memory, since parsing copies texts. A value of a task may be one digit in the body, and takes some
+//! 64 bytes once it is parsed. So the values of a body count in addition to its bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Refusal;
+use super::{ProblemResponse, Refusal};
 
+/// Maximum number of values of a body, keys included.
+pub(super) const MAX_VALUES: usize = 8 << 20;
+/// Bytes that a value counts as, a quarter of what it takes.
+const VALUE_BYTES: usize = 16;
 /// Number of bodies of the maximum size that fit.
 const MAX_LARGE_BODIES: usize = 4;
 /// Bytes of one unit of the semaphore.
@@ -22,7 +29,11 @@ pub(super) struct BodyMemory {
 }
 
 /// The memory of one body, until it is dropped.
-pub(super) struct BodyPermit(OwnedSemaphorePermit);
+pub(super) struct BodyPermit {
+    held: OwnedSemaphorePermit,
+    /// The total size for all bodies, in units.
+    all: u32,
+}
 
 impl BodyMemory {
     /// Memory for four bodies of `largest` bytes, or for many small ones.
@@ -41,17 +52,20 @@ impl BodyMemory {
     /// [`Refusal::Full`] if there is not enough now.
     pub(super) fn acquire(&self, bytes: usize) -> Result<BodyPermit, Refusal> {
         let requested = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
-        Arc::clone(&self.room)
+        let held = Arc::clone(&self.room)
             .try_acquire_many_owned(requested.min(self.all))
-            .map(BodyPermit)
             .map_err(|_| Refusal::Full {
                 retry_after: RETRY_AFTER,
-            })
+            })?;
+        Ok(BodyPermit {
+            held,
+            all: self.all,
+        })
     }
 }
 
 impl BodyPermit {
-    /// Reserves more memory, so that there is enough for `bytes`.
+    /// Reserves more memory, so that there is enough for `bytes`, or all of it if there are more.
     ///
     /// # Errors
     /// [`Refusal::Full`] if there is not enough now.
@@ -59,18 +73,61 @@ impl BodyPermit {
         let full = Refusal::Full {
             retry_after: RETRY_AFTER,
         };
-        let lacking = units(bytes).saturating_sub(self.0.num_permits());
-        let lacking = u32::try_from(lacking).map_err(|_| full)?;
-        let more = Arc::clone(self.0.semaphore()).try_acquire_many_owned(lacking);
-        self.0.merge(more.map_err(|_| full)?);
+        let requested = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
+        let held = u32::try_from(self.held.num_permits()).unwrap_or(u32::MAX);
+        let lacking = requested.min(self.all).saturating_sub(held);
+        let more = Arc::clone(self.held.semaphore()).try_acquire_many_owned(lacking);
+        self.held.merge(more.map_err(|_| full)?);
         Ok(())
+    }
+
+    /// Reserves memory for the values of `body`, a complete and unpacked one, in addition to its bytes.
+    ///
+    /// # Errors
+    /// If it has more than [`MAX_VALUES`], or there is not enough memory now.
+    pub(super) fn grow_for_values(&mut self, body: &[u8]) -> Result<(), ProblemResponse> {
+        let values = count_values(body);
+        if values > MAX_VALUES {
+            return Err(ProblemResponse::too_many_values(MAX_VALUES));
+        }
+        let bytes = body.len().saturating_add(values * VALUE_BYTES);
+        self.grow(bytes).map_err(ProblemResponse::from)
     }
 
     /// Releases the memory that a body of `bytes` does not need.
     pub(super) fn shrink(&mut self, bytes: usize) {
-        let surplus = self.0.num_permits().saturating_sub(units(bytes));
-        drop(self.0.split(surplus));
+        let surplus = self.held.num_permits().saturating_sub(units(bytes));
+        drop(self.held.split(surplus));
     }
+}
+
+/// The most values that a JSON text may have, keys included: each but the first follows a bracket, a comma or a colon.
+fn count_values(json: &[u8]) -> usize {
+    let mut values = 1;
+    let (mut quoted, mut escaped, mut counts) = (false, false, true);
+    for (at, &byte) in json.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => {
+                escaped = true;
+                // It may stand for a bracket, a comma or a colon.
+                values += usize::from(counts);
+            }
+            b'"' => {
+                quoted = !quoted;
+                counts = !quoted || json.get(at + 1).is_some_and(|first| may_be_task(*first));
+            }
+            b'[' | b'{' | b',' | b':' if counts => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
+/// Whether a quoted text that begins with this byte may be a task in JSON, as the labels of other projects' clients are (`compat/label.rs`). Spaces and escapes may precede
+/// its bracket.
+fn may_be_task(first: u8) -> bool {
+    matches!(first, b'{' | b' ' | b'\\') || !first.is_ascii()
 }
 
 fn units(bytes: usize) -> usize {
@@ -93,5 +150,52 @@ mod tests {
         assert!(bodies.acquire(0).is_err());
         held.clear();
         assert!(bodies.acquire(usize::MAX).is_ok());
+    }
+
+    #[test]
+    fn each_value_and_key_counts_and_the_content_of_a_text_does_not() {
+        for (json, expected) in [
+            ("0", 1),
+            ("[0,0,[0]]", 5),
+            (r#"{"a": [1, 2], "b": "x, y: [\", z"}"#, 7),
+            (r#""a, b: {c}""#, 1),
+        ] {
+            assert_eq!(count_values(json.as_bytes()), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_values_of_a_task_in_a_text_count_however_it_is_written() {
+        let task = r#"{"tests":[{"args":[[0,0,0,0]],"expected":0}]}"#;
+        let quoted = |text: &str| serde_json::to_string(text).unwrap();
+        for label in [
+            quoted(task),
+            quoted(&format!(" {task}")),
+            quoted(&format!("\n{task}")),
+            quoted(&format!("\u{3000}{task}")),
+            quoted(task).replace('{', r"\u007b").replace(',', r"\u002c"),
+        ] {
+            let text: String = serde_json::from_str(&label).unwrap();
+            assert!(text.trim().starts_with('{'), "{label}");
+            let values = count_values(label.as_bytes());
+            assert!(values >= count_values(text.as_bytes()), "{label}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_many_values_counts_as_more_than_its_bytes_and_at_most_as_all() {
+        let bodies = BodyMemory::new(100 * UNIT);
+        // 25 units of text, and 200 of values.
+        let zeros = format!("[0{}]", ",0".repeat(12_799));
+        let mut permit = bodies.acquire(zeros.len()).unwrap();
+        permit.grow_for_values(zeros.as_bytes()).unwrap();
+        assert!(bodies.acquire(200 * UNIT).is_err());
+        assert!(bodies.acquire(100 * UNIT).is_ok());
+        let other = bodies.acquire(0).unwrap();
+        let more = format!("[{}]", zeros.repeat(10));
+        assert!(permit.grow_for_values(more.as_bytes()).is_err());
+        drop(other);
+        permit.grow_for_values(more.as_bytes()).unwrap();
+        assert!(bodies.acquire(0).is_err());
     }
 }

@@ -117,6 +117,18 @@ impl ProblemResponse {
         )
     }
 
+    pub(super) fn too_many_values(limit: usize) -> ProblemResponse {
+        let detail = format!(
+            "the body has more than {limit} numbers, texts, lists, objects and keys, which take too much memory; send fewer items per request, or tasks with smaller values"
+        );
+        ProblemResponse::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-many-values",
+            "The body has too many values",
+            detail,
+        )
+    }
+
     /// An error in the item `item`, or in the body if it is `None`.
     pub(super) fn bad(item: Option<usize>, field: &str, reason: &str) -> ProblemResponse {
         let place = item.map_or_else(

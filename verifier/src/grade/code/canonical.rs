@@ -1,7 +1,6 @@
 //! Runs a task's canonical solution, whose results are the expected values.
 
 use datasets::{CodeTask, Value};
-use serde_json::Value as Json;
 
 use super::CodeGrader;
 use super::expected_values::{CanonicalRun, ExpectedResult, NoCanonicalResult};
@@ -70,6 +69,9 @@ impl CodeGrader {
 pub(super) fn calls_of(task: &CodeTask) -> Vec<String> {
     task.tests
         .iter()
-        .map(|test| Json::Array(test.args.iter().map(Value::to_json).collect()).to_string())
+        .map(|test| {
+            let args: Vec<String> = test.args.iter().map(Value::to_json_text).collect();
+            format!("[{}]", args.join(","))
+        })
         .collect()
 }

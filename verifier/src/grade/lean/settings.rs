@@ -1,10 +1,11 @@
 //! The `[lean]` section of the configuration, and the grader that it creates.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datasets::settings::{at_least, choice, settings};
+use datasets::settings::{choice, settings, whole};
 use kernel::Axioms;
 use sandboxes::Identity;
 use sandboxes::lean::{Bounds, Compiler, Jail, Program, Project, SecondChecker};
@@ -15,6 +16,11 @@ use super::{LeanGrader, NO_LEAN};
 
 /// The header of MiniF2F's statements.
 const MINIF2F: &str = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat";
+
+/// The longest time limit, in seconds: a day. Sums and multiples of it are far below what a clock can represent.
+const MAX_SECONDS: u64 = 86_400;
+/// The largest memory limit, in MiB: 16 TiB. In bytes it is far below 2^64.
+const MAX_MEMORY_MIB: u64 = 1 << 24;
 
 settings! {
     /// How Lean is run.
@@ -42,11 +48,11 @@ settings! {
         /// How Lean is isolated from the machine: bubblewrap (if it is missing, no proofs are judged), or none (for proofs that you wrote yourself).
         pub jail: JailChoice,
         /// Time limit for a file, in seconds.
-        pub seconds: u64 = 60 => at_least(1.0),
+        pub seconds: u64 = 60 => whole(1, MAX_SECONDS),
         /// Additional time limit for starting Lean and reading a header, in seconds.
-        pub start_seconds: u64 = 300 => at_least(1.0),
+        pub start_seconds: u64 = 300 => whole(1, MAX_SECONDS),
         /// Maximum memory of a Lean process and the processes that it starts, in MiB.
-        pub memory_mib: u64 = 8_192 => at_least(1.0),
+        pub memory_mib: u64 = 8_192 => whole(1, MAX_MEMORY_MIB),
         /// Maximum number of Lean processes at a time. 0: the number of workers.
         pub processes: usize,
     }
@@ -150,12 +156,12 @@ impl LeanGrader {
             command: settings.checker.clone(),
             bounds,
         });
-        let identity = identity(settings, &program, &pins);
+        let folders = program.libraries();
+        let identity = identity(settings, &program, &pins, &folders, &program.inherited());
         let axioms = match settings.axioms {
             AxiomsChoice::Followed => Axioms::Followed,
             AxiomsChoice::Named => Axioms::Named,
         };
-        let folders = program.libraries();
         let processes = match settings.processes {
             0 => workers,
             given => given,
@@ -197,8 +203,15 @@ fn jail(choice: JailChoice) -> Result<Jail, String> {
     }
 }
 
-/// The identity of a Lean: a digest of everything that verdicts depend on, and a name for people.
-fn identity(settings: &LeanSettings, program: &Program, pins: &str) -> Identity {
+/// The identity of a Lean: a digest of everything that the verdicts on all proofs depend on, and a name for people. `libraries` are the folders in which the program finds
+/// compiled modules, and `inherited` its variables that are not in `program`. Trusted headers are not part of it: each key has whether its own header is trusted.
+pub(super) fn identity(
+    settings: &LeanSettings,
+    program: &Program,
+    pins: &str,
+    libraries: &[PathBuf],
+    inherited: &[(OsString, OsString)],
+) -> Identity {
     let LeanSettings {
         axioms,
         checker,
@@ -213,6 +226,9 @@ fn identity(settings: &LeanSettings, program: &Program, pins: &str) -> Identity 
         (
             &program.command,
             &program.env,
+            &program.dir,
+            libraries,
+            inherited,
             pins,
             axioms,
             checker,

@@ -1,8 +1,9 @@
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Mutex;
 
 use sandboxes::Identity;
-use sandboxes::lean::Position;
+use sandboxes::lean::{Jail, Position, Program};
 
 use super::*;
 
@@ -347,7 +348,29 @@ fn the_digest_depends_on_every_setting_that_affects_verdicts() {
         with(|settings| settings.axioms = AxiomsChoice::Named),
         with(|settings| settings.checker = vec!["lean4checker".to_owned()]),
         with(|settings| settings.command.push("-q".to_owned())),
+        with(|settings| settings.dir = Some("/".into())),
     ] {
         assert_ne!(plain, other);
     }
+}
+
+#[test]
+fn the_digest_depends_on_inherited_variables_and_on_where_modules_are_found() {
+    let program = Program {
+        command: vec!["lean".to_owned()],
+        env: Vec::new(),
+        dir: None,
+        jail: Jail::None,
+        secrets: Vec::new(),
+    };
+    let digest = |library: &str, toolchain: &str| {
+        let libraries = [PathBuf::from(library)];
+        let inherited = [(OsString::from("ELAN_TOOLCHAIN"), OsString::from(toolchain))];
+        let settings = LeanSettings::default();
+        settings::identity(&settings, &program, "", &libraries, &inherited).digest
+    };
+    let plain = digest("/lib", "v4.28.0");
+    assert_eq!(plain, digest("/lib", "v4.28.0"));
+    assert_ne!(plain, digest("/other/lib", "v4.28.0"));
+    assert_ne!(plain, digest("/lib", "v4.29.0"));
 }

@@ -92,6 +92,37 @@ async fn the_limit_applies_to_the_unpacked_size() {
 }
 
 #[tokio::test]
+async fn a_body_with_too_many_values_is_refused_with_the_limit() {
+    let mut settings = settings();
+    settings.limits.body_bytes = 64 << 20;
+    let app = app(service(settings));
+    let zeros = "0,".repeat(body_memory::MAX_VALUES);
+    let task = format!(
+        r#"{{"kind": "code", "entry_point": "f", "tests": [{{"args": [[{zeros}0]], "expected": 0}}]}}"#
+    );
+    let body = format!(r#"{{"items": [{{"id": 1, "task": {task}, "completion": ""}}]}}"#);
+    let (status, text, _) = answer(&app, body.into_bytes(), None).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
+    assert!(text.contains("/problems/too-many-values"), "{text}");
+    assert!(text.contains("more than 8388608 numbers"), "{text}");
+}
+
+#[tokio::test]
+async fn the_values_of_a_body_count_until_its_response() {
+    let service = service(settings());
+    let zeros = format!("[0{}]", ",0".repeat(999));
+    let mut hold = hold::Hold::at_most(Duration::ZERO);
+    let headers = axum::http::HeaderMap::new();
+    let received = body::receive(&service, &headers, Body::from(zeros), &mut hold);
+    let received = received.await.unwrap();
+    let ((), permit) = received.parse(&service, |_, _| Ok(())).await.unwrap();
+    // Of 40,000 bytes, 2,000 are the text's and 16,000 the values'.
+    assert!(service.body_memory.acquire(30_000).is_err());
+    drop(permit);
+    assert!(service.body_memory.acquire(30_000).is_ok());
+}
+
+#[tokio::test]
 async fn a_body_that_cannot_be_unpacked_is_refused() {
     let (app, _) = ready();
     let packed = gzip(br#"{"items": []}"#);
