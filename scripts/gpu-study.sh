@@ -2,9 +2,10 @@
 # The part of the study of docs/study/rapid that needs a GPU: how long an update takes by H and N_step at the shapes of Qwen2.5, and SmolLM2 trained with pg,
 # rapid-paper and rapid-loo at H = 1, 8 and 16. It needs the release binaries, this folder and docs/study; the training steps need `rapid fetch
 # model:smollm2-135m-instruct` before.
-#   bash scripts/gpu-study.sh [--rapid FILE] [--device cuda:0] [--out DIR] [--quick] [--until STEP]
-# Each step takes at most 8 minutes and is recorded in DIR/steps when it ends, as in gpu.sh. DIR/gpu-study.json has all records, DIR/times.csv the time of an
-# update, and DIR/sweep the report of the training runs.
+#   bash scripts/gpu-study.sh [--rapid FILE] [--device cuda:0] [--out DIR] [--quick] [--until STEP] [--minutes 40]
+# Each step takes at most 8 minutes and is recorded in DIR/steps when it ends, as in gpu.sh. A call takes at most 40 minutes, or those of --minutes. Then it says
+# how many steps are left, its exit code is 3, and the same command continues. DIR/gpu-study.json has all records, with the memory of each measurement
+# (device_peak_bytes is the GPU's, peak_bytes the process's), DIR/times.csv the time of an update, and DIR/sweep the report of the training runs.
 # With --quick, sizes are small, and the speeds mean nothing: for a try without a GPU, with --device cpu.
 
 # Steps call functions by their names.
@@ -12,7 +13,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=gpu-study file=gpu-study.json
+out=gpu-study file=gpu-study.json minutes=40
 # shellcheck source=scripts/gpu/steps.sh
 source "$here/gpu/steps.sh"
 sweep=$here/../docs/study/rapid/sweeps/gpu.toml

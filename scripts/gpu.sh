@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The first hour with a GPU: what works on it, then how fast it is, as one JSON file. It needs the release binary and this folder alone: no cargo, no network. Steps
 # that need more (PyTorch with transformers, vLLM, TRL, NVIDIA's tools) say that they are not possible where it is missing.
-#   bash scripts/gpu.sh [--rapid FILE] [--device cuda:0] [--out DIR] [--quick] [--until STEP]
+#   bash scripts/gpu.sh [--rapid FILE] [--device cuda:0] [--out DIR] [--quick] [--until STEP] [--minutes N]
 # Each step takes at most 8 minutes and is recorded in DIR/steps when it ends. Started again, the script goes on with the next step; to repeat one, delete its
 # record. DIR/gpu.json has all records, and DIR/logs what the steps printed to stderr. The exit code is 1 if a step failed.
+# With --minutes, a call ends after so many: it says how many steps are left, and its exit code is 3.
 # With --quick, sizes are small, and the speeds mean nothing: for a try without a GPU, with --device cuda:emulated, which needs g++.
 
 # Steps call functions by their names.
@@ -11,7 +12,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-out=gpu-hour file=gpu.json
+out=gpu-hour file=gpu.json minutes=''
 # shellcheck source=scripts/gpu/steps.sh
 source "$here/gpu/steps.sh"
 python=${PYTHON:-python3}

@@ -102,6 +102,10 @@ fn the_first_hour_with_a_gpu_passes_on_an_emulated_one_and_is_continued_where_it
         let speed = decode[part]["completion_tokens_per_s"].as_f64();
         assert!(speed.unwrap() > 0.0, "{decode}");
     }
+    for step in ["decode-tiny-4", "train-tiny"] {
+        let peak = named(step)["measured"]["device_peak_bytes"].as_u64();
+        assert!(peak.is_some_and(|bytes| bytes > 0), "{step}: {peak:?}");
+    }
     let kernels = named("profile-train")["rows"].clone();
     let predicted = kernels.as_array().unwrap().iter();
     let predicted = predicted.filter(|row| row["predicted_seconds"].is_f64());
@@ -167,20 +171,35 @@ fn the_first_hour_does_not_begin_without_a_device() {
     }
 }
 
+/// `scripts/gpu-study.sh` on the CPU, at small sizes.
+fn study(out: &Path, more: &[&str]) -> Outcome {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu-study.sh");
+    let mut command = Command::new("bash");
+    command.arg(script).arg("--rapid").arg(program("rapid"));
+    command.args(["--quick", "--device", "cpu", "--out"]);
+    command.arg(out).args(more);
+    run(command.env_remove("RAPID_VERIFIER"))
+}
+
+#[test]
+fn a_call_of_the_study_whose_time_is_over_says_how_many_steps_are_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = study(folder.path(), &["--minutes", "0"]);
+    assert_eq!(none.code, Some(3), "{none:?}");
+    assert!(none.stdout.contains("steps left: 10."), "{none:?}");
+    let _ = study(folder.path(), &["--until", "machine"]).success();
+    let rest = study(folder.path(), &["--minutes", "0"]);
+    assert_eq!(rest.code, Some(3), "{rest:?}");
+    assert!(rest.stdout.contains("steps left: 9."), "{rest:?}");
+    let wrong = study(folder.path(), &["--minutes", "ten"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+}
+
 #[test]
 fn the_study_for_a_gpu_passes_on_the_cpu_with_small_sizes_and_goes_on_where_it_ended() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu-study.sh");
-    let study = |until: Option<&str>| {
-        let mut command = Command::new("bash");
-        command.arg(&script).arg("--rapid").arg(program("rapid"));
-        command.args(["--quick", "--device", "cpu", "--out"]);
-        command.arg(folder.path());
-        command.args(until.map(|step| ["--until", step]).iter().flatten());
-        run(command.env_remove("RAPID_VERIFIER")).success()
-    };
-    study(Some("times"));
+    let _ = study(folder.path(), &["--until", "times"]).success();
     let times = folder.path().join("times.csv");
     let text = std::fs::read_to_string(&times).unwrap();
     // Two sources, two sizes of an update, two H.
@@ -190,7 +209,13 @@ fn the_study_for_a_gpu_passes_on_the_cpu_with_small_sizes_and_goes_on_where_it_e
         assert!(seconds > 0.0, "{text}");
     }
     std::fs::remove_file(times).unwrap();
-    let outcome = study(None);
+    // A CPU has no memory of its own.
+    let text = std::fs::read_to_string(folder.path().join("gpu-study.json")).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let measured = &all["steps"][1]["result"]["measured"];
+    assert!(measured["device_peak_bytes"].is_null(), "{measured}");
+    assert!(measured["planned_bytes"].is_u64(), "{measured}");
+    let outcome = study(folder.path(), &[]).success();
     assert!(
         outcome.stdout.contains("10 steps, 0 of them failed"),
         "{outcome:?}"

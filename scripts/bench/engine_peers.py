@@ -17,7 +17,14 @@ from pathlib import Path
 
 def report(**figures):
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(json.dumps({**figures, "peak_bytes": peak * 1024}), flush=True)
+    print(json.dumps({**figures, "peak_bytes": peak * 1024, "device_peak_bytes": device_peak()}), flush=True)
+
+
+def device_peak():
+    """The most bytes of the GPU's memory that PyTorch's tensors took; None on a CPU. vLLM takes as much as it may for its cache."""
+    import torch
+
+    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
 
 
 def prompts_of(vocabulary, count, length):

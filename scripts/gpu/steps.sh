@@ -1,19 +1,20 @@
 # The steps of a script for a GPU: each is recorded when it ends, so that the script goes on with the next one when it is started again. To be sourced by a script
-# that has set `here`, the folder of the scripts, `out`, the default folder of the records, and `file`, the name of the file with all of them.
+# that has set `here`, the folder of the scripts, `out`, the default folder of the records, `file`, the name of the file with all of them, and `minutes`, the
+# default limit of a call, which is empty for none.
 # shellcheck shell=bash
 
 readonly LIMIT=480
-: "${here:?}" "${out:?}" "${file:?}"
+: "${here:?}" "${out:?}" "${file:?}" "${minutes?}"
 rapid='' device=cuda:0 until=''
 quick=()
 usage() {
-  echo "usage: bash $0 [--rapid FILE] [--device cuda:N] [--out DIR] [--quick] [--until STEP]" >&2
+  echo "usage: bash $0 [--rapid FILE] [--device cuda:N] [--out DIR] [--quick] [--until STEP] [--minutes N]" >&2
   exit 2
 }
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=(--quick) && shift && continue ;;
-    --rapid | --device | --out | --until) [ $# -ge 2 ] || usage ;;
+    --rapid | --device | --out | --until | --minutes) [ $# -ge 2 ] || usage ;;
     *) usage ;;
   esac
   case $1 in
@@ -21,9 +22,13 @@ while [ $# -gt 0 ]; do
     --device) device=$2 ;;
     --out) out=$2 ;;
     --until) until=$2 ;;
+    --minutes) minutes=$2 ;;
   esac
   shift 2
 done
+[[ $minutes =~ ^(0|[1-9][0-9]{0,4})?$ ]] || usage
+# The value of SECONDS at which no step begins any more; a year without a limit.
+call_end=$((${minutes:-525600} * 60))
 for candidate in "$here/rapid" "$here/../rapid" "${CARGO_TARGET_DIR:-$here/../target}/release/rapid" "$(command -v rapid || true)"; do
   [ -n "$rapid" ] || ! [ -x "$candidate" ] || rapid=$candidate
 done
@@ -35,7 +40,8 @@ mkdir -p "$out/steps" "$out/logs"
 out=$(cd "$out" && pwd)
 # What a step found, and why it failed.
 result=$out/result.tmp why=$out/why.tmp
-names=()
+# The steps that are recorded, and the number of those that the limit of the call has left.
+names=() left=0
 
 json_string() {
   local text=${1//\\/\\\\}
@@ -75,31 +81,50 @@ begin() {
   rm -f "$result"
 }
 
-# step NAME COMMAND…: runs a step and records it, unless it is recorded. The command writes JSON to $result, and may call `impossible`.
+# step NAME COMMAND…: runs a step and records it, unless it is recorded or the time of the call is over. The command writes JSON to $result, and may call
+# `impossible`.
 step() {
   local name=$1 record=$out/steps/$1.json began=$SECONDS
   shift
-  names+=("$name")
-  if ! [ -e "$record" ]; then
+  if ! [ -e "$record" ] && [ "$SECONDS" -lt "$call_end" ]; then
     begin "$name"
+    [ "$deadline" -lt "$call_end" ] || deadline=$call_end
     "$@" || [ "$state" != passed ] || state=failed
-    {
-      printf '{"step": "%s", "state": "%s", "seconds": %d' "$name" "$state" $((SECONDS - began))
-      [ "$state" = passed ] || printf ', "reason": %s' "$(json_string "$(cat "$why")")"
-      [ -z "$note" ] || printf ', "note": %s' "$(json_string "$note")"
-      ! [ -s "$result" ] || printf ', "result": %s' "$(cat "$result")"
-      printf '}\n'
-    } >"$record.tmp"
-    mv "$record.tmp" "$record"
+    # A step that the end of the call has stopped has not failed, so the next call makes it again.
+    if [ "$state" != failed ] || [ "$SECONDS" -lt "$call_end" ]; then
+      record_step "$name" "$began" "$record"
+    fi
   fi
-  local line
-  line=$(head -n 1 "$record")
-  printf '%-18s %-28s %s\n' "$(sed -n 's/.*"state": "\([^"]*\)".*/\1/p' <<<"$line")" "$name" \
-    "$(sed -n 's/.*"\(reason\|note\)": "\(\([^"\\]\|\\.\)*\)".*/\2/p' <<<"$line" | cut -c 1-160)"
+  if [ -e "$record" ]; then
+    names+=("$name")
+    show "$name" "$record"
+  else
+    left=$((left + 1))
+  fi
   [ "$name" != "$until" ] || finish
 }
 
-# Writes the file with all records, and ends.
+# record_step NAME BEGAN FILE
+record_step() {
+  {
+    printf '{"step": "%s", "state": "%s", "seconds": %d' "$1" "$state" $((SECONDS - $2))
+    [ "$state" = passed ] || printf ', "reason": %s' "$(json_string "$(cat "$why")")"
+    [ -z "$note" ] || printf ', "note": %s' "$(json_string "$note")"
+    ! [ -s "$result" ] || printf ', "result": %s' "$(cat "$result")"
+    printf '}\n'
+  } >"$3.tmp"
+  mv "$3.tmp" "$3"
+}
+
+# show NAME FILE: prints the line of a recorded step.
+show() {
+  local line
+  line=$(head -n 1 "$2")
+  printf '%-18s %-28s %s\n' "$(sed -n 's/.*"state": "\([^"]*\)".*/\1/p' <<<"$line")" "$1" \
+    "$(sed -n 's/.*"\(reason\|note\)": "\(\([^"\\]\|\\.\)*\)".*/\2/p' <<<"$line" | cut -c 1-160)"
+}
+
+# Writes the file with all records, and ends: with 3 if steps are left, else with 1 if one has failed.
 finish() {
   local name separator='' failed=0
   {
@@ -117,6 +142,10 @@ finish() {
     ! grep -q '"state": "failed"' "$out/steps/$name.json" || failed=$((failed + 1))
   done
   printf '\n%d steps, %d of them failed: %s\n' "${#names[@]}" "$failed" "$out/$file"
+  if [ "$left" != 0 ]; then
+    printf 'the limit of %d minutes is reached; steps left: %d. The same command continues with them (--minutes N sets the limit)\n' "$minutes" "$left"
+    exit 3
+  fi
   [ "$failed" = 0 ] || exit 1
   exit
 }
@@ -129,11 +158,15 @@ machine() {
 
 # bench ARGUMENTS…: a measurement, and what is predicted for it.
 bench() {
-  local measured predicted
+  local measured predicted memory
   measured=$(limited "$rapid" bench "$@" --device "$device" --json) || return
   predicted=$(limited "$rapid" bench "$@" --device cuda:plan --json) || return
   printf '{"measured": %s, "predicted": %s}' "$measured" "$predicted" >"$result"
   note=$(printf '%.0f tokens/s; %.0f predicted' "$(number all_tokens_per_s <<<"$measured")" "$(number all_tokens_per_s <<<"$predicted")")
+  # Only a GPU has memory of its own.
+  memory=$(number device_peak_bytes <<<"$measured")
+  [ -z "$memory" ] || note+=$(awk -v peak="$memory" -v predicted="$(number allocated_bytes <<<"$predicted")" \
+    'BEGIN { printf "; %.1f GB of the GPU, %.1f predicted", peak / 1e9, predicted / 1e9 }')
 }
 
 # A model of two layers, for --quick.

@@ -161,6 +161,8 @@ struct Figures {
     copy_percent: f64,
     /// Peak of the process's memory on the machine; `None` where the system does not report it.
     peak_bytes: Option<u64>,
+    /// Peak of the engine's buffers in the GPU's memory, without what the driver takes; `None` on a CPU.
+    device_peak_bytes: Option<u64>,
     /// The engine's part of the memory that `rapid train --dry-run` estimates.
     planned_bytes: u64,
 }
@@ -316,6 +318,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut figures = measure(&engine, options)?;
     figures.products = options.device.arithmetic()?;
     figures.peak_bytes = resident_memory::peak();
+    figures.device_peak_bytes = engine.device_memory().map(|meter| meter.take_peak());
     // The machine's peak rates are measured without the model's threads, and after its peak memory was read.
     drop(engine);
     let peaks = machine_peaks::measure(&options.device)?;
@@ -366,6 +369,7 @@ impl Figures {
             copy_gbyte_per_s: 0.0,
             copy_percent: 0.0,
             peak_bytes: None,
+            device_peak_bytes: None,
             planned_bytes: 0,
         }
     }
@@ -389,6 +393,12 @@ impl Figures {
                 bytes as f64 / 1e9
             )
         });
+        let device_peak = self.device_peak_bytes.map_or_else(String::new, |bytes| {
+            format!(
+                "  memory of the GPU  {:>9.2} GB at most, without what the driver takes\n",
+                bytes as f64 / 1e9
+            )
+        });
         let slower: String = self
             .instructions
             .iter()
@@ -406,7 +416,7 @@ impl Figures {
              \x20 all tokens         {:>9.1} /s   each prompt once\n\
              \x20 arithmetic         {:>9.1} GFLOP/s, {arithmetic}\n\
              \x20 large products     {:>9.1} GFLOP/s, the engine's own\n\
-             \x20 weights moved      {:>9.1} GB/s, {memory}\n{peak}{slower}",
+             \x20 weights moved      {:>9.1} GB/s, {memory}\n{peak}{device_peak}{slower}",
             self.what,
             self.model,
             self.device,
