@@ -48,6 +48,15 @@ fn reported() -> Vec<String> {
         .collect()
 }
 
+/// What `scripts/study.sh` copies of the stage `time` only: other stages are made on machines on which more than they runs.
+const OF_TIMES: [&str; 5] = [
+    "time-ratios.csv",
+    "table-3-time.svg",
+    "figure-1.csv",
+    "figure-1.svg",
+    "figure-2-inference.svg",
+];
+
 #[test]
 fn the_committed_tables_are_those_of_the_committed_runs() {
     let stages = reported();
@@ -74,9 +83,12 @@ fn the_committed_tables_are_those_of_the_committed_runs() {
         let _ = run(rapid(["report"]).arg(out.path())).success();
         for ending in [".csv", ".svg"] {
             let committed = files(&folder().join(&stage), ending);
+            let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+            let is_copied = |name: &String| stage == "time" || !OF_TIMES.contains(&name.as_str());
+            let made: Vec<String> = files(out.path(), ending).iter().map(name).collect();
             assert_eq!(
-                committed.len(),
-                files(out.path(), ending).len(),
+                committed.iter().map(name).collect::<Vec<_>>(),
+                made.into_iter().filter(is_copied).collect::<Vec<_>>(),
                 "{stage}: bash scripts/study.sh {stage} report"
             );
             for file in committed {
@@ -186,8 +198,8 @@ fn every_number_of_the_page_is_in_a_table_or_in_the_plan() {
             (other.value - number.value).abs() <= unit * 1.000_001
         };
         let measured = tables.iter().any(rounded);
-        // Sizes of the plan are whole numbers.
-        let planned = number.digits == 0 && !number.percent && plan.contains(&number);
+        // Sizes and levels of the plan are whole numbers.
+        let planned = number.digits == 0 && plan.contains(&number);
         if !measured && !planned {
             strange.push(number);
         }

@@ -3,13 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use datasets::random::SplitMix;
 use serde_json::Value;
 use tests::artifacts;
-use tests::programs::{Running, rapid, start};
+use tests::programs::{Running, rapid, start, wait_for};
 
 const RUNS: [&str; 2] = ["pg-seed-0", "rapid-seed-0"];
+/// Time limit until a run has begun, or has made an update.
+const LIMIT: Duration = Duration::from_secs(300);
 
 const FILE: &str = r#"
 recipe = "quickstart"
@@ -37,13 +40,70 @@ fn sweep(file: &Path, folder: &Path) -> Running {
     start(rapid(["sweep", file, "--out", folder]).env_remove("RAPID_VERIFIER"))
 }
 
+/// The lines of the manifest, without one that is being written.
+fn manifest(folder: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join("manifest.jsonl")).unwrap_or_default();
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
 /// How many lines of the manifest are about an event of a run.
 fn events(folder: &Path, run: &str, event: &str) -> usize {
-    let text = std::fs::read_to_string(folder.join("manifest.jsonl")).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+    manifest(folder)
+        .iter()
         .filter(|line| line["run"] == run && line["event"] == event)
         .count()
+}
+
+/// The seconds of the shortest run.
+fn shortest(folder: &Path) -> f64 {
+    let lines = manifest(folder);
+    let seconds = lines
+        .iter()
+        .filter(|line| line["event"] == "finish")
+        .map(|line| line["seconds"].as_f64().unwrap());
+    seconds.fold(f64::INFINITY, f64::min)
+}
+
+/// Whether a run that a process began after the manifest's first `before` lines is under way, and has this file.
+fn is_under_way(folder: &Path, before: usize, file: &str) -> bool {
+    let lines = manifest(folder);
+    let Some(last) = lines.last().filter(|_| lines.len() > before) else {
+        return false;
+    };
+    let began = last["event"] == "start" || last["event"] == "resume";
+    let run = last["run"].as_str().unwrap();
+    began && folder.join("runs").join(run).join(file).is_file()
+}
+
+/// The seed of the moments at which processes are killed: that of the environment, or another one each time.
+fn seed_of_kills() -> u64 {
+    match std::env::var("RAPID_TEST_SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            now.unwrap().as_millis() as u64
+        }
+    }
+}
+
+/// Starts a sweep, and kills it with all its processes at a random moment, up to `within` after a run of it has this file.
+fn sweep_killed(file: &Path, folder: &Path, has: &str, within: Duration, random: &mut SplitMix) {
+    let before = manifest(folder).len();
+    let mut process = sweep(file, folder);
+    wait_for("a run under way", LIMIT, || {
+        let done = process.ended().is_some() || is_under_way(folder, before, has);
+        done.then_some(())
+    });
+    if process.ended().is_some() {
+        let _ = process.finish().success();
+        return;
+    }
+    let milliseconds = random.below(within.as_millis() as usize);
+    std::thread::sleep(Duration::from_millis(milliseconds as u64));
+    let _ = process.kill_with_descendants();
 }
 
 #[test]
@@ -65,19 +125,28 @@ fn a_sweep_that_was_killed_three_times_equals_one_that_two_processes_made_undist
     }
 
     let killed = place.path().join("killed");
-    for milliseconds in [2500, 6000, 4000] {
-        let process = sweep(&file, &killed);
-        std::thread::sleep(Duration::from_millis(milliseconds));
-        let _ = process.kill();
+    let seed = seed_of_kills();
+    let repeat = format!("RAPID_TEST_SEED={seed} repeats the kills");
+    eprintln!("{repeat}");
+    let mut random = SplitMix(seed);
+    // The first kill is soon after a run has begun: well before its end, though it is made faster alone. The others are in a run that has made an update, or soon
+    // after its end.
+    let within = Duration::from_secs_f64(shortest(&whole) / 4.0);
+    for has in ["config.toml", "metrics.jsonl", "metrics.jsonl"] {
+        sweep_killed(&file, &killed, has, within, &mut random);
     }
     let _ = sweep(&file, &killed).finish().success();
+    let total = |event| -> usize { RUNS.iter().map(|run| events(&killed, run, event)).sum() };
+    // No run was stopped at a safe point, and no process saw another one end.
+    assert_eq!([total("stop"), total("fail")], [0, 0], "{repeat}");
+    assert!(total("resume") > 0, "no kill was in a run: {repeat}");
     for run in RUNS {
-        assert_eq!(events(&killed, run, "finish"), 1, "{run}");
+        assert_eq!(events(&killed, run, "finish"), 1, "{run}: {repeat}");
         for log in ["metrics.jsonl", "eval.jsonl"] {
             let read = |folder: &Path| std::fs::read(folder.join("runs").join(run).join(log));
             assert!(
                 read(&whole).unwrap() == read(&killed).unwrap(),
-                "{run}: {log} differs"
+                "{run}: {log} differs: {repeat}"
             );
         }
     }

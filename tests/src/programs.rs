@@ -12,6 +12,8 @@ use crate::memory::Memory;
 
 /// Time limit for a call of a program.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Time limit until a process that was sent a signal has stopped or ended.
+const SIGNALLED: Duration = Duration::from_secs(60);
 /// Time limit until a verifier is ready. Its first start prepares the sandbox, which compiles an interpreter.
 const READY: Duration = Duration::from_secs(30 * 60);
 
@@ -213,16 +215,36 @@ impl Running {
         self.outcome()
     }
 
+    /// Kills it and every process that it started, directly or not, with SIGKILL. It is stopped first, so that it does not see them end, nor they it.
+    ///
+    /// # Panics
+    /// If there is no `kill` program, the system is not Linux, or the processes do not end.
+    #[must_use]
+    pub fn kill_with_descendants(mut self) -> Outcome {
+        let id = self.process();
+        if self.ended().is_none() {
+            signal("STOP", &[id]);
+            // It may have been starting another process.
+            wait_for("a program to stop", SIGNALLED, || {
+                // Z: it has ended.
+                Process::of(id).filter(|process| matches!(process.state, 'T' | 'Z'))
+            });
+            wait_for("the processes of a program to end", SIGNALLED, || {
+                let alive = descendants(id);
+                signal("KILL", &alive);
+                alive.is_empty().then_some(())
+            });
+        }
+        self.kill()
+    }
+
     /// Asks it to stop, as Ctrl-C does.
     ///
     /// # Panics
     /// If there is no `kill` program.
     pub fn interrupt(&self) {
-        let status = Command::new("kill")
-            .args(["-INT", &self.child.id().to_string()])
-            .status()
-            .expect("`kill` can be run");
-        assert!(status.success(), "kill -INT {}: {status}", self.child.id());
+        let id = self.child.id();
+        assert!(signal("INT", &[id]), "kill -INT {id} failed");
     }
 
     /// Its stderr so far.
@@ -251,6 +273,67 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal to processes, and returns whether all of them existed.
+fn signal(name: &str, processes: &[u32]) -> bool {
+    if processes.is_empty() {
+        return true;
+    }
+    Command::new("kill")
+        .arg(format!("-{name}"))
+        .args(processes.iter().map(u32::to_string))
+        .stderr(Stdio::null())
+        .status()
+        .expect("`kill` can be run")
+        .success()
+}
+
+/// A process of the system.
+struct Process {
+    id: u32,
+    parent: u32,
+    /// A letter of proc_pid_stat(5): T is stopped, Z has ended.
+    state: char,
+}
+
+impl Process {
+    /// The process with this id; `None` if there is none.
+    fn of(id: u32) -> Option<Self> {
+        let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // Before this is the program's name, which may have any characters in it.
+        let (_, fields) = text.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        Some(Self {
+            id,
+            state: fields.next()?.chars().next()?,
+            parent: fields.next()?.parse().ok()?,
+        })
+    }
+
+    fn all() -> Vec<Self> {
+        let entries = std::fs::read_dir("/proc").expect("Linux has /proc");
+        entries
+            .flatten()
+            .filter_map(|entry| Self::of(entry.file_name().to_str()?.parse().ok()?))
+            .collect()
+    }
+}
+
+/// The processes that a process started, those that these started, and so on, except those that have ended.
+fn descendants(process: u32) -> Vec<u32> {
+    let all = Process::all();
+    let mut family = vec![process];
+    let mut next = 0;
+    while next < family.len() {
+        let parent = family[next];
+        let children = all
+            .iter()
+            .filter(|child| child.parent == parent && !matches!(child.state, 'Z' | 'X'));
+        family.extend(children.map(|child| child.id));
+        next += 1;
+    }
+    family.split_off(1)
 }
 
 /// Waits until `done` returns a value, and calls it every 20 ms.

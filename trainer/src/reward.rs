@@ -243,9 +243,7 @@ impl RewardClient {
     /// See [`RewardClient::new`] and [`RewardClient::counting_tests`].
     fn build(settings: &config::Verifier, all_tests: bool) -> Result<Self, RewardError> {
         let url = settings.url.as_ref().ok_or(RewardError::NoUrl)?;
-        let token = std::env::var(&settings.token_env)
-            .ok()
-            .filter(|token| !token.is_empty());
+        let token = settings.token();
         let patience = Duration::from_secs(settings.patience_s);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -310,7 +308,7 @@ impl RewardClient {
                     wire::item(*i, request, digest, self.inner.all_tests)
                 })
                 .collect();
-            match self.verify(&items).await {
+            match self.verify(&items, &mut trouble).await {
                 Ok(answers) => {
                     let no_patience = self.inner.patience.is_zero();
                     let progress = take(&mut judged, &open, answers, no_patience);
@@ -399,9 +397,16 @@ impl RewardClient {
         }
     }
 
-    async fn verify(&self, items: &[Item]) -> Result<Vec<Judgement>, ClientError> {
+    /// Sends a request once fewer than the maximum are in flight. The wait for that is not part of `trouble`: the others may all be answered.
+    async fn verify(
+        &self,
+        items: &[Item],
+        trouble: &mut Trouble,
+    ) -> Result<Vec<Judgement>, ClientError> {
+        let queued = Instant::now();
         // The semaphore is never closed. Without a permit, the bound would not hold, but nothing else would break.
         let _permit = self.inner.in_flight.acquire().await;
+        trouble.leave_out(queued.elapsed());
         self.inner.client.verify(items).await
     }
 
@@ -510,6 +515,13 @@ impl Trouble {
     /// How long it has lasted; the first call starts it.
     fn lasted(&mut self) -> Duration {
         self.since.get_or_insert_with(Instant::now).elapsed()
+    }
+
+    /// Leaves out time in which nothing was asked of the verifier.
+    fn leave_out(&mut self, time: Duration) {
+        if let Some(since) = &mut self.since {
+            *since += time;
+        }
     }
 
     /// The next pause. It doubles from try to try, times a random factor between a half and 1, so that clients that failed together do not retry together. It is at

@@ -17,9 +17,12 @@ pub enum EngineError {
     /// The device is missing or lacks something that the work needs.
     #[error("{0}")]
     Device(String),
-    /// The objective rejected the log-probabilities, or a number is not finite.
+    /// A number is not finite.
     #[error("{0}")]
     Numeric(String),
+    /// The objective rejected the log-probabilities, or does not return what it has to. That is a fault of the caller, and says nothing about the weights.
+    #[error("{0}")]
+    Objective(String),
     /// A file could not be written or read.
     #[error("{path}: {source}")]
     Io {

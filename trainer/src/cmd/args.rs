@@ -25,7 +25,7 @@ pub(crate) struct DeviceArgs {
     /// Threads of the CPU backend [default: one per processor]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     pub(crate) threads: Option<usize>,
-    /// Number type of matrix products: auto (bf16 on a processor with AMX, else f32), f32 or bf16
+    /// Number type of matrix products: auto (bf16 on a CPU with AMX, else f32, also on a GPU), f32 or bf16
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = ["auto", "f32", "bf16"])]
     pub(crate) dtype: String,
     /// How a CPU multiplies bf16 numbers: auto (the processor's fastest way), amx, avx512-bf16 or fma
@@ -37,6 +37,11 @@ impl DeviceArgs {
     /// The engine's options.
     pub(crate) fn options(&self) -> anyhow::Result<EngineOptions> {
         Ok(self.settings().options()?)
+    }
+
+    /// The settings with the number type and the kernel that this machine takes for auto.
+    pub(crate) fn resolved(&self) -> config::Engine {
+        self.settings().resolved()
     }
 
     /// How matrix products are computed, and why so.

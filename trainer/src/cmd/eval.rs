@@ -175,8 +175,8 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let mut rollout = match &mut partial_evaluation {
             Some(partial_evaluation) => {
                 let origin = tokio::task::block_in_place(|| {
-                    let dtype = args.device.options()?.dtype.name();
-                    settings::origin(&model, &prompts, &settings, dtype, &device)
+                    let engine = args.device.resolved();
+                    settings::origin(&model, &prompts, &settings, &engine, &device)
                 })?;
                 let stored = partial_evaluation.resume(&origin, renderer.day())?;
                 if partial_evaluation.completions() > 0 {

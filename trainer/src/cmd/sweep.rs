@@ -46,10 +46,10 @@ A sweep file names a recipe, seeds and arms; docs/sweeps.md describes it:
   seeds = [0, 1, 2]
   [[arms]]
   name = \"pg\"
-  set = { \"algorithm.preset\" = \"pg\" }
+  set = { \"algorithm.preset\" = \"pg\", \"algorithm.h\" = 1 }
   [[arms]]
   name = \"rapid-h4\"
-  set = { \"algorithm.h\" = 4 }
+  set = { \"algorithm.preset\" = \"rapid-paper\", \"algorithm.h\" = 4 }
 
 The verifier that is started judges mathematics. For programs and proofs, start one with `rapid-verifier serve` and give --verifier.")]
 pub(crate) struct Args {
@@ -161,11 +161,18 @@ fn chosen<'a>(args: &Args, plan: &'a Plan) -> anyhow::Result<Vec<&'a PlannedRun>
     Ok(runs)
 }
 
+/// A run's verifier. It has an address if the command line, the recipe or the environment names one.
+fn verifier(args: &Args, run: &PlannedRun) -> config::Verifier {
+    let mut settings = run.config.verifier.clone();
+    settings.url = args.verifier.clone().or(settings.url);
+    config::set_default_verifier(&mut settings);
+    settings
+}
+
 /// The state of a sweep while its runs are made.
 struct Sweep<'a> {
     args: &'a Args,
     folder: &'a SweepFolder,
-    machine: Machine,
     sizes: Sizes,
     /// The names of the runs to make.
     chosen: BTreeSet<&'a str>,
@@ -194,13 +201,15 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
         SweepFolder::create(root, file)?
     };
     let runs = chosen(args, folder.plan())?;
-    if let Some(url) = &args.verifier {
-        // Else each run would wait for it, and fail.
-        let settings = config::Verifier {
-            url: Some(url.clone()),
-            ..runs[0].config.verifier.clone()
-        };
-        RewardClient::new(&settings)?.reach().await?;
+    // Without its verifier, each run would wait for it, and fail.
+    let mut asked = BTreeSet::new();
+    for run in &runs {
+        let settings = verifier(args, run);
+        if let Some(url) = &settings.url
+            && asked.insert(url.clone())
+        {
+            RewardClient::new(&settings)?.reach().await?;
+        }
     }
     for sentence in folder.plan().unmatched() {
         say(&format!("warning: {sentence}"));
@@ -208,7 +217,6 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
     let mut sweep = Sweep {
         args,
         folder: &folder,
-        machine: Machine::here(&program)?,
         sizes: Sizes::of(folder.plan(), args.data_dir.as_deref())?,
         chosen: runs.iter().map(|run| run.name.as_str()).collect(),
         ended: BTreeSet::new(),
@@ -308,12 +316,15 @@ impl<'a> Sweep<'a> {
             self.bar
                 .set_message(format!("{} {done}/{updates} updates{text}", run.name));
         };
+        // The program's file may be another one than for the run before.
+        let machine = Machine::here(program)?;
+        let verifier = verifier(self.args, run);
         let child = Child {
             folder: self.folder,
             run,
-            machine: &self.machine,
+            machine: &machine,
             data_dir: self.args.data_dir.as_deref(),
-            verifier: self.args.verifier.as_deref(),
+            verifier: verifier.url.as_deref(),
         };
         let ended = child.make(log, state, program, stop, show);
         match ended.await? {

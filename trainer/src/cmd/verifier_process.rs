@@ -11,6 +11,8 @@ use tokio::process::{Child, Command};
 use trainer::config;
 
 const NAME: &str = "rapid-verifier";
+/// The environment variable from which the verifier takes the token that its clients must send.
+const TOKEN: &str = "RAPID_VERIFIER_TOKEN";
 /// Time limit until it listens. It listens before it prepares its graders, so this is generous.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -38,7 +40,7 @@ impl VerifierProcess {
     }
 
     /// Starts it on a free port of this machine; its stderr goes to `log`. It judges by the policies of the recipe, and only mathematics: preparing the sandbox for
-    /// programs would take a gigabyte, and minutes of the processors that training needs.
+    /// programs would take a gigabyte, and minutes of the processors that training needs. It requires the token that runs of this recipe send, if they send one.
     pub(crate) async fn start(
         program: &Path,
         log: &Path,
@@ -56,6 +58,11 @@ impl VerifierProcess {
             .stdout(Stdio::piped())
             .stderr(errors)
             .kill_on_drop(true);
+        match recipe.token() {
+            Some(token) => command.env(TOKEN, token),
+            // The environment may have one for another verifier.
+            None => command.env_remove(TOKEN),
+        };
         #[cfg(unix)]
         command.process_group(0);
         let mut child = command
@@ -155,6 +162,32 @@ mod tests {
             args.ends_with(" --math-policy standard --math-extraction boxed\n"),
             "{args}"
         );
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn the_verifier_requires_the_token_that_runs_of_the_recipe_send() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, token) = (folder.path().join("log"), folder.path().join("token"));
+        let text = format!(
+            "printf %s \"$RAPID_VERIFIER_TOKEN\" > {}; echo listening on http://127.0.0.1:4711; exec sleep 60",
+            token.display()
+        );
+        let program = script(folder.path(), &text);
+        // A variable that every environment has, and one that none has.
+        for (variable, expected) in [
+            ("PATH", std::env::var("PATH").unwrap()),
+            ("RAPID_TEST_TOKEN_THAT_NOBODY_SETS", String::new()),
+        ] {
+            let recipe = config::Verifier {
+                token_env: variable.to_owned(),
+                ..config::Verifier::default()
+            };
+            let _process = VerifierProcess::start(&program, &log, &recipe)
+                .await
+                .unwrap();
+            assert_eq!(std::fs::read_to_string(&token).unwrap(), expected);
+        }
     }
 
     #[cfg(unix)]

@@ -6,7 +6,7 @@ use toml::{Table, Value};
 use super::error::ConfigError;
 use super::eval::DEFAULT_EVAL_EVERY;
 use super::run::DEFAULT_EPOCHS;
-use super::{Config, Preset, models, recipes, validate};
+use super::{Config, Preset, Verifier, models, recipes, validate};
 
 /// Every key of a recipe.
 pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
@@ -58,7 +58,7 @@ const RETIRED: [(&str, &str, f64); 1] = [("algorithm", "adaptive_h", 0.0)];
 /// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, an invalid value, a name that no model has.
 pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
     let mut config = load_as_written(recipe, sets)?;
-    set_default_verifier(&mut config, std::env::var(VERIFIER).ok());
+    set_default_verifier(&mut config.verifier);
     Ok(config)
 }
 
@@ -73,10 +73,14 @@ pub fn load_as_written(recipe: &str, sets: &[String]) -> Result<Config, ConfigEr
     Ok(config)
 }
 
-/// Sets the verifier's address if the configuration has none.
-pub(super) fn set_default_verifier(config: &mut Config, address: Option<String>) {
+/// Sets the verifier's address to that of the environment if it has none.
+pub fn set_default_verifier(verifier: &mut Verifier) {
+    set_default_address(verifier, std::env::var(VERIFIER).ok());
+}
+
+pub(super) fn set_default_address(verifier: &mut Verifier, address: Option<String>) {
     let address = address.filter(|address| !address.is_empty());
-    config.verifier.url = config.verifier.url.take().or(address);
+    verifier.url = verifier.url.take().or(address);
 }
 
 /// As [`load`], from a recipe's text; `origin` names it in errors.

@@ -558,12 +558,12 @@ fn an_unknown_recipe_is_answered_with_the_built_in_ones() {
 fn the_environments_verifier_is_used_only_if_nothing_else_names_one() {
     let address = || Some("http://127.0.0.1:1".to_owned());
     let mut config = with("").unwrap();
-    merge::set_default_verifier(&mut config, Some(String::new()));
+    merge::set_default_address(&mut config.verifier, Some(String::new()));
     assert_eq!(config.verifier.url, None);
-    merge::set_default_verifier(&mut config, address());
+    merge::set_default_address(&mut config.verifier, address());
     assert_eq!(config.verifier.url, address());
     let mut config = set(&["verifier.url=http://127.0.0.1:2"]).unwrap();
-    merge::set_default_verifier(&mut config, address());
+    merge::set_default_address(&mut config.verifier, address());
     assert_eq!(config.verifier.url.as_deref(), Some("http://127.0.0.1:2"));
 }
 

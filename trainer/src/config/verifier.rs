@@ -30,3 +30,13 @@ settings! {
         pub code_extraction: Option<String> => one_of(&["program", "last-block"]),
     }
 }
+
+impl Verifier {
+    /// The token to send: what the environment variable `token_env` holds; `None` if it is unset or empty.
+    #[must_use]
+    pub fn token(&self) -> Option<String> {
+        std::env::var(&self.token_env)
+            .ok()
+            .filter(|token| !token.is_empty())
+    }
+}

@@ -247,7 +247,11 @@ impl Policy for FakePolicy {
         let mut state = self.state.lock().unwrap();
         let stats = state.stats(&groups, temperature);
         std::thread::sleep(self.pass);
-        let dlogp = objective(&stats).map_err(EngineError::Numeric)?;
+        let mut logp = stats.iter().flat_map(|stats| &stats.logp);
+        if logp.any(|logp| !logp.is_finite()) {
+            return Err(EngineError::Numeric("scripted".into()));
+        }
+        let dlogp = objective(&stats).map_err(EngineError::Objective)?;
         std::thread::sleep(self.pass);
         let began = Instant::now();
         std::thread::sleep(self.pass);
@@ -275,7 +279,8 @@ impl Policy for FakePolicy {
         sketch: CountSketch,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
         let state = self.state.lock().unwrap();
-        let sets = objectives(&state.stats(&groups, temperature)).map_err(EngineError::Numeric)?;
+        let sets =
+            objectives(&state.stats(&groups, temperature)).map_err(EngineError::Objective)?;
         let sketch_of = |dlogp: &Vec<Vec<f32>>| {
             let gradient = state.gradient(&groups, temperature, dlogp);
             let gradient: Vec<f32> = gradient.iter().map(|g| *g as f32).collect();

@@ -102,6 +102,20 @@ impl Ledger {
         ledger
     }
 
+    /// Seconds of training until the evaluation after this many updates, without the samples of the phase that follows.
+    #[must_use]
+    pub fn training_until(&self, updates: usize) -> f64 {
+        let counts = |line: &ClockRecord, activity: Activity| {
+            let is_before = line.step < updates || !activity.makes_samples();
+            line.step <= updates && activity.is_training() && is_before
+        };
+        let seconds = |line: &ClockRecord| -> f64 {
+            let counted = line.seconds.iter().filter(|(one, _)| counts(line, **one));
+            counted.map(|(_, seconds)| seconds).sum()
+        };
+        self.lines.iter().map(seconds).sum()
+    }
+
     /// Adds the next line.
     pub fn add(&mut self, line: ClockRecord) {
         if let Some(began) = line.began {
@@ -251,6 +265,12 @@ mod tests {
             (Lost, 6.5),
         ];
         assert_eq!(seconds(&lines), expected);
+        // Until the evaluation after two updates, and after three, of which one was lost. The second phase's samples are for later updates.
+        let ledger = Ledger::of(&lines);
+        assert_eq!(
+            [0, 2, 3, 4].map(|step| ledger.training_until(step)),
+            [0.0, 28.0, 28.0, 38.0]
+        );
         // Another process loses nothing more.
         lines.push(began(2));
         assert_eq!(seconds(&lines)[5], (Lost, 6.5));

@@ -1,3 +1,5 @@
+mod patience;
+
 use std::sync::atomic::AtomicUsize;
 
 use datasets::{CodeTask, CodeTest, Compare, Dataset, MathTask, TaskSpec, Value};

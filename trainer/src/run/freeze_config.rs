@@ -29,7 +29,7 @@ fn resolved(path: &Path) -> PathBuf {
 
 /// Makes all paths of a configuration absolute, and sets the date for chat templates. Sets the number type and the kernel of matrix
 /// products to what this machine takes for auto. Names of models, data sets and templates are unchanged.
-pub(super) fn pin(mut config: Config) -> Config {
+pub(crate) fn pin(mut config: Config) -> Config {
     config.model.path = config.model.path.map(|path| resolved(&path));
     config.data.teacher = config.data.teacher.map(|path| absolute(&path));
     let dataset = Path::new(&config.data.dataset);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::clock::Clock;
 use super::folder::RunFolder;
+use super::folder::provenance::Provenance;
 use super::observers::Journal;
 use super::sft::Demonstration;
 use crate::config::Config;
@@ -30,6 +31,8 @@ pub struct Job {
     pub prompts: Prompts,
     /// The run folder.
     pub folder: RunFolder,
+    /// What a resumed run saves as its provenance once it is checked; a new run has saved it.
+    pub(super) provenance: Option<Provenance>,
     /// A request to stop.
     pub stop: StopSignal,
     /// The observers of the run.

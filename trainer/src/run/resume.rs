@@ -56,6 +56,9 @@ impl Run {
             extension.begin(&job.folder)?;
         }
         truncations.iter().try_for_each(Truncation::apply)?;
+        if let Some(provenance) = &job.provenance {
+            provenance.save(&job.folder)?;
+        }
         job.folder.save_config(&job.config.to_toml())?;
         rollouts::remove_dumps(&job.folder, schedule.phases_begun(step), step);
         if step > 0 {

@@ -94,6 +94,7 @@ fn job(
         demonstrations: None,
         policy,
         folder,
+        provenance: None,
         stop: stop.clone(),
         journal: Journal::new(Progress::silent()),
         clock: Clock::start(),

@@ -148,7 +148,7 @@ pub(super) fn update(
         (Activity::Optimiser, report.optimiser),
         (Activity::Exchange, report.exchange),
     ]);
-    let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Numeric("the engine made an update without calling its objective; this is a fault of the program".into()))?;
+    let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Objective("the engine made an update without calling its objective; this is a fault of the program".into()))?;
     let record = record(settings, batch, position, metrics, &report);
     Ok((record, report))
 }

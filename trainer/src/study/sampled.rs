@@ -278,7 +278,7 @@ impl Measurement<'_> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .take();
-            let results = results.ok_or_else(|| EngineError::Numeric("the engine made sketches without computing their objective; this is a fault of the program".into()))?;
+            let results = results.ok_or_else(|| EngineError::Objective("the engine made sketches without computing their objective; this is a fault of the program".into()))?;
             for (setting, blocks) in estimates.iter_mut().enumerate() {
                 // The sketches are gradients of L = −J, so the coefficients change sign.
                 let sum = results.directions.sums[setting].iter();

@@ -30,7 +30,7 @@ const KEYS: [&str; 8] = [
     "compare",
 ];
 const ARM_KEYS: [&str; 2] = ["name", "set"];
-const COMPARE_KEYS: [&str; 4] = ["reference", "margin", "tests", "effects"];
+const COMPARE_KEYS: [&str; 5] = ["reference", "margin", "tests", "target", "effects"];
 
 /// A sweep file, as it was read. Keys of recipes are whole, such as `algorithm.h`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,6 +81,9 @@ pub struct Compare {
     /// Whether the differences are tested; else the report has estimates and intervals only.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub tests: bool,
+    /// The Pass@1 to which each arm's time is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<f64>,
     /// The arms that have a factor, by its name. Its effect is their mean Pass@1 − that of all other arms.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, Vec<String>>,
@@ -186,7 +189,8 @@ impl SweepFile {
         toml::to_string(self).expect("a sweep file consists of strings, numbers and lists")
     }
 
-    /// The first difference from another sweep file that concerns the runs, in words; `None` if there is none. What is compared concerns none.
+    /// The first difference from another sweep file that concerns this one's runs, in words; `None` if there is none. What is compared concerns none, and neither do
+    /// further seeds after this one's.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let table =
@@ -195,6 +199,7 @@ impl SweepFile {
         let differing = KEYS
             .into_iter()
             .filter(|key| *key != "compare")
+            .filter(|key| *key != "seeds" || !other.seeds.starts_with(&self.seeds))
             .find(|key| ours.get(*key) != theirs.get(*key))?;
         let written = |table: &Table| {
             table
@@ -305,6 +310,11 @@ impl SweepFile {
             return Err(format!(
                 "[compare]: `margin` is {}; give a difference of Pass@1 above 0 and below 1, such as 0.02",
                 compare.margin
+            ));
+        }
+        if let Some(target) = compare.target.filter(|it| !(*it > 0.0 && *it < 1.0)) {
+            return Err(format!(
+                "[compare]: `target` is {target}; give a Pass@1 above 0 and below 1, such as 0.5"
             ));
         }
         for (factor, with) in &compare.effects {

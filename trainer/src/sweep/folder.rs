@@ -12,6 +12,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use engine::text::today;
+
 use super::manifest::{self, Event, ManifestLine};
 use super::plan::{Plan, PlannedRun};
 use super::{SweepError, SweepFile};
@@ -73,12 +75,7 @@ impl SweepFolder {
             return Err(SweepError::NotASweep(root.to_owned()));
         }
         let file = SweepFile::read(&root.join("sweep.toml"))?;
-        let plan = Plan::new(&file)?;
-        Ok(Self {
-            root: root.to_owned(),
-            file,
-            plan,
-        })
+        Self::planned(root, file)
     }
 
     /// The folder of this sweep, which is made unless it exists. Several processes may do this at once.
@@ -86,12 +83,7 @@ impl SweepFolder {
     /// # Errors
     /// [`SweepError::Other`] if it has another sweep, or the same file resolves to other settings than it did before; [`SweepError::Io`].
     pub fn create(root: &Path, file: SweepFile) -> Result<Self, SweepError> {
-        let plan = Plan::new(&file)?;
-        let folder = Self {
-            root: root.to_owned(),
-            file,
-            plan,
-        };
+        let folder = Self::planned(root, file)?;
         folder.check_same()?;
         for inner in [folder.recipes(), folder.runs()] {
             std::fs::create_dir_all(&inner).map_err(|source| SweepError::io(&inner, source))?;
@@ -102,17 +94,39 @@ impl SweepFolder {
             .map_err(|source| SweepError::io(&path, source))?;
         // Another process may have made it meanwhile.
         folder.check_same()?;
+        let path = root.join("sweep.toml");
         for run in folder.plan.runs() {
-            let path = folder.recipe(&run.name);
-            if !path.exists() {
-                write(&path, &run.config.to_toml())?;
+            let recipe = folder.recipe(&run.name);
+            // Without a sweep.toml, recipes are left from a creation that was interrupted, maybe of another sweep.
+            if !recipe.exists() || !path.exists() {
+                write(&recipe, &run.config.to_toml())?;
             }
         }
-        let path = root.join("sweep.toml");
-        // What is compared may change at any time: it decides nothing about the runs.
-        if !path.exists() || SweepFile::read(&path)?.compare != folder.file.compare {
+        // What may change concerns none of the runs that there are.
+        if !path.exists() || SweepFile::read(&path)? != folder.file {
             write(&path, &folder.file.to_toml())?;
         }
+        Ok(folder)
+    }
+
+    /// The folder with its plan. All runs that render chats have the same date in their prompts: that of the recipes that there are, else today.
+    fn planned(root: &Path, file: SweepFile) -> Result<Self, SweepError> {
+        let mut folder = Self {
+            root: root.to_owned(),
+            plan: Plan::new(&file)?,
+            file,
+        };
+        let chats = folder.plan.runs().filter(|run| run.config.data.chat);
+        let saved = chats
+            .filter_map(|run| std::fs::read_to_string(folder.recipe(&run.name)).ok())
+            .next();
+        let date = match saved {
+            Some(recipe) => recipe.parse::<toml::Table>().ok().and_then(|recipe| {
+                Some(recipe.get("data")?.get("chat_date")?.as_str()?.to_owned())
+            }),
+            None => Some(today().to_string()),
+        };
+        folder.plan.set_chat_date(date.as_deref());
         Ok(folder)
     }
 

@@ -56,11 +56,13 @@ impl PlannedRun {
 const MAX_NAME: usize = 200;
 
 /// What the arms of a block share if they see the same prompts in the same order.
-const MATCHED: [&str; 4] = [
+const MATCHED: [&str; 6] = [
     "[data]",
     "algorithm.group_size",
     "algorithm.n_step",
+    "algorithm.dynamic_sampling",
     "their epochs or updates",
+    "the prompts that are dropped at the end of an epoch",
 ];
 
 impl Plan {
@@ -108,6 +110,16 @@ impl Plan {
         Ok(Self { blocks })
     }
 
+    /// Sets the date for chat templates of the runs that have none.
+    pub(super) fn set_chat_date(&mut self, date: Option<&str>) {
+        let runs = self.blocks.iter_mut().flat_map(|block| &mut block.runs);
+        for data in runs.map(|run| &mut run.config.data) {
+            if data.chat && data.chat_date.is_none() {
+                data.chat_date = date.map(str::to_owned);
+            }
+        }
+    }
+
     /// All runs, in order.
     pub fn runs(&self) -> impl Iterator<Item = &PlannedRun> {
         self.blocks.iter().flat_map(|block| &block.runs)
@@ -143,8 +155,10 @@ fn differing(one: &Config, other: &Config) -> Vec<&'static str> {
         one.data == other.data,
         a.group_size == b.group_size,
         a.n_step == b.n_step,
-        (one.run.epochs, one.run.updates) == (other.run.epochs, other.run.updates)
-            && a.drop_last_phase == b.drop_last_phase,
+        a.dynamic_sampling == b.dynamic_sampling,
+        (one.run.epochs, one.run.updates) == (other.run.epochs, other.run.updates),
+        // Those that do not fill a phase, of which H says the size.
+        a.drop_last_phase == b.drop_last_phase && (!a.drop_last_phase || a.h == b.h),
     ];
     MATCHED
         .into_iter()

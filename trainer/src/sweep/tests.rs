@@ -185,6 +185,11 @@ fn what_makes_no_sense_is_refused_with_the_remedy() {
             "`margin` is 2; give a difference of Pass@1 above 0 and below 1",
         ),
         (
+            "margin = 0.02",
+            "margin = 0.02\ntarget = 50",
+            "`target` is 50; give a Pass@1 above 0 and below 1",
+        ),
+        (
             "margin =",
             "margins =",
             "there is no key `compare.margins` (did you mean margin?)",
@@ -216,6 +221,13 @@ fn arms_that_see_other_data_are_named() {
     assert_eq!(
         plan(&text).unmatched()[0],
         "rapid-h4-n_step=8-seed-0 does not see the same prompts in the same order as pg-n_step=8-seed-0: they differ in algorithm.group_size"
+    );
+    // What fills no phase is dropped, and a phase is as long as H.
+    let dropping = TWO_ARMS.replace("[set]", "[set]\n\"algorithm.drop_last_phase\" = true");
+    let sentence = &plan(&dropping).unmatched()[0];
+    assert!(
+        sentence.ends_with("they differ in the prompts that are dropped at the end of an epoch"),
+        "{sentence}"
     );
 }
 
@@ -345,6 +357,62 @@ fn what_is_compared_may_change_and_the_folder_follows() {
     changed.compare = None;
     SweepFolder::create(place.path(), changed.clone()).unwrap();
     assert_eq!(SweepFolder::open(place.path()).unwrap().file(), &changed);
+}
+
+#[test]
+fn a_folder_takes_further_seeds_and_loses_none() {
+    let place = tempfile::tempdir().unwrap();
+    create(place.path());
+    let with = |seeds: &str| file(&TWO_ARMS.replace("[0, 7]", seeds));
+    let grown = SweepFolder::create(place.path(), with("[0, 7, 3]")).unwrap();
+    assert_eq!(SweepFolder::open(place.path()).unwrap(), grown);
+    assert!(grown.recipe("pg-n_step=8-seed-3").is_file());
+    for seeds in ["[0, 7]", "[3, 0, 7]"] {
+        let error = SweepFolder::create(place.path(), with(seeds)).unwrap_err();
+        let expected = format!("its `seeds` is [0, 7, 3], and here {seeds}");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+}
+
+#[test]
+fn recipes_of_an_interrupted_creation_are_replaced() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = create(place.path());
+    std::fs::remove_file(place.path().join("sweep.toml")).unwrap();
+    let recipe = folder.recipe("pg-n_step=8-seed-0");
+    std::fs::write(&recipe, "# of other settings").unwrap();
+    create(place.path());
+    let run = folder.plan().runs().next().unwrap();
+    let written = std::fs::read_to_string(&recipe).unwrap();
+    assert_eq!(written, run.config.to_toml());
+}
+
+#[test]
+fn the_chats_of_all_runs_have_the_date_on_which_the_sweep_began() {
+    let place = tempfile::tempdir().unwrap();
+    let text = TWO_ARMS.replace("[set]", "[set]\n\"data.chat\" = true");
+    let folder = SweepFolder::create(place.path(), file(&text)).unwrap();
+    let dates = |folder: &SweepFolder| -> BTreeSet<Option<String>> {
+        let runs = folder.plan().runs();
+        runs.map(|run| run.config.data.chat_date.clone()).collect()
+    };
+    let [Some(today)] = &dates(&folder).into_iter().collect::<Vec<_>>()[..] else {
+        panic!("{:?}", dates(&folder));
+    };
+    // It began on another day, and gets a seed.
+    for run in folder.plan().runs() {
+        let path = folder.recipe(&run.name);
+        let recipe = std::fs::read_to_string(&path).unwrap();
+        assert!(recipe.contains(today));
+        std::fs::write(&path, recipe.replace(today, "2020-02-29")).unwrap();
+    }
+    let began = BTreeSet::from([Some("2020-02-29".to_owned())]);
+    assert_eq!(dates(&SweepFolder::open(place.path()).unwrap()), began);
+    let grown = file(&text.replace("[0, 7]", "[0, 7, 3]"));
+    assert_eq!(
+        dates(&SweepFolder::create(place.path(), grown).unwrap()),
+        began
+    );
 }
 
 #[test]

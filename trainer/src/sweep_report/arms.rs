@@ -27,6 +27,8 @@ pub(super) struct ArmRuns<'a> {
 /// Arms with the same estimator and different H, at one point of the grid: the rungs over which Pass@1 is a function of H.
 #[derive(Debug)]
 pub(super) struct Ladder<'a, 'r> {
+    /// The preset of its arms.
+    pub(super) preset: Preset,
     /// In ascending order of H.
     pub(super) rungs: Vec<&'r ArmRuns<'a>>,
     /// Whether the lowest rung is the reference, which has another estimator and H = 1: on policy, weights are 1.
@@ -136,14 +138,21 @@ pub(super) fn point_label(point: &BTreeMap<String, Value>) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The ladder of a point of the grid: its arms of one preset with at least two values of H, and below them the reference if that has H = 1 and none of them has.
-/// Arms that choose H during the run (`algorithm.auto_h`) are no rungs. `None` with fewer than three rungs.
-pub(super) fn ladder<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Option<Ladder<'a, 'r>> {
+/// The ladders of all points of the grid.
+pub(super) fn ladders<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
+    let points = by_point(arms);
+    points.iter().flat_map(|point| ladders_at(point)).collect()
+}
+
+/// The ladders of a point of the grid, in the order of their first arms. Each has the arms of one preset and estimator with at least two values of H, and below them the
+/// reference if that has H = 1 and none of them has. Arms that choose H during the run (`algorithm.auto_h`) are no rungs. A ladder has at least three rungs.
+pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
     let fixed = |arm: &&ArmRuns<'_>| arm.config.algorithm.auto_h == 0.0;
     let point: Vec<&ArmRuns<'a>> = point.iter().copied().filter(fixed).collect();
     let estimator = |arm: &ArmRuns<'_>| {
         let algorithm = &arm.config.algorithm;
         (
+            algorithm.preset,
             algorithm.estimator(),
             [
                 algorithm.mix_groups,
@@ -152,37 +161,48 @@ pub(super) fn ladder<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Option<Ladder<'a, 'r>
             ],
         )
     };
-    let presets: Vec<Preset> = point
-        .iter()
-        .map(|arm| arm.config.algorithm.preset)
-        .collect();
-    let mut best: Vec<&ArmRuns<'a>> = Vec::new();
-    for (preset, first) in presets.iter().zip(&point) {
-        let mut by_h: BTreeMap<usize, &ArmRuns<'a>> = BTreeMap::new();
-        for arm in &point {
-            if arm.config.algorithm.preset == *preset && estimator(arm) == estimator(first) {
-                by_h.entry(arm.h()).or_insert(arm);
-            }
-        }
-        if by_h.len() > best.len() {
-            best = by_h.into_values().collect();
-        }
-    }
-    if best.len() < 2 {
-        return None;
-    }
     let reference = point.iter().find(|arm| arm.is_reference && arm.h() == 1);
-    let begins_with_reference = best[0].h() > 1 && reference.is_some();
-    if let Some(reference) = reference.filter(|_| begins_with_reference) {
-        best.insert(0, reference);
+    let mut ladders = Vec::new();
+    for (number, first) in point.iter().enumerate() {
+        let same = |arm: &&&ArmRuns<'_>| estimator(arm) == estimator(first);
+        if point[..number].iter().any(|arm| same(&arm)) {
+            continue;
+        }
+        let mut by_h: BTreeMap<usize, &ArmRuns<'a>> = BTreeMap::new();
+        for arm in point.iter().filter(same) {
+            by_h.entry(arm.h()).or_insert(arm);
+        }
+        let mut rungs: Vec<&ArmRuns<'a>> = by_h.into_values().collect();
+        if rungs.len() < 2 {
+            continue;
+        }
+        let begins_with_reference = rungs[0].h() > 1 && reference.is_some();
+        if let Some(reference) = reference.filter(|_| begins_with_reference) {
+            rungs.insert(0, reference);
+        }
+        if rungs.len() > 2 {
+            ladders.push(Ladder {
+                preset: first.config.algorithm.preset,
+                rungs,
+                begins_with_reference,
+            });
+        }
     }
-    (best.len() > 2).then_some(Ladder {
-        rungs: best,
-        begins_with_reference,
-    })
+    ladders
 }
 
 impl<'a, 'r> Ladder<'a, 'r> {
+    /// What it is a ladder of: its preset, at its point of the grid.
+    pub(super) fn label(&self) -> String {
+        let point = point_label(self.rungs[0].point);
+        let preset = self.preset.name();
+        if point.is_empty() {
+            preset.to_owned()
+        } else {
+            format!("{preset}, {point}")
+        }
+    }
+
     /// The rungs with the same estimator, as in the paper's Tables 3 and 4.
     pub(super) fn of_one_estimator(&self) -> &[&'r ArmRuns<'a>] {
         &self.rungs[usize::from(self.begins_with_reference)..]

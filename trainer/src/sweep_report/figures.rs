@@ -1,6 +1,6 @@
 //! The figures of the report.
 
-use super::arms::{ArmRuns, by_point, ladder, point_label};
+use super::arms::{ArmRuns, ladders};
 use super::runs::SweepRun;
 use crate::paper::PAPER;
 use crate::record::{Activity, StepRecord};
@@ -162,12 +162,9 @@ fn by_h(
 ) -> (Vec<Series>, Ticks) {
     let mut ticks: Ticks = Vec::new();
     let mut all = Vec::new();
-    for point in by_point(arms) {
-        let Some(ladder) = ladder(&point) else {
-            continue;
-        };
+    for ladder in ladders(arms) {
         let mut series = Series {
-            name: point_label(ladder.rungs[0].point),
+            name: ladder.label(),
             points: Vec::new(),
             intervals: Vec::new(),
         };
@@ -272,10 +269,8 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
 
 /// Figure 4: the share of weights above η over the updates, mean over the runs, with a line for each H of the ladders above 1.
 fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
-    let ladders = by_point(arms)
+    let rungs = ladders(arms)
         .into_iter()
-        .filter_map(|point| ladder(&point));
-    let rungs = ladders
         .flat_map(|ladder| ladder.rungs)
         .filter(|rung| rung.h() > 1);
     let series = rungs.map(|rung| Series {

@@ -20,6 +20,7 @@ mod table;
 mod tables;
 mod test_tables;
 mod tests_of_arms;
+mod time_to_target;
 mod warnings;
 
 use std::collections::BTreeSet;
@@ -50,7 +51,7 @@ pub fn write(sweep: &Path, out: &Path) -> Result<PathBuf, SweepReportError> {
     let runs = runs::read(&folder)?;
     let arms = arms::of(&folder, &runs);
     let tests = tests_of_arms::run(&folder, &arms);
-    let tables = tables::all(&runs, &arms, &tests);
+    let tables = tables::all(&folder, &runs, &arms, &tests);
     let figures = figures::all(&arms);
     let warnings = warnings::all(&folder, &runs, &arms, &tests);
     std::fs::create_dir_all(out).map_err(|source| WriteError::new(out, source))?;

@@ -1,9 +1,9 @@
 //! Which of the paper's rows stands beside one of ours.
 
 use super::arms::ArmRuns;
-use crate::algo::Preset;
+use crate::algo::{LengthNorm, Preset};
 use crate::config::{Algorithm, Config};
-use crate::paper::{PAPER, PaperResult};
+use crate::paper::{PAPER, PaperCorrelation, PaperResult};
 
 /// The model of the paper's Tables 1, 3 and 4, which stands beside models that the paper did not train.
 const MAIN_MODEL: &str = "qwen2.5-0.5b";
@@ -39,8 +39,11 @@ pub(super) fn model(config: &Config, dataset: &str) -> &'static str {
 /// The paper's row of an arm: that of its algorithm and H. `None` for an algorithm that the paper does not have, or one whose settings differ from it.
 pub(super) fn of(arm: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     let algorithm = &arm.config.algorithm;
-    let same = algorithm.estimator() == Algorithm::of(algorithm.preset).estimator();
-    if !same || algorithm.auto_h > 0.0 {
+    let mut expected = Algorithm::of(algorithm.preset).estimator();
+    if algorithm.preset == Preset::RapidAuthor && dataset(arm.config) == Some("math") {
+        expected.length_norm = LengthNorm::BatchTokens;
+    }
+    if algorithm.estimator() != expected || algorithm.auto_h > 0.0 {
         return None;
     }
     let name = match algorithm.preset {
@@ -55,8 +58,84 @@ pub(super) fn of(arm: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     row(arm.config, &name).filter(|_| has_h)
 }
 
+/// The row of a rung of H: that of Table 3, which has the staleness, else that of another table.
+pub(super) fn by_h(rung: &ArmRuns<'_>) -> Option<&'static PaperResult> {
+    let row = of(rung)?;
+    let in_table_3 = PAPER.by_h(&row.dataset, rung.h());
+    in_table_3
+        .filter(|found| (&found.model, &found.algorithm) == (&row.model, &row.algorithm))
+        .or(Some(row))
+}
+
+/// The row of Table 4 beside these rungs of H; `None` unless each is in Table 3.
+pub(super) fn correlation(
+    rungs: &[&ArmRuns<'_>],
+    metric: &str,
+) -> Option<&'static PaperCorrelation> {
+    let is_in_table_3 = |rung: &&ArmRuns<'_>| by_h(rung).is_some_and(|row| row.table == 3);
+    let dataset = dataset(rungs.first()?.config)?;
+    rungs
+        .iter()
+        .all(is_in_table_3)
+        .then(|| PAPER.correlation(dataset, metric))?
+}
+
 /// The paper's row of an algorithm, or of `base`, beside runs with these settings.
 pub(super) fn row(config: &Config, algorithm: &str) -> Option<&'static PaperResult> {
     let dataset = dataset(config)?;
     PAPER.result(model(config, dataset), dataset, algorithm)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::{built_in, load_as_written};
+
+    /// Has `arm` of a recipe with these settings on top.
+    fn with_arm<T>(recipe: &str, sets: &[&str], look: impl FnOnce(&ArmRuns<'_>) -> T) -> T {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        look(&ArmRuns {
+            arm: recipe,
+            point: &BTreeMap::new(),
+            config: &load_as_written(recipe, &sets).unwrap(),
+            runs: Vec::new(),
+            is_reference: false,
+        })
+    }
+
+    #[test]
+    fn every_recipe_of_a_row_has_that_row_beside_it() {
+        let mut rows = 0;
+        for recipe in built_in() {
+            let Some((_, row)) = recipe.split_once('/') else {
+                continue;
+            };
+            let found = with_arm(&recipe, &[], |arm| of(arm).and_then(PaperResult::recipe));
+            assert_eq!(found.as_deref(), Some(row), "{recipe}");
+            rows += 1;
+        }
+        assert!(rows > 40, "{rows}");
+    }
+
+    #[test]
+    fn table_3_is_beside_its_own_estimator_only() {
+        let table = |sets: &[&str]| {
+            let h4 = "paper/qwen2.5-0.5b-math-rapid-h4";
+            with_arm(h4, sets, |arm| {
+                let correlated = correlation(&[arm], "Pass@1").is_some();
+                (by_h(arm).map(|row| row.table), correlated)
+            })
+        };
+        assert_eq!(table(&[]), (Some(3), true));
+        for other in ["algorithm.preset=rapid-loo", "algorithm.eta=3.0"] {
+            assert_eq!(table(&[other]), (None, false), "{other}");
+        }
+        // Of a model of Table 2, there is no Table 3.
+        let other = with_arm("paper/gemma3-1b-mbppplus-rapid-h4", &[], |arm| {
+            by_h(arm).map(|row| row.table)
+        });
+        assert_eq!(other, Some(2));
+    }
 }

@@ -7,6 +7,7 @@ use datasets::passk::Counts;
 use super::SweepReportError;
 use crate::record::{EvalRecord, RunTimes, StepRecord};
 use crate::report::RunData;
+use crate::run::pin;
 use crate::sweep::{Event, ManifestLine, PlannedRun, RunState, SweepFolder};
 
 /// How a run ended, or how far it is.
@@ -116,8 +117,13 @@ impl SweepRun {
         };
         let mut sentences = Vec::new();
         if let Some(config) = &data.config {
-            // A run settles where it computes and who judges, and one that was made longer says so in its steps.
+            // A run settles paths, where it computes and who judges, and one that was made longer says so in its steps.
             let mut planned = self.planned.config.clone();
+            if planned.data.chat && planned.data.chat_date.is_none() {
+                // As in a folder of a version that left the date to each run.
+                planned.data.chat_date = config.data.chat_date.clone();
+            }
+            let mut planned = pin(planned);
             planned.engine = config.engine.clone();
             planned.verifier = config.verifier.clone();
             (planned.run.epochs, planned.run.updates) = (config.run.epochs, config.run.updates);
@@ -217,9 +223,15 @@ impl SweepRun {
         )
     }
 
-    /// The staleness of a finished run as the paper's Table 3 has it: |log of the mean of w̄|, averaged over the updates.
+    /// The staleness of a finished run: |log of the mean of w̄| over a mini-batch, averaged over the updates.
     pub(super) fn staleness(&self) -> Option<f64> {
         self.mean_of(|step| step.algo.stale_abs_log_mean)
+    }
+
+    /// The same as the authors compute it for the paper's Table 3: on the first quarter of each mini-batch.
+    pub(super) fn staleness_of_a_quarter(&self) -> Option<f64> {
+        let steps = self.steps().iter().filter(|_| self.finished());
+        mean(steps.filter_map(|step| step.algo.stale_abs_log_mean_quarter))
     }
 }
 

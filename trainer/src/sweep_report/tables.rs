@@ -2,22 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use super::arms::{ArmRuns, by_point, ladder, point_label};
+use super::arms::{ArmRuns, ladders};
 use super::paper_row;
 use super::runs::SweepRun;
 use super::table::{Cell, Column, Form, POINTS, Table};
 use super::test_tables::{comparisons, effects, slopes, time_ratios};
 use super::tests_of_arms::Tests;
-use crate::paper::{Measured, PAPER, PaperResult};
+use super::time_to_target::times_to_target;
+use crate::paper::{Measured, PaperResult};
 use crate::record::Activity;
 use crate::statistics::{Correlation, pearson};
+use crate::sweep::SweepFolder;
 
 /// The names of all tables that there may be.
-pub(super) const NAMES: [&str; 10] = [
+pub(super) const NAMES: [&str; 11] = [
     "slope",
     "comparisons",
     "effects",
     "time-ratios",
+    "time-to-target",
     "table-1",
     "table-3",
     "table-4",
@@ -27,12 +30,20 @@ pub(super) const NAMES: [&str; 10] = [
 ];
 
 /// All tables that the sweep has data for.
-pub(super) fn all(runs: &[SweepRun], arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<Table> {
+pub(super) fn all(
+    folder: &SweepFolder,
+    runs: &[SweepRun],
+    arms: &[ArmRuns<'_>],
+    tests: &Tests<'_, '_>,
+) -> Vec<Table> {
+    let compare = folder.file().compare.as_ref();
+    let target = compare.and_then(|compare| compare.target);
     let tables = [
         slopes(tests),
         comparisons(tests),
         effects(tests),
         time_ratios(tests),
+        times_to_target(arms, target),
         algorithms(arms),
         by_h(arms),
         correlations(arms),
@@ -87,15 +98,31 @@ fn paper_cells(row: Option<&PaperResult>) -> [Cell; 3] {
 
 /// Whose numbers the paper's columns have.
 fn paper_note(arms: &[ArmRuns<'_>]) -> String {
-    let config = arms.first().map(|arm| arm.config);
-    let of = config.and_then(|config| Some((config, paper_row::dataset(config)?)));
-    of.map_or_else(String::new, |(config, dataset)| {
-        format!(
-            " The paper's columns are {} on {}, on four A6000 GPUs, three runs each: another model, other tasks and other hardware.",
-            paper_row::model(config, dataset),
-            paper_row::title(dataset)
-        )
-    })
+    let mut whose = Vec::new();
+    let mut same = true;
+    for config in arms.iter().map(|arm| arm.config) {
+        let Some(dataset) = paper_row::dataset(config) else {
+            continue;
+        };
+        let model = paper_row::model(config, dataset);
+        same &= config.model.name.as_deref() == Some(model) && config.data.dataset == dataset;
+        let name = format!("{model} on {}", paper_row::title(dataset));
+        if !whose.contains(&name) {
+            whose.push(name);
+        }
+    }
+    if whose.is_empty() {
+        return String::new();
+    }
+    let other = if same {
+        ""
+    } else {
+        " Models or tasks are others than here."
+    };
+    format!(
+        " The paper's columns are of {}, on four A6000 GPUs: means of three runs, or single runs of models other than qwen2.5-0.5b.{other}",
+        whose.join(" and ")
+    )
 }
 
 /// Accuracy and time by algorithm, as in Tables 1 and 2.
@@ -112,7 +139,7 @@ fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
         Column::paper("row", "row", Form::Text),
     ]);
     columns.extend(paper_columns());
-    let base = arms.first().map(|arm| base(arm, &ks));
+    let bases = bases(arms, &ks);
     let of_arms = arms.iter().map(|arm| {
         let row = paper_row::of(arm);
         let minutes = arm.times(SweepRun::minutes);
@@ -137,7 +164,7 @@ fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
             paper_note(arms)
         ),
         columns,
-        rows: base.into_iter().flatten().chain(of_arms).collect(),
+        rows: bases.into_iter().chain(of_arms).collect(),
     }
 }
 
@@ -147,8 +174,25 @@ fn row_name(row: Option<&PaperResult>) -> Cell {
     })
 }
 
-/// The row of the model before training; `None` if it was not evaluated. The arms of a seed begin with the same evaluation, so those of the first arm are enough.
-fn base(arm: &ArmRuns<'_>, ks: &BTreeSet<usize>) -> Option<Vec<Cell>> {
+/// A row for each model and data set: the model before training. Their arms begin with the same evaluation, so those of the first arm are enough.
+fn bases(arms: &[ArmRuns<'_>], ks: &BTreeSet<usize>) -> Vec<Vec<Cell>> {
+    let begin = |arm: &ArmRuns<'_>| (arm.config.model.clone(), arm.config.data.dataset.clone());
+    let mut firsts: Vec<&ArmRuns<'_>> = Vec::new();
+    for arm in arms {
+        if firsts.iter().all(|first| begin(first) != begin(arm)) {
+            firsts.push(arm);
+        }
+    }
+    let label = |arm: &ArmRuns<'_>| match firsts.len() {
+        1 => "before training".to_owned(),
+        _ => format!("{}, before training", arm.label()),
+    };
+    let rows = firsts.iter().map(|arm| base(arm, label(arm), ks));
+    rows.flatten().collect()
+}
+
+/// The row of the model before training; `None` if it was not evaluated.
+fn base(arm: &ArmRuns<'_>, label: String, ks: &BTreeSet<usize>) -> Option<Vec<Cell>> {
     let bases = || arm.runs.iter().filter(|run| run.planned.round == 0);
     let values = |k: usize| -> Vec<f64> {
         let evals = bases().filter_map(|run| run.base());
@@ -158,7 +202,7 @@ fn base(arm: &ArmRuns<'_>, ks: &BTreeSet<usize>) -> Option<Vec<Cell>> {
     };
     let seeds = bases().filter(|run| run.base().is_some()).count();
     let row = paper_row::row(arm.config, "base");
-    let mut cells = vec![Cell::text("before training"), Cell::Number(seeds as f64)];
+    let mut cells = vec![Cell::text(label), Cell::Number(seeds as f64)];
     cells.extend(ks.iter().map(|k| Cell::spread(&values(*k), POINTS)));
     cells.extend([Cell::None, Cell::None, row_name(row)]);
     cells.extend(paper_cells(row));
@@ -176,6 +220,7 @@ fn by_h(arms: &[ArmRuns<'_>]) -> Table {
     columns.extend([
         Column::new("minutes of training", "minutes", Form::Spread(2)),
         Column::new("staleness, nats", "staleness", Form::Spread(3)),
+        Column::new("of a quarter", "staleness_quarter", Form::Spread(3)),
     ]);
     columns.extend(paper_columns());
     columns.push(Column::paper(
@@ -184,20 +229,15 @@ fn by_h(arms: &[ArmRuns<'_>]) -> Table {
         Form::Spread(2),
     ));
     let mut rows = Vec::new();
-    for point in by_point(arms) {
-        let Some(ladder) = ladder(&point) else {
-            continue;
-        };
+    for ladder in ladders(arms) {
         for rung in &ladder.rungs {
-            let dataset = paper_row::dataset(rung.config);
-            let row = dataset
-                .and_then(|dataset| PAPER.by_h(dataset, rung.h()))
-                .or_else(|| paper_row::of(rung));
+            let row = paper_row::by_h(rung);
             let mut cells = vec![Cell::Number(rung.h() as f64), Cell::text(rung.label())];
             cells.extend(ks.iter().map(|k| Cell::spread(&passes(rung, *k), POINTS)));
             cells.extend([
                 Cell::spread(&rung.times(SweepRun::minutes), 1.0),
                 Cell::spread(&rung.values(SweepRun::staleness), 1.0),
+                Cell::spread(&rung.values(SweepRun::staleness_of_a_quarter), 1.0),
             ]);
             cells.extend(paper_cells(row));
             cells.push(measured(row.and_then(|row| row.staleness)));
@@ -207,7 +247,7 @@ fn by_h(arms: &[ArmRuns<'_>]) -> Table {
     Table {
         name: "table-3",
         title: "Accuracy, time and staleness by H".into(),
-        note: "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates.".into(),
+        note: "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates. The authors compute theirs on the samples of one of four GPUs, a quarter of a mini-batch: compare the paper's column with that.".into(),
         columns,
         rows,
     }
@@ -216,10 +256,7 @@ fn by_h(arms: &[ArmRuns<'_>]) -> Table {
 /// Pearson's r between H and accuracy, time and staleness, as in Table 4.
 fn correlations(arms: &[ArmRuns<'_>]) -> Table {
     let mut rows = Vec::new();
-    for point in by_point(arms) {
-        let Some(ladder) = ladder(&point) else {
-            continue;
-        };
+    for ladder in ladders(arms) {
         let rungs = ladder.of_one_estimator();
         let of = |values: &dyn Fn(&ArmRuns<'_>) -> Vec<f64>| {
             let pairs: Vec<(f64, f64)> = rungs
@@ -250,15 +287,9 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
             let all = [accuracy, time, stale];
             let runs = all.iter().flatten().map(|found| found.pairs).max();
             let Some(runs) = runs else { continue };
-            let paper = paper_row::dataset(rungs[0].config)
-                .and_then(|dataset| PAPER.correlation(dataset, &metric));
-            let point = point_label(rungs[0].point);
+            let paper = paper_row::correlation(rungs, &metric);
             let mut cells = vec![
-                if point.is_empty() {
-                    Cell::None
-                } else {
-                    Cell::text(point)
-                },
+                Cell::text(ladder.label()),
                 Cell::text(metric),
                 Cell::Number(runs as f64),
             ];
@@ -295,7 +326,7 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
         title: "Correlations with H".into(),
         note: "The form of the paper's Table 4: Pearson's r over the runs of one estimator, each run a pair. The intervals are Fisher's, which take runs as independent; those of one seed are not. Times are those of all runs, whatever they ran on.".into(),
         columns: [
-            Column::new("point of the grid", "point", Form::Text),
+            Column::new("estimator", "estimator", Form::Text),
             Column::new("metric", "metric", Form::Text),
             Column::new("runs", "runs", Form::Number(0)),
         ]
@@ -360,29 +391,25 @@ fn times(arms: &[ArmRuns<'_>]) -> Table {
 
 /// The numbers of Figures 2 and 4.
 fn figures(arms: &[ArmRuns<'_>]) -> Table {
-    let rows = by_point(arms)
-        .into_iter()
-        .filter_map(|point| ladder(&point))
-        .flat_map(|ladder| {
-            let rung = |rung: &&ArmRuns<'_>| {
-                let of =
-                    |activity| rung.times(|run| Some(run.times()?.of_activity(activity) / 60.0));
-                vec![
-                    Cell::Number(rung.h() as f64),
-                    Cell::text(rung.label()),
-                    Cell::spread(
-                        &rung.values(|run| run.mean_of(|step| step.length_mean)),
-                        1.0,
-                    ),
-                    Cell::spread(&of(Activity::Inference), 1.0),
-                    Cell::spread(
-                        &rung.values(|run| run.mean_of(|step| step.algo.clip_share)),
-                        POINTS,
-                    ),
-                ]
-            };
-            ladder.rungs.iter().map(rung).collect::<Vec<_>>()
-        });
+    let rows = ladders(arms).into_iter().flat_map(|ladder| {
+        let rung = |rung: &&ArmRuns<'_>| {
+            let of = |activity| rung.times(|run| Some(run.times()?.of_activity(activity) / 60.0));
+            vec![
+                Cell::Number(rung.h() as f64),
+                Cell::text(rung.label()),
+                Cell::spread(
+                    &rung.values(|run| run.mean_of(|step| step.length_mean)),
+                    1.0,
+                ),
+                Cell::spread(&of(Activity::Inference), 1.0),
+                Cell::spread(
+                    &rung.values(|run| run.mean_of(|step| step.algo.clip_share)),
+                    POINTS,
+                ),
+            ]
+        };
+        ladder.rungs.iter().map(rung).collect::<Vec<_>>()
+    });
     Table {
         name: "figures-2-and-4",
         title: "Length, inference and clipped weights by H".into(),

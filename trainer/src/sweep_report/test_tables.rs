@@ -251,7 +251,7 @@ pub(super) fn slopes(tests: &Tests<'_, '_>) -> Table {
     let of = "The slope of Pass@1 on log₂ H by least squares, in points per doubling.";
     let note = if tested {
         format!(
-            "{of} Both intervals have to agree. It is said to be no larger than the wider interval's end only if the whole range of H then changes Pass@1 by no more than the margin."
+            "{of} Both intervals have to agree. It is said to be no larger than the wider interval's end only if the whole range of H then changes Pass@1 by no more than the margin. Several slopes are not corrected for each other."
         )
     } else {
         format!("{of} Nothing is tested: the sweep file says so.")

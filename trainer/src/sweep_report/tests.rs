@@ -1,5 +1,6 @@
 //! Reports of sweeps with known effects.
 
+mod forms;
 mod synthetic;
 
 use std::collections::BTreeMap;
@@ -214,6 +215,7 @@ fn the_papers_tables_are_made_with_its_numbers_beside_ours() {
         ),
         ("0.041", "0.001")
     );
+    assert_eq!(by_h[2]["staleness_quarter"], "0.080");
     assert_eq!(by_h[2]["paper_staleness"], "0.04");
     let table_4 = &sweep.csv("table-4.csv")[0];
     assert_eq!(
@@ -377,7 +379,9 @@ fn a_grid_with_rounds_and_without_evaluations_compares_times_at_each_point() {
     assert!(page.contains("There is one seed, so nothing is concluded about accuracy."));
     assert!(!sweep.out().join("slope.csv").exists());
     // The charts have a line for each point of the grid.
-    assert!(page.contains(">n_step = 32<") && page.contains(">n_step = 64<"));
+    assert!(
+        page.contains(">rapid-paper, n_step = 32<") && page.contains(">rapid-paper, n_step = 64<")
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arms::{ArmRuns, Ladder, by_point, ladder};
+use super::arms::{ArmRuns, Ladder, by_point, ladders_at};
 use super::computations::Computations;
 use super::runs::{End, SweepRun};
 use crate::run::data_dir_of;
@@ -20,7 +20,7 @@ pub(super) struct Tests<'a, 'r> {
     pub(super) margin: f64,
     /// Every arm beside the reference at its point of the grid, in order.
     pub(super) compared: Vec<Compared<'a, 'r>>,
-    /// The slope at each point of the grid that has a ladder.
+    /// The slope over each ladder.
     pub(super) slopes: Vec<Sloped<'a, 'r>>,
     /// The effects of the factors at each point of the grid.
     pub(super) effects: Vec<Effect<'a, 'r>>,
@@ -100,7 +100,10 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
             comparisons.push((*arm, point[at], comparison));
         }
         if let Some(of) = &outcomes {
-            tests.slopes.extend(slope(&point, of, compare));
+            let ladders = ladders_at(&point).into_iter();
+            tests
+                .slopes
+                .extend(ladders.map(|ladder| slope(ladder, &point, of, compare)));
             tests.effects.extend(effects(&point, of, compare));
         }
     }
@@ -138,11 +141,11 @@ fn effects<'a, 'r>(
 }
 
 fn slope<'a, 'r>(
+    ladder: Ladder<'a, 'r>,
     point: &[&'r ArmRuns<'a>],
     of: &PointOutcomes,
     compare: &Compare,
-) -> Option<Sloped<'a, 'r>> {
-    let ladder = ladder(point)?;
+) -> Sloped<'a, 'r> {
     let rungs: Vec<(usize, usize)> = ladder
         .rungs
         .iter()
@@ -152,7 +155,7 @@ fn slope<'a, 'r>(
         })
         .collect();
     let slope = Slope::of(&of.outcomes, &of.resamples, &rungs, compare.margin);
-    Some(Sloped { ladder, slope })
+    Sloped { ladder, slope }
 }
 
 /// The comparisons of all points with p-values that are corrected as one family.

@@ -56,7 +56,7 @@ pub(super) fn objective(
     let own = if ranks.rank() == 0 {
         tracing::info_span!("objective")
             .in_scope(|| objective(stats))
-            .map_err(EngineError::Numeric)
+            .map_err(EngineError::Objective)
             .and_then(|dlogp| check_gradient(stats, &dlogp).map(|()| dlogp))
     } else {
         Ok(Vec::new())
@@ -83,7 +83,7 @@ pub(super) fn objective(
 pub(super) fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), EngineError> {
     let lengths = |i: usize| (stats[i].logp.len(), dlogp[i].len());
     if stats.len() != dlogp.len() || (0..stats.len()).any(|i| lengths(i).0 != lengths(i).1) {
-        return Err(EngineError::Numeric(
+        return Err(EngineError::Objective(
             "the objective's gradient does not have the shape of the log-probabilities; the objective must return one number for each token".into(),
         ));
     }

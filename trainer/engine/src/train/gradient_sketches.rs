@@ -25,7 +25,7 @@ pub fn sketch(
     sketch.check()?;
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
-    let sets = objectives(&stats).map_err(EngineError::Numeric)?;
+    let sets = objectives(&stats).map_err(EngineError::Objective)?;
     for dlogp in &sets {
         check_gradient(&stats, dlogp)?;
     }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use engine::Sampling;
 use serde_json::json;
+use trainer::config;
 use trainer::data::{Prompt, PromptRenderer};
 use trainer::eval::{Origin, Settings};
 use trainer::rollout::SamplingParams;
-use trainer::run::{model_digest, tasks_digest};
+use trainer::run::{device_name, model_digest, tasks_digest};
 
 use super::Args;
 use crate::cmd::args::CutoffArgs;
@@ -86,12 +87,12 @@ pub(super) fn resolve(
     })
 }
 
-/// The origin of completions: digests of the model, the tasks and the prompts, and the settings.
+/// The origin of completions: digests of the model, the tasks and the prompts, and the settings. `device` is the engine's description of it.
 pub(super) fn origin(
     model: &Path,
     prompts: &[Arc<Prompt>],
     settings: &Settings,
-    dtype: &str,
+    engine: &config::Engine,
     device: &str,
 ) -> anyhow::Result<Origin> {
     let mut hasher = blake3::Hasher::new();
@@ -119,8 +120,9 @@ pub(super) fn origin(
         ("--min-tokens", json!(min_tokens)),
         ("--max-tokens", json!(max_tokens)),
         ("--stop", json!(stop_strings)),
-        ("--dtype", json!(dtype)),
-        ("--device", json!(device)),
+        ("--dtype", json!(engine.dtype)),
+        ("--kernel", json!(engine.kernel)),
+        ("--device", json!(device_name(device))),
         ("of rapid", json!(env!("CARGO_PKG_VERSION"))),
     ];
     Ok(Origin {
@@ -131,4 +133,40 @@ pub(super) fn origin(
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_evaluation_continues_with_another_number_of_threads_but_not_with_another_arithmetic() {
+        let home = tempfile::tempdir().unwrap();
+        let model = home.path().join("m.gguf");
+        std::fs::write(&model, "weights").unwrap();
+        let settings = Settings {
+            samples: 1,
+            k: vec![1],
+            seed: 1,
+            sampling: SamplingParams {
+                sampling: Sampling::default(),
+                min_tokens: 0,
+                max_tokens: 4,
+                stop_strings: Vec::new(),
+            },
+            any_form: true,
+        };
+        let on = |device: &str, kernel: &str| {
+            let engine = config::Engine {
+                dtype: "bf16".into(),
+                kernel: kernel.into(),
+                ..config::Engine::default()
+            };
+            origin(&model, &[], &settings, &engine, device).unwrap()
+        };
+        let origin = on("cpu (2 threads, avx512, bf16)", "fma");
+        assert_eq!(on("cpu (8 threads, avx512, bf16)", "fma"), origin);
+        assert_ne!(on("cpu (2 threads, avx512, bf16)", "amx"), origin);
+        assert_ne!(on("NVIDIA H100 80GB HBM3 (bf16)", "fma"), origin);
+    }
 }

@@ -35,7 +35,7 @@ pub(super) struct Child<'a> {
     pub(super) run: &'a PlannedRun,
     pub(super) machine: &'a Machine,
     pub(super) data_dir: Option<&'a Path>,
-    /// The verifier of the command line.
+    /// The verifier, if there is one already; else one is started.
     pub(super) verifier: Option<&'a str>,
 }
 
@@ -129,13 +129,12 @@ impl Child<'_> {
         }
     }
 
-    /// A verifier for the run, unless the command line, the recipe or the environment names one.
+    /// A verifier for the run, unless there is one already.
     async fn start_verifier(self) -> anyhow::Result<Option<VerifierProcess>> {
-        let recipe = &self.run.config.verifier;
-        let in_environment = std::env::var("RAPID_VERIFIER").is_ok_and(|url| !url.is_empty());
-        if self.verifier.is_some() || recipe.url.is_some() || in_environment {
+        if self.verifier.is_some() {
             return Ok(None);
         }
+        let recipe = &self.run.config.verifier;
         let program = VerifierProcess::program()?;
         let log = self.folder.verifier_log(&self.run.name);
         Ok(Some(VerifierProcess::start(&program, &log, recipe).await?))

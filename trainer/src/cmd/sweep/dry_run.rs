@@ -68,7 +68,7 @@ impl DryRun {
             true => Some(SweepFolder::open(root)?),
             false => None,
         };
-        let folder = folder.filter(|folder| folder.plan() == plan);
+        let folder = folder.filter(|folder| folder.file().difference(file).is_none());
         let manifest = folder
             .as_ref()
             .map_or_else(|| Ok(Vec::new()), SweepFolder::manifest)?;

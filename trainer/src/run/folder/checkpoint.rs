@@ -32,8 +32,14 @@ pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!("step-{step}"))
 }
 
+/// Folder of the same checkpoint while it is being written or removed. It does not count as a checkpoint.
+fn aside_of(run: &RunFolder, step: usize) -> PathBuf {
+    run.checkpoints().join(format!(".step-{step}.partial"))
+}
+
 /// Writes a checkpoint atomically, with `settings_file` in it, and points `last` at it. This thread waits while the engine's thread writes the model and the
-/// moments; it writes the other files itself. Even after a loss of power, the logs have the lines of all updates of a checkpoint that exists.
+/// moments; it writes the other files itself. Even after a loss of power, the logs have the lines of all updates of a checkpoint that exists, and the samples that its run
+/// continues with are there.
 pub(in crate::run) fn save(
     run: &RunFolder,
     policy: &dyn Policy,
@@ -42,10 +48,13 @@ pub(in crate::run) fn save(
 ) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
     if !folder.join(MARK).is_file() {
-        let aside = run.checkpoints().join(format!(".step-{step}.partial"));
+        let aside = aside_of(run, step);
         clear_partial(run)?;
         let written = write(&aside, policy, settings_file, step)
             .and_then(|()| run.sync())
+            // The names of stored samples, and those of the logs.
+            .and_then(|()| sync(&run.rollouts()))
+            .and_then(|()| sync(run.root()))
             // A folder of this name without the mark is not a checkpoint.
             .and_then(|()| clear(&folder))
             .and_then(|()| {
@@ -167,7 +176,7 @@ pub(in crate::run) fn prune(
         if number >= old || Some(step) == best {
             remaining.push(step);
         } else {
-            clear(&folder_of(run, step))?;
+            remove(run, step)?;
         }
     }
     Ok(remaining)
@@ -195,7 +204,7 @@ pub(in crate::run) fn step_back(
                 std::fs::rename(&folder, &renamed)
                     .map_err(|source| TrainError::io(&folder, source))?;
             }
-            _ => clear(&folder)?,
+            _ => remove(run, step)?,
         }
     }
     for name in ["last", "best"] {
@@ -228,7 +237,15 @@ fn symlink(target: String, link: &Path) -> io::Result<()> {
     std::fs::write(link, target)
 }
 
-/// Removes checkpoints that were being written when a process was killed: folders whose names begin with a dot, from the engine or from [`save`].
+/// Removes a checkpoint. A process that is killed meanwhile leaves all of it, or what [`clear_partial`] removes.
+fn remove(run: &RunFolder, step: usize) -> Result<(), TrainError> {
+    let (folder, aside) = (folder_of(run, step), aside_of(run, step));
+    clear(&aside)?;
+    std::fs::rename(&folder, &aside).map_err(|source| TrainError::io(&folder, source))?;
+    clear(&aside)
+}
+
+/// Removes checkpoints that were being written or removed when a process was killed: folders whose names begin with a dot, from the engine or from [`save`].
 fn clear_partial(run: &RunFolder) -> Result<(), TrainError> {
     let root = run.checkpoints();
     let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
@@ -244,5 +261,51 @@ fn clear(folder: &Path) -> Result<(), TrainError> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TrainError::io(folder, error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_whole_until_it_is_gone() {
+        let home = tempfile::tempdir().unwrap();
+        let run = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let folder = folder_of(&run, 2);
+        std::fs::create_dir(&folder).unwrap();
+        // Many files, so that their removal takes a while, with the mark in the middle.
+        for number in 0..2000 {
+            let name = match number {
+                1000 => MARK.to_owned(),
+                _ => number.to_string(),
+            };
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        // What an earlier removal left.
+        std::fs::create_dir(aside_of(&run, 2)).unwrap();
+        std::fs::write(aside_of(&run, 2).join(MARK), "").unwrap();
+        assert_eq!(steps(&run).unwrap(), [2]);
+
+        let start = Barrier::new(2);
+        let was_half = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                start.wait();
+                let mut was_half = false;
+                while folder.exists() {
+                    let files = ["0", "500", "1500", "1999"];
+                    let lacks_one = files.iter().any(|name| !folder.join(name).exists());
+                    was_half |= lacks_one && folder.join(MARK).exists();
+                }
+                was_half
+            });
+            start.wait();
+            prune(&run, 0, None).unwrap();
+            watcher.join().unwrap()
+        });
+        assert!(!was_half);
+        assert!(!aside_of(&run, 2).exists());
     }
 }

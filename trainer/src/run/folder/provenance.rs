@@ -124,6 +124,12 @@ pub fn graders(run: &Path) -> Result<Vec<String>, TrainError> {
     Ok(graders.into_iter().map(words).collect())
 }
 
+/// The name of a device, without what the engine adds in parentheses: the number of threads, on which no result depends, and the number type.
+#[must_use]
+pub fn device_name(device: &str) -> &str {
+    device.rsplit_once(" (").map_or(device, |(name, _)| name)
+}
+
 /// Whether a file is the provenance of a run.
 pub(in crate::run) fn is_provenance(path: &Path) -> bool {
     path.ends_with(NAME) && matches!(read(path), Ok(Some(_)))
@@ -160,11 +166,9 @@ impl Provenance {
 
     /// Adds the digest of the model's files, and the device, as the engine names it.
     pub(in crate::run) fn with_model(self, model: String, device: &str) -> Self {
-        // The number of threads and the number format, in parentheses after the name, may change.
-        let name = device.rsplit_once(" (").map_or(device, |(name, _)| name);
         Self {
             model: Some(model),
-            device: Some(name.to_owned()),
+            device: Some(device_name(device).to_owned()),
             ..self
         }
     }

@@ -151,7 +151,7 @@ pub(in crate::run) fn prune(
         .collect();
     let whole = numbered(&run.rollouts(), "phase-", ".json");
     let partial = numbered(&run.rollouts(), "phase-", PARTIAL_ROLLOUT);
-    for (number, path) in whole.into_iter().chain(partial) {
+    for ((number, _), path) in whole.into_iter().chain(partial) {
         if number < first && !needed.contains(&number) {
             // A file that cannot be removed only takes disk space.
             let _ = std::fs::remove_file(path);
@@ -159,13 +159,13 @@ pub(in crate::run) fn prune(
     }
 }
 
-/// Before a phase is sampled for its updates from `from` on, removes all samples of later weights: training may lead to other weights this time, if the verifier judges
-/// differently.
+/// Before a phase is sampled for its updates from `from` on, removes all samples of later weights, in this phase too: training may lead to other weights this time, if
+/// the verifier judges differently.
 pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase, from: usize) {
     let phases =
         [".json", PARTIAL_ROLLOUT].map(|suffix| numbered(&run.rollouts(), "phase-", suffix));
-    for (number, path) in phases.into_iter().flatten() {
-        if number > phase.index {
+    for (place, path) in phases.into_iter().flatten() {
+        if place > (phase.index, from) {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -174,7 +174,7 @@ pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase, from: usize) 
 
 /// Removes the completions of unfinished evaluations after more than `step` updates.
 pub(in crate::run) fn remove_evaluations(run: &RunFolder, step: usize) {
-    for (after, path) in numbered(&run.rollouts(), "eval-", PARTIAL_ROLLOUT) {
+    for ((after, _), path) in numbered(&run.rollouts(), "eval-", PARTIAL_ROLLOUT) {
         if after > step {
             let _ = std::fs::remove_file(path);
         }
@@ -243,18 +243,18 @@ pub(in crate::run) fn remove_dumps(run: &RunFolder, first_phase: usize, step: us
     for suffix in [".jsonl", ".md"] {
         let phases = numbered(&run.samples(), "phase-", suffix)
             .into_iter()
-            .filter(|(number, _)| *number >= first_phase);
+            .filter(|((number, _), _)| *number >= first_phase);
         let evaluations = numbered(&run.samples(), "eval-", suffix)
             .into_iter()
-            .filter(|(number, _)| *number > step);
+            .filter(|((number, _), _)| *number > step);
         for (_, path) in phases.chain(evaluations) {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// The files of a folder whose names are `prefix`, a number and `suffix`, with that number.
-fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Vec<(usize, PathBuf)> {
+/// The files of a folder whose names are `prefix`, a number, perhaps `-from-` with another, and `suffix`. Each has its two numbers; the second is 0 unless the name has it.
+fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Vec<((usize, usize), PathBuf)> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
@@ -263,8 +263,48 @@ fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Vec<(usize, PathBuf)> 
         .filter_map(|entry| {
             let name = entry.file_name();
             let rest = name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?;
-            let number = rest.split_once("-from-").map_or(rest, |(number, _)| number);
-            Some((number.parse().ok()?, entry.path()))
+            let (number, from) = rest.split_once("-from-").unwrap_or((rest, "0"));
+            Some(((number.parse().ok()?, from.parse().ok()?), entry.path()))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_later_weights_are_removed_before_a_phase_is_sampled_again() {
+        let home = tempfile::tempdir().unwrap();
+        let run = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let phase = Phase {
+            index: 1,
+            first_update: 3,
+            updates: vec![Vec::new(); 3],
+        };
+        let earlier = [
+            "eval-4.drawn.jsonl",
+            "phase-0-from-2.json",
+            "phase-1-from-1.drawn.jsonl",
+            "phase-1.json",
+        ];
+        let later = [
+            "eval-5.drawn.jsonl",
+            "phase-1-from-2.drawn.jsonl",
+            "phase-1-from-2.json",
+            "phase-2.drawn.jsonl",
+            "phase-2.json",
+        ];
+        for name in earlier.iter().chain(&later) {
+            std::fs::write(run.rollouts().join(name), "").unwrap();
+        }
+        remove_later(&run, &phase, 1);
+        let entries = std::fs::read_dir(run.rollouts()).unwrap().flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names, earlier);
+        assert_eq!(in_use(&run, &phase, 2), Some(0));
+    }
 }

@@ -147,6 +147,7 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         rewards,
         prompts,
         folder,
+        provenance: launch.target.resumed().map(|_| provenance),
         stop: launch.stop,
         journal: Journal::new(launch.progress),
         clock,
@@ -187,10 +188,33 @@ fn open_folder(
         Target::Resume(root) => RunFolder::open(root)?,
     };
     progress.say(&format!("run folder: {}", folder.root().display()));
-    provenance.save(&folder)?;
     if let Target::New(_) = target {
+        provenance.save(&folder)?;
         // From here on the folder is a run, which can be resumed.
         folder.save_config(&config.to_toml())?;
     }
     Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::fakes::dataset;
+
+    #[test]
+    fn opening_a_run_to_resume_leaves_its_provenance_as_it_is() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("run");
+        let config = config::load("quickstart", &[]).unwrap();
+        let open = |target: Target, data_dir: &str| {
+            let data_dir = Some(Path::new(data_dir));
+            let provenance = Provenance::of(&config, &dataset(2, 2), data_dir).unwrap();
+            open_folder(&target, &config, &provenance, &Progress::silent()).unwrap()
+        };
+        drop(open(Target::New(root.clone()), "/first"));
+        // The checks of its logs and checkpoints come later, and may refuse it.
+        drop(open(Target::Resume(root.clone()), "/second"));
+        assert_eq!(data_dir_of(&root).unwrap(), Some(PathBuf::from("/first")));
+    }
 }

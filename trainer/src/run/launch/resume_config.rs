@@ -4,8 +4,10 @@ use std::path::Path;
 
 use crate::config::{self, Config};
 use crate::run::TrainError;
+use crate::run::freeze_config::pin;
 
-/// The configuration of a run to resume, with the values of `--set`. Only keys that change no number of the updates made so far may be set.
+/// The configuration of a run to resume, with the values of `--set`. Only keys that change no number of the updates made so far may change. Others may be set as they
+/// were when the run began, so that the command that started a run also resumes it.
 ///
 /// # Errors
 /// [`TrainError::NoRun`], [`TrainError::Fixed`], [`TrainError::Shorter`], [`TrainError::Config`].
@@ -18,6 +20,7 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     let origin = path.display().to_string();
     let previous = config::parse(&origin, &text, &[])?;
     let fixed = ["engine.dtype", "engine.kernel"];
+    let mut changes = Vec::new();
     for set in sets {
         let (path, _) = config::parse_set(set)?;
         let free = path.starts_with("verifier.")
@@ -26,11 +29,18 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
                 path.as_str(),
                 "run.checkpoint_every" | "run.keep" | "run.alarms" | "run.updates" | "run.epochs"
             );
-        if !free && config::parse(&origin, &text, std::slice::from_ref(set))? != previous {
+        if free {
+            changes.push(set.clone());
+            continue;
+        }
+        let requested = config::parse(&origin, &text, std::slice::from_ref(set))?;
+        // A new run saves what `pin` makes of its values.
+        if requested != previous && pin(requested) != previous {
             return Err(TrainError::Fixed(path));
         }
     }
-    let config = config::parse(&origin, &text, sets)?;
+    // Without the others: with a new device, `auto` could now stand for something else.
+    let config = config::parse(&origin, &text, &changes)?;
     let (previous, requested) = (previous.run, &config.run);
     // A change from updates to epochs, or back, is checked later, when the tasks have been counted.
     for (unit, before, after) in [
@@ -51,4 +61,53 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
         }
     }
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_that_a_run_was_started_with_are_accepted_although_it_saved_others() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let name = home.path().file_name().unwrap().to_str().unwrap();
+        std::fs::create_dir(home.path().join("step-8")).unwrap();
+        std::os::unix::fs::symlink("step-8", home.path().join("last")).unwrap();
+        std::fs::write(home.path().join("mine.txt"), "{question}").unwrap();
+        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\nteacher = \"a.jsonl\"\n[algorithm]\npreset = \"sft\"\n[engine]\ndevice = \"cpu\"\n";
+        let sets = [
+            format!("model.path={name}/last"),
+            format!("data.dataset={name}/tasks.jsonl"),
+            format!("data.teacher={name}/teacher.jsonl"),
+            format!("data.template={name}/mine.txt"),
+            "engine.dtype=auto".to_owned(),
+            "engine.kernel=auto".to_owned(),
+        ];
+        let started = pin(config::parse("test", recipe, &sets).unwrap());
+        std::fs::write(home.path().join("config.toml"), started.to_toml()).unwrap();
+        assert_eq!(resume_config(home.path(), &sets).unwrap(), started);
+        for (set, key) in [
+            (format!("model.path={name}"), "model.path"),
+            (format!("data.dataset={name}/others.jsonl"), "data.dataset"),
+        ] {
+            let error = resume_config(home.path(), &[set]).unwrap_err();
+            assert!(
+                matches!(&error, TrainError::Fixed(fixed) if fixed == key),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_device_does_not_change_what_auto_stood_for() {
+        let home = tempfile::tempdir().unwrap();
+        let recipe =
+            "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\n[engine]\ndevice = \"cpu\"\n";
+        let started = pin(config::parse("test", recipe, &[]).unwrap());
+        std::fs::write(home.path().join("config.toml"), started.to_toml()).unwrap();
+        let sets = ["engine.dtype=auto", "engine.device=cuda:7"].map(str::to_owned);
+        let resumed = resume_config(home.path(), &sets).unwrap();
+        assert_eq!(resumed.engine.device, "cuda:7");
+        assert_eq!(resumed.engine.dtype, started.engine.dtype);
+    }
 }

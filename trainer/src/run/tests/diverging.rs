@@ -65,3 +65,25 @@ async fn the_error_of_a_run_that_diverges_before_its_first_checkpoint_says_that_
         "{message}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_of_the_objective_is_not_a_divergence() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    // The loss has a KL term, and the job has no reference policy, so the objective refuses the numbers.
+    let sets = [
+        "algorithm.preset=grpo",
+        "algorithm.kl=0.04",
+        "eval.samples=0",
+    ];
+    let config = config(&server.url, &sets);
+    let error = run_in(&home.path().join("run"), &config).await.unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("under the reference policy") && !is_divergence(&message),
+        "{message}"
+    );
+    assert!(error.can_resume());
+}

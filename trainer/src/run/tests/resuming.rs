@@ -204,6 +204,37 @@ async fn missing_samples_are_reported_before_any_log_is_truncated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_resumed_run_saves_its_provenance_once_nothing_refuses_it() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let config = config(&server.url, &[]);
+    let policy = Arc::new(FakePolicy::failing_at(4));
+    train(job(&root, &config, policy, &StopSignal::default()).unwrap())
+        .await
+        .unwrap_err();
+    let resumed = || {
+        let policy = Arc::new(FakePolicy::default());
+        let provenance = Provenance::of(&config, &dataset(11, 5), Some(home.path())).unwrap();
+        Job {
+            provenance: Some(provenance),
+            ..job(&root, &config, policy, &StopSignal::default()).unwrap()
+        }
+    };
+    let rollout = root.join("rollouts/phase-1.json");
+    let samples = std::fs::read(&rollout).unwrap();
+    std::fs::remove_file(&rollout).unwrap();
+    let error = train(resumed()).await.unwrap_err();
+    assert!(error.is_refusal(), "{error}");
+    assert!(!root.join("data.json").exists());
+    std::fs::write(&rollout, samples).unwrap();
+    train(resumed()).await.unwrap();
+    assert_eq!(data_dir_of(&root).unwrap().as_deref(), Some(home.path()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_before_its_first_checkpoint_reuses_its_first_samples() {
     let home = tempfile::tempdir().unwrap();
     let (run, killed) = (home.path().join("run"), home.path().join("killed"));

@@ -85,10 +85,11 @@ impl Synthetic {
 
     fn clock(&self, run: &PlannedRun, training: f64) {
         let seconds = json!({
-            "inference": 0.5 * training, "forward": 0.125 * training, "backward": 0.375 * training, "evaluation": 30.0,
+            "forward": 0.125 * training, "backward": 0.375 * training, "evaluation": 30.0,
         });
         let lines = [
             json!({"step": 0, "began": 0, "seconds": {"start": 2.0}}),
+            json!({"step": 0, "seconds": {"inference": 0.5 * training}}),
             json!({"step": UPDATES, "seconds": seconds}),
         ];
         self.lines(run, "clock.jsonl", &lines);
@@ -153,7 +154,7 @@ fn step(run: &PlannedRun, step: usize) -> Value {
         "step": step, "phase": 0, "update": step - 1, "phase_updates": UPDATES, "epoch": 0, "prompts": 4,
         "groups_right": 0, "groups_wrong": 1, "groups_mixed": 3,
         "judged": 32, "masked": 0, "groups_left_out": 0, "reward": 0.3, "loss": -0.1, "ell_mean": 0.0, "ell_std": 0.1,
-        "stale_mean_log": 0.0, "stale_mean_abs_log": 0.01 * h, "stale_abs_log_mean": 0.01 * h + 0.001 * run.seed as f64, "eta": 2.0,
+        "stale_mean_log": 0.0, "stale_mean_abs_log": 0.01 * h, "stale_abs_log_mean": 0.01 * h + 0.001 * run.seed as f64, "stale_abs_log_mean_quarter": 0.02 * h, "eta": 2.0,
         "clip_share": 0.003 * h, "saturated": 0, "ess": 30.0, "kl_behaviour": 0.001,
         "pass_at": {"1": 0.3}, "grad_norm": 1.0, "entropy": 1.5, "length_mean": 10.0 + h, "length_max": 24, "truncated": 0.1,
         "repeated": 0.0, "commonest": 0.1, "lr": 1e-5,

@@ -1,0 +1,31 @@
+//! What counts as time without a verdict.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wait_for_other_requests_does_not_use_up_the_patience() {
+    let refused = AtomicUsize::new(0);
+    let server = FakeVerifier::serve(move |_, items| {
+        if items[0].completion == "c" {
+            // Longer than the patience. Meanwhile the client's own pauses go on.
+            tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(2500)));
+        } else if refused.fetch_add(1, Ordering::SeqCst) < 2 {
+            return Answer::Status(429, "retry-after: 0\r\n");
+        }
+        Answer::accepting_b(&items)
+    })
+    .await;
+    // The second completion is judged after the first is refused, and before it is sent again.
+    let settings = config::Verifier {
+        batch: 1,
+        in_flight: 1,
+        ..verifier_settings(&server.url, 2)
+    };
+    let judged = RewardClient::new(&settings)
+        .unwrap()
+        .judge(judge_requests(&["b", "c"]))
+        .await
+        .unwrap();
+    assert_eq!(rewards(&judged), [Some(1.0), Some(0.0)]);
+    assert_eq!(server.requests(), 4);
+}
