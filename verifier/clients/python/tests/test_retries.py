@@ -115,6 +115,23 @@ def test_the_pause_is_at_least_retry_after() -> None:
         assert stub.times[1] - stub.times[0] >= 1.0
 
 
+def test_the_wait_for_other_requests_does_not_use_up_the_patience() -> None:
+    refusals = iter([True, True])
+
+    def answer(number: int, items: Items) -> Answer:
+        if items[0]["completion"] == "long":
+            time.sleep(1.5)
+        elif next(refusals, False):
+            return 429, {"retry-after": "0"}, b""
+        return results(items)
+
+    with Stub(answer) as stub:
+        with Client(stub.url, batch=1, in_flight=1, patience_s=1.0) as client:
+            judged = client.judge([Item(TWO, "refused"), Item(TWO, "long")])
+    assert [found.reward for found in judged] == [1.0, 1.0]
+    assert len(stub.requests) == 4
+
+
 def test_a_full_queue_a_server_error_and_a_broken_connection_cost_no_reward() -> None:
     answers: list[Answer] = [(429, {"retry-after": "0"}, b""), (503, {}, b"<html>"), None]
 

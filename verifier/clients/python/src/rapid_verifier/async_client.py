@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
@@ -166,8 +167,10 @@ class AsyncClient:
     ) -> list[Outcome]:
         progress = Progress(self._url, len(items), self._limits)
         while places := progress.open():
+            begun = time.monotonic()
             try:
                 async with self._in_flight:
+                    progress.queued(time.monotonic() - begun)
                     answers = await self._verify_once([items[place] for place in places])
             except VerifierError as error:
                 pause = progress.failed(places, error)

@@ -73,6 +73,11 @@ class Trouble:
         self._tries += 1
         return min(max(whole * random.uniform(0.5, 1.0), retry_after or 0.0), left)
 
+    def leave_out(self, seconds: float) -> None:
+        """Nothing was asked of the service for so long."""
+        if self._since is not None:
+            self._since += seconds
+
     def end(self) -> None:
         """There was a verdict, so the next trouble begins anew."""
         self._since, self._tries = None, 0
@@ -89,6 +94,10 @@ class Progress:
         # Halved if the service refuses a request as too large.
         self._size = count
         self._reported: set[int] = set()
+
+    def queued(self, seconds: float) -> None:
+        """A request waited so long until fewer were in flight, which may all be answered."""
+        self._trouble.leave_out(seconds)
 
     def open(self) -> list[int]:
         """The places of the items to send next; empty if every item has an outcome."""
