@@ -167,6 +167,8 @@ pub(super) fn emptied() -> Vec<PathBuf> {
         .iter()
         .map(PathBuf::from)
         .chain(home)
+        // Other proofs that are judged now are there.
+        .chain([std::env::temp_dir()])
         .filter_map(|folder| real(&folder))
         .filter(|folder| folder.is_dir() && folder.parent().is_some())
         .collect();

@@ -388,7 +388,9 @@ pub(crate) fn job(mode: &'static str, source: &str, entry_point: &str, value: us
 pub(crate) fn value(payload: &[u8]) -> Result<Call, Broken> {
     let text =
         std::str::from_utf8(payload).map_err(|_| Broken::Protocol("a value that is not text"))?;
+    // The guest's parser, unlike the host's, takes no spaces before a value.
     if depth(payload) > MAX_DEPTH
+        || payload.first().is_some_and(u8::is_ascii_whitespace)
         || names_a_surrogate(payload)
         || serde_json::from_str::<IgnoredAny>(text).is_err()
     {

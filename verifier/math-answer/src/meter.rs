@@ -5,8 +5,8 @@ use std::cell::Cell;
 use dashu_int::ops::BitTest;
 use dashu_ratio::RBig;
 
-/// Maximum number of steps of one comparison. A step takes about ten nanoseconds, all of them about ten milliseconds.
-const MAX_STEPS: u64 = 1_000_000;
+/// Maximum number of steps of one comparison. A step takes about ten nanoseconds, all of them about twenty milliseconds.
+const MAX_STEPS: u64 = 2_000_000;
 
 /// The steps that one comparison has left. Everything whose cost grows with the answers is charged here. Once a charge exceeds the remaining steps, all later
 /// charges fail too. So the remaining work ends, and the answers count as different.

@@ -49,7 +49,7 @@ pub use extract::Extraction;
 pub use stdio::{ProgramRun, VERSION as STDIO_VERSION};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-10";
+pub const VERSION: &str = "code-11";
 
 /// Fuel per second that even a slow machine burns on the slowest work per unit of fuel (reads scattered over memory). It determines the backstop.
 const SLOW_FUEL_PER_SECOND: f64 = 1e8;

@@ -115,7 +115,7 @@ fn count_values(json: &[u8]) -> usize {
             }
             b'"' => {
                 quoted = !quoted;
-                counts = !quoted || json.get(at + 1).is_some_and(|first| may_be_task(*first));
+                counts = !quoted || may_be_task(&json[at + 1..]);
             }
             b'[' | b'{' | b',' | b':' if counts => values += 1,
             _ => {}
@@ -124,10 +124,18 @@ fn count_values(json: &[u8]) -> usize {
     values
 }
 
-/// Whether a quoted text that begins with this byte may be a task in JSON, as the labels of other projects' clients are (`compat/label.rs`). Spaces and escapes may precede
-/// its bracket.
-fn may_be_task(first: u8) -> bool {
-    matches!(first, b'{' | b' ' | b'\\') || !first.is_ascii()
+/// Whether the quoted text that begins here may be a task in JSON, as the labels of other projects' clients are (`compat/label.rs`). Spaces may precede its bracket, and both
+/// may be escaped. Formulas begin with an escaped backslash, and are none.
+fn may_be_task(text: &[u8]) -> bool {
+    let mut rest = text;
+    loop {
+        rest = match rest {
+            [b' ', rest @ ..] | [b'\\', b'n' | b'r' | b't' | b'f', rest @ ..] => rest,
+            [b'{', ..] | [b'\\', b'u', ..] => return true,
+            [first, ..] => return !first.is_ascii(),
+            [] => return false,
+        };
+    }
 }
 
 fn units(bytes: usize) -> usize {
@@ -159,6 +167,8 @@ mod tests {
             ("[0,0,[0]]", 5),
             (r#"{"a": [1, 2], "b": "x, y: [\", z"}"#, 7),
             (r#""a, b: {c}""#, 1),
+            (r#""\\frac{1}{2}, \n{[1, 2]: 3}""#, 1),
+            (r#"" \n\\[x, y, z\\]""#, 1),
         ] {
             assert_eq!(count_values(json.as_bytes()), expected, "{json}");
         }

@@ -84,9 +84,11 @@ fn open(
     options: EngineOptions,
     local: Local,
 ) -> Result<Followed, EngineError> {
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let gpu = Device::Cuda(visible_gpu(local.gpu, visible.as_deref()));
     let device = match options.device {
-        Device::Cuda(_) => Device::Cuda(local.gpu),
-        Device::Auto if Device::Cuda(local.gpu).available().is_ok() => Device::Cuda(local.gpu),
+        Device::Cuda(_) => gpu,
+        Device::Auto if gpu.available().is_ok() => gpu,
         Device::Auto => Device::Cpu,
         other => other,
     };
@@ -147,6 +149,31 @@ impl Followed {
                 agree(ranks.as_ref(), loaded.map(|()| Vec::new())).map(drop)
             }
             Order::Open { .. } | Order::Close { .. } | Order::Wait | Order::End => Ok(()),
+        }
+    }
+}
+
+/// The number by which a rank sees its GPU, the `number`-th of its machine, if it sees only those of `CUDA_VISIBLE_DEVICES`: a scheduler may show each rank one of its own.
+fn visible_gpu(number: usize, visible: Option<&str>) -> usize {
+    match visible.map(str::trim) {
+        Some(one) if !one.is_empty() && !one.contains(',') => 0,
+        _ => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_sees_one_gpu_uses_that() {
+        for (visible, expected) in [
+            (None, 3),
+            (Some(""), 3),
+            (Some("0,1,2,3"), 3),
+            (Some("2"), 0),
+        ] {
+            assert_eq!(visible_gpu(3, visible), expected, "{visible:?}");
         }
     }
 }

@@ -40,6 +40,10 @@ pub(crate) enum Computed {
     Needs(usize),
 }
 
+/// Number of points that follow each other and have all patterns of signs of two names, with values of one size: about 1, then thousands, then hundredths, and so on.
+const POINTS_OF_A_SIZE: u64 = 4;
+const SIZES: u64 = 3;
+
 /// Values of variables: each variable has a real value, determined by a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
@@ -65,6 +69,14 @@ impl Point {
 
     fn value_of(&mut self, name: &str) -> RBig {
         let (seed, number) = (self.seed, self.number);
+        // Any four consecutive points have all patterns of signs of the first two names, and of the second and the third.
+        let mask = self.names.len() as u64 % 3 + 1;
+        // From 0.5 to 2.5, times the size.
+        let denominator = match number / POINTS_OF_A_SIZE % SIZES {
+            0 => 1_u32 << 19,
+            1 => 1 << 7,
+            _ => 1 << 25,
+        };
         self.names
             .entry(name.to_owned())
             .or_insert_with(|| {
@@ -72,14 +84,12 @@ impl Point {
                     .bytes()
                     .fold(seed, |hash, byte| mix(hash ^ u64::from(byte)));
                 let size = (mix(hash ^ mix(number)) >> 44) as i64 + (1 << 18);
-                // Any four consecutive points have all patterns of signs of two names.
-                let mask = hash % 3 + 1;
-                let signed = if (mask & number).count_ones() % 2 == 0 {
+                let signed = if (mask & number).count_ones().is_multiple_of(2) {
                     size
                 } else {
                     -size
                 };
-                RBig::from_parts(signed.into(), (1_u32 << 19).into())
+                RBig::from_parts(signed.into(), denominator.into())
             })
             .clone()
     }

@@ -231,10 +231,10 @@ impl<'a> Lexer<'a> {
                 '\\' => {
                     // `\\[2pt]` adds space between rows.
                     if self.rest.starts_with('[')
-                        && let Some(end) = self.rest.find(']')
+                        && let Some(end) = self.rest.bytes().take(9).position(|c| c == b']')
                     {
                         let inside = &self.rest[1..end];
-                        if inside.ends_with(|c: char| c.is_ascii_alphabetic()) && inside.len() < 8 {
+                        if inside.ends_with(|c: char| c.is_ascii_alphabetic()) {
                             self.take(end + 1);
                         }
                     }

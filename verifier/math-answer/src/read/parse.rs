@@ -433,8 +433,10 @@ impl<'a> Parser<'a> {
                 Some(next) if self.begins_factor(next) => {
                     let spaced = self.spaced();
                     let bare = matches!(next, Kind::Number(_));
+                    let bracketed = matches!(next, Kind::Char('(' | '['));
                     let factor = self.factor()?;
-                    if let Some(whole) = factors.last()
+                    if !bracketed
+                        && let Some(whole) = factors.last()
                         && let Some(mixed) = mixed(whole, &factor)
                     {
                         factors.pop();

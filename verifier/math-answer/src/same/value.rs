@@ -19,6 +19,8 @@ const MAX_RAISES: usize = 4;
 /// Number of points at which a numeric identity must hold, and maximum number of points that are tried.
 const MIN_POINTS: u64 = 4;
 const MAX_TRIES: u64 = 12;
+/// Points with large values, all positive and then all negative, and one with small values.
+const FAR_POINTS: [u64; 3] = [4, 7, 8];
 /// Maximum number of fields in which values are computed until two agree.
 const MAX_FIELDS: usize = 4;
 
@@ -123,6 +125,15 @@ impl ValueComparer {
     }
 
     fn numeric_agreement(&self, expected: &Expr, answer: &Expr) -> Option<bool> {
+        // What has pieces may be the same on one of them only: |x − 5| is 5 − x for small x.
+        if has_pieces(expected) || has_pieces(answer) {
+            for index in FAR_POINTS {
+                let values = self.values_at(expected, answer, &mut Point::new(self.seed, index));
+                if values.is_some_and(|(a, b)| !a.equals(&b)) {
+                    return Some(false);
+                }
+            }
+        }
         let mut agreed = 0;
         for index in 0..MAX_TRIES {
             let mut point = Point::new(self.seed, index);
@@ -321,4 +332,50 @@ impl ValueComparer {
 
 fn is_two(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(Full(two)) if *two == RBig::from(2))
+}
+/// Whether a value may be given by one formula for some values of the variables, and by another for others.
+fn has_pieces(expr: &Expr) -> bool {
+    match expr {
+        Expr::Root(_, radicand) => !is_one_sign(radicand),
+        Expr::Call(function, arguments) => {
+            let own = matches!(
+                function,
+                Function::Abs | Function::Floor | Function::Ceiling | Function::Min | Function::Max
+            );
+            own || arguments.iter().any(has_pieces)
+        }
+        Expr::Sum(parts) | Expr::Product(parts) => parts.iter().any(has_pieces),
+        Expr::Negative(part) | Expr::Degrees(part) | Expr::Percent(part) => has_pieces(part),
+        Expr::Quotient(above, below) => has_pieces(above) || has_pieces(below),
+        Expr::Power(base, exponent) => match rational_number(exponent) {
+            Some(number) if !number.is_int() => !is_one_sign(base),
+            _ => has_pieces(base),
+        },
+        _ => false,
+    }
+}
+
+/// Whether it has one sign for all variables of one sign: it has no sum.
+fn is_one_sign(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) | Expr::Symbol(_) | Expr::Constant(_) => true,
+        Expr::Negative(part) | Expr::Root(_, part) => is_one_sign(part),
+        Expr::Product(parts) => parts.iter().all(is_one_sign),
+        Expr::Quotient(above, below) => is_one_sign(above) && is_one_sign(below),
+        Expr::Power(base, exponent) => is_one_sign(base) && is_one_sign(exponent),
+        _ => false,
+    }
+}
+
+/// An exponent that is written as a number or as a fraction of two.
+fn rational_number(expr: &Expr) -> Option<RBig> {
+    match expr {
+        Expr::Number(Full(number)) => Some(number.clone()),
+        Expr::Negative(part) => rational_number(part),
+        Expr::Quotient(above, below) => {
+            let below = rational_number(below).filter(|below| !below.is_zero())?;
+            Some(rational_number(above)? / below)
+        }
+        _ => None,
+    }
 }

@@ -136,6 +136,10 @@ impl Backend for Cuda {
         format!("{} ({format})", self.driver.name())
     }
 
+    fn arithmetic(&self) -> String {
+        without_ordinal(&self.name()).to_owned()
+    }
+
     fn memory(&self) -> Option<u64> {
         self.driver.memory().ok().map(|(_, total)| total)
     }
@@ -557,5 +561,26 @@ impl Backend for Cuda {
 
     fn adamw(&mut self, weights: Buf, gradient: Buf, m: Buf, v: Buf, step: &AdamWStep) {
         self.update_weights(weights, gradient, m, v, step);
+    }
+}
+
+/// The name of a GPU without `cuda:1, `: which one of a machine it is changes no result.
+fn without_ordinal(name: &str) -> &str {
+    name.split_once(", ").map_or(name, |(_, gpu)| gpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_gpus_of_one_kind_compute_alike() {
+        let [one, other] = ["cuda:0, NVIDIA H100 (bf16)", "cuda:1, NVIDIA H100 (bf16)"];
+        assert_eq!(without_ordinal(one), without_ordinal(other));
+        assert_ne!(
+            without_ordinal(one),
+            without_ordinal("cuda:1, NVIDIA H100 (f32)")
+        );
+        assert_eq!(without_ordinal("emulated GPU (f32)"), "emulated GPU (f32)");
     }
 }

@@ -43,6 +43,65 @@ const OPERATORS: [&str; 31] = [
     "prime",
 ];
 
+/// Commands that print a letter, or a sign that stands for one.
+const LETTERS: [&str; 55] = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "varepsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "vartheta",
+    "iota",
+    "kappa",
+    "varkappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "omicron",
+    "rho",
+    "varrho",
+    "sigma",
+    "varsigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "varphi",
+    "chi",
+    "psi",
+    "omega",
+    "Gamma",
+    "Delta",
+    "Theta",
+    "Lambda",
+    "Xi",
+    "Pi",
+    "Sigma",
+    "Upsilon",
+    "Phi",
+    "Psi",
+    "Omega",
+    "ell",
+    "hbar",
+    "aleph",
+    "Re",
+    "Im",
+    "wp",
+    "jmath",
+    "star",
+    "ast",
+    "square",
+    "bigstar",
+    "heartsuit",
+    "diamondsuit",
+    "clubsuit",
+    "spadesuit",
+];
+
 impl<'a> Parser<'a> {
     /// Whether a factor may begin with `next`.
     pub(super) fn begins_factor(&self, next: Kind<'a>) -> bool {
@@ -469,10 +528,12 @@ impl<'a> Parser<'a> {
                 let mut inside = String::new();
                 for token in &self.tokens[start..self.at] {
                     match token.kind {
-                        Kind::Letter(letter) => inside.push(letter),
+                        Kind::Letter(sign) | Kind::Char(sign) => inside.push(sign),
                         Kind::Number(digits) => inside.push_str(digits),
                         Kind::Command(name) => inside.push_str(name),
-                        _ => {}
+                        Kind::Open | Kind::Close => {}
+                        // What the name would not show.
+                        _ => return None,
                     }
                 }
                 Some(Expr::Symbol(match (name, inside.as_str()) {
@@ -488,10 +549,9 @@ impl<'a> Parser<'a> {
                 self.at -= 1;
                 self.absolute_value()
             }
-            "cdot" | "le" | "ge" | "ne" | "in" | "cup" | "cap" | "pm" | "mp" | "end" | "to"
-            | "dots" | "Vert" | "sum" | "int" | "prod" | "lim" | "iff" | "implies" | "forall"
-            | "exists" => None,
-            other => Some(Expr::Symbol(format!("\\{other}"))),
+            other if LETTERS.contains(&other) => Some(Expr::Symbol(format!("\\{other}"))),
+            // Others are operators and relations that have no meaning here. As a factor among others, whose order does not matter, one would be the same on either side.
+            _ => None,
         }
     }
 

@@ -91,9 +91,12 @@ fn registered_task(
     id: &str,
     registry: &Registry,
 ) -> Result<Arc<RegisteredTask>, ProblemResponse> {
-    let (_, number) = id.rsplit_once('/').unwrap_or(("", id));
     let named = |id: &str| registry.get(&format!("{dataset}/{id}"));
-    named(id).or_else(|| named(number)).ok_or_else(|| {
+    let number = id
+        .split_once('/')
+        .filter(|(before, _)| before.eq_ignore_ascii_case(dataset))
+        .map(|(_, number)| number);
+    named(id).or_else(|| named(number?)).ok_or_else(|| {
         let reason = registry.missing(&format!("{dataset}/{id}"));
         ProblemResponse::bad_field("id", &reason)
     })
