@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ──▶ table ──┐
-//!           │              ▲                 ▲                         ├─▶ page
+//!           │              ▲           time_to_target                  ├─▶ page
+//!           │              │                 ▲                         │
 //!           │        computations        paper_row                     │
 //!           └────▶ figures ───────────────▶ report/chart ──────────────┘
 //! ```
