@@ -53,8 +53,18 @@ fn messages_are_counted_from_the_bodys_first_line() {
         let messages = messages(&lean(Jail::None), header, "say one\n\nsay three\n");
         assert_eq!(texts(&messages), [(1, "one"), (3, "three")], "{header:?}");
     }
-    let messages = messages(&lean(Jail::None), "error unknown module", "say one");
-    assert_eq!(messages.header[0].data, "unknown module");
+}
+
+/// What a header imports may be missing, or could not be loaded this time. Neither says anything about the body.
+#[test]
+fn an_error_in_the_header_is_no_answer_about_the_body() {
+    let compile = |header, body| lean(Jail::None).compile(header, body);
+    let error = Err(LeanError::Header("unknown module".to_owned()));
+    for body in ["say one", "error unsolved goals"] {
+        assert_eq!(compile("error unknown module", body), error);
+    }
+    let compiled = compile("say imported", "error unsolved goals").unwrap();
+    assert_eq!(compiled.messages.header[0].data, "imported");
 }
 
 #[test]
@@ -73,6 +83,47 @@ fn a_compilation_past_its_deadline_is_ended() {
     for jail in [Some(Jail::None), jail()].into_iter().flatten() {
         let lean = Compiler::new(stand_in_for_lean(jail), SHORT, 1);
         assert_eq!(lean.compile("", "hang").unwrap_err(), LeanError::Timeout(3));
+    }
+}
+
+/// Otherwise a file that loops would use the whole time for starting Lean, and another attempt as much again.
+#[test]
+fn a_file_that_loops_gets_little_more_than_the_measured_time_for_starting_lean() {
+    let bounds = Bounds {
+        seconds: 1,
+        start_seconds: 600,
+        memory_mib: 500,
+    };
+    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+        let lean = Compiler::new(stand_in_for_lean(jail), bounds, 1);
+        lean.compile("import A", "say one").unwrap();
+        let error = lean.compile("import A", "spin").unwrap_err();
+        assert!(matches!(error, LeanError::ProcessorTime(_)), "{error:?}");
+    }
+}
+
+#[test]
+fn processes_and_memory_that_no_process_maps_are_limited() {
+    let compile = |jail, memory_mib, body| {
+        let bounds = Bounds {
+            memory_mib,
+            ..BOUNDS
+        };
+        Compiler::new(stand_in_for_lean(jail), bounds, 1).compile("", body)
+    };
+    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+        let crowd = Err(LeanError::TooMany(64, "processes"));
+        assert_eq!(compile(jail, 8_000, "crowd"), crowd);
+        assert_eq!(compile(jail, 150, "conceal"), Err(LeanError::Memory(150)));
+    }
+}
+
+/// Some memory is counted for no process. If it fills the machine, no other process should be ended for it.
+#[test]
+fn a_process_is_the_first_that_the_system_ends_without_memory() {
+    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+        let messages = messages(&lean(jail), "", "wait");
+        assert_eq!(texts(&messages), [(1, "ended first without memory")]);
     }
 }
 

@@ -11,14 +11,18 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::jail_output::{EXTENSIONS, split_output, with_files_appended};
-use super::process::Process;
-use super::{Bounds, Compiled, Jail, Lean, LeanError, Message, Program, split};
+use super::process::{Process, TimeLimit};
+use super::start_times::{StartTimes, imports};
+use super::{Bounds, Compiled, Jail, Lean, LeanError, Message, Program, Severity, split};
 
 /// Name of the module that a file is compiled to.
 pub(super) const MODULE: &str = "Proof";
 
 /// MiB that a process may write into its folder. In a jail that folder lies in memory, and has no room for more.
 pub(super) const MAX_WRITTEN_MIB: u64 = 64;
+
+/// How much longer than the shortest measured start another may take, in processor time.
+const START_MARGIN: u32 = 2;
 
 /// Starts a Lean process for each file.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub struct Compiler {
     processes: usize,
     running: Mutex<usize>,
     ended: Condvar,
+    start_times: StartTimes,
 }
 
 impl Compiler {
@@ -41,7 +46,20 @@ impl Compiler {
             processes: processes.max(1),
             running: Mutex::new(0),
             ended: Condvar::new(),
+            start_times: StartTimes::default(),
         }
+    }
+
+    /// The time limit of a file with these imports that may take `seconds`. A looping proof would hold a worker for the whole time for starting Lean, if the time that this
+    /// takes were not known.
+    fn time_limit(&self, imports: &str, seconds: u64) -> TimeLimit {
+        let seconds = self.bounds.seconds.min(seconds);
+        let clock = Duration::from_secs(self.bounds.start_seconds + seconds);
+        let work = match self.start_times.shortest(imports) {
+            Some(start) => clock.min(start * START_MARGIN + Duration::from_secs(seconds)),
+            None => clock,
+        };
+        TimeLimit { work, clock }
     }
 
     /// Waits until there is room for another process.
@@ -102,18 +120,19 @@ impl Lean for Compiler {
         }
 
         let _running = self.enter();
-        let seconds = self.bounds.start_seconds + self.bounds.seconds.min(seconds);
-        let deadline = Instant::now() + Duration::from_secs(seconds);
+        let imports = imports(header, body);
+        let time = self.time_limit(imports, seconds);
         let command = self
             .program
             .command(&words, &[folder.path()], Some(folder.path()));
+        let started = Instant::now();
         let process = Process::start(command, self.program.jail, self.bounds.memory_mib)?;
         let process = if jailed {
             process.limit_scratch(folder.path(), MAX_WRITTEN_MIB)
         } else {
             process.limit_folder(folder.path(), MAX_WRITTEN_MIB)
         };
-        let (status, out, last_error_line) = process.finish(deadline, seconds)?;
+        let (status, out, last_error_line) = process.finish(time)?;
         let (out, appended) = if jailed {
             split_output(out)
         } else {
@@ -129,16 +148,21 @@ impl Lean for Compiler {
         if !status.success() && !errors {
             return Err(LeanError::Crashed(format!("{status}; {last_error_line}")));
         }
+        let lines = header.lines().count().max(1);
+        let messages = split(messages, lines + 2);
+        let is_error = |message: &&Message| message.severity == Severity::Error;
+        if errors && let Some(error) = messages.header.iter().find(is_error) {
+            return Err(LeanError::Header(error.data.clone()));
+        }
+        if status.success() {
+            self.start_times.record(imports, started.elapsed());
+        }
         let files = match (status.success(), jailed) {
             (true, true) => appended,
             (true, false) => read_written(&EXTENSIONS.map(path))?,
             (false, _) => Vec::new(),
         };
-        let lines = header.lines().count().max(1);
-        Ok(Compiled {
-            messages: split(messages, lines + 2),
-            files,
-        })
+        Ok(Compiled { messages, files })
     }
 }
 

@@ -13,6 +13,7 @@ mod program;
 mod project;
 mod second_checker;
 mod self_limits;
+mod start_times;
 
 use serde::{Deserialize, Serialize};
 
@@ -71,15 +72,24 @@ pub struct Messages {
 /// Why Lean gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeanError {
-    /// The deadline passed in every attempt.
+    /// The deadline passed while it waited, or other work kept it waiting. Another attempt may differ.
     #[error("Lean took longer than {0} seconds")]
     Timeout(u64),
+    /// It took as long although it had a processor. Another attempt would take as long.
+    #[error("Lean took longer than {0} seconds")]
+    ProcessorTime(u64),
     /// The process needed too much memory.
     #[error("Lean needed more than {0} MiB of memory")]
     Memory(u64),
+    /// It used more of something at a time than any file needs.
+    #[error("Lean used more than {0} {1} at a time")]
+    TooMany(usize, &'static str),
     /// It wrote too much.
     #[error("Lean wrote more than {0} MiB")]
     Output(u64),
+    /// It reported an error in the header: what the header imports is missing, or could not be loaded this time, for lack of memory for example.
+    #[error("Lean does not accept the header: {0}")]
+    Header(String),
     /// It ended or answered in a way that says nothing about the file. Another attempt may differ.
     #[error("Lean gave no answer: {0}")]
     Crashed(String),
@@ -93,9 +103,10 @@ pub enum LeanError {
 pub struct Bounds {
     /// Seconds for a file, in addition to [`Bounds::start_seconds`].
     pub seconds: u64,
-    /// Seconds for starting Lean and reading a header. Mathlib's takes tens of seconds.
+    /// Seconds for starting Lean and reading a header. Mathlib's takes tens of seconds the first time. Once the start is measured, a file that keeps a processor busy gets
+    /// twice what was measured instead.
     pub start_seconds: u64,
-    /// MiB of resident memory of the process tree.
+    /// MiB of memory of the process tree: what is resident, and the anonymous files that it has open.
     pub memory_mib: u64,
 }
 
@@ -126,12 +137,18 @@ pub trait Lean: Send + Sync {
     }
 }
 
-/// Repeats a run once that the clock, the memory limit or a crash ended, since a busy machine may be the cause. Also returns whether one run was enough.
+/// Repeats a run once that the clock, the memory limit, an error in the header or a crash ended, since a busy machine may be the cause. A run that had its processor time is
+/// not repeated. Also returns whether one run was enough.
 pub fn with_retry(
     run: impl Fn() -> Result<Compiled, LeanError>,
 ) -> (Result<Compiled, LeanError>, bool) {
     match run() {
-        Err(LeanError::Timeout(_) | LeanError::Memory(_) | LeanError::Crashed(_)) => (run(), false),
+        Err(
+            LeanError::Timeout(_)
+            | LeanError::Memory(_)
+            | LeanError::Header(_)
+            | LeanError::Crashed(_),
+        ) => (run(), false),
         decided => (decided, true),
     }
 }

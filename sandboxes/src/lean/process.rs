@@ -7,17 +7,30 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::process_tree::{self, pid, process_tree};
+use super::process_tree::{self, Member, pid, process_tree};
 use super::{Jail, LeanError, jail};
 
 /// MiB of output that are read for one file.
 const MAX_OUTPUT_MIB: u64 = 8;
 /// Bytes from the end of the error stream that are stored, since they state why a process ended.
 const MAX_STDERR: usize = 4 << 10;
-/// How often memory and the deadline are checked.
+/// Processes that may run at a time. Lean is one, with a few for its jail. Each takes memory that is not counted, and many could take much between two checks.
+const MAX_PROCESSES: usize = 64;
+/// Files that they may have open at a time. Lean closes a module once it is mapped.
+const MAX_FILES: usize = 4_096;
+/// How often the limits are checked.
 const TICK: Duration = Duration::from_millis(50);
 /// How long the end of the streams is awaited after the process has ended. One of its children may keep them open.
 const STREAMS_DELAY: Duration = Duration::from_secs(1);
+
+/// How long a process may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TimeLimit {
+    /// It is ended once it has taken this long both by the clock and in processor time. So what else the machine does takes nothing from it.
+    pub(super) work: Duration,
+    /// It is ended after this time by the clock in any case.
+    pub(super) clock: Duration,
+}
 
 /// A piece of a stream.
 enum Piece {
@@ -28,6 +41,7 @@ enum Piece {
 /// A running process. It is killed with its descendants when this is dropped.
 pub(super) struct Process {
     child: Child,
+    started: Instant,
     /// Ends it if this process dies first.
     guard: Option<Child>,
     pieces: Receiver<Piece>,
@@ -55,6 +69,7 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        let started = Instant::now();
         let mut child = command
             .spawn()
             .map_err(|error| LeanError::Missing(format!("{name}: {error}")))?;
@@ -73,6 +88,7 @@ impl Process {
         }
         Ok(Self {
             child,
+            started,
             guard,
             pieces,
             memory_mib,
@@ -99,25 +115,26 @@ impl Process {
     /// Reads everything up to the end. Returns how it ended, its standard output, and the last line of its error stream.
     pub(super) fn finish(
         mut self,
-        deadline: Instant,
-        seconds: u64,
+        time: TimeLimit,
     ) -> Result<(ExitStatus, Vec<u8>, String), LeanError> {
-        let out = self.read(deadline, seconds)?;
+        let out = self.read(time)?;
         // It closes its streams a little before it ends.
+        let mut last_check = Instant::now();
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                self.check_limits()?;
+                self.check_use(&process_tree(self.child.id()))?;
                 return Ok((status, out, self.last_error_line()));
             }
-            if Instant::now() >= deadline {
-                return Err(LeanError::Timeout(seconds));
+            if last_check.elapsed() > TICK {
+                last_check = Instant::now();
+                self.check_limits(time)?;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
     /// Reads standard output until the process closes its streams, or has ended.
-    fn read(&mut self, deadline: Instant, seconds: u64) -> Result<Vec<u8>, LeanError> {
+    fn read(&mut self, time: TimeLimit) -> Result<Vec<u8>, LeanError> {
         let mut all = Vec::new();
         let mut ended = None;
         let mut last_check = Instant::now();
@@ -134,9 +151,6 @@ impl Process {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
-            if now >= deadline {
-                return Err(LeanError::Timeout(seconds));
-            }
             if ended.is_none() && matches!(self.child.try_wait(), Ok(Some(_))) {
                 ended = Some(now);
             }
@@ -145,7 +159,7 @@ impl Process {
             }
             if now - last_check > TICK {
                 last_check = now;
-                self.check_limits()?;
+                self.check_limits(time)?;
             }
         }
     }
@@ -157,10 +171,42 @@ impl Process {
         last.unwrap_or("it printed no reason").trim().to_owned()
     }
 
-    /// Returns an error if it uses more memory than it may, or has written too much.
-    fn check_limits(&self) -> Result<(), LeanError> {
+    /// Returns an error if it exceeds a limit.
+    fn check_limits(&self, time: TimeLimit) -> Result<(), LeanError> {
         let process_tree = process_tree(self.child.id());
-        if process_tree::memory_mib(&process_tree) > self.memory_mib {
+        process_tree::end_first_without_memory(&process_tree);
+        self.check_use(&process_tree)?;
+        self.check_time(&process_tree, time)
+    }
+
+    /// Returns an error if it has taken more time than it may.
+    fn check_time(&self, process_tree: &[Member], time: TimeLimit) -> Result<(), LeanError> {
+        let taken = self.started.elapsed();
+        let processor = process_tree::processor_time(process_tree);
+        if taken.min(processor) >= time.work {
+            return Err(LeanError::ProcessorTime(time.work.as_secs()));
+        }
+        if taken < time.clock {
+            return Ok(());
+        }
+        let seconds = time.clock.as_secs();
+        // One that had a processor for most of the time was hardly kept from its work.
+        Err(if processor >= time.clock / 2 {
+            LeanError::ProcessorTime(seconds)
+        } else {
+            LeanError::Timeout(seconds)
+        })
+    }
+
+    /// Returns an error if it uses more memory than it may, or has written too much.
+    fn check_use(&self, process_tree: &[Member]) -> Result<(), LeanError> {
+        if process_tree.len() > MAX_PROCESSES {
+            return Err(LeanError::TooMany(MAX_PROCESSES, "processes"));
+        }
+        let Some(files_mib) = process_tree::anonymous_files_mib(process_tree, MAX_FILES) else {
+            return Err(LeanError::TooMany(MAX_FILES, "open files"));
+        };
+        if process_tree::memory_mib(process_tree) + files_mib > self.memory_mib {
             return Err(LeanError::Memory(self.memory_mib));
         }
         if let Some((folders, mib)) = &self.scratch

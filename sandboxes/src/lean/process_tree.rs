@@ -1,6 +1,7 @@
 //! A process with all processes that it started, read from `/proc`: the resources that they use together, and how to kill them.
 
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -10,7 +11,7 @@ pub(super) struct Member {
     pub(super) id: u32,
     /// Resident pages.
     pages: u64,
-    /// Processor time, in ticks of the system's clock.
+    /// Processor time of it and of its ended children, in ticks of the system's clock.
     ticks: u64,
 }
 
@@ -61,7 +62,41 @@ pub(super) fn memory_mib(process_tree: &[Member]) -> u64 {
     (pages * rustix::param::page_size() as u64) >> 20
 }
 
-/// Processor time of the members together. Processes that have ended do not count.
+/// MiB of the anonymous files (`memfd_create`) that the members have open: memory that is resident in no process until one maps it. `None` if they have more than `max_files`
+/// files of any kind open.
+pub(super) fn anonymous_files_mib(process_tree: &[Member], max_files: usize) -> Option<u64> {
+    let mut open = 0;
+    let mut bytes: HashMap<(u64, u64), u64> = HashMap::new();
+    for member in process_tree {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", member.id));
+        for file in files.into_iter().flatten().flatten() {
+            open += 1;
+            if open > max_files {
+                return None;
+            }
+            let path = file.path();
+            let is_anonymous = std::fs::read_link(&path)
+                .is_ok_and(|name| name.to_string_lossy().starts_with("/memfd:"));
+            if is_anonymous && let Ok(metadata) = std::fs::metadata(&path) {
+                // Several processes may have it open.
+                let file = (metadata.dev(), metadata.ino());
+                bytes.insert(file, metadata.blocks() * 512);
+            }
+        }
+    }
+    Some(bytes.into_values().sum::<u64>() >> 20)
+}
+
+/// Has the system end the members before any other process when the machine runs out of memory. Some memory is counted for no process, such as a mapping that is shared and not
+/// resident.
+pub(super) fn end_first_without_memory(process_tree: &[Member]) {
+    for member in process_tree {
+        // It fails for a process that has just ended, or that runs as another user.
+        let _ = std::fs::write(format!("/proc/{}/oom_score_adj", member.id), "1000");
+    }
+}
+
+/// Processor time of the members together, with that of their ended children.
 pub(super) fn processor_time(process_tree: &[Member]) -> Duration {
     let ticks: u64 = process_tree.iter().map(|member| member.ticks).sum();
     Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second().max(1))
@@ -101,7 +136,7 @@ impl Stat {
         Some(Stat {
             parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
-            ticks: number(11)? + number(12)?,
+            ticks: (11..=14).map(number).sum::<Option<u64>>()?,
             pages: number(21)?,
         })
     }
@@ -109,6 +144,9 @@ impl Stat {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Write as _;
+
     use super::*;
 
     #[test]
@@ -120,5 +158,15 @@ mod tests {
         while processor_time(&process_tree(std::process::id())) <= before {
             std::hint::spin_loop();
         }
+    }
+
+    #[test]
+    fn a_file_without_a_name_counts_although_nothing_maps_it() {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::memfd_create("test", flags).unwrap());
+        file.write_all(&vec![0; 3 << 20]).unwrap();
+        let own = process_tree(std::process::id());
+        assert!(anonymous_files_mib(&own, usize::MAX) >= Some(3));
+        assert_eq!(anonymous_files_mib(&own, 0), None);
     }
 }

@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::compile::MODULE;
 use super::jail_output::EXTENSIONS;
-use super::process::Process;
+use super::process::{Process, TimeLimit};
 use super::{Bounds, Compiled, LeanError, Program};
 
 /// Has a checker read a compiled module.
@@ -67,10 +67,10 @@ impl SecondChecker {
         path.push(":");
         path.push(self.lean.variable("LEAN_PATH").unwrap_or_default());
         command.env("LEAN_PATH", path);
-        let seconds = self.bounds.start_seconds + self.bounds.seconds;
-        let deadline = Instant::now() + Duration::from_secs(seconds);
+        let clock = Duration::from_secs(self.bounds.start_seconds + self.bounds.seconds);
+        let time = TimeLimit { work: clock, clock };
         let process = Process::start(command, self.lean.jail, self.bounds.memory_mib)?;
-        let (status, out, last_error_line) = process.finish(deadline, seconds)?;
+        let (status, out, last_error_line) = process.finish(time)?;
         let out = String::from_utf8_lossy(&out);
         let last = out
             .trim()

@@ -90,6 +90,24 @@ for number, line in enumerate(path.read_text().splitlines(), 1):
             continue
         case "hang":
             time.sleep(3600)
+        case "spin":
+            while True:
+                pass
+        case "crowd":
+            for _ in range(100):
+                if os.fork() == 0:
+                    break
+            time.sleep(3600)
+        case "conceal":
+            # No process maps this memory.
+            file = os.memfd_create("concealed")
+            for _ in range(200):
+                os.write(file, bytes(1 << 20))
+            time.sleep(3600)
+        case "wait":
+            while Path("/proc/self/oom_score_adj").read_text() != "1000\n":
+                time.sleep(0.01)
+            data = "ended first without memory"
         case "die":
             os.abort()
         case _:

@@ -14,14 +14,15 @@ pub use verdict_db::{BYTES as DISK_BYTES, VerdictDb};
 
 use crate::grading::Grading;
 
-/// Verdicts by key. An `unavailable` verdict is never cached.
+/// Verdicts by key. An `unavailable` verdict is never cached. A verdict that is not deterministic is cached in memory only: requests of one training step agree, and no
+/// verdict that a clock decided once is stored for good.
 pub struct VerdictCache {
     memory: Bounded<Grading>,
     disk: Option<Arc<VerdictDb>>,
 }
 
 impl VerdictCache {
-    /// Caches up to `bytes` of verdicts in memory. If `disk` is given, all verdicts are written to it too; it limits its own size.
+    /// Caches up to `bytes` of verdicts in memory. If `disk` is given, deterministic verdicts are written to it too; it limits its own size.
     #[must_use]
     pub fn new(bytes: usize, disk: Option<Arc<VerdictDb>>) -> VerdictCache {
         VerdictCache {
@@ -51,6 +52,10 @@ impl VerdictCache {
         }
         let bytes = self.disk.as_ref()?.get(key)?;
         let grading: Grading = serde_json::from_slice(&bytes).ok()?;
+        // Earlier versions wrote others too.
+        if !grading.deterministic {
+            return None;
+        }
         self.store_in_memory(*key, &grading);
         Some(grading)
     }
@@ -62,6 +67,7 @@ impl VerdictCache {
         }
         self.store_in_memory(key, grading);
         if let Some(disk) = &self.disk
+            && grading.deterministic
             && let Ok(bytes) = serde_json::to_vec(grading)
         {
             disk.put(key, bytes);
@@ -101,6 +107,26 @@ mod tests {
         assert_eq!(cache.get(&key("a")), Some(grading.clone()));
         assert_eq!(cache.in_memory(&key("a")), Some(grading));
         assert_eq!(cache.get(&key("b")), None);
+    }
+
+    #[test]
+    fn a_verdict_that_a_clock_decided_is_cached_in_memory_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Arc::new(VerdictDb::open(&folder.path().join("cache.redb")).unwrap());
+        let cache = || VerdictCache::new(1 << 20, Some(Arc::clone(&disk)));
+        let grading = Grading {
+            deterministic: false,
+            ..Grading::new(Verdict::Timeout, json!({}))
+        };
+        let first = cache();
+        first.put(key("a"), &grading);
+        first.flush();
+        assert_eq!(first.get(&key("a")), Some(grading.clone()));
+        assert_eq!(disk.get(&key("a")), None);
+        // An earlier version stored it.
+        disk.put(key("b"), serde_json::to_vec(&grading).unwrap());
+        disk.flush();
+        assert_eq!(cache().get(&key("b")), None);
     }
 
     #[test]

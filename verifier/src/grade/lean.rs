@@ -35,7 +35,7 @@ use self::statement::{NoStatement, StatementModule, Statements};
 use super::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "lean-4";
+pub const VERSION: &str = "lean-5";
 
 /// Why no proof can be judged if no Lean is configured.
 pub const NO_LEAN: &str = "there is no Lean here: build the project that sandboxes/lean/README.md describes (Lean 4 with Mathlib), and name its folder with `lean.project` in the verifier's configuration, or --set lean.project=DIR";
@@ -161,6 +161,7 @@ impl LeanGrader {
         module.map_err(|why| {
             Box::new(match why {
                 NoStatement::Refused(reason) => bad_task(&reason),
+                NoStatement::NoAnswer(error @ LeanError::Header(_)) => bad_task(&error.to_string()),
                 NoStatement::NoAnswer(error) => no_answer(&error),
                 NoStatement::NoKernel(reason) => Grading::unavailable(&reason, true),
             })
@@ -176,13 +177,14 @@ impl LeanGrader {
         compiled: &Compiled,
     ) -> Grading {
         if compiled.files.is_empty() {
-            let (reason, line) = messages::first_error(&compiled.messages).unwrap_or_else(|| {
-                let nothing = "Lean compiled nothing of the proof, and printed no message";
-                (nothing.to_owned(), None)
-            });
-            let mut detail = json!({ "reason": excerpt(&reason), "messages": shown_messages(&compiled.messages) });
-            if let Some(line) = line {
-                detail["line"] = json!(line);
+            let error = messages::first_error(&compiled.messages);
+            let reason = error.map_or(
+                "Lean compiled nothing of the proof, and printed no error",
+                |error| error.data.as_str(),
+            );
+            let mut detail = json!({ "reason": excerpt(reason), "messages": shown_messages(&compiled.messages) });
+            if let Some(error) = error {
+                detail["line"] = json!(error.pos.line);
             }
             return Grading::new(Verdict::Incorrect, detail);
         }
@@ -234,22 +236,25 @@ impl LeanGrader {
         }
     }
 
-    /// The grading of a proof for which Lean gave no answer, twice. A crash is the proof's fault if Lean still compiles the statement alone.
+    /// The grading of a proof for which Lean gave no answer. A crash is the proof's fault if Lean still compiles the statement alone, after the same header.
     fn grading_without_answer(&self, error: &LeanError, header: &str, statement: &str) -> Grading {
         let limit_exceeded = |verdict| Grading {
-            // This depends on a clock, or on when a garbage collector returned memory.
+            // This depends on a clock, on when a garbage collector returned memory, or on when the processes were counted.
             deterministic: false,
             ..Grading::new(verdict, json!({ "reason": error.to_string() }))
         };
         match error {
-            LeanError::Timeout(_) => limit_exceeded(Verdict::Timeout),
+            LeanError::Timeout(_) | LeanError::ProcessorTime(_) => limit_exceeded(Verdict::Timeout),
             LeanError::Memory(_) => limit_exceeded(Verdict::Memory),
+            LeanError::TooMany(..) => limit_exceeded(Verdict::Incorrect),
             LeanError::Output(_) => incorrect(&error.to_string()),
             LeanError::Missing(_) => no_answer(error),
-            LeanError::Crashed(_) => match self.lean.compile(header, statement) {
-                Ok(compiled) if !compiled.files.is_empty() => incorrect(&error.to_string()),
-                _ => Grading::unavailable(&error.to_string(), true),
-            },
+            LeanError::Header(_) | LeanError::Crashed(_) => {
+                match self.lean.compile(header, statement) {
+                    Ok(compiled) if !compiled.files.is_empty() => incorrect(&error.to_string()),
+                    _ => Grading::unavailable(&error.to_string(), true),
+                }
+            }
         }
     }
 

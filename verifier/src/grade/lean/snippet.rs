@@ -29,18 +29,27 @@ impl LeanGrader {
         let (compiled, once) = with_retry(|| self.lean.compile_within("", code, seconds));
         let grading = match compiled {
             Ok(compiled) => grading(&compiled),
-            Err(LeanError::Timeout(seconds)) => stopped(
-                Verdict::Timeout,
-                &format!("Lean timed out after {seconds} seconds"),
-            ),
-            Err(error @ LeanError::Memory(_)) => stopped(Verdict::Memory, &error.to_string()),
+            Err(LeanError::Timeout(seconds) | LeanError::ProcessorTime(seconds)) => {
+                stopped_by_limit(
+                    Verdict::Timeout,
+                    &format!("Lean timed out after {seconds} seconds"),
+                )
+            }
+            Err(error @ LeanError::Memory(_)) => {
+                stopped_by_limit(Verdict::Memory, &error.to_string())
+            }
+            Err(error @ LeanError::TooMany(..)) => {
+                stopped_by_limit(Verdict::Incorrect, &error.to_string())
+            }
             Err(error @ LeanError::Output(_)) => stopped(Verdict::Incorrect, &error.to_string()),
             Err(error @ LeanError::Missing(_)) => no_answer(&error),
             // It is the snippet's fault if Lean works without it.
-            Err(error @ LeanError::Crashed(_)) => match self.lean.compile("", "") {
-                Ok(_) => stopped(Verdict::Incorrect, &error.to_string()),
-                Err(error) => no_answer(&error),
-            },
+            Err(error @ (LeanError::Header(_) | LeanError::Crashed(_))) => {
+                match self.lean.compile("", "") {
+                    Ok(_) => stopped(Verdict::Incorrect, &error.to_string()),
+                    Err(error) => no_answer(&error),
+                }
+            }
         };
         Grading {
             deterministic: grading.deterministic && once,
@@ -51,6 +60,14 @@ impl LeanGrader {
 
 fn stopped(verdict: Verdict, reason: &str) -> Grading {
     Grading::new(verdict, json!({ "reason": reason }))
+}
+
+/// As [`stopped`], by a limit that depends on a clock.
+fn stopped_by_limit(verdict: Verdict, reason: &str) -> Grading {
+    Grading {
+        deterministic: false,
+        ..stopped(verdict, reason)
+    }
 }
 
 /// The grading of a snippet that Lean has read.

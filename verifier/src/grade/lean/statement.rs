@@ -1,4 +1,5 @@
-//! A cache of compiled statements. Each statement is compiled once without a proof, and the library that its header imports is opened once, to check that it exists.
+//! A cache of compiled statements. Each statement is compiled once without a proof, and the library that its header imports is opened once, to check that it exists. A failure
+//! that may pass is not cached.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,9 +15,9 @@ pub(super) type StatementModule = Arc<Vec<Vec<u8>>>;
 /// Why a statement cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoStatement {
-    /// Lean does not accept the statement or its header, or the compiled module cannot be read.
+    /// Lean does not accept the statement, or what it compiled or its library cannot be read.
     Refused(String),
-    /// Lean gave no answer; another try may succeed.
+    /// Lean gave no answer about the statement; another try may succeed.
     NoAnswer(LeanError),
     /// No process of the kernel could open the library; another try may succeed.
     NoKernel(String),
@@ -28,8 +29,14 @@ pub(super) struct Statements {
     modules: Mutex<HashMap<[u8; 32], CachedStatement>>,
 }
 
-/// The result for one statement, once it is known. While it is computed it is locked, so concurrent callers wait for the first.
-type CachedStatement = Arc<Mutex<Option<Result<StatementModule, String>>>>;
+/// A statement, or Lean's objection to it, once it is compiled. While it is computed it is locked, so concurrent callers wait for the first.
+type CachedStatement = Arc<Mutex<Option<Result<CompiledStatement, String>>>>;
+
+struct CompiledStatement {
+    module: StatementModule,
+    /// Whether its library was opened. A library that could not be opened may be repaired, or opened when the machine has more memory.
+    opened: bool,
+}
 
 /// Maximum number of cached statements. Each takes some ten kB.
 const MAX_STATEMENTS: usize = 4_096;
@@ -56,37 +63,86 @@ impl Statements {
             Arc::clone(modules.entry(key).or_default())
         };
         let mut entry = locked(&entry);
-        if let Some(cached) = &*entry {
-            return cached.clone().map_err(NoStatement::Refused);
+        let result = match entry.take() {
+            Some(cached) => cached,
+            None => compile(lean, header, statement)?,
+        };
+        let statement = match entry.insert(result) {
+            Ok(statement) => statement,
+            Err(objection) => return Err(NoStatement::Refused(objection.clone())),
+        };
+        if !statement.opened {
+            open(&statement.module).map_err(|failure| match failure {
+                CheckFailure::Task(reason) => NoStatement::Refused(reason),
+                CheckFailure::Unavailable(reason) => NoStatement::NoKernel(reason),
+                other => NoStatement::NoKernel(format!("{other:?}")),
+            })?;
+            statement.opened = true;
         }
-        let result = compile(lean, open, header, statement)?;
-        *entry = Some(result.clone());
-        result.map_err(NoStatement::Refused)
+        Ok(Arc::clone(&statement.module))
     }
 }
 
-/// Compiles a statement and opens its library. The inner error is permanent and is cached; the outer one is not.
+/// Compiles a statement. The inner error is Lean's objection to it, which is permanent; the outer one may pass.
 fn compile(
     lean: &dyn Lean,
-    open: impl FnOnce(&StatementModule) -> Result<(), CheckFailure>,
     header: &str,
     statement: &str,
-) -> Result<Result<StatementModule, String>, NoStatement> {
+) -> Result<Result<CompiledStatement, String>, NoStatement> {
     let (compiled, _) = with_retry(|| lean.compile(header, statement));
     let compiled = compiled.map_err(NoStatement::NoAnswer)?;
     if compiled.files.is_empty() {
-        let error = messages::first_error(&compiled.messages);
-        return Ok(Err(match error {
-            Some((why, None)) => why,
-            Some((why, Some(_))) => format!("Lean does not accept the statement: {why}"),
-            None => "Lean compiled nothing of the statement, and printed no message".to_owned(),
-        }));
+        return match messages::first_error(&compiled.messages) {
+            Some(error) => Ok(Err(format!(
+                "Lean does not accept the statement: {}",
+                error.data
+            ))),
+            None => Err(NoStatement::NoAnswer(LeanError::Crashed(
+                "it compiled nothing of the statement, and printed no error".to_owned(),
+            ))),
+        };
     }
-    let module = Arc::new(compiled.files);
-    match open(&module) {
-        Ok(()) => Ok(Ok(module)),
-        Err(CheckFailure::Unavailable(reason)) => Err(NoStatement::NoKernel(reason)),
-        Err(CheckFailure::Task(reason)) => Ok(Err(reason)),
-        Err(other) => Err(NoStatement::NoKernel(format!("{other:?}"))),
+    Ok(Ok(CompiledStatement {
+        module: Arc::new(compiled.files),
+        opened: false,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use sandboxes::lean::Compiled;
+
+    use super::*;
+
+    /// A Lean that compiles everything, and counts.
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl Lean for Counter {
+        fn compile_within(&self, _: &str, _: &str, _: u64) -> Result<Compiled, LeanError> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Ok(Compiled {
+                files: vec![b"module".to_vec()],
+                ..Compiled::default()
+            })
+        }
+    }
+
+    #[test]
+    fn a_library_is_opened_until_that_succeeds_once() {
+        let (lean, statements) = (Counter::default(), Statements::default());
+        let compile = |opened| statements.compile(&lean, |_| opened, "import A", "theorem t");
+        let missing = "there is no compiled module A";
+        assert_eq!(
+            compile(Err(CheckFailure::Task(missing.to_owned()))),
+            Err(NoStatement::Refused(missing.to_owned()))
+        );
+        let module = Ok(Arc::new(vec![b"module".to_vec()]));
+        assert_eq!(compile(Ok(())), module);
+        // It stays open.
+        assert_eq!(compile(Err(CheckFailure::Failed)), module);
+        assert_eq!(lean.0.load(Ordering::SeqCst), 1);
     }
 }

@@ -235,6 +235,11 @@ fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
             LeanError::Crashed("stack overflow".into()),
             Verdict::Incorrect,
         ),
+        // The machine may have had no memory for the header, or the proof forged it.
+        (
+            LeanError::Header("failed to read file".into()),
+            Verdict::Incorrect,
+        ),
     ] {
         let twice = error.clone();
         let (grader, lean) = grader_for_proofs(move |_| Err(twice.clone()));
@@ -264,12 +269,57 @@ fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
     }
 }
 
+/// A looping proof would hold a worker twice as long, and other work of the machine is not the cause.
+#[test]
+fn a_proof_that_had_its_processor_time_is_not_tried_again() {
+    for (error, verdict) in [
+        (LeanError::ProcessorTime(60), Verdict::Timeout),
+        (LeanError::TooMany(64, "processes"), Verdict::Incorrect),
+    ] {
+        let (grader, lean) = grader_for_proofs(move |_| Err(error.clone()));
+        let grading = grader.grade(&task(HEADER), "rfl");
+        assert_eq!(
+            (grading.verdict, grading.reward(), grading.deterministic),
+            (verdict, Some(0.0), false)
+        );
+        let inputs = lean.inputs.lock().unwrap();
+        let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
+        assert_eq!(proofs.count(), 1);
+    }
+}
+
+/// The machine may have been out of memory or files.
+#[test]
+fn a_header_that_lean_could_not_load_is_loaded_again_for_the_next_proof() {
+    let failures = Mutex::new(2);
+    let (grader, _) = grader_with_lean(move |_, body| {
+        let mut left = failures.lock().unwrap();
+        if *left > 0 {
+            *left -= 1;
+            return Err(LeanError::Header("failed to read file".into()));
+        }
+        let name = if body.contains("sorry") {
+            "asked"
+        } else {
+            "proved"
+        };
+        Ok(module(name))
+    });
+    let grade = || grader.grade(&task(HEADER), "rfl");
+    let failed = grade();
+    assert_eq!(failed.verdict, Verdict::Unavailable);
+    let reason = failed.detail["reason"].as_str().unwrap();
+    assert!(reason.contains("header: failed to read file"), "{reason}");
+    assert_eq!(grade().verdict, Verdict::Correct);
+}
+
 #[test]
 fn a_proof_is_unavailable_if_lean_fails_on_the_statement_too() {
     for (error, retryable) in [
         (LeanError::Crashed("x".into()), true),
         (LeanError::Timeout(1), true),
         (LeanError::Missing("x".into()), false),
+        (LeanError::Header("x".into()), false),
     ] {
         let (grader, _) = grader_with_lean(move |_, _| Err(error.clone()));
         let grading = grader.grade(&task(HEADER), "rfl");
@@ -279,16 +329,21 @@ fn a_proof_is_unavailable_if_lean_fails_on_the_statement_too() {
         );
     }
     // Lean compiles the statement once, and fails from then on.
-    let first = Mutex::new(Some(module("asked")));
-    let (grader, _) = grader_with_lean(move |_, _| {
-        let first = first.lock().unwrap().take();
-        first.ok_or(LeanError::Crashed("no room".into()))
-    });
-    let grading = grader.grade(&task(HEADER), "rfl");
-    assert_eq!(
-        (grading.verdict, grading.retryable),
-        (Verdict::Unavailable, true)
-    );
+    for error in [
+        LeanError::Crashed("no room".into()),
+        LeanError::Header("no room".into()),
+    ] {
+        let first = Mutex::new(Some(module("asked")));
+        let (grader, _) = grader_with_lean(move |_, _| {
+            let first = first.lock().unwrap().take();
+            first.ok_or_else(|| error.clone())
+        });
+        let grading = grader.grade(&task(HEADER), "rfl");
+        assert_eq!(
+            (grading.verdict, grading.retryable),
+            (Verdict::Unavailable, true)
+        );
+    }
 }
 
 #[test]

@@ -27,7 +27,8 @@ impl Lean for FakeLean {
             data: data.to_owned(),
         };
         let (messages, compiles) = match body {
-            "loop" => return Err(LeanError::Timeout(seconds)),
+            "wait" => return Err(LeanError::Timeout(seconds)),
+            "loop" => return Err(LeanError::ProcessorTime(seconds)),
             "fill" => return Err(LeanError::Memory(8)),
             "crash" => return Err(LeanError::Crashed("signal 11".to_owned())),
             "lost" => return Err(LeanError::Missing("no such file".to_owned())),
@@ -121,6 +122,10 @@ async fn each_snippet_has_leans_messages_or_the_reason_why_there_are_none() {
             ),
         ),
         ("example : 1 = 1 := rfl", response(json!({}))),
+        (
+            "wait",
+            json!({ "error": "Lean timed out after 30 seconds" }),
+        ),
         (
             "loop",
             json!({ "error": "Lean timed out after 30 seconds" }),
