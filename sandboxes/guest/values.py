@@ -388,9 +388,6 @@ DECODERS = {
     "$iterator": lambda body: iterator(*body),
 }
 
-# Types of a program's results that are not sent to it again.
-UNRETURNABLE = {"Opaque"}
-
 
 def iterator(generator, items, error):
     """An iterator that gives, and raises, what the program's one did."""
@@ -400,9 +397,7 @@ def iterator(generator, items, error):
         if error is not None:
             raise exception(*error)
 
-    made = again() if generator else map(lambda item: item, again())
-    UNRETURNABLE.add(type_name(made))
-    return made
+    return again() if generator else map(lambda item: item, again())
 
 
 def parse(payload):

@@ -226,7 +226,8 @@ impl Graders {
         self.settings.limits
     }
 
-    /// The program that is judged for `completion`; `None` if the task is not about code or there is no program.
+    /// The program that is judged for `completion`; `None` if the task is not about code or there is no program. In a `first_pass`, a completion that takes long to read is
+    /// deferred.
     ///
     /// # Errors
     /// [`Stopped`], also while code cannot be judged.
@@ -234,6 +235,7 @@ impl Graders {
         &self,
         task: &RegisteredTask,
         completion: &str,
+        first_pass: bool,
     ) -> Result<Option<String>, Stopped> {
         if !matches!(task.spec, TaskSpec::Code(_) | TaskSpec::Program(_)) {
             return Ok(None);
@@ -243,8 +245,8 @@ impl Graders {
             Stopped::Failed(Deferred::Failed(reason).into())
         })?;
         match &task.spec {
-            TaskSpec::Code(spec) => grader.program(spec, completion),
-            _ => grader.stdio_program(completion),
+            TaskSpec::Code(spec) => grader.program(spec, completion, first_pass),
+            _ => grader.stdio_program(completion, first_pass),
         }
     }
 

@@ -129,7 +129,7 @@ fn each_completion_is_judged_by_the_labelled_program() {
                 (false, true) => by_rule.accepted.push(name()),
                 _ => {}
             }
-            let program = rule.program(&task, &completion.completion).unwrap();
+            let program = rule.program(&task, &completion.completion, false).unwrap();
             if let Some(labelled) = &completion.program
                 && program.as_deref().map(code) != Some(code(labelled))
             {

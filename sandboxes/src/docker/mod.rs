@@ -57,7 +57,7 @@ pub struct Settings {
     pub runtime: Option<String>,
     /// Containers at a time, whether warm, in use, or being created or removed; at least 2.
     pub containers: usize,
-    /// Bytes of memory of each container, unless a program's limits differ.
+    /// Bytes of memory of each container, unless a program's limits differ and there is no other `runtime`.
     pub memory: u64,
 }
 
@@ -77,6 +77,8 @@ impl Default for Settings {
 /// Runs programs in containers. Runs are independent. Each takes one container, or two if it has test code.
 pub struct DockerSandbox {
     identity: Identity,
+    /// Bytes of memory of every container, if a running container's limit cannot be changed: another runtime may be unable to, as `runsc` is.
+    fixed_memory: Option<u64>,
     pool: Arc<Pool>,
     parsing_containers: Arc<ParsingContainers>,
     slots: Arc<Semaphore>,
@@ -107,6 +109,7 @@ impl DockerSandbox {
         match opened {
             Ok((identity, pool)) => Ok(DockerSandbox {
                 identity,
+                fixed_memory: settings.runtime.is_some().then_some(settings.memory),
                 parsing_containers: Arc::new(ParsingContainers::new(&pool, containers as usize)),
                 pool,
                 slots,

@@ -26,11 +26,12 @@ impl Sandbox for DockerSandbox {
 
     /// Ignores the request's patience: a run waits here only for a container, and one is soon free.
     fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
-        let limits = request.limits;
+        let mut limits = request.limits;
         if let Work::Calls { calls, .. } = request.work {
             arguments::check_calls(calls)?;
         }
         check(&limits)?;
+        limits.memory = self.fixed_memory.unwrap_or(limits.memory);
         let pool = Arc::clone(&self.pool);
         match request.work {
             Work::Calls { program, calls } => {

@@ -13,8 +13,10 @@
 //! | `M` | the end of an open call: the value in that form, or the last elements of the list |
 //!
 //! The host may refuse the binary form. It then answers the next `N` with `?`, which opens the call again, and the guest sends the same value as JSON. Pieces may replace a
-//! binary form that was begun, but not the other way round. The candidate's code can make requests of its own. By them it can only lie about its own results, since the
-//! host counts and orders the results, and stops the guest at the first request that is out of turn.
+//! binary form that was begun, but not the other way round. A serving conversation ([`Candidate::serving`]) has no binary form.
+//!
+//! The candidate's code can make requests of its own. By them it can only lie about its own results, since the host counts and orders the results, and stops the guest at
+//! the first request that is out of turn.
 
 use std::collections::VecDeque;
 
@@ -62,6 +64,8 @@ enum State {
 /// One conversation.
 pub(crate) struct Candidate {
     job: Vec<u8>,
+    /// Whether results are passed on to an interpreter, which takes JSON alone.
+    serving: bool,
     state: State,
     /// Calls that were not sent yet.
     calls: VecDeque<String>,
@@ -125,6 +129,7 @@ impl Candidate {
     /// A conversation in which calls come one at a time ([`Candidate::expect`]) and each result carries the arguments as the call left them.
     pub(crate) fn serving(program: Program<'_>, limits: &Limits) -> Candidate {
         Candidate {
+            serving: true,
             longest: limits.value.saturating_mul(2).saturating_add(SLACK),
             // Each result is passed on at once, so the results do not add up.
             room: usize::MAX,
@@ -135,6 +140,7 @@ impl Candidate {
     fn new(mode: &'static str, program: Program<'_>, limits: &Limits) -> Candidate {
         Candidate {
             job: job(mode, program.source, program.entry_point, limits.value),
+            serving: false,
             state: State::Fresh,
             calls: VecDeque::new(),
             results: Vec::new(),
@@ -216,6 +222,9 @@ impl Candidate {
                 }
                 None => self.state = State::Ended,
             },
+            (State::InCall, b'B' | b'M') if self.serving => {
+                return Err(Broken::Protocol("a request out of turn"));
+            }
             (State::InCall, b'B' | b'M') if self.binary.is_none() && self.pieces.length > 0 => {
                 return Err(Broken::Protocol("a value in two forms"));
             }

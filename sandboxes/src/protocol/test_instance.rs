@@ -8,7 +8,7 @@ use super::{Broken, SLACK};
 use crate::{Call, End, Limits, Program, Watch};
 
 /// Requests are those of a candidate, and also `C` (call the entry point; the answer is `V`, `E` or `T`, as the candidate answered) and `X` (a test passes a value
-/// that cannot be sent).
+/// that cannot be sent: `TooLarge`, or `Unsendable` with the value's type).
 pub(crate) struct TestInstance {
     job: Vec<u8>,
     state: State,
@@ -134,11 +134,17 @@ impl TestInstance {
                 return Ok(Reply::Call(arguments));
             }
             (_, b'X') => {
-                let (kind, _) = exception(payload)?;
-                return Err(Broken::Task(format!(
-                    "the task's test code passes a value of type {kind} to the program, which cannot be sent to another instance; give the task arguments \
-                     of built-in types"
-                )));
+                let (reason, kind) = exception(payload)?;
+                return Err(Broken::Task(if reason == "TooLarge" {
+                    "the task's test code passes arguments to the program that are too large or nested too deeply to be sent to another instance; give the task \
+                     smaller arguments"
+                        .to_owned()
+                } else {
+                    format!(
+                        "the task's test code passes a value of type {kind} to the program, which cannot be sent to another instance; give the task arguments \
+                         of built-in types"
+                    )
+                }));
             }
             _ => return Err(Broken::Protocol("a request out of turn")),
         }

@@ -111,6 +111,34 @@ assert argument == {'list': [1, 2, 3, 4], 'inner': ([9],), 'set': {1, 2}}\nasser
     assert_eq!(passed(&run), [true, true], "{run:?}");
 }
 
+pub(crate) fn what_the_program_leaves_alone_stays_the_tests_own(sandbox: &dyn Sandbox) {
+    let source = "def f(x, to=None):
+    if to: x[:] = to
+    elif hasattr(x, 'append'): x.append(9)
+    else: x.update({9: 9})";
+    let prelude = "import collections, enum, numpy
+class Colour(enum.IntEnum):
+    RED = 1
+    BLUE = 2
+Point = collections.namedtuple('Point', 'x y')";
+    let run = judge(
+        sandbox,
+        source,
+        prelude,
+        &[
+            "x = [Colour.RED, numpy.int64(5), numpy.float32(0.5)]\nf(x)\nassert x[0] is Colour.RED and x[1:] == [5, 0.5, 9]
+assert type(x[1]) is numpy.int64 and type(x[2]) is numpy.float32",
+            "x = [Point(Colour.RED, 3)]\nf(x)\nassert x[0].x is Colour.RED and x[1] == 9",
+            "x = collections.deque([Colour.RED])\nf(x)\nassert x[0] is Colour.RED and x[1] == 9",
+            "x = {Colour.RED: Colour.BLUE}\nf(x)\nassert [*x][0] is Colour.RED and x[1] is Colour.BLUE and x[9] == 9",
+            "x = {Colour.RED}\nf(x)\nassert x == {1, 9} and Colour in [*map(type, x)]",
+            // An equal number of another type is a change.
+            "x = [True, 1, Colour.RED]\nf(x, [1, 1.0, 2])\nassert x == [1, 1, 2] and [*map(type, x)] == [int, float, int]",
+        ],
+    );
+    assert_eq!(passed(&run), [true; 6], "{run:?}");
+}
+
 pub(crate) fn exceptions_keep_their_type(sandbox: &dyn Sandbox) {
     let source = "class Own(Exception): pass\ndef f(n):\n    if n == 0: raise ValueError('bad value')\n    if n == 1: raise Own('mine')\n    raise SystemExit";
     let run = judge(
@@ -319,6 +347,12 @@ pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn
         matches!(&unsendable, Err(SandboxError::Unusable(why)) if why.contains("type function")),
         "{unsendable:?}"
     );
+    let nested = "x = []\nfor _ in range(99): x = [x]\nf(x)";
+    let unsendable = try_judge(sandbox, "def f(x): return x", "", &[nested]);
+    assert!(
+        matches!(&unsendable, Err(SandboxError::Unusable(why)) if why.contains("nested too deeply")),
+        "{unsendable:?}"
+    );
     let opaque = judge(sandbox, "def f(x=0): return object()", "", &["f(f())"]);
     assert!(
         matches!(&opaque.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
@@ -328,6 +362,10 @@ pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn
     for (program, test) in [
         ("def f(x): return 0xD800", "f(chr(f(1)))"),
         ("def f(x): return 'lambda: 0'", "f(eval(f(1)))"),
+        (
+            "def f(x): return 99",
+            "x = []\nfor _ in range(f(1)): x = [x]\nf(x)",
+        ),
     ] {
         let derived = judge(sandbox, program, "", &[test]);
         assert!(

@@ -41,6 +41,7 @@ macro_rules! cases {
                 each_test_passes_or_raises
                 a_watch_may_end_a_run
                 arguments_that_the_program_changes_are_changed_for_the_test
+                what_the_program_leaves_alone_stays_the_tests_own
                 exceptions_keep_their_type
                 iterators_and_objects_of_the_library_arrive_unchanged
                 a_failed_test_names_the_type_of_an_opaque_value

@@ -40,6 +40,24 @@ fn the_error_names_a_missing_image_or_runtime_and_the_remedy() {
     );
 }
 
+#[test]
+fn with_another_runtime_a_container_keeps_the_memory_that_it_was_created_with() {
+    let Some(sandbox) = open(&Settings {
+        memory: 781 << 20,
+        runtime: Some("runc".to_owned()),
+        ..settings()
+    }) else {
+        return;
+    };
+    let limits = Limits {
+        memory: 256 << 20,
+        ..Limits::default()
+    };
+    let source = "def f(n): return len(b'x' * (n << 20))";
+    let run = run_within(&sandbox, source, &["[300]"], &limits);
+    assert_eq!(run.calls, [Call::Returned((300 << 20).to_string())]);
+}
+
 /// The containers with this memory limit, which distinguishes a test's containers from those of other tests in this process.
 fn containers_with_memory(memory: u64) -> Option<BTreeSet<String>> {
     let label = format!("label={LABEL}");

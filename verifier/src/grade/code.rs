@@ -49,7 +49,7 @@ pub use extract::Extraction;
 pub use stdio::{ProgramRun, VERSION as STDIO_VERSION};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-11";
+pub const VERSION: &str = "code-12";
 
 /// Fuel per second that even a slow machine burns on the slowest work per unit of fuel (reads scattered over memory). It determines the backstop.
 const SLOW_FUEL_PER_SECOND: f64 = 1e8;
@@ -250,13 +250,29 @@ impl CodeGrader {
         }
     }
 
-    /// The program that is run for `completion`; `None` if there is none.
+    /// The program that is run for `completion`; `None` if there is none. In a `first_pass`, a completion that takes long to read is deferred.
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn program(&self, task: &CodeTask, completion: &str) -> Result<Option<String>, Stopped> {
-        let extracted = self.extract_program(&*self.sandbox, task, completion)?;
+    pub fn program(
+        &self,
+        task: &CodeTask,
+        completion: &str,
+        first_pass: bool,
+    ) -> Result<Option<String>, Stopped> {
+        let extracted = self.in_pass(first_pass, |sandbox| {
+            self.extract_program(sandbox, task, completion)
+        })?;
         Ok(extracted.map(|extracted| extracted.source))
+    }
+
+    /// Does `work` in the sandbox, which defers what is long if this is a `first_pass`.
+    fn in_pass<T>(&self, first_pass: bool, work: impl FnOnce(&dyn Sandbox) -> T) -> T {
+        if first_pass {
+            work(&FirstPass(&*self.sandbox))
+        } else {
+            work(&*self.sandbox)
+        }
     }
 
     fn extract_program(

@@ -88,6 +88,22 @@ fn a_value_begun_as_text_cannot_continue_in_binary_form() {
 }
 
 #[test]
+fn a_serving_conversation_takes_no_binary_form() {
+    for binary in [&b"MN"[..], b"B[\x01\0\0\0N"] {
+        let mut talk = Candidate::serving(PROGRAM, &Limits::default());
+        for request in [b"J", b"L", b"N"] {
+            talk.answer(request).unwrap();
+        }
+        talk.expect("[[],{}]".to_owned()).unwrap();
+        talk.answer(b"N").unwrap();
+        assert_eq!(
+            talk.answer(binary),
+            Err(Broken::Protocol("a request out of turn"))
+        );
+    }
+}
+
+#[test]
 fn the_program_pays_for_the_text_that_the_host_writes_even_for_a_refused_value() {
     let text = [
         &b"[\x0b\0\0\0\xda\xff"[..],

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from rapid_verifier import Item, MicroBatcher, Refused, Unavailable
 from service import Service
-from stub import Stub, results
+from stub import Answer, Items, Stub, results
 
 
 @pytest.fixture
@@ -79,6 +80,25 @@ def test_calls_collect_while_requests_wait() -> None:
 
         assert asyncio.run(run()) == [1.0] * 40
         assert [len(items) for items in stub.requests] == [8] * 5
+        batcher.close()
+
+
+def test_a_batch_that_pauses_does_not_keep_others_from_being_sent() -> None:
+    later = threading.Event()
+
+    def answer(_: int, items: Items) -> Answer:
+        if items[0]["completion"] == "later":
+            later.set()
+        return results(items) if later.is_set() else (503, {}, b"")
+
+    with Stub(answer) as stub:
+        batcher = MicroBatcher(stub.url, in_flight=1, batch=1, patience_s=20)
+
+        async def run() -> list[float]:
+            calls = (batcher.score_async("2", text) for text in ("first", "later"))
+            return await asyncio.gather(*calls)
+
+        assert asyncio.run(run()) == [1.0, 1.0]
         batcher.close()
 
 

@@ -73,19 +73,23 @@ impl CodeGrader {
             memory: run.memory,
             ..with_fuel(self.limits, run.fuel)
         };
-        if first_pass {
-            run_once(&FirstPass(&*self.sandbox), &run.source, &run.stdin, &limits)
-        } else {
-            run_once(&*self.sandbox, &run.source, &run.stdin, &limits)
-        }
+        self.in_pass(first_pass, |sandbox| {
+            run_once(sandbox, &run.source, &run.stdin, &limits)
+        })
     }
 
-    /// The program of a completion; `None` if there is none.
+    /// The program of a completion; `None` if there is none. In a `first_pass`, a completion that takes long to read is deferred.
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn stdio_program(&self, completion: &str) -> Result<Option<String>, Stopped> {
-        let extracted = self.extract_stdio_program(&*self.sandbox, completion)?;
+    pub fn stdio_program(
+        &self,
+        completion: &str,
+        first_pass: bool,
+    ) -> Result<Option<String>, Stopped> {
+        let extracted = self.in_pass(first_pass, |sandbox| {
+            self.extract_stdio_program(sandbox, completion)
+        })?;
         Ok(extracted.map(|extracted| extracted.source))
     }
 

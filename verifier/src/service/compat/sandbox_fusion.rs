@@ -3,6 +3,7 @@
 //! Both clients take some answers for verdicts: verl every status other than 200 and 504, the package (in `submit_safe`) every failure. So a request that cannot be answered now is
 //! held nearly as long as verl waits, which is `compile_timeout + run_timeout + 10` seconds, and is then refused with 504, which both send again.
 
+mod queued;
 mod run;
 mod submit;
 pub(in crate::service) mod wire;
@@ -79,18 +80,21 @@ fn check_language(field: &str, language: &str) -> Result<(), ProblemResponse> {
     ))
 }
 
-/// Reads and parses a request's body, whose memory counts until the permit is dropped. While other bodies take all memory for bodies, it waits.
-async fn read<T: DeserializeOwned + Send + 'static>(
+/// Reads and parses a request's body, whose memory counts until the permit is dropped, and returns what `make` makes of it, on the thread that parses. While other bodies
+/// take all memory for bodies, it waits.
+async fn read<T: DeserializeOwned + Send + 'static, U: Send + 'static>(
     service: &Arc<Service>,
     arrival: Instant,
     headers: &HeaderMap,
     body: Body,
-) -> Result<(T, BodyPermit), ProblemResponse> {
+    make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
+) -> Result<(U, BodyPermit), ProblemResponse> {
     let mut hold = Hold::until(deadline(arrival, DEFAULT_TIMEOUT, DEFAULT_TIMEOUT));
-    let parse = |_: &Service, body: &[u8]| {
+    let parse = move |service: &Service, body: &[u8]| {
         let repaired = surrogates::replaced(body);
-        serde_json::from_slice(repaired.as_deref().unwrap_or(body))
-            .map_err(|error| ProblemResponse::bad_body(&error))
+        let request = serde_json::from_slice(repaired.as_deref().unwrap_or(body))
+            .map_err(|error| ProblemResponse::bad_body(&error))?;
+        make(service, request)
     };
     let body = body::receive(service, headers, body, &mut hold)
         .await

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -144,15 +144,16 @@ class AsyncClient:
         items: Sequence[Item],
         settled: Callable[[int, Outcome], None] | None = None,
         stop_at_error: bool = False,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> list[Outcome]:
         """As `judge`, but an item that the service refuses does not affect the others.
 
         `settled` is called with each place and outcome as soon as it is known. With
-        `stop_at_error`, the first refusal is raised.
+        `stop_at_error`, the first refusal is raised. `pause` waits between two attempts.
         """
         size = self._limits.batch
         batches = [
-            self._batch(items[start : start + size], start, settled, stop_at_error)
+            self._batch(items[start : start + size], start, settled, stop_at_error, pause)
             for start in range(0, len(items), size)
         ]
         found = await _all(batches)
@@ -164,6 +165,7 @@ class AsyncClient:
         start: int,
         settled: Callable[[int, Outcome], None] | None,
         stop_at_error: bool,
+        pause: Callable[[float], Awaitable[None]],
     ) -> list[Outcome]:
         progress = Progress(self._url, len(items), self._limits)
         while places := progress.open():
@@ -173,16 +175,16 @@ class AsyncClient:
                     progress.queued(time.monotonic() - begun)
                     answers = await self._verify_once([items[place] for place in places])
             except VerifierError as error:
-                pause = progress.failed(places, error)
+                seconds = progress.failed(places, error)
             else:
-                pause = progress.answered(places, answers)
+                seconds = progress.answered(places, answers)
             for place, outcome in progress.news():
                 if stop_at_error and isinstance(outcome, VerifierError):
                     raise outcome
                 if settled is not None:
                     settled(start + place, outcome)
-            if pause is not None:
-                await asyncio.sleep(pause)
+            if seconds is not None:
+                await pause(seconds)
         return [outcome for outcome in progress.outcomes if outcome is not None]
 
     async def _verify_once(self, items: Sequence[Item]) -> list[Judgement | Refused]:

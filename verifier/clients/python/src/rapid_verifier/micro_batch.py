@@ -25,7 +25,8 @@ class MicroBatcher:
     """Collects the calls of all threads and event loops of a process, and sends them together.
 
     A batch is sent when it is full or its first call has waited for `window_s`. While `in_flight`
-    requests wait for an answer, further calls collect. The other parameters are those of `Client`.
+    requests wait for an answer, further calls collect; a batch that pauses before it is sent again
+    is none of them. The other parameters are those of `Client`.
     """
 
     def __init__(
@@ -44,6 +45,8 @@ class MicroBatcher:
         self._waiting: list[tuple[Item, asyncio.Future[Judgement]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._requests: set[asyncio.Task[None]] = set()
+        # How many of them do not pause.
+        self._asking = 0
 
     @property
     def client(self) -> Client:
@@ -124,17 +127,27 @@ class MicroBatcher:
             self._timer = None
         # Nobody wants the verdicts of calls that were cancelled.
         self._waiting = [call for call in self._waiting if not call[1].done()]
-        while self._waiting and len(self._requests) < self._in_flight:
+        while self._waiting and self._asking < self._in_flight:
             calls = self._waiting[: self._batch]
             del self._waiting[: self._batch]
+            self._asking += 1
             request = asyncio.get_running_loop().create_task(self._request(calls))
             self._requests.add(request)
-            request.add_done_callback(self._requested)
+            request.add_done_callback(self._requests.discard)
 
-    def _requested(self, request: asyncio.Task[None]) -> None:
-        self._requests.discard(request)
+    def _asked(self) -> None:
+        """A request has its answer, so another may be sent."""
+        self._asking -= 1
         if self._waiting:
             self._send()
+
+    async def _pause(self, seconds: float) -> None:
+        """Between two attempts of a batch, in which others may be sent."""
+        self._asked()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._asking += 1
 
     async def _request(self, calls: list[tuple[Item, asyncio.Future[Judgement]]]) -> None:
         def settle(place: int, outcome: Outcome) -> None:
@@ -148,13 +161,15 @@ class MicroBatcher:
 
         try:
             client = await self._client.on_background()
-            await client.outcomes([item for item, _ in calls], settle)
+            await client.outcomes([item for item, _ in calls], settle, pause=self._pause)
         except BaseException as error:
             for _, future in calls:
                 if not future.done():
                     future.set_exception(error)
             if not isinstance(error, Exception):
                 raise
+        finally:
+            self._asked()
 
 
 _shared: dict[tuple[object, ...], MicroBatcher] = {}

@@ -8,16 +8,14 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use sandboxes::{End, MAX_STREAM_BYTES, Run, SandboxError};
+use sandboxes::{End, MAX_STREAM_BYTES, Run};
 use serde_json::Value;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::queued::queued;
 use super::wire::{CommandRunResult, CommandStatus, RunCodeRequest, RunCodeResponse, RunStatus};
 use super::{Obstacle, answer, check_language, count, deadline, read, timeout};
 use crate::grade::code::ProgramRun;
-use crate::pool::{Job, Lane};
-use crate::service::judge::CancelGuard;
 use crate::service::{ProblemResponse, Service};
 
 /// Fuel that stands for a second. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
@@ -36,12 +34,14 @@ pub(super) async fn run_code(
     body: Body,
 ) -> Result<Json<RunCodeResponse>, ProblemResponse> {
     let arrival = Instant::now();
-    let (request, _permit) = read::<RunCodeRequest>(&service, arrival, &headers, body).await?;
+    let make = move |service: &Service, request: RunCodeRequest| -> Result<_, ProblemResponse> {
+        let compile = timeout("compile_timeout", request.compile_timeout)?;
+        let run = timeout("run_timeout", request.run_timeout)?;
+        let until = deadline(arrival, compile, run);
+        Ok((Arc::new(program(service, request, run)?), until))
+    };
+    let ((program, until), _permit) = read(&service, arrival, &headers, body, make).await?;
     let _open = service.open_requests.begin();
-    let compile = timeout("compile_timeout", request.compile_timeout)?;
-    let run = timeout("run_timeout", request.run_timeout)?;
-    let program = Arc::new(program(&service, request, run)?);
-    let until = deadline(arrival, compile, run);
     let (service, program) = (&service, &program);
     let (run, time) = answer(service, until, || attempt(service, program)).await?;
     count(service, "run");
@@ -98,70 +98,24 @@ fn program(
     })
 }
 
-/// Runs the program once, in the order of the queue. Returns the run and its time.
+/// Runs the program once, in the order of the queue. Returns the run and its time. Nothing is cached.
 async fn attempt(
     service: &Arc<Service>,
     program: &Arc<ProgramRun>,
 ) -> Result<(Run, Duration), Obstacle> {
-    if let Err(unavailable) = service.graders.code() {
-        return Err(Obstacle::Wait(match &unavailable.detail["reason"] {
+    let grader = service.graders.code().map_err(|unavailable| {
+        Obstacle::Wait(match &unavailable.detail["reason"] {
             Value::String(reason) => reason.clone(),
             _ => "code cannot be judged now".to_owned(),
-        }));
-    }
-    let mut place = service
-        .first_pass_pool
-        .reserve(1)
-        .map_err(|_| Obstacle::Wait("the queue is full".to_owned()))?;
-    let (reply, answer) = oneshot::channel();
-    let job = RunJob {
-        service: Arc::clone(service),
-        program: Arc::clone(program),
-        lane: place.lane(),
-        reply,
-        deferred: false,
-    };
-    place.submit(Box::new(job));
-    let guard = CancelGuard::new(service);
-    let outcome = answer.await;
-    guard.answered();
-    match outcome {
-        Ok(Ok(run)) => Ok(run),
-        Ok(Err(error)) => Err(Obstacle::Wait(error.to_string())),
-        Err(_) => Err(Obstacle::Wait("the program's run was lost".to_owned())),
-    }
-}
-
-/// A run of a program, whose result goes to the request that waits for it. Nothing is cached.
-struct RunJob {
-    service: Arc<Service>,
-    program: Arc<ProgramRun>,
-    lane: Lane,
-    reply: oneshot::Sender<Result<(Run, Duration), SandboxError>>,
-    /// Whether a first pass gave it up.
-    deferred: bool,
-}
-
-impl Job for RunJob {
-    fn wanted(&mut self) -> bool {
-        !self.reply.is_closed()
-    }
-
-    fn run(mut self: Box<Self>) {
-        let Ok(grader) = self.service.graders.code() else {
-            return; // Dropping the channel says that there is no run.
-        };
+        })
+    })?;
+    let program = Arc::clone(program);
+    queued(service, move |first_pass| {
         let started = std::time::Instant::now();
-        let outcome = grader.run_program(&self.program, !self.deferred);
-        if matches!(outcome, Err(SandboxError::Deferred(_))) && !self.deferred {
-            self.deferred = true;
-            let service = Arc::clone(&self.service);
-            service.long_pool.submit_or_run(self.lane, self);
-            return;
-        }
-        // Sending fails if the client has gone, which does not matter.
-        let _ = self.reply.send(outcome.map(|run| (run, started.elapsed())));
-    }
+        let run = grader.run_program(&program, first_pass)?;
+        Ok((run, started.elapsed()))
+    })
+    .await
 }
 
 /// A run as SandboxFusion describes it.

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use verifier_api::{Judgement, Verdict};
 
+use super::queued::queued;
 use super::wire::{
     CommandRunResult, CommandStatus, EvalResult, EvalTestCase, RunCodeResponse, RunStatus,
     SubmitRequest, TestConfig,
@@ -36,12 +37,14 @@ pub(super) async fn submit(
     body: Body,
 ) -> Result<Json<EvalResult>, ProblemResponse> {
     let arrival = Instant::now();
-    let (request, _permit) = read::<SubmitRequest>(&service, arrival, &headers, body).await?;
+    let make = move |service: &Service, request: SubmitRequest| -> Result<_, ProblemResponse> {
+        let compile = timeout("config.compile_timeout", request.config.compile_timeout)?;
+        let run = timeout("config.run_timeout", request.config.run_timeout)?;
+        let until = deadline(arrival, compile, run);
+        Ok((item(request, service.registry())?, until))
+    };
+    let ((item, until), _permit) = read(&service, arrival, &headers, body, make).await?;
     let _open = service.open_requests.begin();
-    let compile = timeout("config.compile_timeout", request.config.compile_timeout)?;
-    let run = timeout("config.run_timeout", request.config.run_timeout)?;
-    let item = item(request, service.registry())?;
-    let until = deadline(arrival, compile, run);
     let (service, item) = (&service, &item);
     let result = answer(service, until, || attempt(service, item)).await?;
     Ok(Json(result))
@@ -187,12 +190,11 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
 
 /// Judges the completion once.
 async fn attempt(service: &Arc<Service>, item: &JudgeItem) -> Result<EvalResult, Obstacle> {
-    let lost = |_| Obstacle::Wait("the completion was not judged".to_owned());
     let batch = {
         let (service, item) = (Arc::clone(service), item.clone());
         tokio::task::spawn_blocking(move || Batch::new(&service, vec![item]))
             .await
-            .map_err(lost)?
+            .map_err(|_| Obstacle::Wait("the completion was not judged".to_owned()))?
     };
     let judgement = judge(service, batch)
         .await
@@ -211,23 +213,29 @@ async fn attempt(service: &Arc<Service>, item: &JudgeItem) -> Result<EvalResult,
         }
         return Err(Obstacle::Wait(reason.to_owned()));
     }
-    let program = {
-        let (service, item) = (Arc::clone(service), item.clone());
-        tokio::task::spawn_blocking(move || service.graders.program(&item.task, &item.completion))
-            .await
-            .map_err(lost)?
-    };
-    let extracted = match program {
-        Ok(Some(program)) => program,
-        Ok(None) => judgement.detail["extracted"]
+    let extracted = match &item.task.spec {
+        TaskSpec::Code(_) | TaskSpec::Program(_) => program(service, item).await?,
+        TaskSpec::Math(_) | TaskSpec::Lean(_) => judgement.detail["extracted"]
             .as_str()
             .unwrap_or_default()
             .to_owned(),
-        Err(Stopped::OutOfTime) => String::new(),
-        Err(Stopped::Failed(error)) => return Err(Obstacle::Wait(error.to_string())),
     };
     count(service, metrics::name(judgement.verdict));
     Ok(result(item.id.clone(), extracted, judgement))
+}
+
+/// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none.
+async fn program(service: &Arc<Service>, item: &JudgeItem) -> Result<String, Obstacle> {
+    let (judging, item) = (Arc::clone(service), item.clone());
+    let program = queued(service, move |first_pass| {
+        let graders = &judging.graders;
+        match graders.program(&item.task, &item.completion, first_pass) {
+            Ok(program) => Ok(program),
+            Err(Stopped::OutOfTime) => Ok(None),
+            Err(Stopped::Failed(error)) => Err(error),
+        }
+    });
+    Ok(program.await?.unwrap_or_default())
 }
 
 fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {

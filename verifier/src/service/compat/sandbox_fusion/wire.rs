@@ -22,7 +22,7 @@ pub(in crate::service) struct RunCodeRequest {
     pub compile_timeout: Option<f64>,
     /// Seconds that the program may run; one stands for 2 G of fuel. 10 by default.
     pub run_timeout: Option<f64>,
-    /// MiB of memory, if that is less than the service's limit. Negative numbers stand for no limit.
+    /// MiB of memory, if that is less than the service's limit. Negative numbers stand for no limit. Without effect in Docker with `docker.runtime`.
     #[serde(rename = "memory_limit_MB")]
     pub memory_limit_mb: Option<i64>,
     /// Empty: programs have no files here.

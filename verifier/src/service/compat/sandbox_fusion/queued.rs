@@ -1,0 +1,74 @@
+//! Work for the sandbox, in the order of the queue: in a first pass, and by the threads for long programs if the first pass gives it up.
+
+use std::sync::Arc;
+
+use sandboxes::SandboxError;
+use tokio::sync::oneshot;
+
+use super::Obstacle;
+use crate::pool::{Job, Lane};
+use crate::service::Service;
+use crate::service::judge::CancelGuard;
+
+/// Does `work` on a worker thread, and waits for it. The argument of `work` says whether this is the first pass.
+pub(super) async fn queued<T, W>(service: &Arc<Service>, work: W) -> Result<T, Obstacle>
+where
+    T: Send + 'static,
+    W: Fn(bool) -> Result<T, SandboxError> + Send + 'static,
+{
+    let mut place = service
+        .first_pass_pool
+        .reserve(1)
+        .map_err(|_| Obstacle::Wait("the queue is full".to_owned()))?;
+    let (reply, answer) = oneshot::channel();
+    let job = SandboxJob {
+        service: Arc::clone(service),
+        work,
+        lane: place.lane(),
+        reply,
+        deferred: false,
+    };
+    place.submit(Box::new(job));
+    let guard = CancelGuard::new(service);
+    let outcome = answer.await;
+    guard.answered();
+    match outcome {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(Obstacle::Wait(error.to_string())),
+        Err(_) => Err(Obstacle::Wait(
+            "the work in the sandbox was lost".to_owned(),
+        )),
+    }
+}
+
+/// The work of one request, whose result goes to the request that waits for it. Nothing is cached.
+struct SandboxJob<T, W> {
+    service: Arc<Service>,
+    work: W,
+    lane: Lane,
+    reply: oneshot::Sender<Result<T, SandboxError>>,
+    /// Whether a first pass gave it up.
+    deferred: bool,
+}
+
+impl<T, W> Job for SandboxJob<T, W>
+where
+    T: Send + 'static,
+    W: Fn(bool) -> Result<T, SandboxError> + Send + 'static,
+{
+    fn wanted(&mut self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn run(mut self: Box<Self>) {
+        let outcome = (self.work)(!self.deferred);
+        if matches!(outcome, Err(SandboxError::Deferred(_))) && !self.deferred {
+            self.deferred = true;
+            let service = Arc::clone(&self.service);
+            service.long_pool.submit_or_run(self.lane, self);
+            return;
+        }
+        // Sending fails if the client has gone, which does not matter.
+        let _ = self.reply.send(outcome);
+    }
+}
