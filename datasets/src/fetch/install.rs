@@ -46,7 +46,7 @@ pub(super) fn install(
     let path = ready.join(RECEIPT);
     std::fs::rename(&draft, &path).map_err(|e| local(&path, e))?;
     sync(&ready)?;
-    // An existing folder is incomplete, or its name would not have been fetched, so it is replaced.
+    // An existing folder is incomplete or of another version, or its name would not have been fetched, so it is replaced.
     let old = staging.join("old");
     remove(&old)?;
     if target.exists() {

