@@ -144,7 +144,7 @@ pub fn join(threads: Option<usize>) -> Result<Role, WorldError> {
     }
     let ranks: Arc<dyn Group> = Arc::new(mpi);
     if ranks.rank() == 0 {
-        return Ok(Role::Leads(Leader::new(ranks)));
+        return Ok(Role::Leads(Leader::new(ranks)?));
     }
     let local = Local {
         gpu: world.local,

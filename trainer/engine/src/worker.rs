@@ -263,8 +263,8 @@ impl Engine {
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let led = self.shared.led.clone();
         self.run_on_worker(move |model, _| {
-            let _turn = begin(led.as_ref(), |model| Order::SaveState { model })?;
-            checkpoint::save_state(model, &file)
+            let turn = begin(led.as_ref(), |model| Order::SaveState { model })?;
+            checkpoint::save_state(model, &file, turn)
         })
     }
 

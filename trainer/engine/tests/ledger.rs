@@ -12,7 +12,7 @@ use engine::load::Zeros;
 use engine::model::Model;
 use engine::sample::{Draw, Sampling};
 use engine::train::step;
-use engine::{AdamW, TokenStats};
+use engine::{AdamW, Engine, EngineOptions, Objective, TokenStats};
 
 const QWEN: &str = "qwen2.5-0.5b";
 /// Its layers, and the size of its vocabulary.
@@ -110,9 +110,9 @@ fn decoded(name: &str, sequences: usize) -> Work {
     decoded_at(name, sequences, CONTEXT)
 }
 
-/// A training step on sequences of these numbers of tokens.
-fn update(model: &mut Model, ledger: &Ledger, sequences: &[usize]) -> Work {
-    let groups: Vec<Group> = (0..)
+/// Completions of these numbers of tokens, each with a prompt of its own.
+fn groups(sequences: &[usize]) -> Vec<Group> {
+    (0..)
         .zip(sequences)
         .map(|(number, tokens)| Group {
             prompt: vec![number; 1].into(),
@@ -122,20 +122,28 @@ fn update(model: &mut Model, ledger: &Ledger, sequences: &[usize]) -> Work {
                     .collect(),
             ],
         })
-        .collect();
-    let objective = Box::new(|stats: &[TokenStats]| {
+        .collect()
+}
+
+fn objective() -> Objective {
+    Box::new(|stats: &[TokenStats]| {
         let ones = stats.iter().map(|stats| vec![1.0; stats.logp.len()]);
         Ok(ones.collect())
-    });
-    let adamw = AdamW {
-        lr: 1e-6,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: 1.0,
-    };
-    step(model, &groups, 1.0, objective, &adamw).unwrap();
+    })
+}
+
+const ADAMW: AdamW = AdamW {
+    lr: 1e-6,
+    beta1: 0.9,
+    beta2: 0.999,
+    eps: 1e-8,
+    weight_decay: 0.0,
+    clip_norm: 1.0,
+};
+
+/// A training step on sequences of these numbers of tokens.
+fn update(model: &mut Model, ledger: &Ledger, sequences: &[usize]) -> Work {
+    step(model, &groups(sequences), 1.0, objective(), &ADAMW).unwrap();
     ledger.take().all
 }
 
@@ -280,6 +288,25 @@ fn a_training_step_allocates_nothing_and_waits_for_results_alone() {
     assert_eq!(host.allocations, 0);
     // Log-probabilities and entropies of each pack, and the gradient's norm; then the end of the update.
     assert_eq!((host.reads, host.waits), (4 * 2 + 1, 1));
+}
+
+#[test]
+fn slices_of_more_weights_than_32_bits_count_are_added_up() {
+    let config = published("qwen2.5-7b").unwrap();
+    assert!(config.parameters() > u32::MAX.into());
+    let device = DeviceModel {
+        memory: 1 << 40,
+        ..H200
+    };
+    let options = EngineOptions {
+        dtype: Dtype::Bf16,
+        slices: Some(2),
+        ..EngineOptions::default()
+    };
+    let (engine, _) = Engine::planned(config, device, options).unwrap();
+    engine
+        .step(groups(&[16, 16]), 1.0, objective(), ADAMW)
+        .unwrap();
 }
 
 #[test]

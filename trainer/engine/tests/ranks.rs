@@ -85,7 +85,7 @@ fn with_ranks<T>(
     work: impl FnOnce(&dyn Fn(&Path, EngineOptions) -> Result<Engine, EngineError>) -> T,
 ) -> T {
     let mut ranks = local(size, deadline).into_iter();
-    let leader = Leader::new(ranks.next().unwrap());
+    let leader = Leader::new(ranks.next().unwrap()).unwrap();
     let local = Local {
         gpu: 0,
         threads: Some(1),
@@ -292,6 +292,14 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
         // Nothing has changed, and the ranks still work together.
         assert_eq!(engine.score(groups(), TEMPERATURE).unwrap(), before);
         step(objective(0)).unwrap();
+        // A file before the moments are exchanged, and a folder after that.
+        let after = engine.score(groups(), TEMPERATURE).unwrap();
+        for taken in [path.join("config.json/state"), path.clone()] {
+            assert!(engine.save_state(taken.clone()).is_err(), "{taken:?}");
+            assert_eq!(engine.score(groups(), TEMPERATURE).unwrap(), after);
+        }
+        engine.save_state(folder.path().join("state")).unwrap();
+        engine.load_state(folder.path().join("state")).unwrap();
     });
 }
 
@@ -324,7 +332,7 @@ fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
     model(folder.path());
     let mut ranks = local(2, Duration::from_millis(300)).into_iter();
-    let leader = Leader::new(ranks.next().unwrap());
+    let leader = Leader::new(ranks.next().unwrap()).unwrap();
     let options = EngineOptions {
         ranks: Some(leader.clone()),
         ..options(Dtype::F32, None)
@@ -393,7 +401,7 @@ fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
     let folder = tempfile::tempdir().unwrap();
     model(folder.path());
     let mut ranks = local(2, Duration::from_secs(10)).into_iter();
-    let leader = Leader::new(ranks.next().unwrap());
+    let leader = Leader::new(ranks.next().unwrap()).unwrap();
     let faulty: Arc<dyn Ranks> = Arc::new(Watched::new(ranks.next().unwrap(), true));
     let follower = std::thread::spawn(move || follow(&faulty, Local::default()));
     let options = EngineOptions {
@@ -440,7 +448,7 @@ fn gpus_exchange_gradients_and_weights_with_each_other() {
         let norms_alone = updated(&engine);
         let alone = saved(&engine, folder.path());
         let mut ranks = local(size, DEADLINE).into_iter();
-        let leader = Leader::new(ranks.next().unwrap());
+        let leader = Leader::new(ranks.next().unwrap()).unwrap();
         let watched: Vec<_> = ranks.map(|r| Arc::new(Watched::new(r, false))).collect();
         let followers: Vec<_> = watched
             .iter()

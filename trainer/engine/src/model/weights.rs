@@ -7,7 +7,7 @@ use super::adapters;
 use super::layout::{Region, TensorLayout};
 use super::train_state::PIECE;
 use crate::backend::Buf;
-use crate::backend::group::{bucket_elements, shards};
+use crate::backend::group::{agree, bucket_elements, shards};
 use crate::error::EngineError;
 
 /// A weight, or a number that training stores for it.
@@ -62,9 +62,10 @@ impl Model {
         for at in (0..longest).step_by(bucket) {
             let mine = piece(own.len(), at);
             let part = own.at(mine.start, mine.len());
-            self.decoder
-                .backend
-                .download(part, &mut sent[..mine.len()])?;
+            let backend = &mut self.decoder.backend;
+            let downloaded = backend.download(part, &mut sent[..mine.len()]);
+            // An error of one rank is that of all, so that none waits for the others.
+            agree(ranks.as_ref(), downloaded.map(|()| Vec::new()))?;
             let places: Vec<Range<usize>> = parts
                 .iter()
                 .enumerate()

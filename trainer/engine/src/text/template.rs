@@ -1,6 +1,7 @@
 //! Chat templates in Hugging Face's dialect of Jinja.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -19,6 +20,15 @@ const NAME: &str = "chat_template";
 /// Variable of the day, which [`strftime_now`] reads.
 const DAY: &str = "_day";
 
+/// Maximum number of instructions that filling in a template executes, far more than published templates need.
+const MAX_INSTRUCTIONS: u64 = 1_000_000;
+/// Maximum length of a prompt, and of a value as JSON, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum depth of nested values that are written as JSON.
+const MAX_DEPTH: usize = 64;
+/// Maximum number of spaces by which JSON is indented for each level.
+const MAX_INDENT: usize = 16;
+
 impl ChatTemplate {
     /// Parses a template. `special` holds the texts of special tokens by their names in templates (`bos_token`, `eos_token`, …).
     pub fn new(source: &str, special: BTreeMap<String, String>) -> Result<Self, String> {
@@ -29,6 +39,7 @@ impl ChatTemplate {
             .build()
             .map_err(|e| e.to_string())?;
         environment.set_syntax(syntax);
+        environment.set_fuel(Some(MAX_INSTRUCTIONS));
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", raise_exception);
@@ -44,6 +55,9 @@ impl ChatTemplate {
     }
 
     /// Renders the prompt for the assistant's reply to `(role, content)` messages. For a template that reads the time, it is the beginning of `day`.
+    ///
+    /// Templates come with models, which may be anyone's, so the instructions that a template executes and the text that it writes are limited. The strings that
+    /// it computes on the way are not: the library has no limit for them.
     pub fn render(&self, messages: &[(String, String)], day: Date) -> Result<String, String> {
         let messages: Vec<Value> = messages
             .iter()
@@ -58,11 +72,48 @@ impl ChatTemplate {
             _day => day.to_string(),
             ..Value::from_pairs(self.special.iter().map(|(k, v)| (k.as_str(), v.as_str())))
         };
+        let mut prompt = Prompt::default();
         self.environment
             .get_template(NAME)
-            .and_then(|template| template.render(variables))
-            .map_err(|e| format!("the chat template cannot be filled in: {e}"))
+            .and_then(|template| {
+                template
+                    .render_captured_to(variables, &mut prompt)
+                    .map(drop)
+            })
+            .map_err(|e| not_filled_in(&e))?;
+        String::from_utf8(prompt.0).map_err(|e| format!("the chat template wrote no text: {e}"))
     }
+}
+
+/// The text that a template has written so far.
+#[derive(Default)]
+struct Prompt(Vec<u8>);
+
+impl io::Write for Prompt {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > MAX_BYTES - self.0.len() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn not_filled_in(error: &Error) -> String {
+    let what = match error.kind() {
+        ErrorKind::OutOfFuel => {
+            format!("it has not ended after {MAX_INSTRUCTIONS} instructions")
+        }
+        ErrorKind::WriteFailure => format!("it writes more than {} MiB", MAX_BYTES >> 20),
+        _ => return format!("the chat template cannot be filled in: {error}"),
+    };
+    format!(
+        "the chat template cannot be filled in: {what}; correct it in the model's chat_template.jinja or tokenizer_config.json, or take a model from a source that you trust"
+    )
 }
 
 /// Replaces the tags of `{% generation %}`, which marks the assistant's text for training masks, by those of a block without effect.
@@ -109,6 +160,12 @@ fn to_json(value: Value, options: Kwargs) -> Result<Value, Error> {
     let _: Option<bool> = options.get("ensure_ascii")?;
     let _: Option<bool> = options.get("sort_keys")?;
     options.assert_all_used()?;
+    if indent.is_some_and(|width| width > MAX_INDENT) {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("tojson indents by at most {MAX_INDENT} spaces"),
+        ));
+    }
     let mut text = String::new();
     write_json(&mut text, &value, indent, 0)?;
     Ok(Value::from_safe_string(text))
@@ -120,6 +177,16 @@ fn write_json(
     indent: Option<usize>,
     depth: usize,
 ) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("tojson writes values of at most {MAX_DEPTH} levels"),
+        ));
+    }
+    // A value may contain another one many times, so the text may be much larger than the value in memory.
+    if out.len() > MAX_BYTES {
+        return Err(ErrorKind::WriteFailure.into());
+    }
     let line = |out: &mut String, depth: usize| {
         if let Some(width) = indent {
             out.push('\n');
@@ -238,6 +305,41 @@ mod tests {
                 .unwrap_err()
                 .contains("cannot be read")
         );
+    }
+
+    #[test]
+    fn a_template_that_does_not_end_is_stopped() {
+        let error = render(
+            "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+        )
+        .unwrap_err();
+        assert!(error.contains("1000000 instructions"), "{error}");
+        assert!(error.contains("chat_template.jinja"), "{error}");
+    }
+
+    #[test]
+    fn a_prompt_and_json_have_a_limit() {
+        let larger = MAX_BYTES + 1;
+        let nested = |levels: usize, inner: &str| {
+            format!(
+                "{{% set ns = namespace(x=1) %}}{{% for i in range({levels}) %}}{{% set ns.x = {inner} %}}{{% endfor %}}{{{{ ns.x | tojson }}}}"
+            )
+        };
+        for (source, expected) in [
+            (format!("{{{{ 'x' * {larger} }}}}"), "more than 16 MiB"),
+            (nested(MAX_DEPTH, "[ns.x, ns.x]"), "more than 16 MiB"),
+            (nested(MAX_DEPTH + 1, "[ns.x]"), "at most 64 levels"),
+            (
+                "{{ [1] | tojson(indent=1000) }}".to_owned(),
+                "at most 16 spaces",
+            ),
+        ] {
+            let error = render(&source).unwrap_err();
+            assert!(error.contains(expected), "{source}: {error}");
+        }
+        let largest = format!("{{{{ 'x' * {MAX_BYTES} }}}}");
+        assert_eq!(render(&largest).unwrap().len(), MAX_BYTES);
+        assert!(render(&nested(MAX_DEPTH, "[ns.x]")).is_ok());
     }
 
     #[test]

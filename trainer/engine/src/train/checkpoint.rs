@@ -5,10 +5,13 @@
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 
 use blake3::{Hash, Hasher, OUT_LEN};
 use serde_json::{Map, Value, json};
+use tempfile::NamedTempFile;
 
+use crate::backend::group::{LeaderState, agree, fail};
 use crate::error::EngineError;
 use crate::file::safetensors::SafetensorsFile;
 use crate::model::{Model, TensorKind};
@@ -101,22 +104,20 @@ pub(crate) fn save_model(
         .collect();
     let metadata = json!({"format": "pt"});
     let name = "model.safetensors";
-    File::create(temporary.path().join(name))
-        .map_err(|e| io(&folder.join(name), e))
-        .and_then(|file| {
-            let destination = folder.join(name);
-            let merged = |model: &mut Model, item: &Item| model.merged(&item.name);
-            write_tensors(
-                model,
-                file,
-                &destination,
-                &metadata,
-                &weights,
-                precision,
-                None,
-                merged,
-            )
-        })?;
+    let destination = folder.join(name);
+    let file = File::create(temporary.path().join(name)).map_err(|e| io(&destination, e))?;
+    let merged = |model: &mut Model, item: &Item| model.merged(&item.name);
+    let file = write_tensors(
+        model,
+        file,
+        &destination,
+        &metadata,
+        &weights,
+        precision,
+        None,
+        merged,
+    )?;
+    file.sync_all().map_err(|e| io(&destination, e))?;
     sync_folder(temporary.path())?;
     // A temporary folder is readable only by its owner; a checkpoint gets the usual permissions.
     #[cfg(unix)]
@@ -131,8 +132,39 @@ pub(crate) fn save_model(
     sync_folder(&parent)
 }
 
-/// Writes the trained weights (or adapters), their moments and the number of updates bit for bit into `file`.
-pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
+/// Writes the trained weights (or adapters), their moments and the number of updates bit for bit into `file`. Other ranks [send](send_state) their moments
+/// meanwhile. `turn` is dropped after that, since the disk may take long, and the other ranks have nothing to wait for.
+pub(crate) fn save_state(
+    model: &mut Model,
+    file: &Path,
+    turn: Option<MutexGuard<'_, LeaderState>>,
+) -> Result<(), EngineError> {
+    let ranks = model.sharing.ranks.clone();
+    let mut is_known = false;
+    let written = write_state(model, file, |model, item| {
+        let values = model.tensor(&item.name, item.kind);
+        // All ranks have an error of what they exchange.
+        is_known = values.is_err() && item.kind != TensorKind::Weight;
+        values
+    });
+    let temporary = match written {
+        Err(error) if !is_known => return Err(fail(ranks.as_ref(), error)),
+        written => written?,
+    };
+    agree(ranks.as_ref(), Ok(Vec::new()))?;
+    drop(turn);
+    let parent = parent_of(file)?;
+    temporary.as_file().sync_all().map_err(|e| io(file, e))?;
+    temporary.persist(file).map_err(|e| io(file, e.error))?;
+    sync_folder(&parent)
+}
+
+/// Writes a state beside its destination. It is not synchronised to the disk yet.
+fn write_state(
+    model: &mut Model,
+    file: &Path,
+    read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
+) -> Result<NamedTempFile, EngineError> {
     let parent = parent_of(file)?;
     let temporary = tempfile::Builder::new()
         .prefix(".state-")
@@ -145,7 +177,6 @@ pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
         "moments": model.has_moments().to_string(),
     });
     let open = temporary.reopen().map_err(|e| io(file, e))?;
-    let exact = |model: &mut Model, item: &Item| model.tensor(&item.name, item.kind);
     write_tensors(
         model,
         open,
@@ -154,13 +185,12 @@ pub(crate) fn save_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
         &items,
         Precision::F32,
         Some(DIGEST),
-        exact,
+        read,
     )?;
-    temporary.persist(file).map_err(|e| io(file, e.error))?;
-    sync_folder(&parent)
+    Ok(temporary)
 }
 
-/// Sends this rank's moments to rank 0, which writes a state.
+/// Sends this rank's moments to rank 0, which writes a state. If rank 0 cannot write it, that is an error here too.
 pub(crate) fn send_state(model: &mut Model) -> Result<(), EngineError> {
     let moments = model.has_moments();
     for item in state_items(model, moments) {
@@ -168,7 +198,8 @@ pub(crate) fn send_state(model: &mut Model) -> Result<(), EngineError> {
             model.tensor(&item.name, item.kind)?;
         }
     }
-    Ok(())
+    let ranks = model.sharing.ranks.clone();
+    agree(ranks.as_ref(), Ok(Vec::new())).map(drop)
 }
 
 /// Loads the state in `file`. Before the model is changed, the file is checked to be intact and to belong to this model.
@@ -258,8 +289,8 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
     items.collect()
 }
 
-/// Writes a safetensors file tensor by tensor, so that only one of them is in memory in addition to the model. If `digest` gives it a name, the digest of all bytes
-/// before it follows as the last tensor. `path` is the path that errors name.
+/// Writes a safetensors file tensor by tensor, so that only one of them is in memory in addition to the model. If `digest` gives it a name, the digest of all
+/// bytes before it follows as the last tensor. `path` is the path that errors name. Returns the file, which is not synchronised to the disk yet.
 fn write_tensors(
     model: &mut Model,
     file: File,
@@ -268,8 +299,8 @@ fn write_tensors(
     items: &[Item],
     precision: Precision,
     digest: Option<&str>,
-    read: impl Fn(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
-) -> Result<(), EngineError> {
+    mut read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
+) -> Result<File, EngineError> {
     let (dtype, size) = precision.safetensors();
     let mut header = Map::from_iter([("__metadata__".to_owned(), metadata.clone())]);
     let mut offset = 0;
@@ -321,8 +352,7 @@ fn write_tensors(
         let digest = hasher.finalize();
         out.write_all(digest.as_bytes()).map_err(|e| io(path, e))?;
     }
-    let file = out.into_inner().map_err(|e| io(path, e.into_error()))?;
-    file.sync_all().map_err(|e| io(path, e))
+    out.into_inner().map_err(|e| io(path, e.into_error()))
 }
 
 /// The parent folder of `path`, created if it does not exist.

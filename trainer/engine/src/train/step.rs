@@ -151,6 +151,9 @@ pub fn score(
     mini_batch.all_stats(model, forward)
 }
 
+/// Maximum number of elements of a gradient that are added at a time, as one row: GPU kernels count a row's elements with 32 bits.
+const MAX_ROW: usize = 1 << 30;
+
 /// Computes the gradient of some of this rank's slices into the gradient buffer number `depth`: a binary tree of sums. `add` adds the gradient of one slice.
 fn sum_slices(
     model: &mut Model,
@@ -167,7 +170,11 @@ fn sum_slices(
     sum_slices(model, slices.start..middle, depth, add)?;
     sum_slices(model, middle..slices.end, depth + 1, add)?;
     let right = model.partial_gradient(depth + 1)?;
-    model.decoder.backend.add_bias(gradient, right, 1);
+    for start in (0..gradient.len()).step_by(MAX_ROW) {
+        let len = MAX_ROW.min(gradient.len() - start);
+        let [sum, term] = [gradient, right].map(|buf| buf.at(start, len));
+        model.decoder.backend.add_bias(sum, term, 1);
+    }
     Ok(())
 }
 

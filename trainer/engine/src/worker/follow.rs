@@ -1,6 +1,7 @@
 //! The ranks other than the first: they obey orders.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::generate;
@@ -27,8 +28,19 @@ pub struct Local {
 /// Computes this rank's share of what rank 0's engines do, until rank 0 ends.
 ///
 /// # Errors
-/// [`EngineError::Group`] if the ranks lose each other or disagree. Other errors are those of commands, which rank 0 gets too; it decides what follows.
+/// [`EngineError::Group`] if the ranks lose each other or disagree, or this one panics. Other errors are those of commands, which rank 0 gets too; it decides
+/// what follows.
 pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
+    // The other ranks may be waiting for this one, so the caller has to learn of a panic and end them.
+    catch_unwind(AssertUnwindSafe(|| obey_orders(ranks, local))).unwrap_or_else(|_| {
+        Err(EngineError::Group(format!(
+            "rank {} panicked, so the ranks cannot go on; its message is printed above",
+            ranks.rank()
+        )))
+    })
+}
+
+fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
     let mut models = BTreeMap::new();
     let mut opened = 0;
     loop {
@@ -42,7 +54,6 @@ pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
             continue;
         }
         let number = match &order {
-            Order::Wait => continue,
             Order::End => {
                 ranks.finish();
                 return Ok(());
@@ -148,7 +159,7 @@ impl Followed {
                 let ranks = model.sharing.ranks.clone();
                 agree(ranks.as_ref(), loaded.map(|()| Vec::new())).map(drop)
             }
-            Order::Open { .. } | Order::Close { .. } | Order::Wait | Order::End => Ok(()),
+            Order::Open { .. } | Order::Close { .. } | Order::End => Ok(()),
         }
     }
 }
@@ -163,7 +174,38 @@ fn visible_gpu(number: usize, visible: Option<&str>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// A rank with a bug.
+    struct Broken;
+
+    impl Ranks for Broken {
+        fn rank(&self) -> usize {
+            1
+        }
+
+        fn size(&self) -> usize {
+            2
+        }
+
+        fn deadline(&self) -> Duration {
+            Duration::from_secs(60)
+        }
+
+        fn all_to_all(&self, _: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
+            panic!("a bug")
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_error_that_ends_the_ranks() {
+        let ranks: Arc<dyn Ranks> = Arc::new(Broken);
+        let error = follow(&ranks, Local::default()).expect_err("a panic");
+        assert!(matches!(error, EngineError::Group(_)), "{error}");
+        assert!(error.to_string().contains("rank 1 panicked"), "{error}");
+    }
 
     #[test]
     fn a_rank_that_sees_one_gpu_uses_that() {

@@ -1,6 +1,7 @@
 //! Generation by all ranks: each samples a part of the requests, and rank 0 gets the completions as they finish.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -37,6 +38,18 @@ pub(super) fn generate(
         };
     }
     let part = Part::new(requests, ranks.size(), ranks.rank());
+    together(ranks, &part, deliver, |emit| {
+        runner::run(model, tokenizer, &part.requests, limits, emit)
+    })
+}
+
+/// Has `sample` sample this rank's part, and passes finished completions to its argument, which returns whether more are wanted.
+fn together(
+    ranks: &dyn Ranks,
+    part: &Part,
+    deliver: Option<Deliver<'_>>,
+    sample: impl FnOnce(&mut dyn FnMut(Completion) -> bool) -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
     let (send, finished) = mpsc::channel();
     let (ended, cancelled) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -45,14 +58,26 @@ pub(super) fn generate(
         let mut emit = |completion: Completion| {
             // The receiver lives as long as this scope.
             let _ = send.send(Ok(part.whole(completion)));
-            !cancelled.load(Ordering::Relaxed)
+            // The exchange ends before the sampling only if it fails.
+            !cancelled.load(Ordering::Relaxed) && !exchange.is_finished()
         };
-        let result = runner::run(model, tokenizer, &part.requests, limits, &mut emit);
+        // The other ranks learn of a panic as of an error. Without that, all would exchange nothing for ever.
+        let sampled = catch_unwind(AssertUnwindSafe(|| sample(&mut emit)));
+        let result = sampled.unwrap_or_else(|_| {
+            Err(EngineError::Device(
+                "sampling ended with a panic, whose message is printed above".into(),
+            ))
+        });
         if let Err(error) = &result {
             let _ = send.send(Err(error.to_string()));
         }
         ended.store(true, Ordering::Release);
-        let exchanged = exchange.join().unwrap_or(Err(EngineError::Stopped));
+        let exchanged = exchange.join().unwrap_or_else(|_| {
+            Err(EngineError::Group(
+                "the exchange of completions ended with a panic, whose message is printed above"
+                    .into(),
+            ))
+        });
         result.and(exchanged)
     })
 }
@@ -181,8 +206,31 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::group::sampling_share;
+    use crate::backend::group::{local, sampling_share};
     use crate::sample::Sampling;
+
+    #[test]
+    fn a_panic_on_one_rank_ends_the_sampling_of_all() {
+        let sampled = |ranks: &dyn Ranks| {
+            let part = Part::new(&[], ranks.size(), ranks.rank());
+            together(ranks, &part, None, |_| match ranks.rank() {
+                0 => Ok(()),
+                _ => panic!("a bug"),
+            })
+        };
+        let errors: Vec<String> = std::thread::scope(|scope| {
+            let ranks = local(2, Duration::from_secs(60)).into_iter();
+            let threads = ranks.map(|ranks| scope.spawn(move || sampled(ranks.as_ref())));
+            let threads: Vec<_> = threads.collect();
+            let ended = threads.into_iter().map(|thread| {
+                let result = thread.join().expect("an error, no panic");
+                result.expect_err("rank 1 panicked").to_string()
+            });
+            ended.collect()
+        });
+        assert!(errors[0].contains("rank 1: sampling ended"), "{errors:?}");
+        assert!(errors[1].contains("with a panic"), "{errors:?}");
+    }
 
     #[test]
     fn each_sample_is_in_one_part() {

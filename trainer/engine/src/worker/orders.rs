@@ -45,8 +45,6 @@ pub(super) enum Order {
     Close {
         model: usize,
     },
-    /// Nothing for now.
-    Wait,
     /// Rank 0 has ended.
     End,
 }
@@ -77,11 +75,6 @@ impl Order {
     ) -> Result<MutexGuard<'a, LeaderState>, EngineError> {
         leader.begin(&self.bytes()?)
     }
-}
-
-/// Keeps the other ranks waiting, unless a command is running.
-pub(super) fn wait(leader: &Leader) -> Result<(), EngineError> {
-    leader.try_send(&Order::Wait.bytes()?)
 }
 
 /// A model of rank 0, as the other ranks know it.

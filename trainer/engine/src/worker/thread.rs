@@ -1,12 +1,10 @@
 //! The worker thread: it opens the model, then serves commands until the last handle is dropped.
 
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use super::generate;
-use super::orders::{self, Led, Order};
+use super::orders::{Led, Order};
 use crate::api::{Completion, EngineOptions, GenerateRequest, ModelInfo};
 use crate::backend::group::{self, Sharing};
 use crate::backend::{Backend, MemoryMeter};
@@ -15,9 +13,6 @@ use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::Text;
-
-/// How often idle ranks hear of each other.
-const WAIT: Duration = Duration::from_secs(5);
 
 /// A closure to run on the model; it sends its own reply.
 pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
@@ -224,21 +219,6 @@ pub(super) fn limits(options: &EngineOptions) -> Limits {
     }
 }
 
-/// The next command; `None` when the last handle is dropped. Until then, the other ranks learn every few seconds that there is nothing to do.
-fn next(inbox: &mpsc::Receiver<Command>, led: Option<&Led>) -> Option<Command> {
-    let Some(led) = led else {
-        return inbox.recv().ok();
-    };
-    loop {
-        match inbox.recv_timeout(WAIT) {
-            Ok(command) => return Some(command),
-            Err(RecvTimeoutError::Disconnected) => return None,
-            // An error is reported by the next command.
-            Err(RecvTimeoutError::Timeout) => _ = orders::wait(&led.leader),
-        }
-    }
-}
-
 fn serve(
     model: &mut Model,
     text: &Text,
@@ -246,7 +226,7 @@ fn serve(
     led: Option<&Led>,
     inbox: &mpsc::Receiver<Command>,
 ) {
-    while let Some(command) = next(inbox, led) {
+    for command in inbox {
         match command {
             Command::Generate {
                 requests,

@@ -65,7 +65,9 @@ impl CublasLt {
     ) -> Result<(), Fault> {
         let shape = Shape::of(product);
         if !self.plans.contains_key(&shape) {
-            if recording {
+            let class = Shape::of_class(product);
+            // A plan that has been dropped is made again of its class's algorithms, which are kept.
+            if recording && !self.choices.contains_key(&class) {
                 return Err(Fault::Other(format!(
                     "no algorithm has been chosen yet for a product: {shape:?}"
                 )));
@@ -73,7 +75,7 @@ impl CublasLt {
             if self.plans.len() >= MAX_PLANS {
                 self.plans.clear();
             }
-            let plan = self.planned(&shape, Shape::of_class(product))?;
+            let plan = self.planned(&shape, class)?;
             self.plans.insert(shape, plan);
         }
         let Some(plan) = self.plans.get_mut(&shape) else {

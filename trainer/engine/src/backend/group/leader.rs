@@ -1,9 +1,15 @@
-//! Rank 0's side of ranks that compute together: it sends orders, and one command runs at a time.
+//! Rank 0's side of ranks that compute together: it sends orders, and one command runs at a time. Between commands it gives signs of life.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::time::Duration;
 
 use super::Group;
 use crate::error::EngineError;
+
+/// The sign of life: an order without effect, whose bytes are those of no order of the worker.
+const WAIT: &[u8] = b" ";
+/// How often waiting ranks hear of rank 0, unless their deadline is shorter.
+const WAIT_EVERY: Duration = Duration::from_secs(5);
 
 /// Rank 0 of ranks that compute together. Clones are the same. An order is some bytes, whose meaning is the worker's; one without bytes ends the other ranks.
 #[derive(Clone)]
@@ -34,11 +40,22 @@ impl PartialEq for Leader {
 }
 
 impl Leader {
-    /// The leader of the ranks of which this process is number 0. The others [`follow`](crate::follow).
-    #[must_use]
-    pub fn new(ranks: Arc<dyn Group>) -> Self {
+    /// The leader of the ranks of which this process is number 0. The others [`follow`](crate::follow). Until they are ended, a thread gives them signs of life
+    /// between commands, so that they wait for the next one as long as this process lives.
+    ///
+    /// # Errors
+    /// [`EngineError::Group`] if the thread cannot be started.
+    pub fn new(ranks: Arc<dyn Group>) -> Result<Self, EngineError> {
         let state = Arc::default();
-        Self { ranks, state }
+        let leader = Self { ranks, state };
+        let (ranks, state) = (Arc::clone(&leader.ranks), Arc::downgrade(&leader.state));
+        std::thread::Builder::new()
+            .name("leader".into())
+            .spawn(move || keep_waiting(&ranks, &state))
+            .map_err(|error| {
+                EngineError::Group(format!("the leader's thread cannot be started: {error}"))
+            })?;
+        Ok(leader)
     }
 
     /// Number of ranks.
@@ -47,18 +64,18 @@ impl Leader {
         self.ranks.size()
     }
 
-    /// Begins a command. Until the result is dropped, no other command begins.
+    /// Begins a command. Until the result is dropped, no other command begins. After a panic in a command none begins, since the other ranks are still in it.
     pub(crate) fn begin(&self, order: &[u8]) -> Result<MutexGuard<'_, LeaderState>, EngineError> {
-        let turn = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.state.lock().map_err(|_| panicked())?;
         self.send(&turn, order)?;
         Ok(turn)
     }
 
-    /// Sends an order unless a command is running.
-    pub(crate) fn try_send(&self, order: &[u8]) -> Result<(), EngineError> {
+    /// Gives a sign of life, unless a command is running.
+    fn wait(&self) -> Result<(), EngineError> {
         match self.state.try_lock() {
-            Ok(turn) => self.send(&turn, order),
-            Err(TryLockError::Poisoned(turn)) => self.send(&turn.into_inner(), order),
+            Ok(turn) => self.send(&turn, WAIT),
+            Err(TryLockError::Poisoned(_)) => Err(panicked()),
             Err(TryLockError::WouldBlock) => Ok(()),
         }
     }
@@ -67,10 +84,8 @@ impl Leader {
         if state.ended {
             return Err(EngineError::Stopped);
         }
-        let nothing: &[u8] = &[];
-        let mut parts = vec![order; self.ranks.size()];
-        parts[0] = nothing;
-        self.ranks.all_to_all(&parts).map(drop)
+        // Not one copy for each rank: the size of an exchange is limited.
+        self.ranks.all_gather(order).map(drop)
     }
 
     /// Ends the other ranks' [`follow`](crate::follow), and leaves the group. Later commands are errors.
@@ -90,9 +105,111 @@ impl Leader {
     }
 }
 
+fn panicked() -> EngineError {
+    EngineError::Group(
+        "rank 0 panicked in a command that the other ranks are still in, so they cannot go on; its message is printed above".into(),
+    )
+}
+
+/// Gives signs of life until the leader is dropped, or has ended or lost the other ranks. The next command reports an error.
+fn keep_waiting(ranks: &Arc<dyn Group>, state: &Weak<Mutex<LeaderState>>) {
+    let every = WAIT_EVERY.min(ranks.deadline() / 4);
+    loop {
+        std::thread::sleep(every);
+        let Some(state) = state.upgrade() else { return };
+        let ranks = Arc::clone(ranks);
+        if (Leader { ranks, state }).wait().is_err() {
+            return;
+        }
+    }
+}
+
 /// The next order of rank 0; it is empty when rank 0 ends.
 pub(crate) fn next_order(ranks: &dyn Group) -> Result<Vec<u8>, EngineError> {
-    let parts = vec![&[] as &[u8]; ranks.size()];
-    let mut received = ranks.all_to_all(&parts)?;
-    Ok(std::mem::take(&mut received[0]))
+    loop {
+        let order = ranks.all_gather(&[])?.swap_remove(0);
+        if order != WAIT {
+            return Ok(order);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::group::local;
+
+    /// The leader of two ranks that are threads, and the other rank.
+    fn two(deadline: Duration) -> (Leader, Arc<dyn Group>) {
+        let mut ranks = local(2, deadline).into_iter();
+        let mut next = || ranks.next().expect("two ranks");
+        (Leader::new(next()).expect("a thread"), next())
+    }
+
+    #[test]
+    fn ranks_wait_for_an_order_longer_than_for_an_exchange() {
+        let deadline = Duration::from_secs(3);
+        let (leader, other) = two(deadline);
+        let other = std::thread::spawn(move || next_order(other.as_ref()));
+        std::thread::sleep(deadline + Duration::from_secs(1));
+        drop(leader.begin(b"order").expect("the other rank waits"));
+        let order = other.join().expect("no panic").expect("an order");
+        assert_eq!(order, b"order");
+    }
+
+    #[test]
+    fn no_command_begins_after_a_panic_in_one() {
+        let (leader, other) = two(Duration::from_secs(60));
+        let other = std::thread::spawn(move || next_order(other.as_ref()));
+        let clone = leader.clone();
+        let command = std::thread::spawn(move || {
+            let _turn = clone.begin(b"order");
+            panic!("a bug");
+        });
+        command.join().expect_err("a panic");
+        other.join().expect("no panic").expect("an order");
+        let error = leader.end().expect_err("the other rank is in a command");
+        assert!(matches!(error, EngineError::Group(_)), "{error}");
+        assert!(leader.wait().is_err());
+    }
+
+    /// Rank 0 of many, with a limit on the size of an exchange as MPI has one.
+    struct Limited;
+
+    impl Limited {
+        fn exchanged(&self, bytes: usize) -> Result<Vec<Vec<u8>>, EngineError> {
+            match bytes <= 1000 {
+                true => Ok(vec![Vec::new(); self.size()]),
+                false => Err(EngineError::Group("too much".into())),
+            }
+        }
+    }
+
+    impl Group for Limited {
+        fn rank(&self) -> usize {
+            0
+        }
+
+        fn size(&self) -> usize {
+            64
+        }
+
+        fn deadline(&self) -> Duration {
+            Duration::from_secs(60)
+        }
+
+        fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
+            self.exchanged(parts.concat().len())
+        }
+
+        fn all_gather(&self, part: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
+            self.exchanged(part.len())
+        }
+    }
+
+    #[test]
+    fn an_order_is_not_copied_for_each_rank() {
+        let leader = Leader::new(Arc::new(Limited)).expect("a thread");
+        drop(leader.begin(&[7; 1000]).expect("one copy"));
+    }
 }
