@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
+use engine::config::ModelConfig;
 use engine::{Leader, check_slices};
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
@@ -201,7 +202,8 @@ fn plan(
     if config.verifier.url.is_some() {
         RewardClient::new(&config.verifier)?;
     }
-    let (plan, eval_prompts) = run_plan(config, data_dir, ranks)?;
+    let inputs = PlanInputs::read(config, data_dir)?;
+    let plan = inputs.plan(config, ranks)?;
     let device = config.engine_options()?.device;
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
@@ -215,7 +217,7 @@ fn plan(
     for warning in config
         .unused()
         .into_iter()
-        .chain(run::few_held_out(config, eval_prompts))
+        .chain(run::few_held_out(config, inputs.eval_prompts()))
     {
         say(&format!("warning: {warning}"));
     }
@@ -224,35 +226,59 @@ fn plan(
     Ok(())
 }
 
-/// The plan of a run on `ranks` ranks, and the number of held-out prompts that are not too long.
-pub(super) fn run_plan(
-    config: &Config,
-    data_dir: Option<&Path>,
-    ranks: usize,
-) -> anyhow::Result<(RunPlan, usize)> {
-    let dataset = data::open(config, data_dir)?;
-    let records = match &config.data.teacher {
-        // All of the teacher's completions, including the wrong ones.
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| TrainError::unread_teacher(config, path, &error))?
-            .lines()
-            .count(),
-        None => dataset.train.len(),
-    };
-    let eval = dataset.eval.len();
-    let mut eval_prompts = eval;
-    let model = match run::locate_model(&config.model) {
-        Err(TrainError::NoModel(_)) => None,
-        Err(error) => return Err(error.into()),
-        Ok(path) => {
-            let model = UnloadedModel::open(&path)?;
-            let prompts = Prompts::new(config, dataset, &model)?;
-            eval_prompts = prompts.eval.len();
-            Some(MemoryEstimate::new(config, &model.config, &prompts, ranks)?)
-        }
-    };
-    let plan = RunPlan::new(config, records, eval, model);
-    Ok((plan, eval_prompts))
+/// What the files of a run say about its plan.
+pub(super) struct PlanInputs {
+    /// Training tasks, or all of a teacher's completions, including the wrong ones.
+    records: usize,
+    /// Held-out tasks.
+    eval: usize,
+    /// The model's sizes, and the prompts; `None` if the model is not on this machine.
+    model: Option<(ModelConfig, Prompts)>,
+}
+
+impl PlanInputs {
+    /// Reads the data set and the model's files, except its weights.
+    pub(super) fn read(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<Self> {
+        let dataset = data::open(config, data_dir)?;
+        let records = match &config.data.teacher {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| TrainError::unread_teacher(config, path, &error))?
+                .lines()
+                .count(),
+            None => dataset.train.len(),
+        };
+        let eval = dataset.eval.len();
+        let model = match run::locate_model(&config.model) {
+            Err(TrainError::NoModel(_)) => None,
+            Err(error) => return Err(error.into()),
+            Ok(path) => {
+                let model = UnloadedModel::open(&path)?;
+                let prompts = Prompts::new(config, dataset, &model)?;
+                Some((model.config, prompts))
+            }
+        };
+        Ok(Self {
+            records,
+            eval,
+            model,
+        })
+    }
+
+    /// The plan of a run on `ranks` ranks. Its settings may differ from those that were read for, in whatever changes no prompt.
+    pub(super) fn plan(&self, config: &Config, ranks: usize) -> anyhow::Result<RunPlan> {
+        let memory = self
+            .model
+            .as_ref()
+            .map(|(model, prompts)| MemoryEstimate::new(config, model, prompts, ranks))
+            .transpose()?;
+        Ok(RunPlan::new(config, self.records, self.eval, memory))
+    }
+
+    /// The number of held-out prompts that are not too long.
+    fn eval_prompts(&self) -> usize {
+        let model = self.model.as_ref();
+        model.map_or(self.eval, |(_, prompts)| prompts.eval.len())
+    }
 }
 
 /// The resolved recipe with the plan in comments, which is itself a valid recipe.

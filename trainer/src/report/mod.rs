@@ -7,12 +7,15 @@
 //!        └───▶ samples, alarms ────────────────────────────────────┘
 //! ```
 //!
+//! `files` writes the page and the CSV files into the report's folder.
+//!
 //! The page is self-contained. A model's output is in it as escaped text only ([`escape`]).
 
 mod alarms;
 pub(crate) mod axis;
 pub(crate) mod chart;
 mod curves;
+mod files;
 mod heading;
 mod outcome;
 mod page;
@@ -36,6 +39,7 @@ use serde::Serialize;
 use crate::atomic_file::AtomicFile;
 use crate::escape;
 
+pub(crate) use files::write_files;
 pub use run_data::{RunData, RunError};
 pub use table::Comparison;
 
@@ -60,7 +64,7 @@ impl WriteError {
 }
 
 /// Writes `report.html`, `report-before-after.csv`, `report-metrics.csv` and, for several runs, `report-differences.csv` into a folder, which is created if it does
-/// not exist; returns the page's path.
+/// not exist; returns the page's path. What an earlier report left there is removed.
 ///
 /// # Errors
 /// [`WriteError`]; each file is either written whole or left as it was.
@@ -69,27 +73,19 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
         .iter()
         .filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?)))
         .collect();
-    let mut tables = vec![
-        ("report-before-after.csv", table::csv_table(&compared)),
-        ("report-metrics.csv", metrics_csv(runs)),
-    ];
+    let mut tables = vec![(
+        "report-before-after.csv".to_owned(),
+        table::csv_table(&compared),
+    )];
     if runs.len() > 1 {
-        tables.insert(
-            1,
-            ("report-differences.csv", run_comparison::csv_table(runs)),
-        );
+        tables.push((
+            "report-differences.csv".to_owned(),
+            run_comparison::csv_table(runs),
+        ));
     }
-    std::fs::create_dir_all(folder).map_err(|source| WriteError {
-        path: folder.to_owned(),
-        source,
-    })?;
-    for (name, text) in &tables {
-        replace(&folder.join(name), text)?;
-    }
-    let page = folder.join("report.html");
-    let files: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
-    replace(&page, &page::render(runs, &files))?;
-    Ok(page)
+    tables.push(("report-metrics.csv".to_owned(), metrics_csv(runs)));
+    let names: Vec<&str> = tables.iter().map(|(name, _)| name.as_str()).collect();
+    write_files(folder, &tables, &page::render(runs, &names))
 }
 
 /// Replaces a file by one with this text.

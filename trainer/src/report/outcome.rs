@@ -7,7 +7,7 @@ use datasets::passk::{Estimate, MIN_TASKS, percent, points};
 use super::escape::html;
 use super::run_data::RunData;
 use super::run_labels::mark;
-use super::table::Comparison;
+use super::table::{Comparison, some_of};
 
 /// The section for one run or several.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -83,6 +83,12 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
             )
         }
     };
+    let all = tasks(run, comparison.tasks);
+    let on = if row.gain.tasks < comparison.tasks {
+        format!("{} of {all}", row.gain.tasks)
+    } else {
+        all
+    };
     let class = if row.gain.interval.is_some() {
         "leap"
     } else {
@@ -91,11 +97,10 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
     let _ = write!(
         out,
         "<section class=\"hero\"><p class=\"{class}\"><span class=\"from\">{}</span><span class=\"arrow\">→</span><span class=\"to\">{}</span>\
-         <span class=\"what\">{} on {}</span></p><p class=\"claim\">{claim}</p>",
+         <span class=\"what\">{} on {on}</span></p><p class=\"claim\">{claim}</p>",
         percent(row.before.mean),
         percent(row.after.mean),
         html(&row.label),
-        tasks(run, comparison.tasks),
     );
     dumbbells(out, comparison);
     out.push_str("</section>\n");
@@ -204,8 +209,9 @@ fn rows(out: &mut String, comparison: &Comparison) {
     for row in &comparison.rows {
         let _ = write!(
             out,
-            "<tr><th scope=\"row\">{}</th>{}{}{}</tr>",
+            "<tr><th scope=\"row\">{}{}</th>{}{}{}</tr>",
             html(&row.label),
+            small_tasks(&row.gain, comparison.tasks),
             cell(&row.before),
             cell(&row.after),
             difference_cell(&row.gain)
@@ -217,6 +223,12 @@ fn rows(out: &mut String, comparison: &Comparison) {
             "<tr class=\"quiet\"><th scope=\"row\">{label}</th><td class=\"num\">{before}</td><td class=\"num\">{after}</td><td></td></tr>"
         );
     }
+}
+
+/// The tasks of a difference in small print, if it leaves out some.
+pub(super) fn small_tasks(difference: &Estimate, tasks: usize) -> String {
+    let tasks = some_of(difference, tasks);
+    tasks.map_or_else(String::new, |tasks| format!(" <small>{tasks}</small>"))
 }
 
 fn cell(estimate: &Estimate) -> String {

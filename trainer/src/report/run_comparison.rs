@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use datasets::passk::{self, Counts, Estimate, percent};
+use datasets::passk::{self, Estimate, percent};
 
 use super::escape::{csv, html};
-use super::outcome::{count, difference_cell};
+use super::outcome::{count, difference_cell, small_tasks};
 use super::run_data::RunData;
 use super::run_labels::{letter, mark};
 use super::settings;
+use super::table;
 use crate::record::EvalRecord;
 
 /// The comparison of two runs, each with its index and its last evaluation.
@@ -24,6 +25,7 @@ pub(super) struct RunDifference<'a> {
 
 struct Row {
     k: usize,
+    /// Over the tasks of which both runs have k judged samples, as the others.
     first: Estimate,
     second: Estimate,
     /// First − second, paired by task.
@@ -107,8 +109,9 @@ impl<'a> RunDifference<'a> {
         for row in &self.rows {
             let _ = write!(
                 out,
-                "<tr><th scope=\"row\">Pass@{}</th><td class=\"num\">{}</td><td class=\"num\">{}</td>{}</tr>",
+                "<tr><th scope=\"row\">Pass@{}{}</th><td class=\"num\">{}</td><td class=\"num\">{}</td>{}</tr>",
                 row.k,
+                small_tasks(&row.difference, eval_a.tasks.len()),
                 percent(row.first.mean),
                 percent(row.second.mean),
                 difference_cell(&row.difference)
@@ -145,21 +148,12 @@ impl<'a> RunDifference<'a> {
 
 impl Row {
     fn of(a: &EvalRecord, b: &EvalRecord, k: usize) -> Option<Self> {
-        let (counts_a, counts_b): (Vec<Counts>, Vec<Counts>) = a
-            .tasks
-            .iter()
-            .filter_map(|(task, counts)| Some((*counts, *b.tasks.get(task)?)))
-            .unzip();
-        let pairs: Vec<(Counts, Counts)> = counts_b
-            .iter()
-            .copied()
-            .zip(counts_a.iter().copied())
-            .collect();
+        let [second, first, difference] = table::paired(&b.tasks, &a.tasks, k)?;
         Some(Self {
             k,
-            first: passk::pass_at(&counts_a, k)?,
-            second: passk::pass_at(&counts_b, k)?,
-            difference: passk::paired_difference(&pairs, k)?,
+            first,
+            second,
+            difference,
         })
     }
 }

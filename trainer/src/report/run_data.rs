@@ -170,7 +170,7 @@ impl RunData {
         }
         folders
             .iter()
-            .zip(names(&paths))
+            .zip(distinct_names(&paths))
             .map(|(folder, name)| {
                 Ok(Self {
                     name,
@@ -186,7 +186,8 @@ fn canonical(folder: &Path) -> PathBuf {
 }
 
 /// A distinct name for each path: its last components, as few as no other path ends with.
-fn names(paths: &[PathBuf]) -> Vec<String> {
+#[must_use]
+pub fn distinct_names(paths: &[PathBuf]) -> Vec<String> {
     let is_distinct = |path: &Path, parts: usize| {
         let mut others = paths.iter().filter(|other| *other != path);
         others.all(|other| tail(other, parts) != tail(path, parts))
@@ -265,7 +266,8 @@ mod tests {
 
     #[test]
     fn runs_of_the_same_name_are_distinguished_by_their_folders() {
-        let names_of = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        let names_of =
+            |paths: &[&str]| distinct_names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(
             names_of(&["/o1/a", "/o2/a", "/o2/b"]),
             ["o1/a", "o2/a", "b"]

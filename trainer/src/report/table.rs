@@ -16,11 +16,11 @@ use super::run_data::RunData;
 pub struct Row {
     /// `Pass@1`, `Pass@8, any form`, …
     pub label: String,
-    /// Estimate over the evaluated tasks before training.
+    /// Estimate before training, over the tasks of which both evaluations have k judged samples.
     pub before: Estimate,
     /// Estimate over the same tasks after training.
     pub after: Estimate,
-    /// After − before, paired by task.
+    /// After − before over the same tasks, paired by task.
     pub gain: Estimate,
 }
 
@@ -149,8 +149,10 @@ impl Comparison {
                     points(interval.high)
                 );
             }
+            let tasks = some_of(&row.gain, self.tasks);
+            let tasks = tasks.map_or_else(String::new, |tasks| format!(" ({tasks})"));
             lines.push([
-                row.label.clone(),
+                format!("{}{tasks}", row.label),
                 percent(row.before.mean),
                 percent(row.after.mean),
                 gain,
@@ -188,21 +190,38 @@ fn ks_of(evaluation: &EvalRecord) -> Vec<usize> {
 
 /// One row for each k for which both sides have samples.
 fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
-    let pairs: Vec<(Counts, Counts)> = before
-        .iter()
-        .filter_map(|(task, counts)| Some((*counts, *after.get(task)?)))
-        .collect();
-    let (b, a): (Vec<Counts>, Vec<Counts>) = pairs.iter().copied().unzip();
     ks.iter()
         .filter_map(|&k| {
+            let [before, after, gain] = paired(before, after, k)?;
             Some(Row {
                 label: format!("Pass@{k}{suffix}"),
-                before: passk::pass_at(&b, k)?,
-                after: passk::pass_at(&a, k)?,
-                gain: passk::paired_difference(&pairs, k)?,
+                before,
+                after,
+                gain,
             })
         })
         .collect()
+}
+
+/// Pass@k before and after, and after − before. All three are over the tasks of which both sides have k judged samples, so the third is the difference of the first two.
+/// `None` if there is no such task.
+pub(super) fn paired(before: &ByTask, after: &ByTask, k: usize) -> Option<[Estimate; 3]> {
+    let pairs: Vec<(Counts, Counts)> = before
+        .iter()
+        .filter_map(|(task, counts)| Some((*counts, *after.get(task)?)))
+        .filter(|(b, a)| b.pass_at(k).is_some() && a.pass_at(k).is_some())
+        .collect();
+    let (b, a): (Vec<Counts>, Vec<Counts>) = pairs.iter().copied().unzip();
+    Some([
+        passk::pass_at(&b, k)?,
+        passk::pass_at(&a, k)?,
+        passk::paired_difference(&pairs, k)?,
+    ])
+}
+
+/// `23 of 24 tasks`, if a difference leaves out tasks for want of verdicts.
+pub(super) fn some_of(difference: &Estimate, tasks: usize) -> Option<String> {
+    (difference.tasks < tasks).then(|| format!("{} of {tasks} tasks", difference.tasks))
 }
 
 /// The table as CSV, with fractions instead of percentages; the ends of a missing interval are empty.

@@ -316,6 +316,52 @@ fn the_page_shows_the_figures_of_the_samples() {
     }
 }
 
+/// Takes the verdicts of these samples of tasks away.
+fn unjudge(records: &mut [Record], is_masked: impl Fn(usize, usize) -> bool) {
+    for record in records {
+        let task = record.sample.task.rsplit('/').next().unwrap();
+        if is_masked(task.parse().unwrap(), record.sample.sample) {
+            record.sample.reward = None;
+        }
+    }
+}
+
+#[test]
+fn the_gain_is_after_minus_before_over_the_tasks_that_both_have_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut before, mut after) = (records(1), records(4));
+    // Before training, task 3 has no verdict. After it, a sample of task 5 has none.
+    unjudge(&mut before, |task, _| task == 3);
+    unjudge(&mut after, |task, sample| (task, sample) == (5, 0));
+    folder_of(folder.path(), &[], &before, &after);
+    let run = RunData::read(folder.path()).unwrap();
+    let of_samples = Comparison::of(&run).unwrap();
+    let of_log = Comparison::of(&RunData {
+        before: Vec::new(),
+        ..run.clone()
+    });
+    for comparison in [&of_samples, &of_log.unwrap()] {
+        for (row, tasks) in comparison.rows.iter().zip([23, 22]) {
+            let difference = row.after.mean - row.before.mean;
+            assert!((row.gain.mean - difference).abs() < 1e-12, "{row:?}");
+            let all = [row.before, row.after, row.gain].map(|estimate| estimate.tasks);
+            assert_eq!(all, [tasks; 3]);
+        }
+    }
+    let text = of_samples.text();
+    for words in ["Pass@1 (23 of 24 tasks)  ", "Pass@4 (22 of 24 tasks)  "] {
+        assert!(text.contains(words), "{text}");
+    }
+    let page = fs::read_to_string(write(&[run], folder.path()).unwrap()).unwrap();
+    assert_eq!(unbalanced(&page), Vec::<String>::new());
+    for words in [
+        "Pass@1 on 23 of 24 held-out tasks<",
+        "Pass@4 <small>22 of 24 tasks</small></th>",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
 #[test]
 fn without_sample_files_the_evaluations_of_the_run_are_compared() {
     let folder = tempfile::tempdir().unwrap();

@@ -41,16 +41,12 @@ impl<'a> View<'a> {
             .unwrap_or(0)
     }
 
-    fn row(&self, line: &Curve, staleness: usize) -> Option<&'a Row> {
-        let mut rows = self.rows.iter().filter(|row| row.staleness == staleness);
-        rows.find(|row| line.matches(&row.names)).copied()
-    }
-
-    fn staleness(&self) -> Vec<usize> {
-        let mut all: Vec<usize> = self.levels.iter().map(|level| level.staleness).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+    /// The rows of an estimator in the order of their staleness, which several behaviour models may share.
+    fn rows(&self, line: &Curve) -> Vec<&'a Row> {
+        let rows = self.rows.iter().copied();
+        let mut rows: Vec<&Row> = rows.filter(|row| line.matches(&row.names)).collect();
+        rows.sort_by_key(|row| row.staleness);
+        rows
     }
 }
 
@@ -171,16 +167,13 @@ fn charts(question: &Question, view: &View<'_>) -> Vec<Chart> {
                 .lines
                 .iter()
                 .map(|line| {
-                    let rows = || {
-                        view.staleness()
-                            .into_iter()
-                            .filter_map(|s| view.row(line, s))
-                    };
-                    let point = |row: &Row| (row.staleness as f64, (measure.value)(&row.quality));
+                    let rows = view.rows(line);
+                    let point = |row: &&Row| (row.staleness as f64, (measure.value)(&row.quality));
                     Series {
                         name: line.name(),
-                        points: rows().map(point).collect(),
-                        intervals: rows()
+                        points: rows.iter().map(point).collect(),
+                        intervals: rows
+                            .iter()
                             .filter_map(|row| {
                                 let error = (measure.error)(row.errors.as_ref()?)?;
                                 let (x, y) = point(row);
@@ -197,6 +190,8 @@ fn charts(question: &Question, view: &View<'_>) -> Vec<Chart> {
 
 fn table(out: &mut String, question: &Question, view: &View<'_>) {
     let staleness = view.table_staleness();
+    let here = view.levels.iter().filter(|l| l.staleness == staleness);
+    let several = here.count() > 1;
     let _ = write!(
         out,
         "<div class=\"scroll\"><table><thead><tr><th>{staleness} updates behind</th><th class=\"num\">bias</th><th class=\"num\">cosine</th><th class=\"num\">scale</th>\
@@ -205,14 +200,17 @@ fn table(out: &mut String, question: &Question, view: &View<'_>) {
     for row in question
         .lines
         .iter()
-        .filter_map(|line| view.row(line, staleness))
+        .flat_map(|line| view.rows(line))
+        .filter(|row| row.staleness == staleness)
     {
         let preset = row
             .names
             .preset
             .map(|p| format!(" ({p})"))
             .unwrap_or_default();
-        let _ = write!(out, "<tr><th>{}</th>", html(&(row.names.label() + &preset)));
+        let model = several.then(|| format!(" · {}", row.course));
+        let label = row.names.label() + &preset + &model.unwrap_or_default();
+        let _ = write!(out, "<tr><th>{}</th>", html(&label));
         let q = &row.quality;
         let e = row.errors.as_ref();
         let cell = |out: &mut String, value: f64, error: Option<f64>, unit: ValueFormat| {
@@ -236,4 +234,32 @@ fn table(out: &mut String, question: &Question, view: &View<'_>) {
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{Quality, grid};
+
+    #[test]
+    fn behaviour_models_of_the_same_staleness_are_all_shown() {
+        let levels = ["a/step-6", "b/step-6"].map(|course| Level::new(course, 4));
+        let mut rows = Vec::new();
+        for level in &levels {
+            for setting in grid() {
+                let quality = Quality::default();
+                rows.push(Row::new("model", level, 4, &setting, quality, None));
+            }
+        }
+        let view = View::of(None, &levels, &rows);
+        let question = &QUESTIONS[0];
+        for chart in charts(question, &view) {
+            assert!(chart.series.iter().all(|series| series.points.len() == 2));
+        }
+        let mut out = String::new();
+        table(&mut out, question, &view);
+        for model in [" · a/step-6<", " · b/step-6<"] {
+            assert_eq!(out.matches(model).count(), question.lines.len(), "{out}");
+        }
+    }
 }

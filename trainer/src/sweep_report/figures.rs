@@ -24,18 +24,6 @@ pub(super) struct Figure {
 
 type Ticks = Vec<(f64, String)>;
 
-/// The files of all figures that there may be.
-pub(super) const FILES: [&str; 8] = [
-    "figure-1.svg",
-    "figure-2-length.svg",
-    "figure-2-inference.svg",
-    "table-3-pass-at-1.svg",
-    "table-3-time.svg",
-    "table-3-staleness.svg",
-    "figure-3.svg",
-    "figure-4.svg",
-];
-
 /// All figures that the sweep has data for.
 pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = time_of_arms(arms).into_iter().collect();

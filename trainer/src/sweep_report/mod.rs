@@ -24,13 +24,10 @@ mod tests_of_arms;
 mod time_to_target;
 mod warnings;
 
-use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::report::{WriteError, replace};
+use crate::report::{WriteError, write_files};
 use crate::sweep::{SweepError, SweepFolder};
-use table::Table;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +40,7 @@ pub enum SweepReportError {
     Write(#[from] WriteError),
 }
 
-/// Writes the report of a sweep into a folder, which is created if it does not exist; returns the page's path.
+/// Writes the report of a sweep into a folder, which is created if it does not exist; returns the page's path. What an earlier report left there is removed.
 ///
 /// # Errors
 /// [`SweepReportError`]; each file is either written whole or left as it was.
@@ -55,41 +52,17 @@ pub fn write(sweep: &Path, out: &Path) -> Result<PathBuf, SweepReportError> {
     let tables = tables::all(&folder, &runs, &arms, &tests);
     let figures = figures::all(&arms);
     let warnings = warnings::all(&folder, &runs, &arms, &tests);
-    std::fs::create_dir_all(out).map_err(|source| WriteError::new(out, source))?;
-    let kept = tables
+    let files: Vec<(String, String)> = tables
         .iter()
-        .map(Table::file)
-        .chain(figures.iter().map(|figure| figure.file.clone()));
-    remove_others(out, &kept.collect())?;
-    for table in &tables {
-        replace(&out.join(table.file()), &table.csv())?;
-    }
-    for figure in &figures {
-        replace(&out.join(&figure.file), &figure.svg)?;
-    }
-    let page = out.join("report.html");
-    replace(&page, &page::render(&folder, &tables, &figures, &warnings))?;
-    Ok(page)
-}
-
-/// Removes the tables and figures of an earlier report that this one has not.
-fn remove_others(out: &Path, kept: &BTreeSet<String>) -> Result<(), WriteError> {
-    let tables = tables::NAMES.map(|name| format!("{name}.csv"));
-    let figures = figures::FILES.map(str::to_owned);
-    let others = tables
-        .into_iter()
-        .chain(figures)
-        .filter(|file| !kept.contains(file));
-    for file in others {
-        let path = out.join(file);
-        match std::fs::remove_file(&path) {
-            Err(source) if source.kind() != ErrorKind::NotFound => {
-                return Err(WriteError::new(&path, source));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+        .map(|table| (table.file(), table.csv()))
+        .chain(
+            figures
+                .iter()
+                .map(|figure| (figure.file.clone(), figure.svg.clone())),
+        )
+        .collect();
+    let page = page::render(&folder, &tables, &figures, &warnings);
+    Ok(write_files(out, &files, &page)?)
 }
 
 #[cfg(test)]

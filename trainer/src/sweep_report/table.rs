@@ -10,6 +10,11 @@ use crate::statistics::Spread;
 /// Points of accuracy per 1.
 pub(super) const POINTS: f64 = 100.0;
 
+/// A share of the sweep file in points, with the digits that it has there: 1.25 for 0.0125.
+pub(super) fn points_as_given(share: f64) -> f64 {
+    (1e6 * POINTS * share).round() / 1e6
+}
+
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Table {
@@ -282,6 +287,12 @@ mod tests {
                 ],
             ],
         }
+    }
+
+    #[test]
+    fn a_share_of_the_sweep_file_keeps_its_digits() {
+        let printed = [0.02, 0.0125, 0.0025, 0.07, 0.29].map(|it| points_as_given(it).to_string());
+        assert_eq!(printed, ["2", "1.25", "0.25", "7", "29"]);
     }
 
     #[test]

@@ -14,21 +14,6 @@ use crate::record::Activity;
 use crate::statistics::{Correlation, pearson};
 use crate::sweep::SweepFolder;
 
-/// The names of all tables that there may be.
-pub(super) const NAMES: [&str; 11] = [
-    "slope",
-    "comparisons",
-    "effects",
-    "time-ratios",
-    "time-to-target",
-    "table-1",
-    "table-3",
-    "table-4",
-    "figure-1",
-    "figures-2-and-4",
-    "runs",
-];
-
 /// All tables that the sweep has data for.
 pub(super) fn all(
     folder: &SweepFolder,

@@ -5,18 +5,18 @@ use datasets::passk::Interval;
 use super::arms::ArmRuns;
 use super::paper_row;
 use super::runs::End;
-use super::table::{Cell, Column, Form, POINTS, Table};
+use super::table::{Cell, Column, Form, POINTS, Table, points_as_given};
 use super::tests_of_arms::{Compared, Sloped, Tests};
 use crate::statistics::{Contrast, SlopeVerdict, least_squares};
 
 /// The accuracy of every arm beside that of the reference.
 pub(super) fn comparisons(tests: &Tests<'_, '_>) -> Table {
-    let (tested, margin) = (tests.tested, POINTS * tests.margin);
+    let (tested, margin) = (tests.tested, points_as_given(tests.margin));
     let mut columns = Vec::from(pair_columns());
     if tested {
         columns.extend([
             Column::new("difference", "difference", Form::Text),
-            Column::new(format!("within ± {margin:.1}"), "equivalence", Form::Text),
+            Column::new(format!("within ± {margin}"), "equivalence", Form::Text),
         ]);
     }
     columns.extend(contrast_columns("difference"));
@@ -43,7 +43,7 @@ pub(super) fn comparisons(tests: &Tests<'_, '_>) -> Table {
     let note = if tested {
         format!(
             "{of} “Better” and “worse” need a p-value of at most 0.05 after Holm's correction, and a t interval over seeds without 0. That the accuracies are the same within ± \
-             {margin:.1} points needs one too, and both 90% intervals within; it is refuted if both are beyond. All else is undetermined, which is not “the same”."
+             {margin} points needs one too, and both 90% intervals within; it is refuted if both are beyond. All else is undetermined, which is not “the same”."
         )
     } else {
         format!("{of} Nothing is tested: the sweep file says so.")

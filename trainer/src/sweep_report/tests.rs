@@ -540,30 +540,20 @@ fn a_run_that_diverged_stays_so_when_it_is_begun_again() {
 }
 
 #[test]
-fn tables_and_figures_of_an_earlier_report_do_not_stay() {
-    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
+fn tables_and_figures_of_an_earlier_report_do_not_stay_and_files_of_others_do() {
+    let sweep = made();
+    let file = |name: &str| sweep.out().join(name);
     fs::create_dir_all(sweep.out()).unwrap();
-    for file in ["slope.csv", "figure-3.svg", "mine.csv"] {
-        fs::write(sweep.out().join(file), "old").unwrap();
-    }
+    // Named as a table, which this sweep does not have.
+    fs::write(file("effects.csv"), "mine").unwrap();
     sweep.page();
-    let stays =
-        ["slope.csv", "figure-3.svg", "mine.csv"].map(|file| sweep.out().join(file).exists());
-    assert_eq!(stays, [false, false, true]);
-    // The lists of what there may be are whole.
-    sweep.run_all(|_| Truth {
-        tasks: 20,
-        effect: 0.0,
-        seconds: 60.0,
-    });
+    let of_runs = ["slope.csv", "comparisons.csv", "figure-3.svg"].map(file);
+    assert!(of_runs.iter().all(|path| path.is_file()));
+    fs::write(file("comparisons.csv"), "mine").unwrap();
+    fs::remove_dir_all(sweep.folder.root().join("runs")).unwrap();
     sweep.page();
-    for entry in fs::read_dir(sweep.out()).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let known = match name.rsplit_once('.').unwrap() {
-            (table, "csv") => table == "mine" || super::tables::NAMES.contains(&table),
-            (_, "svg") => super::figures::FILES.contains(&&*name),
-            _ => name == "report.html",
-        };
-        assert!(known, "{name}");
+    assert_eq!(of_runs.map(|path| path.exists()), [false, true, false]);
+    for name in ["effects.csv", "comparisons.csv"] {
+        assert_eq!(fs::read_to_string(file(name)).unwrap(), "mine");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::arms::ArmRuns;
 use super::runs::SweepRun;
-use super::table::{Cell, Column, Form, POINTS, Table};
+use super::table::{Cell, Column, Form, Table, points_as_given};
 use crate::record::Ledger;
 
 /// The first evaluation of a run that reaches the target.
@@ -26,7 +26,7 @@ fn reached(run: &SweepRun, target: f64) -> Option<Reached> {
 
 /// A row for each arm; none without a target.
 pub(super) fn times_to_target(arms: &[ArmRuns<'_>], target: Option<f64>) -> Table {
-    let percent = POINTS * target.unwrap_or_default();
+    let percent = points_as_given(target.unwrap_or_default());
     let row = |arm: &ArmRuns<'_>, target: f64| {
         let counted = arm.counted();
         let all: Vec<Reached> = counted
@@ -45,7 +45,7 @@ pub(super) fn times_to_target(arms: &[ArmRuns<'_>], target: Option<f64>) -> Tabl
     };
     Table {
         name: "time-to-target",
-        title: format!("Time to a Pass@1 of {percent:.1}%"),
+        title: format!("Time to a Pass@1 of {percent}%"),
         note: "Until the first evaluation that reaches it, over the seeds that do. Minutes are those of training, without start and evaluations. A run that reaches it between two evaluations is seen at the later one.".into(),
         columns: vec![
             Column::new("arm", "arm", Form::Text),

@@ -8,6 +8,7 @@ use indicatif::ProgressBar;
 use trainer::config::{self, MAX_COMPLETIONS, MAX_SAMPLES, MAX_TOKENS};
 use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
+use trainer::report::run_data::distinct_names;
 use trainer::reward::RewardClient;
 use trainer::rollout::{
     self, PartialRollout, RolloutError, RolloutProgress, RolloutRequest, SampledGroup,
@@ -189,22 +190,17 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     };
     let prompts = plan.prompts(&prompts);
     let mut behaviours = Vec::new();
-    for (number, path) in args.behaviour.iter().enumerate() {
+    let paths: Vec<PathBuf> = args.behaviour.iter().map(PathBuf::from).collect();
+    let names = distinct_names(&paths);
+    for ((number, path), name) in args.behaviour.iter().enumerate().zip(names) {
         let earlier = tokio::task::block_in_place(|| open_model(path, &args.device))?;
         check_same_model(model, &engine, path, &earlier)?;
         let requests = plan.off_policy(&prompts, number);
+        let groups = sample(&name, Arc::new(earlier), &rewards, &requests, &plan, &stop).await?;
         behaviours.push(Behaviour {
-            name: file_name(path),
+            name,
             staleness: staleness(model, path).unwrap_or(number + 1),
-            groups: sample(
-                &file_name(path),
-                Arc::new(earlier),
-                &rewards,
-                &requests,
-                &plan,
-                &stop,
-            )
-            .await?,
+            groups,
         });
     }
     let policy: Arc<dyn Policy> = Arc::new(engine);

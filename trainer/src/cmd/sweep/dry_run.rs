@@ -22,6 +22,10 @@ struct DryRun {
     /// Bytes of disk space of the checkpoints at their largest, all of them or, if the sweep does not keep them, those of one run; null if the model of a run is not on
     /// this machine.
     disk: Option<u64>,
+    /// The same for the runs that are not finished.
+    disk_left: Option<u64>,
+    /// Bytes of free disk space where the sweep is, or will be, written; null if the system does not report it.
+    disk_free: Option<u64>,
     /// Bytes of memory of the largest run; null as `disk`.
     memory: Option<u64>,
 }
@@ -48,6 +52,28 @@ struct Row {
 fn largest(numbers: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let all: Option<Vec<u64>> = numbers.collect();
     all.and_then(|all| all.into_iter().max())
+}
+
+/// Bytes of disk space of these runs' checkpoints at their largest; `None` if that of one is not known.
+fn disk<'a>(rows: impl Iterator<Item = &'a Row>, keep_checkpoints: bool) -> Option<u64> {
+    let each = rows.map(|row| row.disk);
+    if keep_checkpoints {
+        each.sum()
+    } else {
+        largest(each)
+    }
+}
+
+/// Bytes that may still be written into a folder, which need not exist yet; `None` if the system does not report it.
+fn free_space(folder: &Path) -> Option<u64> {
+    let folder = std::path::absolute(folder).ok()?;
+    let parent = folder.ancestors().find(|parent| parent.exists())?;
+    let stat = rustix::fs::statvfs(parent).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+fn gb(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
 }
 
 pub(super) fn print(args: &Args, root: &Path, file: &SweepFile) -> anyhow::Result<()> {
@@ -103,23 +129,16 @@ impl DryRun {
         Ok(Self {
             unmatched: plan.unmatched(),
             seconds: to_do().map(|row| row.seconds).sum(),
-            disk: if keep_checkpoints {
-                runs.iter().map(|row| row.disk).sum()
-            } else {
-                largest(runs.iter().map(|row| row.disk))
-            },
+            disk: disk(runs.iter(), keep_checkpoints),
+            disk_left: disk(to_do(), keep_checkpoints),
+            disk_free: free_space(root),
             memory: largest(runs.iter().map(|row| row.memory)),
             runs,
         })
     }
 
     fn text(&self) -> String {
-        let gb = |bytes: Option<u64>| {
-            bytes.map_or_else(
-                || "?".to_owned(),
-                |bytes| format!("{:.1} GB", bytes as f64 / 1e9),
-            )
-        };
+        let size = |bytes: Option<u64>| bytes.map_or_else(|| "?".to_owned(), gb);
         let time = |seconds: Option<f64>| seconds.map_or_else(|| "?".to_owned(), estimate::hours);
         let width = self
             .runs
@@ -142,8 +161,8 @@ impl DryRun {
                 row.updates,
                 row.completions,
                 time(row.seconds),
-                gb(row.memory),
-                gb(row.disk),
+                size(row.memory),
+                size(row.disk),
                 row.seconds_from
                     .unwrap_or("nothing yet: a finished run, or --rate"),
             );
@@ -153,12 +172,61 @@ impl DryRun {
             "\n{}: {} left, at most {} of memory at once and {} of disk space for checkpoints",
             count(self.runs.len(), "run"),
             time(self.seconds),
-            gb(self.memory),
-            gb(self.disk)
+            size(self.memory),
+            size(self.disk)
         );
+        if let Some((needed, free)) = self.disk_left.zip(self.disk_free)
+            && needed > free
+        {
+            let _ = writeln!(
+                text,
+                "warning: the checkpoints of the runs that are left take up to {} of disk space, and {} is free: free some, lower run.keep, or give --out on another disk",
+                gb(needed),
+                gb(free)
+            );
+        }
         for sentence in &self.unmatched {
             let _ = writeln!(text, "warning: {sentence}");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_that_does_not_fit_on_the_disk_is_warned_of() {
+        let text = |disk_left: Option<u64>, disk_free: Option<u64>| {
+            let report = DryRun {
+                runs: Vec::new(),
+                unmatched: Vec::new(),
+                seconds: None,
+                disk: disk_left,
+                disk_left,
+                disk_free,
+                memory: None,
+            };
+            report.text()
+        };
+        let warned = text(Some(2_500_000_000), Some(1_000_000_000));
+        assert!(
+            warned.contains(
+                "warning: the checkpoints of the runs that are left take up to 2.5 GB of disk space, and 1.0 GB is free"
+            ),
+            "{warned}"
+        );
+        for (needed, free) in [(Some(1), Some(1)), (None, Some(1)), (Some(1), None)] {
+            assert!(!text(needed, free).contains("warning"));
+        }
+    }
+
+    #[test]
+    fn the_free_space_of_a_folder_is_that_of_the_one_that_it_will_be_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("runs/not-there-yet");
+        assert!(free_space(&inner).is_some_and(|bytes| bytes > 0));
+        assert!(!inner.exists());
     }
 }

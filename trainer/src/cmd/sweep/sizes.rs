@@ -5,10 +5,11 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use anyhow::Context as _;
+use trainer::config::Config;
 use trainer::plan::RunPlan;
 use trainer::sweep::{Plan, PlannedRun};
 
-use crate::cmd::train::run_plan;
+use crate::cmd::train::PlanInputs;
 
 /// The plan of each run. The seed and the round change none of its numbers, so there is one for each arm and point of the grid.
 pub(super) struct Sizes(BTreeMap<String, RunPlan>);
@@ -17,13 +18,42 @@ fn key(run: &PlannedRun) -> String {
     format!("{} {:?}", run.arm, run.grid)
 }
 
+/// The plan of a run. Its files are read unless they are among the inputs, to which they are added.
+fn size<'a>(
+    inputs: &mut Vec<(&'a Config, PlanInputs)>,
+    config: &'a Config,
+    data_dir: Option<&Path>,
+) -> anyhow::Result<RunPlan> {
+    let mut known = inputs.iter();
+    if let Some((_, known)) = known.find(|(other, _)| have_same_prompts(other, config)) {
+        return known.plan(config, 1);
+    }
+    let read = PlanInputs::read(config, data_dir)?;
+    let size = read.plan(config, 1);
+    inputs.push((config, read));
+    size
+}
+
+/// Whether the settings of two runs differ at most in sections on which no prompt depends.
+fn have_same_prompts(one: &Config, other: &Config) -> bool {
+    let alike = Config {
+        algorithm: one.algorithm.clone(),
+        optimiser: one.optimiser.clone(),
+        lora: one.lora.clone(),
+        run: one.run.clone(),
+        ..other.clone()
+    };
+    alike == *one
+}
+
 impl Sizes {
     /// Reads the data sets and the models' sizes.
     pub(super) fn of(plan: &Plan, data_dir: Option<&Path>) -> anyhow::Result<Self> {
+        let mut inputs = Vec::new();
         let mut sizes = BTreeMap::new();
         for run in plan.runs() {
             if let Entry::Vacant(entry) = sizes.entry(key(run)) {
-                let (size, _) = run_plan(&run.config, data_dir, 1)
+                let size = size(&mut inputs, &run.config, data_dir)
                     .with_context(|| format!("the run {}", run.name))?;
                 entry.insert(size);
             }
@@ -40,5 +70,36 @@ impl Sizes {
     pub(super) fn completions(&self, run: &PlannedRun) -> usize {
         let size = self.of_run(run);
         size.completions + size.evaluations * size.eval_completions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trainer::config;
+
+    use super::*;
+
+    #[test]
+    fn files_are_read_again_only_for_settings_that_may_change_the_prompts() {
+        let with = |set: &str| config::load_as_written("quickstart", &[set.to_owned()]).unwrap();
+        let one = with("run.seed=0");
+        let same = |set: &str| have_same_prompts(&one, &with(set));
+        for set in [
+            "algorithm.h=2",
+            "optimiser.lr=1e-6",
+            "lora.rank=4",
+            "run.seed=1",
+        ] {
+            assert!(same(set), "{set}");
+        }
+        for set in [
+            "data.train_limit=8",
+            "data.template=plain",
+            "eval.limit=8",
+            "sampling.max_tokens=12",
+            "model.name=gemma3-270m",
+        ] {
+            assert!(!same(set), "{set}");
+        }
     }
 }

@@ -128,6 +128,34 @@ fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
 }
 
 #[test]
+fn a_task_that_one_run_has_not_judged_is_in_no_figure_of_the_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = ["a", "b"].map(|name| folder.path().join(name));
+    let mut after = records(6);
+    unjudge(&mut after, |task, _| task == 3);
+    folder_of(&roots[0], &[], &records(1), &after);
+    folder_of(&roots[1], &[], &records(1), &records(2));
+    let runs = RunData::read_all(&roots).unwrap();
+    let out = folder.path().join("both");
+    let page = fs::read_to_string(write(&runs, &out).unwrap()).unwrap();
+    assert!(page.contains("on the same 24 tasks"));
+    assert!(page.contains("Pass@1 <small>23 of 24 tasks</small></th>"));
+    let csv = fs::read_to_string(out.join("report-differences.csv")).unwrap();
+    for line in csv.lines().skip(1) {
+        let numbers: Vec<f64> = line
+            .split(',')
+            .skip(3)
+            .map(|n| n.parse().unwrap())
+            .collect();
+        let [tasks, first, second, difference, ..] = numbers[..] else {
+            panic!("{line}")
+        };
+        assert_eq!(tasks, 23.0);
+        assert!((first - second - difference).abs() < 1e-12, "{line}");
+    }
+}
+
+#[test]
 fn runs_evaluated_on_different_tasks_are_not_compared() {
     let (folder, page) = page_of(&[(&[], 0..24, 6), (&[], 4..30, 2)]);
     assert!(
@@ -170,6 +198,16 @@ fn few_tasks_give_a_difference_without_a_conclusion() {
         page.contains("A and B: no interval: 1 task, and it takes 20, so nothing is concluded.")
     );
     assert!(!page.contains("has the higher") && page.contains("on the same 1 task<"));
+}
+
+#[test]
+fn the_differences_of_other_runs_do_not_stay_beside_the_report_of_one() {
+    let (folder, _) = page_of(&[(&[], 0..24, 6), (&[], 0..24, 2)]);
+    let both = folder.path().join("both");
+    let one = RunData::read(&folder.path().join("a-run")).unwrap();
+    write(&[one], &both).unwrap();
+    assert!(!both.join("report-differences.csv").exists());
+    assert!(both.join("report-metrics.csv").is_file());
 }
 
 #[test]

@@ -39,6 +39,20 @@ async fn timed(job: Job) -> (Result<Summary, TrainError>, f64) {
     (result, began.elapsed().as_secs_f64())
 }
 
+/// A slow run of a preset: its temporary folder, the run's folder in it, and its times, which add up.
+async fn slow_run(preset: Preset, sets: &[&str]) -> (tempfile::TempDir, PathBuf, RunTimes) {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let config = preset_config(&server.url, preset, sets);
+    let (summary, passed) = timed(slow_job(&root, &config, FakePolicy::default())).await;
+    let times = summary.unwrap().times;
+    assert_adds_up(&root, &times, passed);
+    (home, root, times)
+}
+
 fn clock_lines(root: &Path) -> Vec<ClockRecord> {
     read_log(root, Log::Clock).unwrap()
 }
@@ -66,21 +80,13 @@ fn assert_at_least(times: &RunTimes, least: &[(Activity, f64)]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_second_of_grpo_with_a_reference_has_a_name() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
-    let root = home.path().join("run");
     let sets = [
         "run.updates=10",
         "algorithm.kl=0.04",
         "algorithm.h=2",
         "sampling.behaviour_logprob=recompute",
     ];
-    let config = preset_config(&server.url, Preset::Grpo, &sets);
-    let (summary, passed) = timed(slow_job(&root, &config, FakePolicy::default())).await;
-    let times = summary.unwrap().times;
-    assert_adds_up(&root, &times, passed);
+    let (_home, root, times) = slow_run(Preset::Grpo, &sets).await;
     // Five phases of two updates. The phases are scored as a whole by the reference, and by mini-batch by the policy.
     assert_at_least(
         &times,
@@ -119,21 +125,13 @@ async fn every_second_of_grpo_with_a_reference_has_a_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_second_has_a_name_when_the_sizes_of_phases_are_chosen() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
-    let root = home.path().join("run");
     let sets = [
         "run.updates=13",
         "algorithm.auto_h=0.8",
         "algorithm.h=12",
         "eval.every=4",
     ];
-    let config = preset_config(&server.url, Preset::RapidAuto, &sets);
-    let (summary, passed) = timed(slow_job(&root, &config, FakePolicy::default())).await;
-    let times = summary.unwrap().times;
-    assert_adds_up(&root, &times, passed);
+    let (_home, root, times) = slow_run(Preset::RapidAuto, &sets).await;
     assert_at_least(
         &times,
         &[

@@ -66,14 +66,22 @@ fn each_model_has_its_own_row_before_training() {
 
 #[test]
 fn the_time_to_the_target_is_that_of_the_first_evaluation_that_reaches_it() {
-    let file = arms("[0, 1]", 0.02) + "target = 0.5\n";
+    let file = arms("[0, 1]", 0.0125) + "target = 0.505\n";
     let sweep = Synthetic::new(&file);
     sweep.run_all(|run| Truth {
         tasks: 300,
         effect: if run.arm == "rapid-h4" { 0.2 } else { 0.0 },
         seconds: 90.0,
     });
-    sweep.page();
+    let page = sweep.page();
+    // The page has the sweep file's numbers with all of their digits.
+    for words in [
+        "Time to a Pass@1 of 50.5%",
+        "within ± 1.25<",
+        "the same within ± 1.25 points",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
     let rows = sweep.csv("time-to-target.csv");
     let row = |arm: &str| rows.iter().find(|row| row["arm"] == arm).unwrap();
     let reached = row("rapid-h4");
