@@ -23,6 +23,18 @@ pub enum DatasetError {
         /// The files that were looked for.
         looked_for: Vec<PathBuf>,
     },
+    /// A file in the cache folder is damaged, or of another version than the one that this program fetches.
+    #[error(
+        "{path} {difference}, so it is not the file of the data set `{name}`: fetch that with `rapid fetch dataset:{name}`, which replaces the folder. Files of your own can be used with `--data-dir`"
+    )]
+    OtherVersion {
+        /// The data set.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// How it differs.
+        difference: String,
+    },
     /// A file cannot be read.
     #[error("{path}: {source}; check that the file exists and may be read")]
     Io {

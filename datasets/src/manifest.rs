@@ -84,8 +84,8 @@ pub struct Manifest {
     pub sources: Vec<Source>,
 }
 
-/// A file with its checksum.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// A file with its checksum, in a manifest or in the receipt of what was fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Its path in the folder.

@@ -12,7 +12,6 @@ The encoder reads the data of a built-in type through that type's own methods, n
 import binascii
 import builtins
 import marshal
-import math
 import sys
 import types
 from collections import deque

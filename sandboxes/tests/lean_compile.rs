@@ -67,6 +67,18 @@ fn an_error_in_the_header_is_no_answer_about_the_body() {
     assert_eq!(compiled.messages.header[0].data, "imported");
 }
 
+/// A file without a header of its own should lose no message for one that Lean places at the beginning.
+#[test]
+fn all_messages_are_returned_to_a_caller_that_asks_for_them() {
+    let lean = lean(Jail::None);
+    let body = "misplace no library\nerror unsolved goals";
+    let compiled = lean.compile_within("", body, 60).unwrap();
+    assert_eq!(compiled.messages.header[0].data, "no library");
+    assert_eq!(texts(&compiled.messages), [(2, "unsolved goals")]);
+    let error = Err(LeanError::Header("no library".to_owned()));
+    assert_eq!(lean.compile("", body), error);
+}
+
 #[test]
 fn an_error_is_an_answer_and_a_crash_is_not() {
     let compiled = lean(Jail::None)
@@ -74,8 +86,11 @@ fn an_error_is_an_answer_and_a_crash_is_not() {
         .unwrap();
     assert_eq!(texts(&compiled.messages), [(1, "unsolved goals")]);
     assert!(compiled.files.is_empty());
-    let error = lean(Jail::None).compile("", "say one\ndie").unwrap_err();
-    assert!(matches!(error, LeanError::Crashed(_)), "{error}");
+    // Lean exits with 1 also if its runtime ends for lack of memory.
+    for body in ["say one\ndie", "warning one\nexit"] {
+        let error = lean(Jail::None).compile("", body).unwrap_err();
+        assert!(matches!(error, LeanError::Crashed(_)), "{error}");
+    }
 }
 
 #[test]
@@ -103,7 +118,7 @@ fn a_file_that_loops_gets_little_more_than_the_measured_time_for_starting_lean()
 }
 
 #[test]
-fn processes_and_memory_that_no_process_maps_are_limited() {
+fn processes_and_memory_that_no_process_shows_are_limited() {
     let compile = |jail, memory_mib, body| {
         let bounds = Bounds {
             memory_mib,
@@ -114,7 +129,22 @@ fn processes_and_memory_that_no_process_maps_are_limited() {
     for jail in [Some(Jail::None), jail()].into_iter().flatten() {
         let crowd = Err(LeanError::TooMany(64, "processes"));
         assert_eq!(compile(jail, 8_000, "crowd"), crowd);
-        assert_eq!(compile(jail, 150, "conceal"), Err(LeanError::Memory(150)));
+        for body in ["conceal", "behead"] {
+            let limited = Err(LeanError::Memory(150));
+            assert_eq!(compile(jail, 150, body), limited, "{body}");
+        }
+    }
+}
+
+/// Otherwise the memory of its files without a name would be counted for none.
+#[test]
+fn a_process_that_hides_its_open_files_is_ended() {
+    if rustix::process::geteuid().is_root() {
+        println!("SKIPPED: hidden files: no process hides them from root");
+        return;
+    }
+    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+        assert_eq!(lean(jail).compile("", "hide"), Err(LeanError::Hidden));
     }
 }
 

@@ -65,8 +65,8 @@ settings! {
         pub body_bytes: usize = 64 << 20,
         /// Maximum number of items in a request. A larger one is answered 422.
         pub items: usize = 4_096 => at_least(1.0).hint("; a request has at least one item"),
-        /// Maximum number of waiting items in each queue, over all requests; not below limits.items. Mathematics has a queue, programs with proofs have another, and so
-        /// have long programs and canonical solutions. A request that would exceed it is answered 429.
+        /// Maximum number of waiting items in each queue, over all requests; not below limits.items. Mathematics has a queue, programs with proofs have another, and
+        /// then long programs, proofs and canonical solutions have one each. A request that would exceed it is answered 429.
         pub queue: usize = 16_384,
         /// Maximum number of connections at a time. Further clients wait until a connection ends.
         pub connections: usize = 512 => at_least(1.0).hint("; with 0, no client could connect"),

@@ -17,14 +17,7 @@ pub(super) struct Receipt {
     pub(super) name: String,
     /// For people: `hub OWNER/NAME@COMMIT`.
     pub(super) source: String,
-    pub(super) files: Vec<ReceivedFile>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ReceivedFile {
-    pub(super) path: String,
-    pub(super) size: u64,
-    pub(super) sha256: String,
+    pub(super) files: Vec<File>,
 }
 
 /// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` in the current folder.
@@ -85,31 +78,52 @@ pub(super) fn locate_in(home: &Path, kind: ArtifactKind, name: &str) -> Option<P
 
 /// `folder`, if it holds `files`, or those of its receipt if `files` is empty.
 pub(super) fn complete(folder: &Path, files: &[File]) -> Option<PathBuf> {
-    let exists = |path: &str, size: u64| {
-        std::fs::metadata(folder.join(path)).is_ok_and(|m| m.is_file() && m.len() == size)
-    };
-    let received = received(folder).unwrap_or_default();
-    let all = if files.is_empty() {
-        !received.is_empty() && received.iter().all(|file| exists(&file.path, file.size))
-    } else {
-        // Another version of a file may have the same size. Files that someone put there have no receipt.
-        let is_other = |file: &File| {
-            received
-                .iter()
-                .any(|found| found.path == file.path && found.sha256 != file.sha256)
-        };
-        files
+    let received = received(folder);
+    let wanted: &[File] = if files.is_empty() { &received } else { files };
+    let all = !wanted.is_empty()
+        && wanted
             .iter()
-            .all(|file| exists(&file.path, file.size) && !is_other(file))
-    };
+            .all(|file| difference(folder, &received, file).is_none());
     all.then(|| folder.to_owned())
 }
 
-/// The files in a folder's receipt, if it has one.
-fn received(folder: &Path) -> Option<Vec<ReceivedFile>> {
-    let receipt = std::fs::read(folder.join(RECEIPT)).ok()?;
-    let receipt: Receipt = serde_json::from_slice(&receipt).ok()?;
-    Some(receipt.files)
+/// How the file `path` in `folder` differs from the one that a name's manifest lists. `None` also for a file that it doesn't list.
+pub(crate) fn difference_from_manifest(
+    kind: ArtifactKind,
+    name: &str,
+    folder: &Path,
+    path: &str,
+) -> Option<String> {
+    let files = manifest::find(kind, name)?.files;
+    let wanted = files.iter().find(|file| file.path == path)?;
+    difference(folder, &received(folder), wanted)
+}
+
+/// How a file in `folder` differs from the `wanted` one. Another version may have the same size, which the receipt shows. Files
+/// that someone put there have no receipt.
+fn difference(folder: &Path, received: &[File], wanted: &File) -> Option<String> {
+    let File { path, size, sha256 } = wanted;
+    let found = std::fs::metadata(folder.join(path)).ok();
+    let Some(found) = found.filter(std::fs::Metadata::is_file) else {
+        return Some("is not a file".to_owned());
+    };
+    if found.len() != *size {
+        return Some(format!("has {} bytes instead of {size}", found.len()));
+    }
+    let other = received
+        .iter()
+        .find(|file| file.path == *path && file.sha256 != *sha256)?;
+    Some(format!(
+        "was fetched with the SHA-256 {} instead of {sha256}",
+        other.sha256
+    ))
+}
+
+/// The files in a folder's receipt; none if it has no receipt.
+fn received(folder: &Path) -> Vec<File> {
+    let receipt = std::fs::read(folder.join(RECEIPT)).ok();
+    let receipt: Option<Receipt> = receipt.and_then(|text| serde_json::from_slice(&text).ok());
+    receipt.map(|receipt| receipt.files).unwrap_or_default()
 }
 
 /// Whether a path from a manifest or a hub stays in the folder that it is joined to. Messages show it, so it has no control

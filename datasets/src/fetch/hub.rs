@@ -176,7 +176,8 @@ pub(super) async fn list(
     select(&answer, repository, include, "The hub").map_err(|e| failure(format!("{e}.")))
 }
 
-/// The files of `holder` that match `include`. The error is a sentence without its full stop.
+/// The files of `holder` that match `include`. The error is a sentence without its full stop. It names `HF_ENDPOINT` where only a
+/// hub's answer can be wrong.
 pub(super) fn select(
     answer: &Answer,
     repository: &Repository<'_>,
@@ -217,7 +218,7 @@ pub(super) fn select(
         let lfs = sibling.lfs.as_ref();
         let sha256 = lfs.map(|lfs| lfs.sha256.to_ascii_lowercase());
         if let Some(text) = &sha256
-            && !text.bytes().all(|b| b.is_ascii_hexdigit())
+            && !is_digest(text, 64)
         {
             return Err(format!(
                 "{holder} has no SHA-256 for {name} of {repo}@{revision}, but {text:?}; check HF_ENDPOINT"
@@ -273,9 +274,11 @@ mod tests {
     #[test]
     fn a_listing_is_pinned_to_the_commit_that_the_hub_names() {
         let answer = answer(
-            r#"{"sha":"abc123","siblings":[{"rfilename":"a.jsonl","size":3},{"rfilename":"README.md"},
-                {"rfilename":"w.safetensors","lfs":{"sha256":"FF","size":9}}]}"#,
+            &r#"{"sha":"abc123","siblings":[{"rfilename":"a.jsonl","size":3},{"rfilename":"README.md"},
+                {"rfilename":"w.safetensors","lfs":{"sha256":"DIGEST","size":9}}]}"#
+                .replace("DIGEST", &"FE".repeat(32)),
         );
+        let digest = "fe".repeat(32);
         let listing = select(
             &answer,
             &repository(),
@@ -300,7 +303,7 @@ mod tests {
                 (
                     "http://hub/datasets/o/r/resolve/abc123/w.safetensors",
                     Some(9),
-                    Some("ff")
+                    Some(digest.as_str())
                 ),
             ]
         );
@@ -329,6 +332,21 @@ mod tests {
         ] {
             let error = refused(siblings);
             assert!(!error.contains(char::is_control), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_something_else_than_a_sha_256_is_refused() {
+        for text in ["", "ff", &"g".repeat(64)] {
+            let error = refused(&format!(
+                r#"{{"rfilename":"a.safetensors","lfs":{{"sha256":"{text}"}}}}"#
+            ));
+            assert!(
+                error.contains(&format!(
+                    "has no SHA-256 for a.safetensors of o/r@main, but {text:?}"
+                )),
+                "{error}"
+            );
         }
     }
 

@@ -104,13 +104,18 @@ impl Cached {
             .ok_or_else(|| format!("{} does not contain a commit", file.display()))
     }
 
-    /// The hub's list of the commit's files, if the cache has it.
+    /// The hub's list of the commit's files, if the cache has it in the expected form.
     fn tree(&self, commit: &str) -> Option<Vec<Sibling>> {
         let file = self.folder.join("trees").join(format!("{commit}.json"));
         let tree: Tree = serde_json::from_str(&self.read(&file, MAX_LISTING).ok()?).ok()?;
-        let files = tree.files.into_iter();
-        (tree.format_version == 1).then(|| {
-            files
+        let mut digests = tree
+            .files
+            .values()
+            .filter_map(|file| file.lfs_sha256.as_ref());
+        let is_expected = tree.format_version == 1 && digests.all(|digest| is_digest(digest, 64));
+        is_expected.then(|| {
+            tree.files
+                .into_iter()
                 .map(|(name, file)| Sibling::new(name, Some(file.size), file.lfs_sha256))
                 .collect()
         })

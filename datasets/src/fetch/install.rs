@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::check::Downloaded;
-use super::folder::{RECEIPT, Receipt, ReceivedFile, folder_name};
+use super::folder::{RECEIPT, Receipt, folder_name};
 use super::{FetchError, Progress};
-use crate::manifest::Manifest;
+use crate::manifest::{self, Manifest};
 
 /// Moves the files and their receipt into a folder in the staging folder, and renames that folder to `target`.
 pub(super) fn install(
@@ -26,7 +26,7 @@ pub(super) fn install(
             std::fs::create_dir_all(parent).map_err(|e| local(parent, e))?;
         }
         std::fs::rename(&file.at, &place).map_err(|e| local(&place, e))?;
-        received.push(ReceivedFile {
+        received.push(manifest::File {
             path: file.path,
             size: file.size,
             sha256: file.sha256,

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 pub use crate::manifest::ArtifactKind;
 pub use error::FetchError;
 pub use fetcher::Fetcher;
+pub(crate) use folder::difference_from_manifest;
 pub use folder::{folder, home, locate};
 pub use progress::{NoProgress, Progress, Terminal};
 

@@ -76,12 +76,15 @@ async fn pip(python: &Path, package: &str, folder: &Path) -> Result<(), Failure>
     let last = stderr
         .lines()
         .rev()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or("it printed nothing");
-    let last: String = last.chars().take(300).collect();
+        .map(str::trim)
+        .find(|line| !line.is_empty());
+    // Escaped, since pip repeats what a server says.
+    let said = match last {
+        Some(line) => format!("{:?}", line.chars().take(300).collect::<String>()),
+        None => "it printed nothing".to_owned(),
+    };
     Err(Failure::Source(format!(
-        "pip could not download {package} ({}); check the network and pip's configuration (`{} -m pip config list`).",
-        last.trim(),
+        "pip could not download {package} ({said}); check the network and pip's configuration (`{} -m pip config list`).",
         python.display()
     )))
 }

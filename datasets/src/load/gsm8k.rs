@@ -1,12 +1,12 @@
 //! Loads GSM8K: 7,473 word problems to train on, 1,319 to evaluate on.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::record;
+use super::{Folder, record};
 use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
 
-pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let [train, eval] = super::files_in("gsm8k", folders, ["train.jsonl", "eval.jsonl"])?;
+pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
+    let [train, eval] = folder.files(["train.jsonl", "eval.jsonl"])?;
     Ok(Dataset {
         name: "gsm8k".to_owned(),
         train: tasks(&train, "train")?,

@@ -3,17 +3,22 @@
 //!
 //! A task's tests may use the code before the function in its prompt (imports, helper functions), so this code is run before them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::record::{self, Record};
+use super::{Folder, or_if_missing};
 use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
 
 /// The file's name in a data folder, unpacked and as it is fetched.
 const FILES: [&str; 2] = ["HumanEval.jsonl", "HumanEval.jsonl.gz"];
 
-pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let [unpacked, packed] = FILES.map(|file| super::files_in("humaneval", folders, [file]));
-    let [file] = unpacked.or_else(|missing| packed.map_err(|_| missing))?;
+pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
+    let [unpacked, packed] = FILES;
+    or_if_missing(dataset(folder, unpacked), || dataset(folder, packed))
+}
+
+fn dataset(folder: &Folder<'_>, file: &str) -> Result<Dataset, DatasetError> {
+    let [file] = folder.files([file])?;
     Ok(Dataset {
         name: "humaneval".to_owned(),
         train: Vec::new(),

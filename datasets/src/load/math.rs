@@ -1,12 +1,12 @@
 //! Loads MATH with PRM800K's split: 12,000 problems to train on, MATH-500 to evaluate on.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::record;
+use super::{Folder, record};
 use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
 
-pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let [train, eval] = super::files_in("math", folders, ["train.jsonl", "eval.jsonl"])?;
+pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
+    let [train, eval] = folder.files(["train.jsonl", "eval.jsonl"])?;
     Ok(Dataset {
         name: "math".to_owned(),
         train: tasks(&train)?,

@@ -2,26 +2,26 @@
 //!
 //! The paper's split: ids sorted, the first 264 (2 to 593) to train on, the last 114 (594 to 809) to evaluate on.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::evalplus;
 use super::record::{self, Record};
+use super::{Folder, evalplus, or_if_missing};
 use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
 
-pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let hugging_face = super::files_in("mbppplus", folders, ["train.jsonl", "eval.jsonl"]);
-    match hugging_face {
-        Ok([train, eval]) => Ok(Dataset {
-            name: "mbppplus".to_owned(),
-            train: tasks(&train)?,
-            eval: tasks(&eval)?,
-        }),
-        // If this form is absent, the other one is used. If both are absent, the error names this form's files.
-        Err(missing) => match super::files_in("mbppplus", folders, [evalplus::FILE]) {
-            Ok([file]) => evalplus::open(&file),
-            Err(_) => Err(missing),
-        },
-    }
+pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
+    or_if_missing(hugging_face_form(folder), || {
+        let [file] = folder.files([evalplus::FILE])?;
+        evalplus::open(&file)
+    })
+}
+
+fn hugging_face_form(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
+    let [train, eval] = folder.files(["train.jsonl", "eval.jsonl"])?;
+    Ok(Dataset {
+        name: "mbppplus".to_owned(),
+        train: tasks(&train)?,
+        eval: tasks(&eval)?,
+    })
 }
 
 pub(super) fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {

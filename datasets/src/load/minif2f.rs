@@ -1,12 +1,10 @@
 //! Loads MiniF2F in Lean 4: 244 theorems of the validation split to train on, 244 of the test split to evaluate on.
 
-use std::path::PathBuf;
-
-use super::record;
+use super::{Folder, record};
 use crate::{Dataset, DatasetError, LeanTask, Task, TaskSpec};
 
-pub(super) fn open(folders: &[PathBuf]) -> Result<Dataset, DatasetError> {
-    let [path] = super::files_in("minif2f", folders, ["minif2f.jsonl"])?;
+pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
+    let [path] = folder.files(["minif2f.jsonl"])?;
     let (mut train, mut eval) = (Vec::new(), Vec::new());
     for record in record::read(&path)? {
         let statement = record.text("formal_statement")?.trim_end();

@@ -38,55 +38,159 @@ pub const NAMES: [&str; 9] = [
 /// part of the program.
 ///
 /// # Errors
-/// [`DatasetError`] for an unknown name, missing files, and a file that cannot be read or has a wrong record.
+/// [`DatasetError`] for an unknown name, missing files, files of another version in the cache folder, and a file that cannot be
+/// read or has a wrong record.
 pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
     let is_path = Path::new(name)
         .extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("jsonl"));
-    let folders = || folders(name, data_dir);
-    match name {
-        _ if is_path => user_file::open(Path::new(name)),
-        "mbppplus" => mbppplus::open(&folders()),
-        "math" => math::open(&folders()),
-        "gsm8k" => gsm8k::open(&folders()),
-        "minif2f" => minif2f::open(&folders()),
-        "humaneval" => humaneval::open(&folders()),
+    let load: fn(&Folder<'_>) -> Result<Dataset, DatasetError> = match name {
+        _ if is_path => return user_file::open(Path::new(name)),
+        "mbppplus" => mbppplus::open,
+        "math" => math::open,
+        "gsm8k" => gsm8k::open,
+        "minif2f" => minif2f::open,
+        "humaneval" => humaneval::open,
         "starter-math" | "starter-math-400" | "starter-code" | "starter-lean" => {
-            starter::open(name)
+            return starter::open(name);
         }
-        _ => Err(DatasetError::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(name, NAMES).map(str::to_owned),
-            known: NAMES.join(", "),
-        }),
-    }
-}
-
-/// The folders in which a named data set is looked for, in order.
-fn folders(name: &str, data_dir: Option<&Path>) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = data_dir.map(|dir| dir.join(name)).into_iter().collect();
-    folders.extend(fetch::locate(ArtifactKind::Dataset, name));
-    if folders.is_empty() {
-        folders.push(fetch::folder(ArtifactKind::Dataset, name));
-    }
-    folders
-}
-
-/// The paths of `files` in the first of `folders` that contains all of them.
-fn files_in<const N: usize>(
-    name: &str,
-    folders: &[PathBuf],
-    files: [&str; N],
-) -> Result<[PathBuf; N], DatasetError> {
-    folders
-        .iter()
-        .map(|folder| files.map(|file| folder.join(file)))
-        .find(|paths| paths.iter().all(|path| path.is_file()))
-        .ok_or_else(|| DatasetError::Missing {
-            name: name.to_owned(),
-            looked_for: folders
-                .iter()
-                .flat_map(|folder| files.map(|file| folder.join(file)))
-                .collect(),
+        _ => {
+            return Err(DatasetError::Unknown {
+                name: name.to_owned(),
+                nearest: nearest(name, NAMES).map(str::to_owned),
+                known: NAMES.join(", "),
+            });
+        }
+    };
+    let cached = || {
+        load(&Folder {
+            name,
+            path: fetch::folder(ArtifactKind::Dataset, name),
+            in_cache: true,
         })
+    };
+    let Some(dir) = data_dir else {
+        return cached();
+    };
+    let given = load(&Folder {
+        name,
+        path: dir.join(name),
+        in_cache: false,
+    });
+    or_if_missing(given, cached)
+}
+
+/// What `other` gives, if the files of `first` are missing. If those of `other` are missing too, the error names those of `first`.
+fn or_if_missing(
+    first: Result<Dataset, DatasetError>,
+    other: impl FnOnce() -> Result<Dataset, DatasetError>,
+) -> Result<Dataset, DatasetError> {
+    match first {
+        Err(missing @ DatasetError::Missing { .. }) => match other() {
+            Err(DatasetError::Missing { .. }) => Err(missing),
+            outcome => outcome,
+        },
+        outcome => outcome,
+    }
+}
+
+/// A folder with the files of a named data set.
+struct Folder<'a> {
+    name: &'a str,
+    path: PathBuf,
+    /// Whether it is in the cache folder, where a file that the manifest names has to be that one. Elsewhere it is the user's choice.
+    in_cache: bool,
+}
+
+impl Folder<'_> {
+    /// The paths of `files`, if all exist.
+    fn files<const N: usize>(&self, files: [&str; N]) -> Result<[PathBuf; N], DatasetError> {
+        let paths = files.map(|file| self.path.join(file));
+        if !paths.iter().all(|path| path.is_file()) {
+            return Err(DatasetError::Missing {
+                name: self.name.to_owned(),
+                looked_for: paths.into(),
+            });
+        }
+        for file in files.into_iter().filter(|_| self.in_cache) {
+            let kind = ArtifactKind::Dataset;
+            if let Some(difference) =
+                fetch::difference_from_manifest(kind, self.name, &self.path, file)
+            {
+                return Err(DatasetError::OtherVersion {
+                    name: self.name.to_owned(),
+                    path: self.path.join(file),
+                    difference,
+                });
+            }
+        }
+        Ok(paths)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_version_is_refused_in_the_cache_folder() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = |in_cache| Folder {
+            name: "humaneval",
+            path: home.path().to_owned(),
+            in_cache,
+        };
+        let manifest = crate::manifest::find(ArtifactKind::Dataset, "humaneval").unwrap();
+        let (file, size) = (manifest.files[0].path.as_str(), manifest.files[0].size);
+        let write = |name: &str, size: u64| {
+            let file = std::fs::File::create(home.path().join(name)).unwrap();
+            file.set_len(size).unwrap();
+        };
+        let refused = |difference: &str| {
+            let error = folder(true).files([file]).unwrap_err().to_string();
+            let path = home.path().join(file);
+            assert!(
+                error.starts_with(&format!("{} {difference}", path.display()))
+                    && error.contains("`rapid fetch dataset:humaneval`"),
+                "{error}"
+            );
+            // It is not hidden by another form of the data set that does not exist.
+            let error = humaneval::open(&folder(true)).unwrap_err();
+            assert!(
+                matches!(error, DatasetError::OtherVersion { .. }),
+                "{error}"
+            );
+            assert!(folder(false).files([file]).is_ok());
+        };
+
+        write(file, size);
+        assert!(folder(true).files([file]).is_ok(), "put there by hand");
+        write(file, size - 1);
+        refused(&format!("has {} bytes instead of {size}", size - 1));
+
+        write(file, size);
+        let old = "0".repeat(64);
+        let receipt = serde_json::json!({ "kind": "dataset", "name": "humaneval", "source": "",
+                                          "files": [{ "path": file, "size": size, "sha256": old }] });
+        std::fs::write(home.path().join("fetched.json"), receipt.to_string()).unwrap();
+        refused(&format!("was fetched with the SHA-256 {old} instead of"));
+
+        // The manifest doesn't list this form of the data set, so it was put there by hand.
+        write("HumanEval.jsonl", 3);
+        assert!(folder(true).files(["HumanEval.jsonl"]).is_ok());
+    }
+
+    #[test]
+    fn the_cache_folder_is_used_if_the_data_folder_lacks_the_files() {
+        let missing = |file: &str| {
+            Err(DatasetError::Missing {
+                name: String::new(),
+                looked_for: vec![file.into()],
+            })
+        };
+        let found = or_if_missing(missing("a"), || starter::open("starter-code"));
+        assert_eq!(found.unwrap().name, "starter-code");
+        let error = or_if_missing(missing("a"), || missing("b")).unwrap_err();
+        assert!(error.to_string().contains("(looked for a)"), "{error}");
+    }
 }

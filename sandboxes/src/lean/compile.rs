@@ -143,17 +143,14 @@ impl Lean for Compiler {
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect();
-        // Lean exits with 1 if there are errors among the messages.
-        let errors = status.code() == Some(1) && !messages.is_empty();
+        // Lean exits with 1 if there are errors among the messages. Its runtime does so too when it ends for lack of memory.
+        let is_error = |message: &Message| message.severity == Severity::Error;
+        let errors = status.code() == Some(1) && messages.iter().any(is_error);
         if !status.success() && !errors {
             return Err(LeanError::Crashed(format!("{status}; {last_error_line}")));
         }
         let lines = header.lines().count().max(1);
         let messages = split(messages, lines + 2);
-        let is_error = |message: &&Message| message.severity == Severity::Error;
-        if errors && let Some(error) = messages.header.iter().find(is_error) {
-            return Err(LeanError::Header(error.data.clone()));
-        }
         if status.success() {
             self.start_times.record(imports, started.elapsed());
         }

@@ -24,6 +24,7 @@ pub use program::Program;
 pub use project::Project;
 pub use second_checker::SecondChecker;
 pub use self_limits::confine;
+pub use start_times::imports;
 
 /// A message, as `lean --json` writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -69,6 +70,15 @@ pub struct Messages {
     pub body: Vec<Message>,
 }
 
+impl Messages {
+    /// The first error in the header.
+    #[must_use]
+    pub fn header_error(&self) -> Option<&Message> {
+        let is_error = |message: &&Message| message.severity == Severity::Error;
+        self.header.iter().find(is_error)
+    }
+}
+
 /// Why Lean gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeanError {
@@ -84,6 +94,11 @@ pub enum LeanError {
     /// It used more of something at a time than any file needs.
     #[error("Lean used more than {0} {1} at a time")]
     TooMany(usize, &'static str),
+    /// One of its processes shows nobody but root which files it has open. So memory in such files could not be limited.
+    #[error(
+        "Lean, or a process that it started, hides its open files, so their memory cannot be limited; the verifier's user has to be able to read Lean's program"
+    )]
+    Hidden,
     /// It wrote too much.
     #[error("Lean wrote more than {0} MiB")]
     Output(u64),
@@ -121,27 +136,32 @@ pub struct Compiled {
 
 /// The interface to Lean that a grader uses.
 pub trait Lean: Send + Sync {
-    /// Has Lean compile `header`, then `body`, once. It may take at most `seconds`, or less if [`Bounds::seconds`] is less, in addition to [`Bounds::start_seconds`].
+    /// Has Lean compile `header`, then `body`, once. It may take at most `seconds`, or less if [`Bounds::seconds`] is less, in addition to [`Bounds::start_seconds`]. An
+    /// error in the header is one of the messages.
     ///
     /// # Errors
     /// [`LeanError`].
     fn compile_within(&self, header: &str, body: &str, seconds: u64)
     -> Result<Compiled, LeanError>;
 
-    /// As [`Lean::compile_within`], for as long as [`Bounds::seconds`].
+    /// As [`Lean::compile_within`], for as long as [`Bounds::seconds`]. An error in the header is no answer about the body.
     ///
     /// # Errors
     /// [`LeanError`].
     fn compile(&self, header: &str, body: &str) -> Result<Compiled, LeanError> {
-        self.compile_within(header, body, u64::MAX)
+        let compiled = self.compile_within(header, body, u64::MAX)?;
+        if compiled.files.is_empty()
+            && let Some(error) = compiled.messages.header_error()
+        {
+            return Err(LeanError::Header(error.data.clone()));
+        }
+        Ok(compiled)
     }
 }
 
 /// Repeats a run once that the clock, the memory limit, an error in the header or a crash ended, since a busy machine may be the cause. A run that had its processor time is
 /// not repeated. Also returns whether one run was enough.
-pub fn with_retry(
-    run: impl Fn() -> Result<Compiled, LeanError>,
-) -> (Result<Compiled, LeanError>, bool) {
+pub fn with_retry<T>(run: impl Fn() -> Result<T, LeanError>) -> (Result<T, LeanError>, bool) {
     match run() {
         Err(
             LeanError::Timeout(_)

@@ -203,16 +203,14 @@ impl Process {
         if process_tree.len() > MAX_PROCESSES {
             return Err(LeanError::TooMany(MAX_PROCESSES, "processes"));
         }
-        let Some(files_mib) = process_tree::anonymous_files_mib(process_tree, MAX_FILES) else {
-            return Err(LeanError::TooMany(MAX_FILES, "open files"));
-        };
+        let files_mib = process_tree::anonymous_files_mib(process_tree, MAX_FILES)?;
         if process_tree::memory_mib(process_tree) + files_mib > self.memory_mib {
             return Err(LeanError::Memory(self.memory_mib));
         }
         if let Some((folders, mib)) = &self.scratch
             && process_tree
                 .iter()
-                .any(|member| jail::has_too_many_files(member.id, folders))
+                .any(|member| jail::has_too_many_files(member.thread, folders))
         {
             return Err(LeanError::Output(*mib));
         }

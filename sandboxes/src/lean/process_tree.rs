@@ -1,14 +1,20 @@
 //! A process with all processes that it started, read from `/proc`: the resources that they use together, and how to kill them.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::DirEntry;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use super::LeanError;
+
 /// A process of a process tree.
 pub(super) struct Member {
-    pub(super) id: u32,
+    id: u32,
+    /// The thread under which `/proc` shows its memory and files.
+    pub(super) thread: u32,
     /// Resident pages.
     pages: u64,
     /// Processor time of it and of its ended children, in ticks of the system's clock.
@@ -23,13 +29,7 @@ pub(super) fn process_tree(root: u32) -> Vec<Member> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     let (mut stats, mut members) = (HashMap::new(), HashSet::new());
     for entry in entries.flatten() {
-        let Some(id) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
-            continue;
-        };
+        let Some(id) = number(&entry) else { continue };
         let Some(stat) = Stat::read(id) else { continue };
         children.entry(stat.parent).or_default().push(id);
         if id == root || stat.group == root {
@@ -46,14 +46,36 @@ pub(super) fn process_tree(root: u32) -> Vec<Member> {
         }
     }
     let member = |id: u32| {
-        let stat = stats.get(&id)?;
+        let (thread, stat) = living_thread(id, stats.remove(&id)?);
         Some(Member {
             id,
+            thread,
             pages: stat.pages,
             ticks: stat.ticks,
         })
     };
     members.into_iter().filter_map(member).collect()
+}
+
+/// The thread under which `/proc` shows a process's memory and files, with what it shows: the first, or another one if that has ended.
+fn living_thread(id: u32, first: Stat) -> (u32, Stat) {
+    if first.has_memory {
+        return (id, first);
+    }
+    let threads = std::fs::read_dir(format!("/proc/{id}/task"));
+    threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| number(&entry))
+        .filter_map(|thread| Some((thread, Stat::read(thread)?)))
+        .find(|(_, stat)| stat.has_memory)
+        .unwrap_or((id, first))
+}
+
+/// The number that an entry of `/proc` has as its name.
+fn number(entry: &DirEntry) -> Option<u32> {
+    entry.file_name().to_str()?.parse().ok()
 }
 
 /// Resident memory of the members together, in MiB.
@@ -62,17 +84,29 @@ pub(super) fn memory_mib(process_tree: &[Member]) -> u64 {
     (pages * rustix::param::page_size() as u64) >> 20
 }
 
-/// MiB of the anonymous files (`memfd_create`) that the members have open: memory that is resident in no process until one maps it. `None` if they have more than `max_files`
-/// files of any kind open.
-pub(super) fn anonymous_files_mib(process_tree: &[Member], max_files: usize) -> Option<u64> {
+/// MiB of the anonymous files (`memfd_create`) that the members have open: memory that is resident in no process until one maps it.
+///
+/// # Errors
+/// [`LeanError::TooMany`] if they have more than `max_files` files of any kind open, and [`LeanError::Hidden`].
+pub(super) fn anonymous_files_mib(
+    process_tree: &[Member],
+    max_files: usize,
+) -> Result<u64, LeanError> {
     let mut open = 0;
     let mut bytes: HashMap<(u64, u64), u64> = HashMap::new();
     for member in process_tree {
-        let files = std::fs::read_dir(format!("/proc/{}/fd", member.id));
+        let files = std::fs::read_dir(format!("/proc/{}/fd", member.thread));
+        let is_denied = |error: &std::io::Error| error.kind() == ErrorKind::PermissionDenied;
+        // The files of a process that is ending belong to root.
+        if files.as_ref().is_err_and(is_denied)
+            && Stat::read(member.thread).is_some_and(|stat| stat.has_memory)
+        {
+            return Err(LeanError::Hidden);
+        }
         for file in files.into_iter().flatten().flatten() {
             open += 1;
             if open > max_files {
-                return None;
+                return Err(LeanError::TooMany(max_files, "open files"));
             }
             let path = file.path();
             let is_anonymous = std::fs::read_link(&path)
@@ -84,15 +118,15 @@ pub(super) fn anonymous_files_mib(process_tree: &[Member], max_files: usize) -> 
             }
         }
     }
-    Some(bytes.into_values().sum::<u64>() >> 20)
+    Ok(bytes.into_values().sum::<u64>() >> 20)
 }
 
 /// Has the system end the members before any other process when the machine runs out of memory. Some memory is counted for no process, such as a mapping that is shared and not
 /// resident.
 pub(super) fn end_first_without_memory(process_tree: &[Member]) {
     for member in process_tree {
-        // It fails for a process that has just ended, or that runs as another user.
-        let _ = std::fs::write(format!("/proc/{}/oom_score_adj", member.id), "1000");
+        // It fails for a process that has just ended, or that runs as another user. If this process is not root, a member may take it back until the next check.
+        let _ = std::fs::write(format!("/proc/{}/oom_score_adj", member.thread), "1000");
     }
 }
 
@@ -125,6 +159,8 @@ struct Stat {
     group: u32,
     ticks: u64,
     pages: u64,
+    /// Whether it has any memory, resident or not. A thread that has ended has none.
+    has_memory: bool,
 }
 
 impl Stat {
@@ -138,6 +174,7 @@ impl Stat {
             group: fields.get(2)?.parse().ok()?,
             ticks: (11..=14).map(number).sum::<Option<u64>>()?,
             pages: number(21)?,
+            has_memory: number(20)? > 0,
         })
     }
 }
@@ -166,7 +203,8 @@ mod tests {
         let mut file = File::from(rustix::fs::memfd_create("test", flags).unwrap());
         file.write_all(&vec![0; 3 << 20]).unwrap();
         let own = process_tree(std::process::id());
-        assert!(anonymous_files_mib(&own, usize::MAX) >= Some(3));
-        assert_eq!(anonymous_files_mib(&own, 0), None);
+        assert!(anonymous_files_mib(&own, usize::MAX).unwrap() >= 3);
+        let too_many = Err(LeanError::TooMany(0, "open files"));
+        assert_eq!(anonymous_files_mib(&own, 0), too_many);
     }
 }

@@ -38,7 +38,8 @@ fn digest(imports: &str) -> [u8; 32] {
 }
 
 /// The beginning of a file up to its last line with the word `import`, so with all its imports. If there is a header, it has them.
-pub(super) fn imports<'a>(header: &'a str, body: &'a str) -> &'a str {
+#[must_use]
+pub fn imports<'a>(header: &'a str, body: &'a str) -> &'a str {
     let text = if header.is_empty() { body } else { header };
     let (mut at, mut end) = (0, 0);
     for line in text.split_inclusive('\n') {

@@ -116,7 +116,7 @@ pub(crate) fn what_the_program_leaves_alone_stays_the_tests_own(sandbox: &dyn Sa
     if to: x[:] = to
     elif hasattr(x, 'append'): x.append(9)
     else: x.update({9: 9})";
-    let prelude = "import collections, enum, numpy
+    let prelude = "import collections, decimal, enum, numpy
 class Colour(enum.IntEnum):
     RED = 1
     BLUE = 2
@@ -134,9 +134,15 @@ assert type(x[1]) is numpy.int64 and type(x[2]) is numpy.float32",
             "x = {Colour.RED}\nf(x)\nassert x == {1, 9} and Colour in [*map(type, x)]",
             // An equal number of another type is a change.
             "x = [True, 1, Colour.RED]\nf(x, [1, 1.0, 2])\nassert x == [1, 1, 2] and [*map(type, x)] == [int, float, int]",
+            "x = [0.0, decimal.Decimal('1.0')]\nf(x, [-0.0, decimal.Decimal('1.00')])\nassert [*map(str, x)] == ['-0.0', '1.00']",
+            // Two objects with the value nan are unequal, unless they are one object.
+            "x = [float('nan'), decimal.Decimal('nan'), complex('nan')]\nthen = [*x, 9]\nf(x)\nassert x == then",
+            "x = {1: float('nan')}\nthen = {**x, 9: 9}\nf(x)\nassert x == then",
+            "d = {1: 1}\nx = [d.values()]\nf(x)\nd[1] = 2\nassert [*x[0]] == [2] and x[1] == 9",
+            "x = [(Colour.RED, 1)]\nf(x, [(Colour.RED, 2)])\nassert x[0][0] is Colour.RED and x[0][1] == 2",
         ],
     );
-    assert_eq!(passed(&run), [true; 6], "{run:?}");
+    assert_eq!(passed(&run), [true; 11], "{run:?}");
 }
 
 pub(crate) fn exceptions_keep_their_type(sandbox: &dyn Sandbox) {

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -20,8 +21,11 @@ for number, line in enumerate(path.read_text().splitlines(), 1):
     match word:
         case "say":
             data = rest
-        case "error":
-            severity, data = "error", rest
+        case "error" | "warning":
+            severity, data = word, rest
+        case "misplace":
+            # Lean places an error at the beginning of the file if it has no place of its own.
+            severity, number, data = "error", 1, rest
         case "write":
             # Its own file, a file beside it, one in the home folder.
             done = []
@@ -104,12 +108,25 @@ for number, line in enumerate(path.read_text().splitlines(), 1):
             for _ in range(200):
                 os.write(file, bytes(1 << 20))
             time.sleep(3600)
+        case "behead":
+            # Under the number of a process whose first thread has ended, the system shows no memory and no files.
+            def hold():
+                memory = bytearray(200 << 20)
+                time.sleep(3600)
+
+            threading.Thread(target=hold).start()
+            ctypes.CDLL(None).pthread_exit(None)
+        case "hide":
+            ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+            time.sleep(3600)
         case "wait":
             while Path("/proc/self/oom_score_adj").read_text() != "1000\n":
                 time.sleep(0.01)
             data = "ended first without memory"
         case "die":
             os.abort()
+        case "exit":
+            sys.exit(1)
         case _:
             continue
     wrong |= severity == "error"

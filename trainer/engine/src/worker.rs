@@ -31,7 +31,8 @@ use thread::{Command, Worker};
 /// thread.
 ///
 /// Commands are served one after the other, in the order of the calls: a generation runs to its end before the next command begins. The tokenizer and the chat
-/// template need no device and answer at once. If the worker panics, its pending and all later calls return [`EngineError::Stopped`].
+/// template need no device and answer at once. If the worker panics, its pending and all later calls return [`EngineError::Stopped`]; with several ranks, a panic
+/// while sampling is an [`EngineError::Device`] of that call alone.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,

@@ -3,6 +3,7 @@
 //! Results go to stdout through [`print()`], everything else to stderr through [`trainer::stderr::say`] and the log.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use anyhow::Context as _;
 use engine::Leader;
@@ -90,6 +91,9 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
+/// The exit code of a process that panics.
+const PANICKED: i32 = 101;
+
 /// Runs a command on rank 0, with the other ranks of a launcher if there are any. `threads` are those of the CPU backend.
 pub(crate) fn on_ranks(
     threads: Option<usize>,
@@ -100,7 +104,20 @@ pub(crate) fn on_ranks(
         Role::Followed => return Ok(()),
         Role::Leads(leader) => leader,
     };
-    let result = work(Some(&leader));
+    lead(&leader, work)
+}
+
+/// Runs a command as rank 0, then ends the other ranks.
+fn lead(
+    leader: &Leader,
+    work: impl FnOnce(Option<&Leader>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let worked = catch_unwind(AssertUnwindSafe(|| work(Some(leader))));
+    let result = worked.unwrap_or_else(|panic| {
+        // The other ranks wait for this one, and not every launcher ends them with it.
+        leader.abort(PANICKED);
+        resume_unwind(panic)
+    });
     if let Err(lost) = leader.end() {
         let error = result.err().unwrap_or_else(|| lost.into());
         say(&format!("error: {}", paragraph(&error)));
@@ -153,8 +170,51 @@ pub(crate) fn paragraph(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::paragraph;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::time::Duration;
+
     use anyhow::{Context as _, anyhow};
+    use engine::backend::group::Group;
+    use engine::{EngineError, Leader};
+
+    use super::{PANICKED, lead, paragraph};
+
+    /// Rank 0 of two, and the code with which it has ended both.
+    #[derive(Default)]
+    struct Ranks(AtomicI32);
+
+    impl Group for Ranks {
+        fn rank(&self) -> usize {
+            0
+        }
+
+        fn size(&self) -> usize {
+            2
+        }
+
+        fn deadline(&self) -> Duration {
+            Duration::from_secs(60)
+        }
+
+        fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
+            Ok(vec![Vec::new(); parts.len()])
+        }
+
+        fn abort(&self, code: i32) {
+            self.0.store(code, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_panic_on_rank_0_ends_all_ranks() {
+        let ranks = Arc::new(Ranks::default());
+        let leader = Leader::new(ranks.clone()).unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| lead(&leader, |_| panic!("a bug"))));
+        assert!(panicked.is_err());
+        assert_eq!(ranks.0.load(Ordering::Relaxed), PANICKED);
+    }
 
     #[test]
     fn an_error_is_one_paragraph_without_repetitions() {

@@ -284,20 +284,5 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
     }
 }
 
-/// Pass@k after minus before, over the tasks that both have, with its paired interval.
-pub fn gain(
-    before: &[Record],
-    after: &[Record],
-    k: usize,
-    reading: AnswerMode,
-) -> Option<Estimate> {
-    let after: HashMap<String, Counts> = counts(after, reading).into_iter().collect();
-    let pairs: Vec<(Counts, Counts)> = counts(before, reading)
-        .into_iter()
-        .filter_map(|(task, before)| Some((before, *after.get(&task)?)))
-        .collect();
-    passk::paired_difference(&pairs, k)
-}
-
 #[cfg(test)]
 mod tests;

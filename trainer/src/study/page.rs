@@ -10,7 +10,7 @@ use crate::report::STYLE;
 use crate::report::axis::{ValueFormat, format_value};
 use crate::report::chart::{Chart, Series};
 
-/// Rows of one policy and one course of behaviour policies, which a chart compares.
+/// Rows of one policy, one course of behaviour policies and one group size, which a chart compares.
 struct View<'a> {
     levels: Vec<&'a Level>,
     rows: Vec<&'a Row>,
@@ -22,6 +22,8 @@ impl<'a> View<'a> {
             // At a staleness of 0, all courses are the same.
             course.is_none_or(|course| course == name || staleness == 0)
         };
+        // An estimator is one line of a chart, so its points are of one size.
+        let group_size = rows.first().map(|row| row.group_size);
         Self {
             levels: levels
                 .iter()
@@ -29,7 +31,7 @@ impl<'a> View<'a> {
                 .collect(),
             rows: rows
                 .iter()
-                .filter(|r| matches(&r.course, r.staleness))
+                .filter(|r| matches(&r.course, r.staleness) && Some(r.group_size) == group_size)
                 .collect(),
         }
     }
@@ -94,7 +96,7 @@ pub(super) fn render(study: &Study, files: &[&str]) -> String {
         toy.values.len(),
         toy.completions,
         toy.parameters,
-        list(&toy.toy.group_sizes),
+        toy.toy.group_sizes.first().copied().unwrap_or_default(),
         toy.toy.update,
     );
     part(&mut out, &View::of(Some("updates"), &toy.levels, &toy.rows));
@@ -111,11 +113,6 @@ pub(super) fn render(study: &Study, files: &[&str]) -> String {
         env!("CARGO_PKG_VERSION")
     );
     out
-}
-
-fn list(numbers: &[usize]) -> String {
-    let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-    texts.join(" and ")
 }
 
 fn part(out: &mut String, view: &View<'_>) {
@@ -241,16 +238,34 @@ mod tests {
     use super::*;
     use crate::study::{Quality, grid};
 
+    fn rows(levels: &[Level], group_sizes: &[usize]) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for level in levels {
+            for size in group_sizes {
+                for setting in grid() {
+                    let quality = Quality::default();
+                    rows.push(Row::new("model", level, *size, &setting, quality, None));
+                }
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn of_several_group_sizes_the_first_is_shown() {
+        let levels = [0, 4].map(|staleness| Level::new("updates", staleness));
+        let rows = rows(&levels, &[4, 8]);
+        let view = View::of(Some("updates"), &levels, &rows);
+        assert!(view.rows.iter().all(|row| row.group_size == 4));
+        for chart in charts(&QUESTIONS[0], &view) {
+            assert!(chart.series.iter().all(|series| series.points.len() == 2));
+        }
+    }
+
     #[test]
     fn behaviour_models_of_the_same_staleness_are_all_shown() {
         let levels = ["a/step-6", "b/step-6"].map(|course| Level::new(course, 4));
-        let mut rows = Vec::new();
-        for level in &levels {
-            for setting in grid() {
-                let quality = Quality::default();
-                rows.push(Row::new("model", level, 4, &setting, quality, None));
-            }
-        }
+        let rows = rows(&levels, &[4]);
         let view = View::of(None, &levels, &rows);
         let question = &QUESTIONS[0];
         for chart in charts(question, &view) {

@@ -21,7 +21,7 @@ pub struct Toy {
     pub seed: u64,
     /// For each prompt, the maximum probability of a correct completion under the policy.
     pub values: Vec<f64>,
-    /// Completions per group.
+    /// Completions per group. The page shows the first size, the files show all.
     pub group_sizes: Vec<usize>,
     /// Numbers of updates by which the behaviour policy is behind.
     pub staleness: Vec<usize>,

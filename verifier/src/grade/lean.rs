@@ -120,15 +120,10 @@ impl LeanGrader {
             Ok(module) => module,
             Err(grading) => return *grading,
         };
-        let (compiled, once) = with_retry(|| self.lean.compile(header, &sources.proof));
-        let grading = match compiled {
-            Ok(compiled) => self.judge_compiled(&statement_module, header, &sources, &compiled),
-            Err(error) => self.grading_without_answer(&error, header, &sources.statement),
-        };
-        Grading {
-            deterministic: grading.deterministic && once,
-            ..grading
-        }
+        let compile = || self.lean.compile(header, &sources.proof);
+        self.grade_run(header, &sources.statement, compile, |compiled| {
+            self.judge_compiled(&statement_module, header, &sources, &compiled)
+        })
     }
 
     /// Whether the operator lists a header, so that it is not checked.
@@ -166,6 +161,32 @@ impl LeanGrader {
                 NoStatement::NoKernel(reason) => Grading::unavailable(&reason, true),
             })
         })
+    }
+
+    /// The grading of a proof from a run of Lean or of a checker on it. The machine may have had no memory for two runs. So an error in the header or a crash is the proof's
+    /// fault only if Lean then compiles the statement alone, after the same header, and another run on the proof fails.
+    fn grade_run<T>(
+        &self,
+        header: &str,
+        statement: &str,
+        run: impl Fn() -> Result<T, LeanError>,
+        judge: impl FnOnce(T) -> Grading,
+    ) -> Grading {
+        let (mut answer, once) = with_retry(&run);
+        if let Err(error @ (LeanError::Header(_) | LeanError::Crashed(_))) = &answer {
+            match self.lean.compile(header, statement) {
+                Ok(compiled) if !compiled.files.is_empty() => answer = run(),
+                _ => return Grading::unavailable(&error.to_string(), true),
+            }
+        }
+        let grading = match answer {
+            Ok(answer) => judge(answer),
+            Err(error) => grading_without_answer(&error),
+        };
+        Grading {
+            deterministic: grading.deterministic && once,
+            ..grading
+        }
     }
 
     /// The grading of a proof that Lean has processed.
@@ -219,43 +240,20 @@ impl LeanGrader {
         let Some(second_checker) = &self.second_checker else {
             return Grading::new(Verdict::Correct, detail);
         };
-        match second_checker.objection(&format!("{header}\n\n{}", sources.proof), compiled) {
-            Ok(None) => {
+        let file = format!("{header}\n\n{}", sources.proof);
+        let check = || second_checker.objection(&file, compiled);
+        self.grade_run(header, &sources.statement, check, |objection| {
+            let Some(objection) = objection else {
                 detail["assurance"] = json!("replayed");
-                Grading::new(Verdict::Correct, detail)
-            }
-            Ok(Some(objection)) => {
-                let reason = format!(
-                    "the kernel checker does not accept it: {}",
-                    excerpt(&objection)
-                );
-                let detail = json!({ "reason": reason, "assurance": "replayed" });
-                Grading::new(Verdict::Incorrect, detail)
-            }
-            Err(error) => self.grading_without_answer(&error, header, &sources.statement),
-        }
-    }
-
-    /// The grading of a proof for which Lean gave no answer. A crash is the proof's fault if Lean still compiles the statement alone, after the same header.
-    fn grading_without_answer(&self, error: &LeanError, header: &str, statement: &str) -> Grading {
-        let limit_exceeded = |verdict| Grading {
-            // This depends on a clock, on when a garbage collector returned memory, or on when the processes were counted.
-            deterministic: false,
-            ..Grading::new(verdict, json!({ "reason": error.to_string() }))
-        };
-        match error {
-            LeanError::Timeout(_) | LeanError::ProcessorTime(_) => limit_exceeded(Verdict::Timeout),
-            LeanError::Memory(_) => limit_exceeded(Verdict::Memory),
-            LeanError::TooMany(..) => limit_exceeded(Verdict::Incorrect),
-            LeanError::Output(_) => incorrect(&error.to_string()),
-            LeanError::Missing(_) => no_answer(error),
-            LeanError::Header(_) | LeanError::Crashed(_) => {
-                match self.lean.compile(header, statement) {
-                    Ok(compiled) if !compiled.files.is_empty() => incorrect(&error.to_string()),
-                    _ => Grading::unavailable(&error.to_string(), true),
-                }
-            }
-        }
+                return Grading::new(Verdict::Correct, detail);
+            };
+            let reason = format!(
+                "the kernel checker does not accept it: {}",
+                excerpt(&objection)
+            );
+            let detail = json!({ "reason": reason, "assurance": "replayed" });
+            Grading::new(Verdict::Incorrect, detail)
+        })
     }
 
     /// Whether a jail keeps the code of proofs from this machine.
@@ -315,6 +313,25 @@ impl LeanGrader {
 
 fn incorrect(reason: &str) -> Grading {
     Grading::new(Verdict::Incorrect, json!({ "reason": reason }))
+}
+
+/// The grading of a proof on which Lean or a checker gave no answer, although it works on the statement.
+fn grading_without_answer(error: &LeanError) -> Grading {
+    let stopped = |verdict| Grading {
+        // This depends on a clock, on the memory that the machine had, or on when the processes were counted.
+        deterministic: false,
+        ..Grading::new(verdict, json!({ "reason": error.to_string() }))
+    };
+    match error {
+        LeanError::Timeout(_) | LeanError::ProcessorTime(_) => stopped(Verdict::Timeout),
+        LeanError::Memory(_) => stopped(Verdict::Memory),
+        LeanError::TooMany(..)
+        | LeanError::Hidden
+        | LeanError::Header(_)
+        | LeanError::Crashed(_) => stopped(Verdict::Incorrect),
+        LeanError::Output(_) => incorrect(&error.to_string()),
+        LeanError::Missing(_) => no_answer(error),
+    }
 }
 
 /// The grading of a proof that the kernel does not accept, or does not finish checking.

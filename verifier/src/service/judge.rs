@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use datasets::TaskSpec;
 use tokio::sync::oneshot;
 use verifier_api::Judgement;
 
@@ -160,7 +161,11 @@ impl Job for JudgeJob {
             Err(NoVerdictYet::NotInFirstPass) => {
                 self.deferred = true;
                 let service = Arc::clone(&self.service);
-                service.long_pool.submit_or_run(self.lane, self);
+                let pool = match self.item.task.spec {
+                    TaskSpec::Lean(_) => &service.proof_pool,
+                    _ => &service.long_pool,
+                };
+                pool.submit_or_run(self.lane, self);
                 return;
             }
         };
@@ -210,6 +215,7 @@ impl Drop for CancelGuard<'_> {
             self.service.math_pool.sweep();
             self.service.first_pass_pool.sweep();
             self.service.long_pool.sweep();
+            self.service.proof_pool.sweep();
             self.service.canonical_queue.sweep();
         }
     }

@@ -48,7 +48,7 @@ pub struct ServiceSettings {
     pub limits: RequestLimits,
     /// Maximum number of connections at a time.
     pub connections: usize,
-    /// Number of threads for first passes over programs, and as many each for long programs with proofs and for canonical solutions. Mathematics has one thread, and so
+    /// Number of threads for first passes over programs, and as many each for long programs, for proofs and for canonical solutions. Mathematics has one thread, and so
     /// have first passes over canonical solutions.
     pub workers: usize,
     /// Maximum size of the verdicts cached in memory, in bytes.
@@ -86,8 +86,10 @@ pub struct Service {
     math_pool: Pool,
     /// For first passes over programs, which give up long programs.
     first_pass_pool: Pool,
-    /// For long programs and proofs, so that a program that runs for a minute delays other samples only by its share of the processors.
+    /// For long programs, so that a program that runs for a minute delays other samples only by its share of the processors.
     long_pool: Pool,
+    /// For proofs, so that those that wait for a Lean process (`lean.processes`) or for their statement delay no program.
+    proof_pool: Pool,
     /// For canonical solutions, so that no worker waits for their results.
     canonical_queue: canonical_queue::CanonicalQueue,
     in_flight: judge::InFlight,
@@ -121,6 +123,7 @@ impl Service {
             math_pool: Pool::new("math", 1, limits.queue)?,
             first_pass_pool: Pool::new("first-pass", workers, limits.queue)?,
             long_pool: Pool::new("long", workers, limits.queue)?,
+            proof_pool: Pool::new("proof", workers, limits.queue)?,
             canonical_queue: canonical_queue::CanonicalQueue::new(workers, limits.queue)?,
             graders: Graders::new(graders, stores.expected_values),
             cache: VerdictCache::new(cache_bytes, stores.verdicts),
@@ -207,6 +210,7 @@ impl Service {
             &self.math_pool,
             &self.first_pass_pool,
             &self.long_pool,
+            &self.proof_pool,
             canonical_first_pass,
             canonical_full_runs,
         ];

@@ -16,12 +16,17 @@ fn with_wheel(home: &Path, members: &[(&str, &str)]) -> Fetcher {
         archive.write_all(content.as_bytes()).unwrap();
     }
     archive.finish().unwrap();
-    let python = home.join("python");
     let script = format!(
-        "#!/bin/sh\nwhile [ \"$1\" != --dest ]; do shift; done\ncp '{}' \"$2\"\n",
+        "while [ \"$1\" != --dest ]; do shift; done\ncp '{}' \"$2\"",
         wheel.display()
     );
-    std::fs::write(&python, script).unwrap();
+    with_pip(home, &script)
+}
+
+/// A fetcher with a python3 that is a shell script.
+fn with_pip(home: &Path, script: &str) -> Fetcher {
+    let python = home.join("python");
+    std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     Fetcher {
         python,
@@ -74,4 +79,17 @@ async fn a_member_is_not_unpacked_beyond_the_size_that_its_file_should_have() {
         "{error}"
     );
     assert!(entries(home.path()).is_empty());
+}
+
+#[tokio::test]
+async fn no_control_characters_of_pip_are_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let script = r"printf 'ERROR: no thing\033[2J\n\n' >&2; exit 1";
+    let error = with_pip(home.path(), script)
+        .fetch_manifest(&hello_world(), &NoProgress)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("ERROR: no thing"), "{error:?}");
+    assert!(!error.contains(char::is_control), "{error:?}");
 }

@@ -22,7 +22,7 @@ const DAY: &str = "_day";
 
 /// Maximum number of instructions that filling in a template executes, far more than published templates need.
 const MAX_INSTRUCTIONS: u64 = 1_000_000;
-/// Maximum length of a prompt, and of a value as JSON, in bytes.
+/// Maximum length of what a template adds to the messages, and of a value as JSON, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 /// Maximum depth of nested values that are written as JSON.
 const MAX_DEPTH: usize = 64;
@@ -56,9 +56,11 @@ impl ChatTemplate {
 
     /// Renders the prompt for the assistant's reply to `(role, content)` messages. For a template that reads the time, it is the beginning of `day`.
     ///
-    /// Templates come with models, which may be anyone's, so the instructions that a template executes and the text that it writes are limited. The strings that
-    /// it computes on the way are not: the library has no limit for them.
+    /// Templates come with models, which may be anyone's, so the instructions that a template executes and the text that it adds are limited. The strings that it
+    /// computes on the way and the depth of its values are not: the library has no limit for them, and lets a namespace contain itself. A template that exhausts
+    /// the memory or the stack ends the process.
     pub fn render(&self, messages: &[(String, String)], day: Date) -> Result<String, String> {
+        let length: usize = messages.iter().map(|(_, content)| content.len()).sum();
         let messages: Vec<Value> = messages
             .iter()
             .map(|(role, content)| context! { role, content })
@@ -72,7 +74,10 @@ impl ChatTemplate {
             _day => day.to_string(),
             ..Value::from_pairs(self.special.iter().map(|(k, v)| (k.as_str(), v.as_str())))
         };
-        let mut prompt = Prompt::default();
+        let mut prompt = Prompt {
+            text: Vec::new(),
+            limit: MAX_BYTES + length,
+        };
         self.environment
             .get_template(NAME)
             .and_then(|template| {
@@ -81,20 +86,23 @@ impl ChatTemplate {
                     .map(drop)
             })
             .map_err(|e| not_filled_in(&e))?;
-        String::from_utf8(prompt.0).map_err(|e| format!("the chat template wrote no text: {e}"))
+        String::from_utf8(prompt.text).map_err(|e| format!("the chat template wrote no text: {e}"))
     }
 }
 
 /// The text that a template has written so far.
-#[derive(Default)]
-struct Prompt(Vec<u8>);
+struct Prompt {
+    text: Vec<u8>,
+    /// Maximum length of the text, in bytes.
+    limit: usize,
+}
 
 impl io::Write for Prompt {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() > MAX_BYTES - self.0.len() {
+        if bytes.len() > self.limit - self.text.len() {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.0.extend_from_slice(bytes);
+        self.text.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -108,7 +116,10 @@ fn not_filled_in(error: &Error) -> String {
         ErrorKind::OutOfFuel => {
             format!("it has not ended after {MAX_INSTRUCTIONS} instructions")
         }
-        ErrorKind::WriteFailure => format!("it writes more than {} MiB", MAX_BYTES >> 20),
+        ErrorKind::WriteFailure => format!(
+            "it writes more than {} MiB in addition to the messages",
+            MAX_BYTES >> 20
+        ),
         _ => return format!("the chat template cannot be filled in: {error}"),
     };
     format!(
@@ -318,15 +329,27 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_and_json_have_a_limit() {
-        let larger = MAX_BYTES + 1;
+    fn what_a_template_adds_to_the_messages_has_a_limit() {
+        let question = "q".repeat(MAX_BYTES);
+        let render = |added: usize| -> Result<String, String> {
+            let source = format!("{{{{ messages[0].content }}}}{{{{ 'x' * {added} }}}}");
+            let template = ChatTemplate::new(&source, BTreeMap::new())?;
+            let messages = [("user".to_owned(), question.clone())];
+            template.render(&messages, jiff::civil::date(2026, 3, 9))
+        };
+        assert_eq!(render(MAX_BYTES).unwrap().len(), 2 * MAX_BYTES);
+        let error = render(MAX_BYTES + 1).unwrap_err();
+        assert!(error.contains("more than 16 MiB in addition"), "{error}");
+    }
+
+    #[test]
+    fn json_has_limits() {
         let nested = |levels: usize, inner: &str| {
             format!(
                 "{{% set ns = namespace(x=1) %}}{{% for i in range({levels}) %}}{{% set ns.x = {inner} %}}{{% endfor %}}{{{{ ns.x | tojson }}}}"
             )
         };
         for (source, expected) in [
-            (format!("{{{{ 'x' * {larger} }}}}"), "more than 16 MiB"),
             (nested(MAX_DEPTH, "[ns.x, ns.x]"), "more than 16 MiB"),
             (nested(MAX_DEPTH + 1, "[ns.x]"), "at most 64 levels"),
             (
@@ -337,8 +360,6 @@ mod tests {
             let error = render(&source).unwrap_err();
             assert!(error.contains(expected), "{source}: {error}");
         }
-        let largest = format!("{{{{ 'x' * {MAX_BYTES} }}}}");
-        assert_eq!(render(&largest).unwrap().len(), MAX_BYTES);
         assert!(render(&nested(MAX_DEPTH, "[ns.x]")).is_ok());
     }
 

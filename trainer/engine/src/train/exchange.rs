@@ -2,6 +2,9 @@
 //!
 //! Each rank owns a part of the trained weights (a shard) with its moments, as in ZeRO-1 (Rajbhandari et al. 2020): it gets this part of every rank's gradient, adds
 //! them up, updates the part, and sends it to all. The bytes on the wire are those of a reduce-scatter and an all-gather.
+//!
+//! A rank whose device fails between two exchanges makes those that are left, so that none waits for it. What all ranks tell each other after them, a sum or a digest,
+//! has the error in its place.
 
 use std::ops::Range;
 
@@ -120,12 +123,12 @@ fn route(model: &mut Model) -> Result<Route, EngineError> {
     Ok(route)
 }
 
-/// Replaces this rank's shard of its gradient by the sum over all ranks, in a binary tree.
-pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<(), EngineError> {
+/// Replaces this rank's shard of its gradient by the sum over all ranks, in a binary tree. Returns Σ x² of the whole sum.
+pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<f64, EngineError> {
     let ranks = model.sharing.ranks.clone();
     let (rank, size) = (ranks.rank(), ranks.size());
     if size == 1 {
-        return Ok(());
+        return sum_squares(model, gradient, Ok(()));
     }
     let shards = shards(gradient.len(), size);
     let bucket = bucket_elements(size);
@@ -143,8 +146,9 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<(), Engi
             }
             backend.copy(own, sums[0]);
         }
-        return Ok(());
+        return sum_squares(model, gradient, Ok(()));
     }
+    let mut read = Ok(());
     let [mut sent, mut received] = [(); 2].map(|()| vec![0.0; size * bucket]);
     for at in starts(&shards, bucket) {
         let parts = shards.iter().map(|shard| part(gradient, shard, at, bucket));
@@ -153,7 +157,7 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<(), Engi
             places(parts.iter().map(|part| part.len()), bucket).collect();
         let backend = &mut model.decoder.backend;
         for (part, piece) in parts.iter().zip(&pieces) {
-            backend.download(*part, &mut sent[piece.clone()])?;
+            read = read.and_then(|()| backend.download(*part, &mut sent[piece.clone()]));
         }
         let own = parts[rank];
         let sums: Vec<Range<usize>> = places(vec![own.len(); size].into_iter(), bucket).collect();
@@ -167,7 +171,7 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<(), Engi
         }
         backend.upload(own, &received[..own.len()]);
     }
-    Ok(())
+    sum_squares(model, gradient, read)
 }
 
 /// The additions of a binary tree over a power of two of terms: the second is added to the first, and the sum is in number 0.
@@ -180,26 +184,29 @@ fn tree(size: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Σ x² of a buffer of which each rank has its shard.
-pub(super) fn sum_squares(model: &mut Model, gradient: Buf) -> Result<f64, EngineError> {
+/// Σ x² of a buffer of which each rank has its shard, if all have `summed` theirs.
+fn sum_squares(
+    model: &mut Model,
+    gradient: Buf,
+    summed: Result<(), EngineError>,
+) -> Result<f64, EngineError> {
     let ranks = model.sharing.ranks.clone();
     let own = model.sharing.shard(gradient.len());
     let own = gradient.at(own.start, own.len());
-    let terms = model.decoder.backend.sum_squares(own)?;
-    if ranks.size() == 1 {
-        return Ok(terms.iter().sum());
-    }
-    let gathered = ranks.all_gather(bytemuck::cast_slice(&terms))?;
+    let terms = summed.and_then(|()| model.decoder.backend.sum_squares(own));
+    let terms = terms.map(|terms| bytemuck::cast_slice::<f64, u8>(&terms).to_vec());
+    let gathered = group::agree(ranks.as_ref(), terms)?;
     let terms = gathered.iter().flat_map(|bytes| bytes.as_chunks().0);
     Ok(terms.map(|term| f64::from_ne_bytes(*term)).sum())
 }
 
-/// Copies every rank's shard of the weights to all ranks.
+/// Copies every rank's shard of the weights to all ranks, and checks that all have the same then. Waits for an asynchronous device, so that a failure of the update is
+/// reported here.
 pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
     let (rank, size) = (ranks.rank(), ranks.size());
     if size == 1 {
-        return Ok(());
+        return model.decoder.backend.synchronise();
     }
     let weights = model.trained();
     let shards = shards(weights.len(), size);
@@ -215,8 +222,9 @@ pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
             sent[rank] = nothing;
             model.decoder.backend.exchange(&sent, &parts);
         }
-        return Ok(());
+        return compare_weights(model, Ok(()));
     }
+    let mut read = Ok(());
     let mut sent = vec![0.0; bucket];
     let mut received = vec![0.0; size * bucket];
     for at in starts(&shards, bucket) {
@@ -229,27 +237,28 @@ pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
         let places: Vec<Range<usize>> =
             places(parts.iter().map(|part| part.len()), bucket).collect();
         let backend = &mut model.decoder.backend;
-        backend.download(own, &mut sent[..own.len()])?;
+        read = read.and_then(|()| backend.download(own, &mut sent[..own.len()]));
         [sent, received] = ranks.exchange(sent, &pieces, received, &places)?;
         for (part, place) in parts.into_iter().zip(places) {
             backend.upload(part, &received[place]);
         }
     }
-    Ok(())
+    compare_weights(model, read)
 }
 
-/// Checks that all ranks have the same weights, by the digest of a part of them, another one after each update.
-pub(super) fn compare_weights(model: &mut Model) -> Result<(), EngineError> {
+/// Checks that all ranks have the same weights, if all have `gathered` them, by the digest of a part of them, another one after each update.
+fn compare_weights(
+    model: &mut Model,
+    gathered: Result<(), EngineError>,
+) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
-    if ranks.size() == 1 {
-        return Ok(());
-    }
     let weights = model.trained();
     let part = model.updates as usize % COMPARED_PARTS;
     let [start, end] = [part, part + 1].map(|n| weights.len() * n / COMPARED_PARTS);
-    let part = model.download(weights.at(start, end - start))?;
-    let digest = blake3::hash(bytemuck::cast_slice(&part));
-    let digests = ranks.all_gather(digest.as_bytes())?;
+    let part = gathered.and_then(|()| model.download(weights.at(start, end - start)));
+    let digest = part.map(|part| blake3::hash(bytemuck::cast_slice(&part)));
+    let digest = digest.map(|digest| digest.as_bytes().to_vec());
+    let digests = group::agree(ranks.as_ref(), digest)?;
     match digests.iter().position(|other| *other != digests[0]) {
         None => Ok(()),
         Some(rank) => Err(EngineError::Group(format!(
@@ -278,4 +287,94 @@ fn places(
 ) -> impl Iterator<Item = Range<usize>> {
     let ranks = lengths.enumerate();
     ranks.map(move |(rank, len)| rank * bucket..rank * bucket + len)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::api::AdamW;
+    use crate::backend::Dtype;
+    use crate::backend::cuda::{self, emulated::Emulated};
+    use crate::backend::group::{Sharing, local};
+    use crate::batch::Group;
+    use crate::config::ModelConfig;
+    use crate::load::{Loaded, random};
+    use crate::train::step;
+
+    /// A model whose weights make several shards.
+    const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 128, "intermediate_size": 96, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+        "tie_word_embeddings": false, "eos_token_id": 256}"#;
+    const ADAMW: AdamW = AdamW {
+        lr: 1e-3,
+        beta1: 0.9,
+        beta2: 0.99,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: 1.0,
+    };
+
+    /// One rank's part of an update, of which it returns the gradient's norm. The device of rank 1 fails after some reads.
+    fn updated(
+        ranks: &Arc<dyn group::Group>,
+        route: Option<Route>,
+        reads: usize,
+    ) -> Result<f64, EngineError> {
+        let (device, counters) = Emulated::open();
+        let config = ModelConfig::from_json(CONFIG).unwrap();
+        let Loaded {
+            config, weights, ..
+        } = random::random(config, 7).unwrap();
+        let backend = cuda::open_on(device, Dtype::F32);
+        let mut model = Model::new(config, weights, backend).unwrap();
+        let sharing = Sharing::new(ranks.clone(), ranks.size()).unwrap();
+        model.share(sharing).unwrap();
+        model.route = route;
+        let groups = [Group {
+            prompt: vec![1, 2].into(),
+            completions: vec![vec![3, 4, 5], vec![6, 7]],
+        }];
+        let objective: Objective = Box::new(|stats: &[TokenStats]| {
+            let ones = stats.iter().map(|stats| vec![1.0; stats.logp.len()]);
+            Ok(ones.collect())
+        });
+        counters.lock().unwrap().failing = (ranks.rank() == 1).then_some(("read", reads));
+        let updated = step(&mut model, &groups, 1.0, objective, &ADAMW);
+        // An error leaves the ranks together.
+        let rank = ranks.rank() as u8;
+        assert_eq!(ranks.all_gather(&[rank]).unwrap(), [[0], [1]]);
+        updated.map(|report| report.grad_norm)
+    }
+
+    #[test]
+    fn a_device_that_fails_anywhere_in_an_update_is_an_error_of_all_ranks() {
+        for route in [Some(Route::Host), None] {
+            let mut reads = 0;
+            loop {
+                let results: Vec<_> = std::thread::scope(|scope| {
+                    let ranks = local(2, Duration::from_secs(60)).into_iter();
+                    let threads =
+                        ranks.map(|ranks| scope.spawn(move || updated(&ranks, route, reads)));
+                    let threads: Vec<_> = threads.collect();
+                    let results = threads.into_iter().map(|thread| thread.join().unwrap());
+                    results.collect()
+                });
+                if let [Ok(one), Ok(other)] = results.as_slice() {
+                    assert_eq!(one.to_bits(), other.to_bits());
+                    break;
+                }
+                for result in results {
+                    let error = result.unwrap_err().to_string();
+                    let name = format!("read number {} fails", reads + 1);
+                    assert!(error.contains(&name), "{route:?}, {reads} reads: {error}");
+                }
+                reads += 1;
+            }
+            // Statistics, both waits for the device, the exchanges, their sum and their digest.
+            assert!(reads > 5, "{route:?}: {reads} reads");
+        }
+    }
 }

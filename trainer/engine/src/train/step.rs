@@ -27,8 +27,8 @@ use crate::train::exchange;
 use crate::train::pack::Pack;
 use crate::train::slices::Packing;
 
-/// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. On an error, weights and moments do not change. Of
-/// several ranks, only the first calls its objective.
+/// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. On an error, weights and moments do not change, unless a
+/// device failed after the gradient's norm was known. Of several ranks, only the first calls its objective, and an error of one is that of all.
 pub fn step(
     model: &mut Model,
     groups: &[Group],
@@ -49,12 +49,10 @@ pub fn step(
     let began = Instant::now();
     let summed = mini_batch.sum_gradients(model, groups, &dlogp, &plan, buffer);
     let mut exchanges = Exchanges::of(ranks);
-    let summed = summed.and_then(|()| exchanges.begin(model));
-    group::agree(ranks, summed.map(|()| Vec::new()))?;
+    exchanges.begin(model, summed)?;
     let optimiser = model.optimiser()?;
-    exchange::sum_gradients(model, optimiser.gradient)?;
+    let norm = exchange::sum_gradients(model, optimiser.gradient)?.sqrt();
     exchanges.end();
-    let norm = exchange::sum_squares(model, optimiser.gradient)?.sqrt();
     let backward = began.elapsed().saturating_sub(exchanges.time);
     if !norm.is_finite() {
         return Err(EngineError::Numeric(format!(
@@ -72,12 +70,9 @@ pub fn step(
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, gradient, m, v, &numbers);
     let before = exchanges.time;
-    exchanges.begin(model)?;
+    exchanges.begin(model, Ok(()))?;
     exchange::gather_weights(model)?;
-    exchange::compare_weights(model)?;
     exchanges.end();
-    // Waits for an asynchronous device, so that a failure of the update is reported here and its time is measured here.
-    model.decoder.backend.synchronise()?;
     model.updates += 1;
     Ok(StepReport {
         stats,
@@ -90,32 +85,37 @@ pub fn step(
 }
 
 /// The time that ranks spend on exchanges; none in a process alone.
-struct Exchanges {
-    alone: bool,
+struct Exchanges<'a> {
+    ranks: &'a dyn group::Group,
     began: Instant,
     time: Duration,
 }
 
-impl Exchanges {
-    fn of(ranks: &dyn group::Group) -> Self {
+impl<'a> Exchanges<'a> {
+    fn of(ranks: &'a dyn group::Group) -> Self {
         Self {
-            alone: ranks.size() == 1,
+            ranks,
             began: Instant::now(),
             time: Duration::ZERO,
         }
     }
 
-    /// Waits for an asynchronous device first, whose work is not a part of the exchange.
-    fn begin(&mut self, model: &mut Model) -> Result<(), EngineError> {
-        if !self.alone {
-            model.decoder.backend.synchronise()?;
-            self.began = Instant::now();
+    /// Begins if all ranks have `done` their own work; an error of one is that of all. Waits for an asynchronous device first, whose work is not a part of the exchange.
+    fn begin(
+        &mut self,
+        model: &mut Model,
+        done: Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        if self.ranks.size() == 1 {
+            return done;
         }
-        Ok(())
+        let done = done.and_then(|()| model.decoder.backend.synchronise());
+        self.began = Instant::now();
+        group::agree(self.ranks, done.map(|()| Vec::new())).map(drop)
     }
 
     fn end(&mut self) {
-        if !self.alone {
+        if self.ranks.size() > 1 {
             self.time += self.began.elapsed();
         }
     }

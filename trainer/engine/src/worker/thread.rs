@@ -1,5 +1,6 @@
 //! The worker thread: it opens the model, then serves commands until the last handle is dropped.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -112,6 +113,7 @@ pub(super) fn start<W: TensorSource>(
 ) -> Result<(Worker, Opened), EngineError> {
     let (commands, inbox) = mpsc::channel();
     let (reply, opened) = mpsc::sync_channel(1);
+    let ranks = sharing.ranks.clone();
     let thread = std::thread::Builder::new()
         .name("engine".into())
         .spawn(move || match open(backend, load, &options, sharing) {
@@ -130,7 +132,10 @@ pub(super) fn start<W: TensorSource>(
                 let _ = reply.send(Err(error));
             }
         })
-        .map_err(|e| EngineError::Device(format!("the engine's thread cannot be started: {e}")))?;
+        .map_err(|e| {
+            let error = format!("the engine's thread cannot be started: {e}");
+            group::fail(ranks.as_ref(), EngineError::Device(error))
+        })?;
     let (opened, must_drop_before_exit) = opened.recv().map_err(|_| {
         EngineError::Device(
             "the engine's thread stopped while it loaded the model; its own message is printed above".into(),
@@ -151,16 +156,22 @@ pub(super) fn open<W: TensorSource>(
     sharing: Sharing,
 ) -> Result<(Model, Opened), EngineError> {
     let ranks = sharing.ranks.clone();
-    let mut opened = open_alone(backend, load, options, sharing);
     if ranks.size() == 1 {
-        return opened;
+        return open_alone(backend, load, options, sharing);
     }
-    let digest = match &mut opened {
-        Ok((model, _)) => model.digest(),
-        Err(_) => Ok(Vec::new()),
-    };
-    let (model, opened) = opened.map_err(|error| group::fail(ranks.as_ref(), error))?;
-    let digests = group::agree(ranks.as_ref(), digest)?;
+    // The other ranks learn of a panic as of an error. Without that, they would wait for this one.
+    let opened = catch_unwind(AssertUnwindSafe(|| -> Result<_, EngineError> {
+        let (mut model, opened) = open_alone(backend, load, options, sharing)?;
+        let digest = model.digest()?;
+        Ok((model, opened, digest))
+    }));
+    let opened = opened.unwrap_or_else(|_| {
+        Err(EngineError::Device(
+            "loading the model ended with a panic, whose message is printed above".into(),
+        ))
+    });
+    let (model, opened, digest) = opened.map_err(|error| group::fail(ranks.as_ref(), error))?;
+    let digests = group::agree(ranks.as_ref(), Ok(digest))?;
     match digests.iter().position(|digest| *digest != digests[0]) {
         None => Ok((model, opened)),
         Some(other) => Err(EngineError::Request(format!(
@@ -258,5 +269,38 @@ fn serve(
                 work(model, text);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::group::local;
+
+    #[test]
+    fn a_panic_of_rank_0_while_it_loads_the_model_is_an_error_of_all_ranks() {
+        let opened = |ranks: Arc<dyn group::Group>| -> Result<(), EngineError> {
+            let backend = || match ranks.rank() {
+                0 => panic!("a bug"),
+                _ => Err(EngineError::Device("none".into())),
+            };
+            let load = || -> Result<Loaded, EngineError> { Err(EngineError::Stopped) };
+            let sharing = Sharing::new(ranks.clone(), 2)?;
+            open(backend, load, &EngineOptions::default(), sharing).map(drop)
+        };
+        let errors: Vec<String> = std::thread::scope(|scope| {
+            let ranks = local(2, Duration::from_secs(60)).into_iter();
+            let threads = ranks.map(|ranks| scope.spawn(move || opened(ranks)));
+            let threads: Vec<_> = threads.collect();
+            let ended = threads.into_iter().map(|thread| {
+                let result = thread.join().expect("an error, no panic");
+                result.expect_err("rank 0 panicked").to_string()
+            });
+            ended.collect()
+        });
+        assert!(errors[0].contains("with a panic"), "{errors:?}");
+        assert!(errors[1].contains("rank 0: loading"), "{errors:?}");
     }
 }

@@ -22,7 +22,7 @@ struct DryRun {
     /// Bytes of disk space of the checkpoints at their largest, all of them or, if the sweep does not keep them, those of one run; null if the model of a run is not on
     /// this machine.
     disk: Option<u64>,
-    /// The same for the runs that are not finished.
+    /// The same for the runs that are not finished, including what those that have begun have written.
     disk_left: Option<u64>,
     /// Bytes of free disk space where the sweep is, or will be, written; null if the system does not report it.
     disk_free: Option<u64>,
@@ -48,10 +48,10 @@ struct Row {
     disk: Option<u64>,
 }
 
-/// The largest of some numbers; `None` if one is not known.
+/// The largest of some numbers, 0 of none; `None` if one is not known.
 fn largest(numbers: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let all: Option<Vec<u64>> = numbers.collect();
-    all.and_then(|all| all.into_iter().max())
+    all.map(|all| all.into_iter().max().unwrap_or(0))
 }
 
 /// Bytes of disk space of these runs' checkpoints at their largest; `None` if that of one is not known.
@@ -180,7 +180,7 @@ impl DryRun {
         {
             let _ = writeln!(
                 text,
-                "warning: the checkpoints of the runs that are left take up to {} of disk space, and {} is free: free some, lower run.keep, or give --out on another disk",
+                "warning: the checkpoints of the runs that are left take up to {} of disk space, including what those that have begun have written, and {} is free: free some, lower run.keep, or give --out on another disk",
                 gb(needed),
                 gb(free)
             );
@@ -213,13 +213,21 @@ mod tests {
         let warned = text(Some(2_500_000_000), Some(1_000_000_000));
         assert!(
             warned.contains(
-                "warning: the checkpoints of the runs that are left take up to 2.5 GB of disk space, and 1.0 GB is free"
+                "warning: the checkpoints of the runs that are left take up to 2.5 GB of disk space, including what those that have begun have written, and 1.0 GB is free"
             ),
             "{warned}"
         );
         for (needed, free) in [(Some(1), Some(1)), (None, Some(1)), (Some(1), None)] {
             assert!(!text(needed, free).contains("warning"));
         }
+    }
+
+    #[test]
+    fn a_sweep_that_is_finished_needs_no_disk_space() {
+        for keep_checkpoints in [true, false] {
+            assert_eq!(disk(std::iter::empty(), keep_checkpoints), Some(0));
+        }
+        assert_eq!(largest([Some(1), None].into_iter()), None);
     }
 
     #[test]

@@ -49,7 +49,8 @@ settings! {
         pub jail: JailChoice,
         /// Time limit for a file, in seconds.
         pub seconds: u64 = 60 => whole(1, MAX_SECONDS),
-        /// Additional time limit for starting Lean and reading a header, in seconds.
+        /// Additional time limit for starting Lean and reading a header, in seconds. Once starts with the same imports were measured, a file that keeps a processor busy
+        /// gets twice the shortest of them instead.
         pub start_seconds: u64 = 300 => whole(1, MAX_SECONDS),
         /// Maximum memory of a Lean process and the processes that it starts, in MiB.
         pub memory_mib: u64 = 8_192 => whole(1, MAX_MEMORY_MIB),

@@ -2,7 +2,7 @@
 //!
 //! Elaborating a snippet runs its code, which may write messages of its own. So this verdict says less than that on a proof, and a service gives it only in a jail.
 
-use sandboxes::lean::{Compiled, LeanError, Message, Position, Severity, with_retry};
+use sandboxes::lean::{Compiled, LeanError, Message, Position, Severity, imports, with_retry};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
@@ -19,14 +19,19 @@ const MAX_MESSAGES_BYTES: usize = 1 << 20;
 const SORRIES: [&str; 2] = ["declaration uses 'sorry'", "declaration uses `sorry`"];
 
 impl LeanGrader {
-    /// Runs a snippet for at most `seconds`, in addition to the time for starting Lean. Blocks while Lean works. The detail has Lean's `messages` and the places of its
-    /// `sorries`, or the `reason` why there are none.
+    /// Runs a snippet for at most `seconds`, in addition to the time for starting Lean, and once more if a busy machine may have made it fail. Blocks while Lean works. The
+    /// detail has Lean's `messages` and the places of its `sorries`, or the `reason` why there are none.
     #[must_use]
     pub fn run_snippet(&self, code: &str, seconds: u64) -> Grading {
         if !self.is_jailed() {
             return Grading::unavailable(NO_JAIL, false);
         }
-        let (compiled, once) = with_retry(|| self.lean.compile_within("", code, seconds));
+        let run = || self.lean.compile_within("", code, seconds);
+        let (mut compiled, mut once) = with_retry(run);
+        let fails = |compiled: &Compiled| fails_at_imports(code, compiled);
+        if once && compiled.as_ref().is_ok_and(fails) {
+            (compiled, once) = (run(), false);
+        }
         let grading = match compiled {
             Ok(compiled) => grading(&compiled),
             Err(LeanError::Timeout(seconds) | LeanError::ProcessorTime(seconds)) => {
@@ -38,7 +43,7 @@ impl LeanGrader {
             Err(error @ LeanError::Memory(_)) => {
                 stopped_by_limit(Verdict::Memory, &error.to_string())
             }
-            Err(error @ LeanError::TooMany(..)) => {
+            Err(error @ (LeanError::TooMany(..) | LeanError::Hidden)) => {
                 stopped_by_limit(Verdict::Incorrect, &error.to_string())
             }
             Err(error @ LeanError::Output(_)) => stopped(Verdict::Incorrect, &error.to_string()),
@@ -68,6 +73,14 @@ fn stopped_by_limit(verdict: Verdict, reason: &str) -> Grading {
         deterministic: false,
         ..stopped(verdict, reason)
     }
+}
+
+/// Whether Lean reports an error up to the end of the snippet's imports. It may have had no memory for what they name.
+fn fails_at_imports(code: &str, compiled: &Compiled) -> bool {
+    let lines = imports("", code).lines().count();
+    let is_at_imports =
+        |message: &Message| message.severity == Severity::Error && message.pos.line <= lines;
+    compiled.messages.header_error().is_some() || compiled.messages.body.iter().any(is_at_imports)
 }
 
 /// The grading of a snippet that Lean has read.

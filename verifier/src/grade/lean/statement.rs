@@ -1,8 +1,9 @@
-//! A cache of compiled statements. Each statement is compiled once without a proof, and the library that its header imports is opened once, to check that it exists. A failure
-//! that may pass is not cached.
+//! A cache of compiled statements. Each statement is compiled once without a proof, and the library that its header imports is opened once, to check that it exists. Of the
+//! failures that may pass, only an error in the header is cached, for a minute.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use sandboxes::lean::{Lean, LeanError, with_retry};
 
@@ -23,14 +24,29 @@ pub(super) enum NoStatement {
     NoKernel(String),
 }
 
-/// The cached statements.
-#[derive(Default)]
+/// The cached statements. While one is compiled it is locked, so concurrent callers wait for the first.
 pub(super) struct Statements {
-    modules: Mutex<HashMap<[u8; 32], CachedStatement>>,
+    modules: Mutex<HashMap<[u8; 32], Arc<Mutex<CachedStatement>>>>,
+    /// How long after an error in its header a statement is not compiled again.
+    header_delay: Duration,
 }
 
-/// A statement, or Lean's objection to it, once it is compiled. While it is computed it is locked, so concurrent callers wait for the first.
-type CachedStatement = Arc<Mutex<Option<Result<CompiledStatement, String>>>>;
+impl Default for Statements {
+    fn default() -> Self {
+        Self {
+            modules: Mutex::default(),
+            header_delay: HEADER_DELAY,
+        }
+    }
+}
+
+#[derive(Default)]
+struct CachedStatement {
+    /// The compiled statement, or Lean's objection to it.
+    compiled: Option<Result<CompiledStatement, String>>,
+    /// The last error in its header, and when Lean reported it.
+    header_error: Option<(LeanError, Instant)>,
+}
 
 struct CompiledStatement {
     module: StatementModule,
@@ -40,6 +56,9 @@ struct CompiledStatement {
 
 /// Maximum number of cached statements. Each takes some ten kB.
 const MAX_STATEMENTS: usize = 4_096;
+
+/// The machine may have been out of memory, so the header is tried again. But if the header is wrong, each try starts Lean twice, while all samples of the task wait.
+const HEADER_DELAY: Duration = Duration::from_secs(60);
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -63,11 +82,26 @@ impl Statements {
             Arc::clone(modules.entry(key).or_default())
         };
         let mut entry = locked(&entry);
-        let result = match entry.take() {
+        let CachedStatement {
+            compiled,
+            header_error,
+        } = &mut *entry;
+        let result = match compiled.take() {
             Some(cached) => cached,
-            None => compile(lean, header, statement)?,
+            None => {
+                if let Some((error, since)) = header_error.as_ref()
+                    && since.elapsed() < self.header_delay
+                {
+                    return Err(NoStatement::NoAnswer(error.clone()));
+                }
+                compile(lean, header, statement).inspect_err(|why| {
+                    if let NoStatement::NoAnswer(error @ LeanError::Header(_)) = why {
+                        *header_error = Some((error.clone(), Instant::now()));
+                    }
+                })?
+            }
         };
-        let statement = match entry.insert(result) {
+        let statement = match compiled.insert(result) {
             Ok(statement) => statement,
             Err(objection) => return Err(NoStatement::Refused(objection.clone())),
         };
@@ -116,13 +150,18 @@ mod tests {
 
     use super::*;
 
-    /// A Lean that compiles everything, and counts.
+    /// A Lean that compiles everything after some errors in the header, and counts.
     #[derive(Default)]
-    struct Counter(AtomicUsize);
+    struct Counter {
+        runs: AtomicUsize,
+        errors: usize,
+    }
 
     impl Lean for Counter {
         fn compile_within(&self, _: &str, _: &str, _: u64) -> Result<Compiled, LeanError> {
-            self.0.fetch_add(1, Ordering::SeqCst);
+            if self.runs.fetch_add(1, Ordering::SeqCst) < self.errors {
+                return Err(LeanError::Header("failed to read file".to_owned()));
+            }
             Ok(Compiled {
                 files: vec![b"module".to_vec()],
                 ..Compiled::default()
@@ -143,6 +182,26 @@ mod tests {
         assert_eq!(compile(Ok(())), module);
         // It stays open.
         assert_eq!(compile(Err(CheckFailure::Failed)), module);
-        assert_eq!(lean.0.load(Ordering::SeqCst), 1);
+        assert_eq!(lean.runs.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn an_error_in_the_header_is_returned_for_a_while_and_the_header_is_then_tried_again() {
+        let lean = Counter {
+            errors: 2,
+            ..Counter::default()
+        };
+        let mut statements = Statements::default();
+        let compile = |statements: &Statements| {
+            statements.compile(&lean, |_| Ok(()), "import A", "theorem t")
+        };
+        let error = LeanError::Header("failed to read file".to_owned());
+        for _ in 0..2 {
+            let error = NoStatement::NoAnswer(error.clone());
+            assert_eq!(compile(&statements), Err(error));
+        }
+        assert_eq!(lean.runs.load(Ordering::SeqCst), 2);
+        statements.header_delay = Duration::ZERO;
+        assert!(compile(&statements).is_ok());
     }
 }

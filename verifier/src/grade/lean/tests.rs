@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use sandboxes::Identity;
-use sandboxes::lean::{Jail, Position, Program};
+use sandboxes::lean::{Bounds, Jail, Position, Program};
 
 use super::*;
 
@@ -228,21 +228,23 @@ fn an_unlisted_header_is_checked_like_a_proof() {
 
 #[test]
 fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
-    for (error, verdict) in [
-        (LeanError::Timeout(60), Verdict::Timeout),
-        (LeanError::Memory(100), Verdict::Memory),
+    for (error, verdict, tries) in [
+        (LeanError::Timeout(60), Verdict::Timeout, 2),
+        (LeanError::Memory(100), Verdict::Memory, 2),
+        // The machine may have had no memory for two tries within a second, or the proof forged these.
         (
             LeanError::Crashed("stack overflow".into()),
             Verdict::Incorrect,
+            3,
         ),
-        // The machine may have had no memory for the header, or the proof forged it.
         (
             LeanError::Header("failed to read file".into()),
             Verdict::Incorrect,
+            3,
         ),
     ] {
-        let twice = error.clone();
-        let (grader, lean) = grader_for_proofs(move |_| Err(twice.clone()));
+        let always = error.clone();
+        let (grader, lean) = grader_for_proofs(move |_| Err(always.clone()));
         let grading = grader.grade(&task(HEADER), "rfl");
         assert_eq!(
             (grading.verdict, grading.reward(), grading.deterministic),
@@ -250,21 +252,18 @@ fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
         );
         let inputs = lean.inputs.lock().unwrap();
         let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
-        assert_eq!(proofs.count(), 2);
+        assert_eq!(proofs.count(), tries);
 
-        let first = Mutex::new(Some(error));
+        let errors = Mutex::new(vec![error; tries - 1]);
         let (grader, _) = grader_for_proofs(move |_| {
-            first
-                .lock()
-                .unwrap()
-                .take()
-                .map_or(Ok(module("proved")), Err)
+            let error = errors.lock().unwrap().pop();
+            error.map_or(Ok(module("proved")), Err)
         });
         let grading = grader.grade(&task(HEADER), "rfl");
         assert_eq!(
             (grading.verdict, grading.deterministic),
             (Verdict::Correct, false),
-            "the second try counts"
+            "the last try counts"
         );
     }
 }
@@ -288,29 +287,80 @@ fn a_proof_that_had_its_processor_time_is_not_tried_again() {
     }
 }
 
-/// The machine may have been out of memory or files.
+/// The system may end a checker because the machine has no memory.
 #[test]
-fn a_header_that_lean_could_not_load_is_loaded_again_for_the_next_proof() {
-    let failures = Mutex::new(2);
-    let (grader, _) = grader_with_lean(move |_, body| {
-        let mut left = failures.lock().unwrap();
-        if *left > 0 {
-            *left -= 1;
-            return Err(LeanError::Header("failed to read file".into()));
-        }
-        let name = if body.contains("sorry") {
-            "asked"
-        } else {
-            "proved"
+fn a_checker_that_was_killed_is_started_again_and_its_failure_is_not_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = format!(
+        "mkdir {}/killed && kill -s KILL $$; exit 0",
+        folder.path().display()
+    );
+    for (script, verdict) in [
+        (once.as_str(), Verdict::Correct),
+        ("kill -s KILL $$", Verdict::Incorrect),
+    ] {
+        let second_checker = SecondChecker {
+            lean: program(),
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            bounds: Bounds {
+                seconds: 60,
+                start_seconds: 60,
+                memory_mib: 8_192,
+            },
         };
-        Ok(module(name))
+        let (grader, _) = grader_for_proofs(|_| Ok(module("proved")));
+        let grader = LeanGrader {
+            second_checker: Some(second_checker),
+            ..grader
+        };
+        let grading = grader.grade(&task(HEADER), "exact ⟨h.2, h.1⟩");
+        assert_eq!(
+            (grading.verdict, grading.deterministic),
+            (verdict, false),
+            "{script}: {}",
+            grading.detail
+        );
+    }
+}
+
+/// All samples of its task would otherwise start Lean twice each, one after the other.
+#[test]
+fn a_header_that_lean_does_not_accept_is_not_loaded_again_for_each_sample() {
+    let (grader, lean) =
+        grader_with_lean(|_, _| Err(LeanError::Header("failed to read file".into())));
+    for _ in 0..2 {
+        let failed = grader.grade(&task(HEADER), "rfl");
+        assert_eq!(failed.verdict, Verdict::Unavailable);
+        let reason = failed.detail["reason"].as_str().unwrap();
+        assert!(reason.contains("header: failed to read file"), "{reason}");
+    }
+    assert_eq!(lean.inputs.lock().unwrap().len(), 2);
+}
+
+/// The machine may have been out of memory when Lean loaded what a snippet imports.
+#[test]
+fn a_snippet_whose_imports_fail_is_run_again_and_its_verdict_is_not_stored() {
+    let code = "import Mathlib\n\nexample : 1 = 1 := rfl";
+    let failed = |line| refused(vec![message(Severity::Error, line, "failed to read file")]);
+    for (line, runs) in [(1, 2), (3, 1)] {
+        let (grader, lean) = grader_with_lean(move |_, _| Ok(failed(line)));
+        let grading = grader.in_jail().run_snippet(code, 60);
+        assert_eq!(
+            (grading.verdict, grading.deterministic),
+            (Verdict::Incorrect, runs == 1)
+        );
+        assert_eq!(lean.inputs.lock().unwrap().len(), runs);
+    }
+    let first = Mutex::new(Some(failed(1)));
+    let (grader, _) = grader_with_lean(move |_, _| {
+        let failed = first.lock().unwrap().take();
+        Ok(failed.unwrap_or_else(|| module("proved")))
     });
-    let grade = || grader.grade(&task(HEADER), "rfl");
-    let failed = grade();
-    assert_eq!(failed.verdict, Verdict::Unavailable);
-    let reason = failed.detail["reason"].as_str().unwrap();
-    assert!(reason.contains("header: failed to read file"), "{reason}");
-    assert_eq!(grade().verdict, Verdict::Correct);
+    let grading = grader.in_jail().run_snippet(code, 60);
+    assert_eq!(
+        (grading.verdict, grading.deterministic),
+        (Verdict::Correct, false)
+    );
 }
 
 #[test]
@@ -409,15 +459,20 @@ fn the_digest_depends_on_every_setting_that_affects_verdicts() {
     }
 }
 
-#[test]
-fn the_digest_depends_on_inherited_variables_and_on_where_modules_are_found() {
-    let program = Program {
+/// A program without a jail.
+fn program() -> Program {
+    Program {
         command: vec!["lean".to_owned()],
         env: Vec::new(),
         dir: None,
         jail: Jail::None,
         secrets: Vec::new(),
-    };
+    }
+}
+
+#[test]
+fn the_digest_depends_on_inherited_variables_and_on_where_modules_are_found() {
+    let program = program();
     let digest = |library: &str, toolchain: &str| {
         let libraries = [PathBuf::from(library)];
         let inherited = [(OsString::from("ELAN_TOOLCHAIN"), OsString::from(toolchain))];

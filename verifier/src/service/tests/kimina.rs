@@ -55,24 +55,23 @@ impl Lean for FakeLean {
     }
 }
 
+/// The grader of a Lean without libraries.
+pub(super) fn grader_of(lean: Arc<dyn Lean>) -> LeanGrader {
+    let identity = Identity {
+        backend: "lean".to_owned(),
+        interpreter: String::new(),
+        digest: String::new(),
+    };
+    LeanGrader::new(lean, Axioms::Followed, Vec::new(), Vec::new(), identity)
+}
+
 /// A service whose Lean runs in a jail, or not.
 fn service_with_lean(jailed: bool) -> (Router, Arc<FakeLean>) {
     let mut settings = settings();
     settings.compat.hold = Duration::from_millis(200);
     let service = service(settings);
     let lean = Arc::new(FakeLean::default());
-    let identity = Identity {
-        backend: "lean".to_owned(),
-        interpreter: String::new(),
-        digest: String::new(),
-    };
-    let grader = LeanGrader::new(
-        Arc::clone(&lean) as Arc<dyn Lean>,
-        Axioms::Followed,
-        Vec::new(),
-        Vec::new(),
-        identity,
-    );
+    let grader = grader_of(Arc::clone(&lean) as Arc<dyn Lean>);
     let grader = if jailed { grader.in_jail() } else { grader };
     service.graders.set_lean(grader);
     (app(service), lean)

@@ -2,6 +2,8 @@
 
 use std::sync::{Condvar, Mutex};
 
+use sandboxes::lean::{Compiled, Lean, LeanError};
+
 use super::*;
 
 /// A gate at which programs wait until it opens.
@@ -159,4 +161,40 @@ async fn a_short_program_does_not_wait_for_long_ones() {
     let (_, body) = first.await.unwrap();
     let results = body["results"].as_array().unwrap();
     assert!(results.iter().all(|result| result["verdict"] == "correct"));
+}
+
+/// A Lean that waits until the gate opens, and compiles nothing.
+struct HeldLean(Arc<Gate>);
+
+impl Lean for HeldLean {
+    fn compile_within(&self, _: &str, _: &str, seconds: u64) -> Result<Compiled, LeanError> {
+        self.0.wait();
+        Err(LeanError::ProcessorTime(seconds))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_program_does_not_wait_for_proofs() {
+    let (open, gate) = (Gate::shut(), Gate::shut());
+    open.open();
+    let (service, _) = gated(&open);
+    let lean = HeldLean(Arc::clone(&gate));
+    service.graders.set_lean(kimina::grader_of(Arc::new(lean)));
+    let app = app(Arc::clone(&service));
+    let task = json!({ "kind": "lean", "header": "", "statement": "theorem t : True := by" });
+    let proofs: Json = (0..4)
+        .map(|n| item("p", &task, &format!("exact h{n}")))
+        .collect();
+    let first = tokio::spawn({
+        let app = app.clone();
+        async move { verify(&app, &proofs).await }
+    });
+    while service.proof_pool.load() != (2, 2) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (_, body) = verify(&app, &json!([item("a", &doubles(), "right long")])).await;
+    assert_eq!(body["results"][0]["verdict"], "correct");
+    assert!(!first.is_finished());
+    gate.open();
+    assert_eq!(first.await.unwrap().0, StatusCode::OK);
 }

@@ -325,34 +325,39 @@ async fn a_submission_is_judged_as_by_verify() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_program_of_a_cached_verdict_is_found_in_the_order_of_the_queue() {
-    let gate = Gate::shut();
-    let (service, _) = gated(&gate);
-    let app = app(Arc::clone(&service));
-    let submit = || {
-        let app = app.clone();
-        tokio::spawn(async move { ask(&app, SUBMIT, &submission("right")).await })
-    };
-    assert_eq!(submit().await.unwrap().0, StatusCode::OK);
-    let others = tokio::spawn({
-        let app = app.clone();
-        async move { verify(&app, &slow(0, 2)).await }
-    });
-    while service.first_pass_pool.load() != (0, 2) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+async fn a_submission_waits_in_the_queue_for_its_verdict_and_its_program_at_once() {
+    // A cached verdict waits for its program alone.
+    for (judged_before, places) in [(true, 1), (false, 2)] {
+        let gate = Gate::shut();
+        let (service, _) = gated(&gate);
+        let app = app(Arc::clone(&service));
+        let submit = || {
+            let app = app.clone();
+            tokio::spawn(async move { ask(&app, SUBMIT, &submission("right")).await })
+        };
+        if judged_before {
+            assert_eq!(submit().await.unwrap().0, StatusCode::OK);
+        }
+        let others = tokio::spawn({
+            let app = app.clone();
+            async move { verify(&app, &slow(0, 2)).await }
+        });
+        while service.first_pass_pool.load() != (0, 2) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let submitted = submit();
+        while service.first_pass_pool.load().0 < places {
+            assert!(!submitted.is_finished());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        gate.open();
+        let (status, body) = submitted.await.unwrap();
+        assert_eq!(
+            (status, &body["extracted_code"]),
+            (StatusCode::OK, &json!("right"))
+        );
+        assert_eq!(others.await.unwrap().0, StatusCode::OK);
     }
-    let submitted = submit();
-    while service.first_pass_pool.load().0 == 0 {
-        assert!(!submitted.is_finished());
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    gate.open();
-    let (status, body) = submitted.await.unwrap();
-    assert_eq!(
-        (status, &body["extracted_code"]),
-        (StatusCode::OK, &json!("right"))
-    );
-    assert_eq!(others.await.unwrap().0, StatusCode::OK);
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ const CHOICES: usize = 4;
 #[derive(Debug)]
 pub(super) struct CublasLt {
     plans: HashMap<Shape, ProductPlan>,
-    /// The algorithms of each class of shapes, the best last.
+    /// The algorithms of each class of shapes, and of each shape that those of its class do not support, the best last.
     choices: HashMap<Shape, Vec<Algorithm>>,
     handle: Handle,
     workspace: Memory,
@@ -66,7 +66,7 @@ impl CublasLt {
         let shape = Shape::of(product);
         if !self.plans.contains_key(&shape) {
             let class = Shape::of_class(product);
-            // A plan that has been dropped is made again of its class's algorithms, which are kept.
+            // A plan that has been dropped is made again of its algorithms, which are kept. A shape has some of its own only if its class has some too.
             if recording && !self.choices.contains_key(&class) {
                 return Err(Fault::Other(format!(
                     "no algorithm has been chosen yet for a product: {shape:?}"
@@ -102,12 +102,14 @@ impl CublasLt {
             }
             plan.algorithms = choose(&self.handle, &plan.operation, &shape, self.workspace_bytes)?;
             plan.is_own_choice = true;
+            self.choices.insert(shape, plan.algorithms.clone());
         }
     }
 
-    /// A shape's plan with the algorithms of its class, for which cuBLASLt is asked if the class is new.
+    /// A shape's plan with its own algorithms if it has some, else with those of its class, for which cuBLASLt is asked if the class is new.
     fn planned(&mut self, shape: &Shape, class: Shape) -> Result<ProductPlan, Fault> {
-        let algorithms = match self.choices.get(&class) {
+        let own = self.choices.get(shape);
+        let algorithms = match own.or_else(|| self.choices.get(&class)) {
             Some(algorithms) => algorithms.clone(),
             None => {
                 let operation = Operation::new(&class)?;
@@ -119,7 +121,7 @@ impl CublasLt {
         Ok(ProductPlan {
             operation: Operation::new(shape)?,
             algorithms,
-            is_own_choice: class == *shape,
+            is_own_choice: self.choices.contains_key(shape),
         })
     }
 }

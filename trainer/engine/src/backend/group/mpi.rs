@@ -91,6 +91,8 @@ struct Functions {
     world: Handle,
     byte: Handle,
     status_ignore: usize,
+    /// Why an exchange failed. Since other ranks are gone or still in it, none follows.
+    lost: Option<String>,
 }
 
 /// The ranks that an MPI launcher started.
@@ -252,6 +254,7 @@ impl Mpi {
                     world,
                     byte,
                     status_ignore,
+                    lost: None,
                 }
             }
         };
@@ -307,13 +310,16 @@ impl Mpi {
 impl Functions {
     /// One exchange: sends pieces of `send`, one to each rank, and receives what they sent in the places of `received`, of which all ranks know the lengths.
     fn exchange<T: bytemuck::Pod>(
-        &self,
+        &mut self,
         mut send: Vec<T>,
         pieces: &[Range<usize>],
         mut received: Vec<T>,
         places: &[Range<usize>],
         deadline: Duration,
     ) -> Result<[Vec<T>; 2], String> {
+        if let Some(reason) = &self.lost {
+            return Err(reason.clone());
+        }
         let lists = [pieces, places];
         let bytes = |count: usize| (count * size_of::<T>()) as c_int;
         let counts = lists.map(|list| list.iter().map(|r| bytes(r.len())).collect::<Vec<_>>());
@@ -355,6 +361,7 @@ impl Functions {
             Err(error) => {
                 // MPI may still write to and read from them.
                 std::mem::forget((send, received, counts, starts));
+                self.lost = Some(error.clone());
                 Err(error)
             }
         }
@@ -397,7 +404,7 @@ impl Mpi {
         pieces: &[Range<usize>],
     ) -> Result<Vec<Vec<u8>>, EngineError> {
         self.check_size(send.len())?;
-        let functions = self
+        let mut functions = self
             .functions
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -484,7 +491,7 @@ impl Group for Mpi {
         places: &[Range<usize>],
     ) -> Result<[Vec<f32>; 2], EngineError> {
         self.check_size(size_of::<f32>() * send.len().max(received.len()))?;
-        let functions = self
+        let mut functions = self
             .functions
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -509,5 +516,67 @@ impl Group for Mpi {
             .unwrap_or_else(PoisonError::into_inner);
         // SAFETY: ends the processes of all ranks.
         unsafe { (functions.abort)(functions.world, code) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Number of exchanges that have begun.
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn begin(
+        _: *const c_void,
+        _: *const c_int,
+        _: *const c_int,
+        _: Handle,
+        _: *mut c_void,
+        _: *const c_int,
+        _: *const c_int,
+        _: Handle,
+        _: Handle,
+        _: *mut Handle,
+    ) -> c_int {
+        BEGUN.fetch_add(1, Ordering::Relaxed);
+        SUCCESS
+    }
+
+    /// The exchange is not complete, as when another rank is gone.
+    extern "C" fn test(_: *mut Handle, _: *mut c_int, _: *mut c_void) -> c_int {
+        SUCCESS
+    }
+
+    extern "C" fn abort(_: Handle, _: c_int) -> c_int {
+        SUCCESS
+    }
+
+    extern "C" fn finalize() -> c_int {
+        SUCCESS
+    }
+
+    #[test]
+    fn no_exchange_follows_one_that_failed() {
+        let mut functions = Functions {
+            all_to_all: begin,
+            test,
+            abort,
+            finalize,
+            world: 0,
+            byte: 0,
+            status_ignore: 0,
+            lost: None,
+        };
+        let each = [0..1, 1..2];
+        for _ in 0..2 {
+            let room = || vec![0u8; 2];
+            let error = functions
+                .exchange(room(), &each, room(), &each, Duration::ZERO)
+                .expect_err("the other rank is gone");
+            assert!(error.contains("for other ranks"), "{error}");
+        }
+        assert_eq!(BEGUN.load(Ordering::Relaxed), 1);
     }
 }

@@ -188,8 +188,25 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
     }
 }
 
-/// Judges the completion once.
+/// Judges the completion once, and finds its program meanwhile, so that the answer waits in the queue once. If the program cannot be found now, judging goes on: the next
+/// attempt finds the verdict in the cache.
 async fn attempt(service: &Arc<Service>, item: &JudgeItem) -> Result<EvalResult, Obstacle> {
+    let (judgement, program) = tokio::try_join!(judgement(service, item), async {
+        Ok::<_, Obstacle>(program(service, item).await)
+    })?;
+    let extracted = match program? {
+        Some(program) => program,
+        None => judgement.detail["extracted"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+    };
+    count(service, metrics::name(judgement.verdict));
+    Ok(result(item.id.clone(), extracted, judgement))
+}
+
+/// The completion's judgement, which has a reward.
+async fn judgement(service: &Arc<Service>, item: &JudgeItem) -> Result<Judgement, Obstacle> {
     let batch = {
         let (service, item) = (Arc::clone(service), item.clone());
         tokio::task::spawn_blocking(move || Batch::new(&service, vec![item]))
@@ -213,19 +230,14 @@ async fn attempt(service: &Arc<Service>, item: &JudgeItem) -> Result<EvalResult,
         }
         return Err(Obstacle::Wait(reason.to_owned()));
     }
-    let extracted = match &item.task.spec {
-        TaskSpec::Code(_) | TaskSpec::Program(_) => program(service, item).await?,
-        TaskSpec::Math(_) | TaskSpec::Lean(_) => judgement.detail["extracted"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-    };
-    count(service, metrics::name(judgement.verdict));
-    Ok(result(item.id.clone(), extracted, judgement))
+    Ok(judgement)
 }
 
-/// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none.
-async fn program(service: &Arc<Service>, item: &JudgeItem) -> Result<String, Obstacle> {
+/// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none; `None` if the task is not about code.
+async fn program(service: &Arc<Service>, item: &JudgeItem) -> Result<Option<String>, Obstacle> {
+    if matches!(item.task.spec, TaskSpec::Math(_) | TaskSpec::Lean(_)) {
+        return Ok(None);
+    }
     let (judging, item) = (Arc::clone(service), item.clone());
     let program = queued(service, move |first_pass| {
         let graders = &judging.graders;
@@ -235,7 +247,7 @@ async fn program(service: &Arc<Service>, item: &JudgeItem) -> Result<String, Obs
             Err(Stopped::Failed(error)) => Err(error),
         }
     });
-    Ok(program.await?.unwrap_or_default())
+    Ok(Some(program.await?.unwrap_or_default()))
 }
 
 fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
