@@ -110,8 +110,8 @@ def same(old, new):
                 return old == new
             if type(old) is float:
                 return decimal(old) == decimal(new)
-            if type(old) is frozenset and old == new:
-                return True
+            if type(old) is frozenset:
+                return {encode(item, job["value"], True) for item in old} == {encode(item, job["value"], True) for item in new}
         return encode(old, job["value"], True) == encode(new, job["value"], True)
     except Exception:
         return False

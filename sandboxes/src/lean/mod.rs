@@ -166,6 +166,7 @@ pub fn with_retry<T>(run: impl Fn() -> Result<T, LeanError>) -> (Result<T, LeanE
         Err(
             LeanError::Timeout(_)
             | LeanError::Memory(_)
+            | LeanError::Hidden
             | LeanError::Header(_)
             | LeanError::Crashed(_),
         ) => (run(), false),

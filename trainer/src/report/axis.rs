@@ -9,6 +9,8 @@ pub(crate) enum ValueFormat {
     Number,
     /// A fraction, written in per cent.
     Share,
+    /// A difference of fractions, written in points.
+    Points,
     /// Seconds.
     Seconds,
 }
@@ -94,7 +96,7 @@ fn round_up(raw: f64) -> f64 {
 
 /// A tick's label, with as many decimals as the step needs.
 pub(super) fn format_tick(value: f64, step: f64, unit: ValueFormat) -> String {
-    let (value, step) = if unit == ValueFormat::Share {
+    let (value, step) = if matches!(unit, ValueFormat::Share | ValueFormat::Points) {
         (value * 100.0, step * 100.0)
     } else {
         (value, step)
@@ -115,7 +117,7 @@ pub(super) fn format_tick(value: f64, step: f64, unit: ValueFormat) -> String {
         format!("{value:.decimals$}").replace('-', "\u{2212}")
     };
     match unit {
-        ValueFormat::Number => text,
+        ValueFormat::Number | ValueFormat::Points => text,
         ValueFormat::Share => format!("{text}%"),
         ValueFormat::Seconds => format!("{text} s"),
     }
@@ -125,6 +127,7 @@ pub(super) fn format_tick(value: f64, step: f64, unit: ValueFormat) -> String {
 pub(crate) fn format_value(value: f64, unit: ValueFormat) -> String {
     let text = match unit {
         ValueFormat::Share => percent(value),
+        ValueFormat::Points => rounded(100.0 * value, 2),
         ValueFormat::Seconds if value >= 7200.0 => format!("{:.1} h", value / 3600.0),
         ValueFormat::Seconds if value >= 120.0 => {
             let whole = value.round() as u64;
@@ -138,6 +141,14 @@ pub(crate) fn format_value(value: f64, unit: ValueFormat) -> String {
         ValueFormat::Number => format!("{value:.3}"),
     };
     text.replace('-', "\u{2212}")
+}
+
+/// A number with this many decimals; 0 has no sign.
+pub(crate) fn rounded(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let is_zero = text.chars().all(|letter| "-0.".contains(letter));
+    text.trim_start_matches(if is_zero { "-" } else { "" })
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -183,5 +194,8 @@ mod tests {
         assert_eq!(format_value(-0.25, ValueFormat::Number), "\u{2212}0.250");
         assert_eq!(format_value(179.7, ValueFormat::Seconds), "3 min 00 s");
         assert_eq!(format_value(9000.0, ValueFormat::Seconds), "2.5 h");
+        assert_eq!(format_value(-0.0125, ValueFormat::Points), "\u{2212}1.25");
+        assert_eq!(format_value(-1e-9, ValueFormat::Points), "0.00");
+        assert_eq!(format_tick(-0.05, 0.05, ValueFormat::Points), "\u{2212}5");
     }
 }

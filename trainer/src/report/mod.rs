@@ -16,6 +16,7 @@ pub(crate) mod axis;
 pub(crate) mod chart;
 mod curves;
 mod files;
+pub(crate) mod forest;
 mod heading;
 mod outcome;
 mod page;

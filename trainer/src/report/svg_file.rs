@@ -19,12 +19,14 @@ pub(super) fn svg_file(
     height: f64,
     names: &[&str],
 ) -> String {
-    let note = wrapped(note.split(' ').map(|word| (word, word.chars().count() + 1)));
+    let words = note.split(' ').map(|word| (word, word.chars().count() + 1));
+    let note = wrapped(words, CHARACTERS);
     let legend = wrapped(
         names
             .iter()
             .enumerate()
             .map(|(i, name)| ((i, *name), name.chars().count() + 5)),
+        CHARACTERS,
     );
     let drawing_top = MARGIN + LINE * (1.3 + note.len() as f64);
     let legend_top = drawing_top + height + LINE;
@@ -70,12 +72,12 @@ pub(super) fn svg_file(
     out
 }
 
-/// Items in rows of at most [`CHARACTERS`], each item with its length.
-fn wrapped<T>(items: impl Iterator<Item = (T, usize)>) -> Vec<Vec<T>> {
+/// Items in rows of at most this length, each item with its length.
+pub(super) fn wrapped<T>(items: impl Iterator<Item = (T, usize)>, longest: usize) -> Vec<Vec<T>> {
     let mut rows: Vec<Vec<T>> = Vec::new();
     let mut length = usize::MAX;
     for (item, characters) in items {
-        if length.saturating_add(characters) > CHARACTERS {
+        if length.saturating_add(characters) > longest {
             rows.push(Vec::new());
             length = 0;
         }
@@ -107,8 +109,8 @@ mod tests {
     #[test]
     fn rows_are_filled_in_order() {
         let words = ["one"; 60];
-        let rows = wrapped(words.iter().map(|word| (word, 4)));
+        let rows = wrapped(words.iter().map(|word| (word, 4)), CHARACTERS);
         assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [20, 20, 20]);
-        assert!(wrapped(std::iter::empty::<((), usize)>()).is_empty());
+        assert!(wrapped(std::iter::empty::<((), usize)>(), CHARACTERS).is_empty());
     }
 }

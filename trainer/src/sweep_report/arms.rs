@@ -77,12 +77,7 @@ pub(super) fn by_point<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<Vec<&'r ArmRuns<'
 impl<'a> ArmRuns<'a> {
     /// The arm's name, with its point of the grid.
     pub(super) fn label(&self) -> String {
-        let point = point_label(self.point);
-        if point.is_empty() {
-            self.arm.to_owned()
-        } else {
-            format!("{}, {point}", self.arm)
-        }
+        at_point(self.arm, self.point)
     }
 
     /// Updates per inference phase; the most that there can be, if their number is chosen during the run.
@@ -123,6 +118,16 @@ impl<'a> ArmRuns<'a> {
         evals
             .flat_map(|eval| eval.pass_at.keys().copied())
             .collect()
+    }
+}
+
+/// A name with its point of the grid, if there is a grid: `pg, n_step = 8`.
+pub(super) fn at_point(name: &str, point: &BTreeMap<String, Value>) -> String {
+    let point = point_label(point);
+    if point.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}, {point}")
     }
 }
 
@@ -194,13 +199,7 @@ pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r
 impl<'a, 'r> Ladder<'a, 'r> {
     /// What it is a ladder of: its preset, at its point of the grid.
     pub(super) fn label(&self) -> String {
-        let point = point_label(self.rungs[0].point);
-        let preset = self.preset.name();
-        if point.is_empty() {
-            preset.to_owned()
-        } else {
-            format!("{preset}, {point}")
-        }
+        at_point(self.preset.name(), self.rungs[0].point)
     }
 
     /// The rungs with the same estimator, as in the paper's Tables 3 and 4.

@@ -1,4 +1,4 @@
-//! The figures of the report.
+//! The figures of the report: the paper's.
 
 use super::arms::{ArmRuns, ladders};
 use super::runs::SweepRun;
@@ -18,13 +18,24 @@ pub(super) struct Figure {
     pub(super) html: String,
     /// The file.
     pub(super) svg: String,
-    /// Whether it is as wide as the page.
-    pub(super) wide: bool,
+    /// Where the page has it.
+    pub(super) place: Place,
+}
+
+/// Where the page has a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Below the table with this name.
+    Below(&'static str),
+    /// Below all tables, as wide as the page.
+    Wide,
+    /// Below all tables, beside others.
+    Narrow,
 }
 
 type Ticks = Vec<(f64, String)>;
 
-/// All figures that the sweep has data for.
+/// All of the paper's figures that the sweep has data for.
 pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
     let mut figures: Vec<Figure> = time_of_arms(arms).into_iter().collect();
     let charts = [
@@ -99,7 +110,7 @@ fn figure(file: &str, chart: &Chart, ticks: &[(f64, String)]) -> Option<Figure> 
         file: file.to_owned(),
         html: chart.render_over(ticks),
         svg: chart.file(ticks),
-        wide: false,
+        place: Place::Narrow,
     })
 }
 
@@ -217,7 +228,7 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
         file: "figure-1.svg".into(),
         html: stack.render(),
         svg: stack.file(),
-        wide: true,
+        place: Place::Wide,
     })
 }
 

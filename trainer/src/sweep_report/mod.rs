@@ -3,13 +3,14 @@
 //!
 //! ```text
 //! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ──▶ table ──┐
-//!           │              ▲           time_to_target                  ├─▶ page
-//!           │              │                 ▲                         │
+//!           │              ▲   │       time_to_target                  │
+//!           │              │   │             ▲                         ├─▶ page
 //!           │        computations        paper_row                     │
+//!           │                  └─▶ test_figures ──▶ report/forest ─────┤
 //!           └────▶ figures ───────────────▶ report/chart ──────────────┘
 //! ```
 //!
-//! A number is rounded once, in [`table`]: the page and the CSV files have the same digits.
+//! A number is rounded once, in [`table`]: the page and the CSV files have the same digits. The tooltips of `test_figures` have them too.
 
 mod arms;
 mod computations;
@@ -19,6 +20,7 @@ mod paper_row;
 mod runs;
 mod table;
 mod tables;
+mod test_figures;
 mod test_tables;
 mod tests_of_arms;
 mod time_to_target;
@@ -50,7 +52,8 @@ pub fn write(sweep: &Path, out: &Path) -> Result<PathBuf, SweepReportError> {
     let arms = arms::of(&folder, &runs);
     let tests = tests_of_arms::run(&folder, &arms);
     let tables = tables::all(&folder, &runs, &arms, &tests);
-    let figures = figures::all(&arms);
+    let mut figures = test_figures::all(&tests);
+    figures.extend(figures::all(&arms));
     let warnings = warnings::all(&folder, &runs, &arms, &tests);
     let files: Vec<(String, String)> = tables
         .iter()

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use datasets::passk::{MIN_TASKS, RESAMPLES};
 
-use super::figures::Figure;
+use super::figures::{Figure, Place};
 use super::table::Table;
 use crate::escape::html;
 use crate::paper::PAPER;
@@ -41,6 +41,7 @@ pub(super) fn render(
         tables.iter().partition(|table| table.name == "runs");
     for table in results {
         table.render(&mut out);
+        side_by_side(&mut out, figures, Place::Below(table.name));
     }
     drawings(&mut out, figures);
     for table in runs {
@@ -98,18 +99,24 @@ fn facts(out: &mut String, folder: &SweepFolder) {
 }
 
 fn drawings(out: &mut String, figures: &[Figure]) {
-    if figures.is_empty() {
+    let is_below_tables = |figure: &Figure| matches!(figure.place, Place::Wide | Place::Narrow);
+    if !figures.iter().any(is_below_tables) {
         return;
     }
     out.push_str("<h2>Figures</h2><p>The paper prints no values of its figures; what its text says of them is in their captions.</p>\n");
-    for figure in figures.iter().filter(|figure| figure.wide) {
+    for figure in figures.iter().filter(|figure| figure.place == Place::Wide) {
         out.push_str(&figure.html);
     }
-    out.push_str("<div class=\"charts below\">\n");
-    for figure in figures.iter().filter(|figure| !figure.wide) {
-        out.push_str(&figure.html);
+    side_by_side(out, figures, Place::Narrow);
+}
+
+/// The figures of a place in two columns; nothing if there are none.
+fn side_by_side(out: &mut String, figures: &[Figure], place: Place) {
+    let figures = figures.iter().filter(|figure| figure.place == place);
+    let drawings: String = figures.map(|figure| figure.html.as_str()).collect();
+    if !drawings.is_empty() {
+        let _ = writeln!(out, "<div class=\"charts below\">\n{drawings}</div>");
     }
-    out.push_str("</div>\n");
 }
 
 fn footer(out: &mut String, tables: &[Table], figures: &[Figure]) {

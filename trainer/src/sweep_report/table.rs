@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use datasets::passk::Interval;
 
 use crate::escape::{csv, html};
+use crate::report::axis::rounded;
 use crate::statistics::Spread;
 
 /// Points of accuracy per 1.
@@ -159,14 +160,6 @@ impl Cell {
             (_, []) => String::new(),
         }
     }
-}
-
-/// A number with this many decimals; 0 has no sign.
-fn rounded(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
-    let is_zero = text.chars().all(|letter| "-0.".contains(letter));
-    text.trim_start_matches(if is_zero { "-" } else { "" })
-        .to_owned()
 }
 
 impl Table {

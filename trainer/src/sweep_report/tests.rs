@@ -1,5 +1,6 @@
 //! Reports of sweeps with known effects.
 
+mod figures;
 mod forms;
 mod synthetic;
 

@@ -156,7 +156,6 @@ impl LeanGrader {
         module.map_err(|why| {
             Box::new(match why {
                 NoStatement::Refused(reason) => bad_task(&reason),
-                NoStatement::NoAnswer(error @ LeanError::Header(_)) => bad_task(&error.to_string()),
                 NoStatement::NoAnswer(error) => no_answer(&error),
                 NoStatement::NoKernel(reason) => Grading::unavailable(&reason, true),
             })
@@ -241,7 +240,11 @@ impl LeanGrader {
             return Grading::new(Verdict::Correct, detail);
         };
         let file = format!("{header}\n\n{}", sources.proof);
-        let check = || second_checker.objection(&file, compiled);
+        // It also ends like this for lack of memory, so an objection counts only if it makes it twice.
+        let check = || match second_checker.objection(&file, compiled)? {
+            Some(_) => second_checker.objection(&file, compiled),
+            None => Ok(None),
+        };
         self.grade_run(header, &sources.statement, check, |objection| {
             let Some(objection) = objection else {
                 detail["assurance"] = json!("replayed");
@@ -252,7 +255,10 @@ impl LeanGrader {
                 excerpt(&objection)
             );
             let detail = json!({ "reason": reason, "assurance": "replayed" });
-            Grading::new(Verdict::Incorrect, detail)
+            Grading {
+                deterministic: false,
+                ..Grading::new(Verdict::Incorrect, detail)
+            }
         })
     }
 

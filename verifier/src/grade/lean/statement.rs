@@ -16,7 +16,7 @@ pub(super) type StatementModule = Arc<Vec<Vec<u8>>>;
 /// Why a statement cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoStatement {
-    /// Lean does not accept the statement, or what it compiled or its library cannot be read.
+    /// Lean does not accept the statement, has twice not accepted its header, or what it compiled or its library cannot be read.
     Refused(String),
     /// Lean gave no answer about the statement; another try may succeed.
     NoAnswer(LeanError),
@@ -44,8 +44,25 @@ impl Default for Statements {
 struct CachedStatement {
     /// The compiled statement, or Lean's objection to it.
     compiled: Option<Result<CompiledStatement, String>>,
-    /// The last error in its header, and when Lean reported it.
-    header_error: Option<(LeanError, Instant)>,
+    header_error: Option<HeaderError>,
+}
+
+/// The last error in a statement's header.
+struct HeaderError {
+    error: LeanError,
+    since: Instant,
+    /// Whether Lean reported one before it, too.
+    again: bool,
+}
+
+impl HeaderError {
+    /// The first may pass, as when many processes read the same library at once.
+    fn reason(&self) -> NoStatement {
+        match self.again {
+            false => NoStatement::NoAnswer(self.error.clone()),
+            true => NoStatement::Refused(self.error.to_string()),
+        }
+    }
 }
 
 struct CompiledStatement {
@@ -89,15 +106,21 @@ impl Statements {
         let result = match compiled.take() {
             Some(cached) => cached,
             None => {
-                if let Some((error, since)) = header_error.as_ref()
-                    && since.elapsed() < self.header_delay
+                if let Some(last) = header_error.as_ref()
+                    && last.since.elapsed() < self.header_delay
                 {
-                    return Err(NoStatement::NoAnswer(error.clone()));
+                    return Err(last.reason());
                 }
-                compile(lean, header, statement).inspect_err(|why| {
-                    if let NoStatement::NoAnswer(error @ LeanError::Header(_)) = why {
-                        *header_error = Some((error.clone(), Instant::now()));
+                compile(lean, header, statement).map_err(|why| match why {
+                    NoStatement::NoAnswer(error @ LeanError::Header(_)) => {
+                        let last = HeaderError {
+                            error,
+                            since: Instant::now(),
+                            again: header_error.is_some(),
+                        };
+                        header_error.insert(last).reason()
                     }
+                    other => other,
                 })?
             }
         };
@@ -188,7 +211,7 @@ mod tests {
     #[test]
     fn an_error_in_the_header_is_returned_for_a_while_and_the_header_is_then_tried_again() {
         let lean = Counter {
-            errors: 2,
+            errors: 4,
             ..Counter::default()
         };
         let mut statements = Statements::default();
@@ -201,7 +224,12 @@ mod tests {
             assert_eq!(compile(&statements), Err(error));
         }
         assert_eq!(lean.runs.load(Ordering::SeqCst), 2);
+        // It may have been the machine, but hardly twice.
         statements.header_delay = Duration::ZERO;
+        assert_eq!(
+            compile(&statements),
+            Err(NoStatement::Refused(error.to_string()))
+        );
         assert!(compile(&statements).is_ok());
     }
 }
