@@ -216,11 +216,11 @@ fn the_page_says_how_many_blocks_of_each_stage_are_made() {
         let [_, stage, made, ..] = cells[..] else {
             continue;
         };
-        let Some((made, planned)) = made.split_once(" of ") else {
+        let counts = made.split_once(" of ").map(|(m, p)| (m.parse(), p.parse()));
+        let Some((Ok::<usize, _>(made), Ok::<usize, _>(planned))) = counts else {
             continue;
         };
         let stage = stage.trim_matches('`');
-        let [made, planned] = [made, planned].map(|n| n.parse::<usize>().unwrap());
         assert_eq!(made, blocks(stage).len(), "{stage}");
         assert!(made <= planned, "{stage}");
         stages.insert(stage.to_owned());

@@ -361,7 +361,7 @@ mod tests {
         );
         let word = "w".repeat(50);
         assert_eq!(lines(&word).concat(), word);
-        let row = contrast(-0.01, 0.0, 0.01, &[0.0, 0.0]);
+        let row = contrast(-0.10, 0.0, 0.10, &[0.0, 0.0]);
         let svg = forest(None, &[(word.as_str(), &row), ("a <b>", &row)]).render();
         assert!(svg.contains(">a &lt;b&gt;</text>") && !svg.contains("a <b>"));
         let first = lines(&word).remove(0);
