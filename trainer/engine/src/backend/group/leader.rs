@@ -1,4 +1,4 @@
-//! Rank 0's side of ranks that compute together: it sends orders, and one command runs at a time. Between commands it gives signs of life.
+//! Rank 0's side of ranks that compute together: it sends orders, and one command runs at a time. Between commands it sends heartbeats.
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::Group;
 use crate::error::EngineError;
 
-/// The sign of life: an order without effect, whose bytes are those of no order of the worker.
-const WAIT: &[u8] = b" ";
-/// How often waiting ranks hear of rank 0, unless their deadline is shorter.
-const WAIT_EVERY: Duration = Duration::from_secs(5);
+/// An order without effect, whose bytes are those of no order of the worker.
+const HEARTBEAT: &[u8] = b" ";
+/// The time between heartbeats, unless the ranks' deadline is shorter.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Rank 0 of ranks that compute together. Clones are the same. An order is some bytes, whose meaning is the worker's; one without bytes ends the other ranks.
 #[derive(Clone)]
@@ -40,8 +40,8 @@ impl PartialEq for Leader {
 }
 
 impl Leader {
-    /// The leader of the ranks of which this process is number 0. The others [`follow`](crate::follow). Until they are ended, a thread gives them signs of life
-    /// between commands, so that they wait for the next one as long as this process lives.
+    /// The leader of the ranks of which this process is number 0. The others [`follow`](crate::follow). Until they are ended, a thread sends them heartbeats between
+    /// commands, so that they wait for the next one as long as this process lives.
     ///
     /// # Errors
     /// [`EngineError::Group`] if the thread cannot be started.
@@ -51,7 +51,7 @@ impl Leader {
         let (ranks, state) = (Arc::clone(&leader.ranks), Arc::downgrade(&leader.state));
         std::thread::Builder::new()
             .name("leader".into())
-            .spawn(move || keep_waiting(&ranks, &state))
+            .spawn(move || send_heartbeats(&ranks, &state))
             .map_err(|error| {
                 EngineError::Group(format!("the leader's thread cannot be started: {error}"))
             })?;
@@ -71,10 +71,10 @@ impl Leader {
         Ok(turn)
     }
 
-    /// Gives a sign of life, unless a command is running.
-    fn wait(&self) -> Result<(), EngineError> {
+    /// Sends a heartbeat, unless a command is running.
+    fn send_heartbeat(&self) -> Result<(), EngineError> {
         match self.state.try_lock() {
-            Ok(turn) => self.send(&turn, WAIT),
+            Ok(turn) => self.send(&turn, HEARTBEAT),
             Err(TryLockError::Poisoned(_)) => Err(panicked()),
             Err(TryLockError::WouldBlock) => Ok(()),
         }
@@ -111,14 +111,14 @@ fn panicked() -> EngineError {
     )
 }
 
-/// Gives signs of life until the leader is dropped, or has ended or lost the other ranks. The next command reports an error.
-fn keep_waiting(ranks: &Arc<dyn Group>, state: &Weak<Mutex<LeaderState>>) {
-    let every = WAIT_EVERY.min(ranks.deadline() / 4);
+/// Sends heartbeats until the leader is dropped, or has ended or lost the other ranks. The next command reports an error.
+fn send_heartbeats(ranks: &Arc<dyn Group>, state: &Weak<Mutex<LeaderState>>) {
+    let every = HEARTBEAT_INTERVAL.min(ranks.deadline() / 4);
     loop {
         std::thread::sleep(every);
         let Some(state) = state.upgrade() else { return };
         let ranks = Arc::clone(ranks);
-        if (Leader { ranks, state }).wait().is_err() {
+        if (Leader { ranks, state }).send_heartbeat().is_err() {
             return;
         }
     }
@@ -128,7 +128,7 @@ fn keep_waiting(ranks: &Arc<dyn Group>, state: &Weak<Mutex<LeaderState>>) {
 pub(crate) fn next_order(ranks: &dyn Group) -> Result<Vec<u8>, EngineError> {
     loop {
         let order = ranks.all_gather(&[])?.swap_remove(0);
-        if order != WAIT {
+        if order != HEARTBEAT {
             return Ok(order);
         }
     }
@@ -170,7 +170,7 @@ mod tests {
         other.join().expect("no panic").expect("an order");
         let error = leader.end().expect_err("the other rank is in a command");
         assert!(matches!(error, EngineError::Group(_)), "{error}");
-        assert!(leader.wait().is_err());
+        assert!(leader.send_heartbeat().is_err());
     }
 
     /// Rank 0 of many, with a limit on the size of an exchange as MPI has one.
