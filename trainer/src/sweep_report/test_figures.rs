@@ -17,7 +17,10 @@ fn comparisons(tests: &Tests<'_, '_>) -> Option<Figure> {
     let reference = tests.compared.first()?.reference.arm;
     let margin = tests.tested.then_some(tests.margin);
     let of_margin = margin.map_or_else(String::new, |margin| {
-        format!("; the equivalence margin is ±\u{a0}{}", points_as_given(margin))
+        format!(
+            "; the equivalence margin is ±\u{a0}{}",
+            points_as_given(margin)
+        )
     });
     let rows = tests.compared.iter().filter_map(|compared| {
         let (found, _) = compared.accuracy.as_ref()?;

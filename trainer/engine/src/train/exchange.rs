@@ -298,7 +298,7 @@ mod tests {
     use crate::api::AdamW;
     use crate::backend::Dtype;
     use crate::backend::cuda::{self, emulated::Emulated};
-    use crate::backend::group::{Sharing, local};
+    use crate::backend::group::{Sharing, on_each};
     use crate::batch::Group;
     use crate::config::ModelConfig;
     use crate::load::{Loaded, random};
@@ -354,13 +354,8 @@ mod tests {
         for route in [Some(Route::Host), None] {
             let mut reads = 0;
             loop {
-                let results: Vec<_> = std::thread::scope(|scope| {
-                    let ranks = local(2, Duration::from_secs(60)).into_iter();
-                    let threads =
-                        ranks.map(|ranks| scope.spawn(move || updated(&ranks, route, reads)));
-                    let threads: Vec<_> = threads.collect();
-                    let results = threads.into_iter().map(|thread| thread.join().unwrap());
-                    results.collect()
+                let results = on_each(2, Duration::from_secs(60), |ranks| {
+                    updated(&ranks, route, reads)
                 });
                 if let [Ok(one), Ok(other)] = results.as_slice() {
                     assert_eq!(one.to_bits(), other.to_bits());

@@ -206,7 +206,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::group::{local, sampling_share};
+    use crate::backend::group::{on_each, sampling_share};
     use crate::sample::Sampling;
 
     #[test]
@@ -218,15 +218,9 @@ mod tests {
                 _ => panic!("a bug"),
             })
         };
-        let errors: Vec<String> = std::thread::scope(|scope| {
-            let ranks = local(2, Duration::from_secs(60)).into_iter();
-            let threads = ranks.map(|ranks| scope.spawn(move || sampled(ranks.as_ref())));
-            let threads: Vec<_> = threads.collect();
-            let ended = threads.into_iter().map(|thread| {
-                let result = thread.join().expect("an error, no panic");
-                result.expect_err("rank 1 panicked").to_string()
-            });
-            ended.collect()
+        let errors = on_each(2, Duration::from_secs(60), |ranks| {
+            let result = sampled(ranks.as_ref());
+            result.expect_err("rank 1 panicked").to_string()
         });
         assert!(errors[0].contains("rank 1: sampling ended"), "{errors:?}");
         assert!(errors[1].contains("with a panic"), "{errors:?}");

@@ -277,7 +277,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backend::group::local;
+    use crate::backend::group::on_each;
 
     #[test]
     fn a_panic_of_rank_0_while_it_loads_the_model_is_an_error_of_all_ranks() {
@@ -290,15 +290,8 @@ mod tests {
             let sharing = Sharing::new(ranks.clone(), 2)?;
             open(backend, load, &EngineOptions::default(), sharing).map(drop)
         };
-        let errors: Vec<String> = std::thread::scope(|scope| {
-            let ranks = local(2, Duration::from_secs(60)).into_iter();
-            let threads = ranks.map(|ranks| scope.spawn(move || opened(ranks)));
-            let threads: Vec<_> = threads.collect();
-            let ended = threads.into_iter().map(|thread| {
-                let result = thread.join().expect("an error, no panic");
-                result.expect_err("rank 0 panicked").to_string()
-            });
-            ended.collect()
+        let errors = on_each(2, Duration::from_secs(60), |ranks| {
+            opened(ranks).expect_err("rank 0 panicked").to_string()
         });
         assert!(errors[0].contains("with a panic"), "{errors:?}");
         assert!(errors[1].contains("rank 0: loading"), "{errors:?}");

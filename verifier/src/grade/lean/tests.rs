@@ -226,11 +226,25 @@ fn an_unlisted_header_is_checked_like_a_proof() {
     assert_eq!(grading.verdict, Verdict::Correct);
 }
 
+/// Asserts the verdict on a proof that Lean always ends like this, and how often it is tried.
+fn assert_ended(error: LeanError, verdict: Verdict, tries: usize) {
+    let (grader, lean) = grader_for_proofs(move |_| Err(error.clone()));
+    let grading = grader.grade(&task(HEADER), "rfl");
+    assert_eq!(
+        (grading.verdict, grading.reward(), grading.deterministic),
+        (verdict, Some(0.0), false)
+    );
+    let inputs = lean.inputs.lock().unwrap();
+    let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
+    assert_eq!(proofs.count(), tries);
+}
+
 #[test]
 fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
     for (error, verdict, tries) in [
         (LeanError::Timeout(60), Verdict::Timeout, 2),
         (LeanError::Memory(100), Verdict::Memory, 2),
+        (LeanError::Hidden, Verdict::Incorrect, 2),
         // The machine may have had no memory for two tries within a second, or the proof forged these.
         (
             LeanError::Crashed("stack overflow".into()),
@@ -243,17 +257,7 @@ fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
             3,
         ),
     ] {
-        let always = error.clone();
-        let (grader, lean) = grader_for_proofs(move |_| Err(always.clone()));
-        let grading = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(
-            (grading.verdict, grading.reward(), grading.deterministic),
-            (verdict, Some(0.0), false)
-        );
-        let inputs = lean.inputs.lock().unwrap();
-        let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
-        assert_eq!(proofs.count(), tries);
-
+        assert_ended(error.clone(), verdict, tries);
         let errors = Mutex::new(vec![error; tries - 1]);
         let (grader, _) = grader_for_proofs(move |_| {
             let error = errors.lock().unwrap().pop();
@@ -275,15 +279,7 @@ fn a_proof_that_had_its_processor_time_is_not_tried_again() {
         (LeanError::ProcessorTime(60), Verdict::Timeout),
         (LeanError::TooMany(64, "processes"), Verdict::Incorrect),
     ] {
-        let (grader, lean) = grader_for_proofs(move |_| Err(error.clone()));
-        let grading = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(
-            (grading.verdict, grading.reward(), grading.deterministic),
-            (verdict, Some(0.0), false)
-        );
-        let inputs = lean.inputs.lock().unwrap();
-        let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
-        assert_eq!(proofs.count(), 1);
+        assert_ended(error, verdict, 1);
     }
 }
 

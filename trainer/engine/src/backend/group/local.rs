@@ -25,6 +25,26 @@ pub fn local(size: usize, deadline: Duration) -> Vec<Arc<dyn Group>> {
     groups.collect()
 }
 
+/// What each of some ranks, which are threads, makes of its group.
+#[cfg(test)]
+pub(crate) fn on_each<T: Send>(
+    size: usize,
+    deadline: Duration,
+    work: impl Fn(Arc<dyn Group>) -> T + Sync,
+) -> Vec<T> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let ranks = local(size, deadline).into_iter();
+        let threads: Vec<_> = ranks
+            .map(|ranks| scope.spawn(move || work(ranks)))
+            .collect();
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        ended.collect()
+    })
+}
+
 struct Local {
     rank: usize,
     size: usize,
@@ -117,23 +137,18 @@ mod tests {
 
     #[test]
     fn every_rank_gets_what_every_rank_sent_it() {
-        let ranks = local(4, Duration::from_secs(10));
-        std::thread::scope(|scope| {
-            for group in ranks {
-                scope.spawn(move || {
-                    for round in 0..50 {
-                        let rank = group.rank();
-                        let part = |to: usize| vec![(rank * 4 + to) as u8; round + to];
-                        let parts: Vec<Vec<u8>> = (0..4).map(part).collect();
-                        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-                        let got = group.all_to_all(&parts).expect("an exchange");
-                        for (from, got) in got.iter().enumerate() {
-                            assert_eq!(*got, vec![(from * 4 + rank) as u8; round + rank]);
-                        }
-                        let got = group.all_gather(&[rank as u8]).expect("an exchange");
-                        assert_eq!(got, [[0], [1], [2], [3]]);
-                    }
-                });
+        on_each(4, Duration::from_secs(10), |group| {
+            for round in 0..50 {
+                let rank = group.rank();
+                let part = |to: usize| vec![(rank * 4 + to) as u8; round + to];
+                let parts: Vec<Vec<u8>> = (0..4).map(part).collect();
+                let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+                let got = group.all_to_all(&parts).expect("an exchange");
+                for (from, got) in got.iter().enumerate() {
+                    assert_eq!(*got, vec![(from * 4 + rank) as u8; round + rank]);
+                }
+                let got = group.all_gather(&[rank as u8]).expect("an exchange");
+                assert_eq!(got, [[0], [1], [2], [3]]);
             }
         });
     }

@@ -15,6 +15,8 @@ use std::time::Duration;
 pub use self::leader::Leader;
 pub(crate) use self::leader::{LeaderState, next_order};
 pub use self::local::local;
+#[cfg(test)]
+pub(crate) use self::local::on_each;
 pub(crate) use self::sharing::{Route, gradients, pieces, shards};
 pub use self::sharing::{Sharing, bucket_elements, check_slices, sampling_share};
 use crate::error::EngineError;

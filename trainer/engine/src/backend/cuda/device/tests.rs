@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::backend::cuda::driver::{Format, Matrix};
+use crate::backend::group::on_each;
 
 /// The first GPU. If there is none, prints that the test is skipped.
 fn gpu() -> Option<Box<dyn Driver>> {
@@ -152,12 +153,8 @@ fn ranks_on_one_gpu_are_not_connected() {
     if gpu().is_none() {
         return;
     }
-    let ranks = crate::backend::group::local(2, std::time::Duration::from_secs(60));
-    let threads = ranks
-        .into_iter()
-        .map(|ranks| std::thread::spawn(move || open(0).unwrap().connect(&ranks).unwrap()));
-    let threads: Vec<_> = threads.collect();
-    for thread in threads {
-        assert!(!thread.join().unwrap());
-    }
+    let connected = on_each(2, std::time::Duration::from_secs(60), |ranks| {
+        open(0).unwrap().connect(&ranks).unwrap()
+    });
+    assert_eq!(connected, [false, false]);
 }

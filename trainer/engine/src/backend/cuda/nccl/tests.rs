@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use super::*;
-use crate::backend::group::local;
+use crate::backend::group::{local, on_each};
 
 /// The stand-in, in a file of its own, so that tests share nothing of it.
 struct StandIn {
@@ -70,20 +70,10 @@ impl StandIn {
         deadline: Duration,
         work: impl Fn(usize, Result<Result<Link, String>, EngineError>) -> T + Sync,
     ) -> Vec<T> {
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = local(size, deadline)
-                .into_iter()
-                .map(|ranks: Arc<dyn Group>| {
-                    let work = &work;
-                    scope.spawn(move || {
-                        let rank = ranks.rank();
-                        let gpu = Ok([rank as u8; 16]);
-                        work(rank, connect_by(&Ok(self.nccl), &gpu, ranks.as_ref()))
-                    })
-                })
-                .collect();
-            let ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-            ended.map(Result::unwrap).collect()
+        on_each(size, deadline, |ranks| {
+            let rank = ranks.rank();
+            let gpu = Ok([rank as u8; 16]);
+            work(rank, connect_by(&Ok(self.nccl), &gpu, ranks.as_ref()))
         })
     }
 
