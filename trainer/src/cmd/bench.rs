@@ -8,6 +8,8 @@ mod scale;
 mod step;
 mod train;
 
+use std::iter;
+
 use clap::Subcommand;
 use engine::backend::cpu::roofline::Peak;
 use engine::config::ModelConfig;
@@ -98,7 +100,7 @@ struct Options {
     /// Length of a completion
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to(MAX_TOKENS))]
     tokens: usize,
-    /// Length of the shortest completion; the lengths are spread evenly up to --tokens [default: --tokens]
+    /// Length of the shortest completion; those of the prompts are spread evenly up to --tokens [default: --tokens]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     min_tokens: Option<usize>,
     /// Maximum sequences generated at once [default: 256]
@@ -260,14 +262,18 @@ impl Options {
         self.all_tokens() - (self.prompts - 1) * shared
     }
 
-    /// Tokens of each completion, in the order of prompts and samples.
+    /// Tokens of each completion, in the order of prompts and samples. All samples of a prompt have the same number, since they are sampled by one request, which computes
+    /// the prompt once.
     fn lengths(&self) -> Vec<usize> {
-        let count = self.prompts * self.samples;
         let min = self.min_tokens.unwrap_or(self.tokens);
         let spread = self.tokens - min + 1;
-        // This stride has no factor in common with most counts, so it mixes long and short completions.
-        (0..count)
-            .map(|number| min + (number * 7919) % count * spread / count)
+        // This stride has no factor in common with most counts, so it mixes long and short completions. Each is in the middle of its part of the spread.
+        let length = |number: usize| {
+            let part = number * 7919 % self.prompts;
+            min + (part * spread + spread / 2) / self.prompts
+        };
+        (0..self.prompts)
+            .flat_map(|number| iter::repeat_n(length(number), self.samples))
             .collect()
     }
 
@@ -456,6 +462,25 @@ mod tests {
         assert_eq!((a.len(), &a[..33]), (40, &b[..33]));
         assert!(a[33..].iter().zip(&b[33..]).all(|(a, b)| a != b));
         assert_eq!(options.shared_prompt_tokens(1000), 32);
+    }
+
+    #[test]
+    fn lengths_are_spread_over_prompts() {
+        let lengths = |line: &str| {
+            let words = ["bench"].into_iter().chain(line.split_whitespace());
+            Line::try_parse_from(words).unwrap().options.lengths()
+        };
+        let spread = "--tokens 24 --min-tokens 13";
+        assert_eq!(
+            lengths(&format!("{spread} --prompts 1 --samples 3")),
+            [19; 3]
+        );
+        let mut all = lengths(&format!("{spread} --prompts 12 --samples 2"));
+        assert!(all.chunks_exact(2).all(|samples| samples[0] == samples[1]));
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all, (13..=24).collect::<Vec<_>>());
+        assert_eq!(lengths("--tokens 5 --prompts 7 --samples 1"), [5; 7]);
     }
 
     #[test]

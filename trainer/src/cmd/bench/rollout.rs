@@ -44,28 +44,16 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
 pub(super) fn requests(engine: &Engine, options: &Options) -> Vec<GenerateRequest> {
     let lengths = options.lengths();
     let samples = lengths.chunks_exact(options.samples).enumerate();
-    // A request has one length for all its samples, so samples of different lengths are separate requests.
     samples
-        .flat_map(|(number, lengths)| {
-            let prompt = prompt(engine.info().vocabulary, options, number);
-            let request = move |length: usize, seeds: Vec<u64>| GenerateRequest {
-                prompt: Arc::clone(&prompt),
-                seeds,
-                sampling: Sampling::default(),
-                min_tokens: 0,
-                max_tokens: length,
-                // Every completion runs to its full length.
-                stop_tokens: Vec::new(),
-                stop_strings: Vec::new(),
-            };
-            let seeds = 0..lengths.len() as u64;
-            if lengths.iter().all(|length| *length == lengths[0]) {
-                vec![request(lengths[0], seeds.collect())]
-            } else {
-                let all = lengths.iter().zip(seeds);
-                all.map(|(length, seed)| request(*length, vec![seed]))
-                    .collect()
-            }
+        .map(|(number, lengths)| GenerateRequest {
+            prompt: prompt(engine.info().vocabulary, options, number),
+            seeds: (0..lengths.len() as u64).collect(),
+            sampling: Sampling::default(),
+            min_tokens: 0,
+            max_tokens: lengths[0],
+            // Every completion runs to its full length.
+            stop_tokens: Vec::new(),
+            stop_strings: Vec::new(),
         })
         .collect()
 }

@@ -8,6 +8,9 @@
 //! Panels are packed when they are needed, with 16 vectors side by side; vectors whose own numbers are contiguous are transposed. With few rows the weights are
 //! not packed but read in place, and the lanes are rows of the result.
 //!
+//! With the registers of AVX2, a tile is three times [`NARROW_STRIP`] rows against one panel, of which those of a strip are in registers. Where no instruction multiplies
+//! pairs of bf16, the rows are packed as f32, so that only the columns' pairs are taken apart while multiplying.
+//!
 //! With AMX, products of bf16 numbers have tiles and a chain of their own, which is just as independent of other rows; see [`amx`].
 
 #![allow(unsafe_code)]
@@ -20,7 +23,7 @@ mod tile;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use self::pack::{Row, TILE_DEPTH, pack, panel_rows};
+use self::pack::{Row, TILE_DEPTH, pack, pack_split, panel_rows};
 use self::tile::{To, tiles, transposed};
 use super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::threads::Threads;
@@ -51,6 +54,10 @@ impl Format {
 
 /// Maximum number of rows of a tile. With two panels beside them, 28 of 32 registers contain sums.
 const TILE_ROWS: usize = 14;
+/// Maximum number of rows whose sums are in registers at a time if there are only 16, of half a vector each: 10 contain sums.
+const NARROW_STRIP: usize = 5;
+/// Number of strips of a tile then. A panel has room for their rows.
+const NARROW_STRIPS: usize = LANES / NARROW_STRIP;
 /// Maximum length of one chain. Two panels of this depth stay in the second-level cache together with a tile's rows.
 const DEPTH: usize = 768;
 /// Depth of a block on the tiles of AMX. The 32 rows of a tile stay in the first-level cache, beside the columns that are read with them.
@@ -85,11 +92,20 @@ fn blocks(format: Format, depth: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Divides rows into tiles, as few as possible and of about equal size.
-fn tile_rows(rows: Range<usize>) -> (usize, impl Fn(usize) -> Range<usize>) {
-    let count = rows.len().div_ceil(TILE_ROWS);
+fn tile_rows(level: SimdLevel, rows: Range<usize>) -> (usize, impl Fn(usize) -> Range<usize>) {
+    // What is divided evenly is what is in registers at a time.
+    let (strip, strips) = if level.wide() {
+        (TILE_ROWS, 1)
+    } else {
+        (NARROW_STRIP, NARROW_STRIPS)
+    };
+    let count = rows.len().div_ceil(strip);
     let (size, larger) = (rows.len() / count.max(1), rows.len() % count.max(1));
-    (count, move |number| {
-        let start = |n: usize| rows.start + n * size + n.min(larger);
+    (count.div_ceil(strips), move |number| {
+        let start = |tile: usize| {
+            let n = (tile * strips).min(count);
+            rows.start + n * size + n.min(larger)
+        };
         start(number)..start(number + 1)
     })
 }
@@ -242,7 +258,7 @@ impl Gemm {
             pack(job.level, job.format, to, job.a, vectors, depth.clone());
         }
         let packed = &*packed;
-        let (count, tile) = tile_rows(0..b.vectors());
+        let (count, tile) = tile_rows(job.level, 0..b.vectors());
         let units = (8 * job.threads.count).min(count);
         let unit = |unit: usize| {
             for number in unit * count / units..(unit + 1) * count / units {
@@ -266,23 +282,26 @@ impl Gemm {
         let columns = of.vectors();
         let panel = panel_rows(job.format, depth.len());
         let work = rows.len() * columns * depth.len();
-        let (count, tile) = tile_rows(rows);
-        if self.rows.len() < count * panel {
-            self.rows.resize(count * panel, [0.0; LANES]);
+        let (count, tile) = tile_rows(job.level, rows);
+        let pairs = job.format == Format::Bf16;
+        let split = pairs && !job.level.multiplies_pairs();
+        let row_panel = if split { 2 * panel } else { panel };
+        if self.rows.len() < count * row_panel {
+            self.rows.resize(count * row_panel, [0.0; LANES]);
         }
         let packed = Panels(self.rows.as_mut_ptr());
         let pack_rows = |number: usize| {
             // SAFETY: `rows` has `count` panels, and no other call writes this one.
-            let to =
-                unsafe { std::slice::from_raw_parts_mut({ packed }.0.add(number * panel), panel) };
-            pack(
-                job.level,
-                job.format,
-                to,
-                job.a,
-                tile(number),
-                depth.clone(),
-            );
+            let to = unsafe {
+                let start = { packed }.0.add(number * row_panel);
+                std::slice::from_raw_parts_mut(start, row_panel)
+            };
+            let (rows, depth) = (tile(number), depth.clone());
+            if split {
+                pack_split(job.level, to, job.a, rows, depth);
+            } else {
+                pack(job.level, job.format, to, job.a, rows, depth);
+            }
         };
         job.threads.each_if(
             count * depth.len() * LANES > PARALLEL / 4,
@@ -302,12 +321,12 @@ impl Gemm {
                 let rows = tile(number);
                 // SAFETY: `rows` has `count` panels, all written; the tile lies in the result, and no other unit has it.
                 unsafe {
-                    let a = std::slice::from_raw_parts({ packed }.0.add(number * panel), panel);
+                    let start = { packed }.0.add(number * row_panel);
+                    let a = std::slice::from_raw_parts(start, row_panel);
                     let y = { job.output }
                         .start
                         .add(rows.start * job.output.stride + columns.start);
                     let to = To::new(y, job.output.stride, rows.len(), columns.len(), add);
-                    let pairs = job.format == Format::Bf16;
                     tiles(job.level, pairs, to, a, panels, stride);
                 }
             }

@@ -74,6 +74,13 @@ pub(super) fn panel_rows(format: Format, depth: usize) -> usize {
     }
 }
 
+/// Panics if there are no such vectors, or more than a panel has lanes.
+fn assert_inside(from: Operand<'_>, vectors: &Range<usize>, depth: &Range<usize>) {
+    let inside = vectors.end <= from.vectors && depth.end <= from.depth;
+    let valid = !vectors.is_empty() && vectors.len() <= LANES;
+    assert!(inside && valid, "a panel lies in its operand");
+}
+
 /// Up to 16 numbers of depth `k..k + n` of up to 16 vectors, as rows of a panel of f32; missing numbers are 0.
 #[inline(always)]
 fn square<L: Lanes>(
@@ -122,9 +129,7 @@ fn pack_body<L: Lanes>(
     vectors: Range<usize>,
     depth: Range<usize>,
 ) {
-    let inside = vectors.end <= from.vectors && depth.end <= from.depth;
-    let valid = !vectors.is_empty() && vectors.len() <= LANES;
-    assert!(inside && valid, "a panel lies in its operand");
+    assert_inside(from, &vectors, &depth);
     let mut numbers = [[0.0; LANES]; LANES];
     match format {
         Format::F32 => {
@@ -157,15 +162,39 @@ at_level! {
 }
 
 #[inline(always)]
+fn pack_split_body<L: Lanes>(
+    to: &mut [Row],
+    from: Operand<'_>,
+    vectors: Range<usize>,
+    depth: Range<usize>,
+) {
+    assert_inside(from, &vectors, &depth);
+    let mut numbers = [[0.0; LANES]; LANES];
+    let steps = depth.clone().step_by(LANES);
+    for (to, k) in to.as_chunks_mut::<2>().0.chunks_mut(LANES / 2).zip(steps) {
+        square::<L>(&mut numbers, from, &vectors, k, LANES.min(depth.end - k));
+        for ([second, first], [even, odd]) in to.iter_mut().zip(numbers.as_chunks::<2>().0) {
+            let pair = L::get(even).pair(L::get(odd));
+            pair.second().put(second);
+            pair.first().put(first);
+        }
+    }
+}
+
+at_level! {
+    /// Fills a panel for products of pairs of bf16 without an instruction for them: of each pair, the second number and then the first, as f32. `to` has two rows for
+    /// each that [`pack`] fills.
+    fn pack_split(to: &mut [Row], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_split_body
+}
+
+#[inline(always)]
 fn pack_row_tiles_body<L: Lanes>(
     to: &mut [Row],
     from: Operand<'_>,
     vectors: Range<usize>,
     depth: Range<usize>,
 ) {
-    let inside = vectors.end <= from.vectors && depth.end <= from.depth;
-    let valid = !vectors.is_empty() && vectors.len() <= LANES;
-    assert!(inside && valid, "a panel lies in its operand");
+    assert_inside(from, &vectors, &depth);
     let tiles = to.as_chunks_mut::<LANES>().0;
     for (tile, k) in tiles.iter_mut().zip(depth.clone().step_by(TILE_DEPTH)) {
         let n = TILE_DEPTH.min(depth.end - k);

@@ -2,8 +2,14 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use super::pack::Row;
-use super::{LANES, Lanes, at_level};
+use super::{LANES, Lanes, NARROW_STRIP, at_level};
+
+/// Number of a panel's rows that are multiplied at a time where the sums of a tile have to be stored in between: with them, and with those of a tile's rows, half of a
+/// first-level cache of 32 KiB is used.
+const NARROW_DEPTH: usize = 128;
 
 /// Destination of a tile of the result, and whether the tile is added to its content.
 #[derive(Clone, Copy)]
@@ -52,57 +58,84 @@ impl From {
     }
 }
 
-/// Multiplies `R` rows by `V` panels that begin `panel` rows apart. `TRANSPOSED` writes the result's columns as rows.
+/// Adds to `sums` the products of `R` rows and `V` panels, which begin `panel` rows apart, over a range of the panels' rows.
 ///
 /// # Safety
-/// The rows and the panels have `depth` numbers. `to` is valid for `R` rows of up to `V · 16` columns, or, if transposed, for up to `V · 16` rows of `R`
-/// columns.
+/// The rows and the panels have numbers for `depth`.
 #[inline(always)]
-unsafe fn tile<
+unsafe fn add_products<
     L: Lanes,
     const PAIRS: bool,
     const TRANSPOSED: bool,
     const R: usize,
     const V: usize,
 >(
-    to: To,
+    sums: &mut [[L; V]; R],
     a: From,
     b: *const Row,
     panel: usize,
-    depth: usize,
+    depth: Range<usize>,
+) {
+    for k in depth {
+        if TRANSPOSED && k % LANES < R {
+            // The memory that is most likely read next: the same number of rows further on.
+            L::prefetch(a.start.wrapping_add((R + k % LANES) * a.row + k));
+        }
+        let mut columns = [L::splat(0.0); V];
+        for (v, column) in columns.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *column = L::get(unsafe { &*b.add(v * panel + k) });
+        }
+        if PAIRS && !L::PAIRS {
+            // Two rows of `a`, with the second numbers of the pairs and then the first.
+            for (half, columns) in [columns.map(L::second), columns.map(L::first)]
+                .into_iter()
+                .enumerate()
+            {
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: the caller's promise.
+                    let row = L::splat(unsafe { *a.start.add((2 * k + half) * LANES + r) });
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = row.fma(column, *sum);
+                    }
+                }
+            }
+            continue;
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            let at = if TRANSPOSED {
+                r * a.row + k
+            } else {
+                k * LANES + r
+            };
+            // SAFETY: the caller's promise.
+            let row = L::splat(unsafe { *a.start.add(at) });
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum = if PAIRS {
+                    sum.add_products(row, column)
+                } else {
+                    row.fma(column, *sum)
+                };
+            }
+        }
+    }
+}
+
+/// Writes the sums of a tile. `TRANSPOSED` writes the result's columns as rows.
+///
+/// # Safety
+/// `to` is valid for `R` rows of up to `V · 16` columns, or, if transposed, for up to `V · 16` rows of `R` columns.
+#[inline(always)]
+unsafe fn write<L: Lanes, const TRANSPOSED: bool, const R: usize, const V: usize>(
+    to: To,
+    sums: &[[L; V]; R],
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sums = [[L::splat(0.0); V]; R];
-        for k in 0..depth {
-            if TRANSPOSED && k % LANES < R {
-                // The memory that is most likely read next: the same number of rows further on.
-                L::prefetch(a.start.wrapping_add((R + k % LANES) * a.row + k));
-            }
-            let mut columns = [L::splat(0.0); V];
-            for (v, column) in columns.iter_mut().enumerate() {
-                *column = L::get(&*b.add(v * panel + k));
-            }
-            for (r, sums) in sums.iter_mut().enumerate() {
-                let at = if TRANSPOSED {
-                    r * a.row + k
-                } else {
-                    k * LANES + r
-                };
-                let row = L::splat(*a.start.add(at));
-                for (sum, column) in sums.iter_mut().zip(columns) {
-                    *sum = if PAIRS {
-                        sum.add_products(row, column)
-                    } else {
-                        row.fma(column, *sum)
-                    };
-                }
-            }
-        }
         if TRANSPOSED {
             for v in 0..V {
                 let mut columns = [[0.0; LANES]; R];
-                for (column, sums) in columns.iter_mut().zip(&sums) {
+                for (column, sums) in columns.iter_mut().zip(sums) {
                     sums[v].put(column);
                 }
                 for lane in 0..LANES.min(to.columns - v * LANES) {
@@ -132,49 +165,92 @@ unsafe fn tile<
     }
 }
 
-/// [`tile`] for all rows of `to`.
+/// Calls `$body` with the constant `$name` equal to `$rows`, which is one of the numbers.
+macro_rules! by_rows {
+    ($name:ident = $rows:expr, [$($n:literal)*], $body:expr) => {
+        match $rows {
+            $($n => {
+                const $name: usize = $n;
+                $body
+            })*
+            _ => unreachable!("a tile has its rows in registers"),
+        }
+    };
+}
+
+/// Multiplies the rows of `to` by `V` panels. All sums of the tile stay in registers.
 ///
 /// # Safety
-/// As [`tile`].
+/// As [`add_products`] and [`write`].
 #[inline(always)]
-unsafe fn some_rows<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usize>(
+unsafe fn wide<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usize>(
     to: To,
     a: From,
     b: *const Row,
     panel: usize,
     depth: usize,
 ) {
-    macro_rules! by_rows {
-        ($to:expr, $a:expr, $rows:expr, $($n:literal)*) => {
-            match $rows {
-                $($n => tile::<L, PAIRS, TRANSPOSED, $n, V>($to, $a, b, panel, depth),)*
-                _ => unreachable!("a tile has 1 to 14 rows"),
-            }
-        };
-    }
-    // SAFETY: the caller's promise, for a few rows at a time.
-    unsafe {
-        if L::WIDE {
-            by_rows!(to, a, to.rows, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-            return;
+    by_rows!(R = to.rows, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], {
+        let mut sums = [[L::splat(0.0); V]; R];
+        // SAFETY: the caller's promise.
+        unsafe {
+            add_products::<L, PAIRS, TRANSPOSED, R, V>(&mut sums, a, b, panel, 0..depth);
+            write::<L, TRANSPOSED, R, V>(to, &sums);
         }
-        // With fewer registers, a few rows at a time.
-        for from in (0..to.rows).step_by(5) {
-            let start = to
-                .start
-                .add(if TRANSPOSED { from } else { from * to.stride });
-            let rows = (to.rows - from).min(5);
-            let a = From {
-                start: a.start.add(from * a.row),
-                ..a
-            };
-            by_rows!(To { start, ..to }, a, rows, 1 2 3 4 5);
+    });
+}
+
+/// Multiplies the rows of `to` by a panel, with registers for the sums of a few rows only. So that each part of the panel is read from the first-level cache for all
+/// rows but the first, the sums are stored between parts. This changes none of them.
+///
+/// # Safety
+/// As [`wide`].
+#[inline(always)]
+unsafe fn narrow<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
+    to: To,
+    a: From,
+    b: *const Row,
+    depth: usize,
+) {
+    let mut stored = [[0.0; LANES]; LANES];
+    let strips = to.rows.div_ceil(NARROW_STRIP);
+    let mut from = 0;
+    while from < depth {
+        let end = depth.min(from + NARROW_DEPTH);
+        for strip in 0..strips {
+            let first = strip * to.rows / strips;
+            let rows = (strip + 1) * to.rows / strips - first;
+            by_rows!(R = rows, [1 2 3 4 5], {
+                // SAFETY: the caller's promise, for some of the rows.
+                unsafe {
+                    let stored = &mut stored[first..first + R];
+                    let a = From {
+                        start: a.start.add(first * a.row),
+                        ..a
+                    };
+                    let mut sums = [[L::splat(0.0); 1]; R];
+                    for (sums, stored) in sums.iter_mut().zip(stored.iter()) {
+                        sums[0] = L::get(stored);
+                    }
+                    add_products::<L, PAIRS, TRANSPOSED, R, 1>(&mut sums, a, b, 0, from..end);
+                    if end < depth {
+                        for (sums, stored) in sums.iter().zip(stored) {
+                            sums[0].put(stored);
+                        }
+                        continue;
+                    }
+                    let stride = if TRANSPOSED { 1 } else { to.stride };
+                    let start = to.start.add(first * stride);
+                    write::<L, TRANSPOSED, R, 1>(To { start, ..to }, &sums);
+                }
+            });
         }
+        from = end;
     }
 }
 
 /// # Safety
-/// As [`tile`], for the rows and columns of `to`.
+/// As [`wide`], for the rows and columns of `to`.
 #[inline(always)]
 unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
     to: To,
@@ -188,9 +264,9 @@ unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
     assert!(inside && to.rows <= LANES, "panels have their rows");
     let mut number = 0;
     while number < panels {
-        let wide = if L::WIDE && number + 1 < panels { 2 } else { 1 };
+        let side_by_side = if L::WIDE && number + 1 < panels { 2 } else { 1 };
         let done = number * LANES;
-        let columns = (to.columns - done).min(wide * LANES);
+        let columns = (to.columns - done).min(side_by_side * LANES);
         // SAFETY: the panels were just checked, and the rest is promised by the callers of this function and of `To::new`.
         unsafe {
             let start = to
@@ -202,20 +278,27 @@ unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
                 columns,
                 ..to
             };
-            if wide == 2 {
-                some_rows::<L, PAIRS, TRANSPOSED, 2>(to, a, b, panel, depth);
+            if !L::WIDE {
+                narrow::<L, PAIRS, TRANSPOSED>(to, a, b, depth);
+            } else if side_by_side == 2 {
+                wide::<L, PAIRS, TRANSPOSED, 2>(to, a, b, panel, depth);
             } else {
-                some_rows::<L, PAIRS, TRANSPOSED, 1>(to, a, b, panel, depth);
+                wide::<L, PAIRS, TRANSPOSED, 1>(to, a, b, panel, depth);
             }
         }
-        number += wide;
+        number += side_by_side;
     }
 }
 
 #[inline(always)]
 fn tiles_body<L: Lanes>(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize) {
-    let (from, depth) = (From::panel(a.as_ptr().cast()), a.len());
-    // SAFETY: the panel `a` has a row for each number of depth.
+    let from = From::panel(a.as_ptr().cast());
+    let depth = if pairs && !L::PAIRS {
+        a.len() / 2
+    } else {
+        a.len()
+    };
+    // SAFETY: the panel `a` has a row, or the two of a pair, for each row of another panel.
     unsafe {
         if pairs {
             all_columns::<L, true, false>(to, from, depth, b, panel);
@@ -226,7 +309,7 @@ fn tiles_body<L: Lanes>(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize)
 }
 at_level! {
     /// Multiplies the rows of the panel `a` by panels of the same number of rows, which begin `panel` rows apart in `b`. `pairs` tells whether they contain
-    /// pairs of bf16.
+    /// pairs of bf16. Without an instruction for them, `a` is from [`super::pack::pack_split`] instead, and has twice as many rows.
     pairs fn tiles(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize) = tiles_body
 }
 

@@ -57,6 +57,22 @@ impl SimdLevel {
         }
     }
 
+    /// Whether there are enough registers for wide tiles, as [`Lanes::WIDE`] says.
+    pub(super) fn wide(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16 | Self::Avx512 => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => false,
+            Self::Portable => false,
+        }
+    }
+
+    /// Whether there is an instruction for products of pairs of bf16, as [`Lanes::PAIRS`] says.
+    pub(super) fn multiplies_pairs(self) -> bool {
+        self != self.without_bf16()
+    }
+
     /// A name for users.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -129,6 +145,8 @@ pub(super) use at_level;
 pub(super) trait Lanes: Copy {
     /// Whether there are enough registers for wide tiles.
     const WIDE: bool;
+    /// Whether [`Lanes::add_products`] is an instruction.
+    const PAIRS: bool;
     /// All lanes with the same number.
     fn splat(x: f32) -> Self;
     /// Reads 16 numbers.
@@ -165,8 +183,17 @@ pub(super) trait Lanes: Copy {
     fn select_lt(self, other: Self, yes: Self, no: Self) -> Self;
     /// Rounds each lane to bf16 (to nearest, ties to even), with `odd` in the upper half of the lane's bits.
     fn pair(self, odd: Self) -> Self;
-    /// `self` plus the two products of each lane's pairs. Without an instruction for it, the upper halves' product is added first, and each sum is rounded.
-    fn add_products(self, a: Self, b: Self) -> Self;
+    /// The first number of each lane's pair, as f32.
+    fn first(self) -> Self;
+    /// The second number of each lane's pair, as f32.
+    fn second(self) -> Self;
+
+    /// `self` plus the two products of each lane's pairs. Without an instruction for it, the second numbers' product is added first, and each sum is rounded.
+    #[inline(always)]
+    fn add_products(self, a: Self, b: Self) -> Self {
+        let second = a.second().fma(b.second(), self);
+        a.first().fma(b.first(), second)
+    }
 
     /// Rounds the 32 numbers of two vectors to bf16 like [`Lanes::pair`], in order: lane 0 has the first two.
     #[inline(always)]
@@ -312,6 +339,7 @@ impl Portable {
 
 impl Lanes for Portable {
     const WIDE: bool = false;
+    const PAIRS: bool = false;
     #[inline(always)]
     fn splat(x: f32) -> Self {
         Self([x; LANES])
@@ -387,10 +415,12 @@ impl Lanes for Portable {
         })
     }
     #[inline(always)]
-    fn add_products(self, a: Self, b: Self) -> Self {
-        let low = |x: Self| Self(x.0.map(|x| f32::from_bits(x.to_bits() << 16)));
-        let high = |x: Self| Self(x.0.map(|x| f32::from_bits(x.to_bits() & 0xFFFF_0000)));
-        low(a).fma(low(b), high(a).fma(high(b), self))
+    fn first(self) -> Self {
+        Self(self.0.map(|x| f32::from_bits(x.to_bits() << 16)))
+    }
+    #[inline(always)]
+    fn second(self) -> Self {
+        Self(self.0.map(|x| f32::from_bits(x.to_bits() & 0xFFFF_0000)))
     }
 }
 

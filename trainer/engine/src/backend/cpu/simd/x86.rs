@@ -33,6 +33,7 @@ macro_rules! binary {
 
 impl<const BF16: bool> Lanes for Avx512<BF16> {
     const WIDE: bool = true;
+    const PAIRS: bool = BF16;
     #[inline(always)]
     fn prefetch(p: *const f32) {
         // SAFETY: see the module's beginning; a prefetch reads nothing.
@@ -139,18 +140,25 @@ impl<const BF16: bool> Lanes for Avx512<BF16> {
                 );
                 return Self(_mm512_dpbf16_ps(self.0, a, b));
             }
+        }
+        let second = a.second().fma(b.second(), self);
+        a.first().fma(b.first(), second)
+    }
+    #[inline(always)]
+    fn first(self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            let bits = _mm512_slli_epi32::<16>(_mm512_castps_si512(self.0));
+            Self(_mm512_castsi512_ps(bits))
+        }
+    }
+    #[inline(always)]
+    fn second(self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
             let mask = _mm512_set1_epi32(0xFFFF_0000_u32 as i32);
-            let (a, b) = (_mm512_castps_si512(a.0), _mm512_castps_si512(b.0));
-            let high = _mm512_fmadd_ps(
-                _mm512_castsi512_ps(_mm512_and_si512(a, mask)),
-                _mm512_castsi512_ps(_mm512_and_si512(b, mask)),
-                self.0,
-            );
-            Self(_mm512_fmadd_ps(
-                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(a)),
-                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(b)),
-                high,
-            ))
+            let bits = _mm512_and_si512(_mm512_castps_si512(self.0), mask);
+            Self(_mm512_castsi512_ps(bits))
         }
     }
     #[inline(always)]
@@ -270,22 +278,9 @@ unsafe fn pair256(even: __m256, odd: __m256) -> __m256 {
     }
 }
 
-/// `sum` plus the products of pairs.
-#[inline(always)]
-unsafe fn add_products256(sum: __m256, a: __m256, b: __m256) -> __m256 {
-    // SAFETY: see the module's beginning.
-    unsafe {
-        let mask = _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000_u32 as i32));
-        let high = _mm256_fmadd_ps(_mm256_and_ps(a, mask), _mm256_and_ps(b, mask), sum);
-        let (a, b) = (_mm256_castps_si256(a), _mm256_castps_si256(b));
-        let a = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(a));
-        let b = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(b));
-        _mm256_fmadd_ps(a, b, high)
-    }
-}
-
 impl Lanes for Avx2 {
     const WIDE: bool = false;
+    const PAIRS: bool = false;
     #[inline(always)]
     fn prefetch(p: *const f32) {
         // SAFETY: see the module's beginning; a prefetch reads nothing.
@@ -364,13 +359,19 @@ impl Lanes for Avx2 {
         unsafe { Self(pair256(self.0, odd.0), pair256(self.1, odd.1)) }
     }
     #[inline(always)]
-    fn add_products(self, a: Self, b: Self) -> Self {
+    fn first(self) -> Self {
         // SAFETY: see the module's beginning.
         unsafe {
-            Self(
-                add_products256(self.0, a.0, b.0),
-                add_products256(self.1, a.1, b.1),
-            )
+            let first = |x| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(x)));
+            Self(first(self.0), first(self.1))
+        }
+    }
+    #[inline(always)]
+    fn second(self) -> Self {
+        // SAFETY: see the module's beginning.
+        unsafe {
+            let mask = _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000_u32 as i32));
+            Self(_mm256_and_ps(self.0, mask), _mm256_and_ps(self.1, mask))
         }
     }
 }
