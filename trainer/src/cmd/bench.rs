@@ -100,7 +100,7 @@ struct Options {
     /// Length of a completion
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to(MAX_TOKENS))]
     tokens: usize,
-    /// Length of the shortest completion; those of the prompts are spread evenly up to --tokens [default: --tokens]
+    /// Length of the shortest completion; lengths up to --tokens are spread evenly over the prompts [default: --tokens]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     min_tokens: Option<usize>,
     /// Maximum sequences generated at once [default: 256]

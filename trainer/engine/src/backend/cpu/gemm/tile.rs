@@ -7,8 +7,8 @@ use std::ops::Range;
 use super::pack::Row;
 use super::{LANES, Lanes, NARROW_STRIP, at_level};
 
-/// Number of a panel's rows that are multiplied at a time where the sums of a tile have to be stored in between: with them, and with those of a tile's rows, half of a
-/// first-level cache of 32 KiB is used.
+/// Number of a panel's rows that a narrow tile multiplies before it stores its sums. Together with the operands of the tile's rows they take 16 KiB of the
+/// first-level cache, which has 32 or more, and 24 KiB where pairs are taken apart.
 const NARROW_DEPTH: usize = 128;
 
 /// Destination of a tile of the result, and whether the tile is added to its content.
@@ -63,7 +63,7 @@ impl From {
 /// # Safety
 /// The rows and the panels have numbers for `depth`.
 #[inline(always)]
-unsafe fn add_products<
+unsafe fn accumulate<
     L: Lanes,
     const PAIRS: bool,
     const TRANSPOSED: bool,
@@ -181,7 +181,7 @@ macro_rules! by_rows {
 /// Multiplies the rows of `to` by `V` panels. All sums of the tile stay in registers.
 ///
 /// # Safety
-/// As [`add_products`] and [`write`].
+/// As [`accumulate`] and [`write`].
 #[inline(always)]
 unsafe fn wide<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usize>(
     to: To,
@@ -194,7 +194,7 @@ unsafe fn wide<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usi
         let mut sums = [[L::splat(0.0); V]; R];
         // SAFETY: the caller's promise.
         unsafe {
-            add_products::<L, PAIRS, TRANSPOSED, R, V>(&mut sums, a, b, panel, 0..depth);
+            accumulate::<L, PAIRS, TRANSPOSED, R, V>(&mut sums, a, b, panel, 0..depth);
             write::<L, TRANSPOSED, R, V>(to, &sums);
         }
     });
@@ -232,7 +232,7 @@ unsafe fn narrow<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
                     for (sums, stored) in sums.iter_mut().zip(stored.iter()) {
                         sums[0] = L::get(stored);
                     }
-                    add_products::<L, PAIRS, TRANSPOSED, R, 1>(&mut sums, a, b, 0, from..end);
+                    accumulate::<L, PAIRS, TRANSPOSED, R, 1>(&mut sums, a, b, 0, from..end);
                     if end < depth {
                         for (sums, stored) in sums.iter().zip(stored) {
                             sums[0].put(stored);
