@@ -77,7 +77,7 @@ fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &[&str]) -> Ve
         "run.slices=4",
         "run.updates=4",
         "run.checkpoint_every=2",
-        "algorithm.n_step=16",
+        "algorithm.n_step=8",
         "algorithm.group_size=4",
     ]));
     arguments.extend(set(more));
@@ -128,7 +128,11 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     let train =
         |name: &str, more: &[&str]| training(&home.path().join(name), &verifier, home.path(), more);
     // The size of a phase follows from the effective sample size, which all ranks' log-probabilities give.
-    let auto = ["algorithm.preset=rapid-auto", "algorithm.h=4"];
+    let auto = [
+        "algorithm.preset=rapid-auto",
+        "algorithm.h=4",
+        "run.checkpoint_every=0",
+    ];
     let alone = home.path().join("alone");
     let _ = finish(&mut rapid(train("alone", &auto)));
     let outcome = finish(&mut launched(&open_mpi, 2, &train("two", &auto)));

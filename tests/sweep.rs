@@ -23,6 +23,7 @@ seeds = [0]
 "algorithm.group_size" = 4
 "algorithm.n_step" = 8
 "sampling.max_tokens" = 12
+"lora.rank" = 4
 "eval.limit" = 8
 "eval.samples" = 1
 "eval.k" = [1]
@@ -157,7 +158,7 @@ fn a_run_that_diverges_is_an_end_and_is_not_made_again() {
     let Some(_) = artifacts::model() else { return };
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("sweep.toml");
-    let diverging = "set = { \"algorithm.preset\" = \"pg\", \"optimiser.lr\" = 1.0, \"optimiser.weight_decay\" = 1e6, \"optimiser.clip_norm\" = 0.0 }";
+    let diverging = "set = { \"algorithm.preset\" = \"pg\", \"lora.rank\" = 0, \"optimiser.lr\" = 1.0, \"optimiser.weight_decay\" = 1e6, \"optimiser.clip_norm\" = 0.0 }";
     let text = FILE.replace("set = { \"algorithm.preset\" = \"pg\" }", diverging);
     assert_ne!(text, FILE);
     std::fs::write(&file, text).unwrap();

@@ -22,8 +22,10 @@ use running::{Running, docker, interpreter};
 
 /// Functions of MBPP+ that become programs.
 const MAX_MBPPPLUS: usize = 20;
-/// In Docker, where each test takes a container, one program in this many is judged unless `RAPID_TEST_LONG=1`.
-const SHARE_IN_DOCKER: usize = 12;
+/// Unless `RAPID_TEST_LONG=1`, one program in this many is judged.
+const SHARE: usize = 4;
+/// One in this many of those is judged in Docker too, where each test takes a container.
+const SHARE_IN_DOCKER: usize = 6;
 
 /// A program with its tests, and whether native CPython passes them.
 #[derive(Deserialize)]
@@ -145,24 +147,29 @@ async fn programs_are_judged_as_native_cpython_judges_them_in_both_sandboxes() {
         return;
     }
     let Some(programs) = programs() else { return };
-    let all: Vec<&Labelled> = programs.iter().collect();
+    let long = std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1");
+    let [share, share_in_docker] = if long {
+        [1, 1]
+    } else {
+        eprintln!(
+            "SKIPPED: all but one in {SHARE} of the programs, and all but one in {SHARE_IN_DOCKER} of those in Docker; RAPID_TEST_LONG=1 judges them"
+        );
+        [SHARE, SHARE_IN_DOCKER]
+    };
+    let all: Vec<&Labelled> = programs.iter().step_by(share).collect();
     let in_wasm = judge("wasm", &all).await;
     assert_as_labelled("wasm", &all, &in_wasm);
     assert!(in_wasm.iter().all(|judgement| judgement.deterministic));
     if !docker() {
         return;
     }
-    let long = std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1");
-    let share = if long { 1 } else { SHARE_IN_DOCKER };
-    if !long {
-        eprintln!(
-            "SKIPPED: all but one in {share} of the programs in Docker; RAPID_TEST_LONG=1 judges them"
-        );
-    }
-    let some: Vec<&Labelled> = programs.iter().step_by(share).collect();
+    let some: Vec<&Labelled> = all.iter().copied().step_by(share_in_docker).collect();
     let in_docker = judge("docker", &some).await;
     assert_as_labelled("docker", &some, &in_docker);
-    for (native, wasm) in in_docker.iter().zip(in_wasm.iter().step_by(share)) {
+    for (native, wasm) in in_docker
+        .iter()
+        .zip(in_wasm.iter().step_by(share_in_docker))
+    {
         assert_eq!((native.verdict, native.passed), (wasm.verdict, wasm.passed));
     }
 }
