@@ -181,7 +181,7 @@ macro_rules! by_rows {
 /// Multiplies the rows of `to` by `V` panels. All sums of the tile stay in registers.
 ///
 /// # Safety
-/// As [`accumulate`] and [`write`].
+/// As [`accumulate`] and [`write()`].
 #[inline(always)]
 unsafe fn wide<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usize>(
     to: To,
