@@ -56,6 +56,7 @@ if [ "${1:-}" = --data ]; then
   cargo build --release --locked --workspace --all-targets
   step "tests that read data sets"
   cargo test --release --locked --workspace --test real_data --test math_data --test minif2f --test determinism
+  cargo test --release --locked --workspace --test end_to_end -- trains_with_real_rewards
   exit
 fi
 

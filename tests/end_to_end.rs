@@ -22,7 +22,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         "run.updates=6",
     ]));
     // The states of the optimiser take gigabytes, so only the run that is killed has checkpoints before its end.
-    let [rare, often] = [0, 3].map(|every| {
+    let [at_the_end, every_third] = [0, 3].map(|every| {
         let every = format!("run.checkpoint_every={every}");
         [&sets[..], &set(&[&every])].concat()
     });
@@ -32,7 +32,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         &folder.path().join("undisturbed"),
         "quickstart",
         &verifier,
-        &rare,
+        &at_the_end,
     );
     let outcome = undisturbed.start().finish().success();
     assert_eq!(outcome.stdout.trim(), undisturbed.folder.to_str().unwrap());
@@ -46,7 +46,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         &folder.path().join("killed"),
         "quickstart",
         &verifier,
-        &often,
+        &every_third,
     );
     let mut first = killed.start();
     killed.reach(&mut first, 4);
@@ -65,7 +65,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         &folder.path().join("waiting"),
         "quickstart",
         &verifier,
-        &rare,
+        &at_the_end,
     );
     let mut running = waiting.start();
     waiting.reach(&mut running, 1);

@@ -75,8 +75,8 @@ fn take_as_made(out: &Path, names: &[&str]) {
     }
 }
 
-/// The checks that trainer/engine/tests/cuda makes on the emulated device as well, and one of the two that learn.
-const MADE_ELSEWHERE: [&str; 9] = [
+/// The checks that run with `RAPID_TEST_LONG=1` alone: those that trainer/engine/tests/cuda makes on the emulated device as well, and one of the two that learn.
+const LEFT_OUT: [&str; 9] = [
     "graphs-f32",
     "graphs-bf16",
     "repeat-f32",
@@ -98,7 +98,7 @@ fn the_first_hour_with_a_gpu_passes_on_an_emulated_one_and_is_continued_where_it
     // A step that is recorded is not made again.
     take_as_made(out, &["parity-f32"]);
     if !artifacts::long() {
-        take_as_made(out, &MADE_ELSEWHERE);
+        take_as_made(out, &LEFT_OUT);
         artifacts::skipped(
             "9 checks of the first hour with a GPU, on the emulated one; RAPID_TEST_LONG=1 makes them",
         );
@@ -117,7 +117,7 @@ fn the_first_hour_with_a_gpu_passes_on_an_emulated_one_and_is_continued_where_it
             assert!(!step["reason"].as_str().unwrap().is_empty(), "{step}");
         } else {
             assert_eq!(state, "passed", "{step}");
-            let taken = !artifacts::long() && MADE_ELSEWHERE.contains(&name);
+            let taken = !artifacts::long() && LEFT_OUT.contains(&name);
             assert_eq!(step["result"].is_null(), taken, "{step}");
         }
     }

@@ -23,8 +23,8 @@ const PRESETS: [&str; 11] = [
     "dapo-paper",
     "grpo-clip",
 ];
-/// Number of presets that run unless `RAPID_TEST_LONG=1`: the first ones, with a reference model and with a teacher. They train adapters, since the states of a
-/// whole model are written for most of the time.
+/// Number of presets that run unless `RAPID_TEST_LONG=1`: the first ones, with a reference model and with a teacher. They train adapters, whose states are
+/// written in a moment.
 const SHORT_COUNT: usize = 2;
 
 /// Writes a teacher's completions of the tasks of [`repeating`], every third of them incorrect, and returns the setting.

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::json;
 use verifier_api::{InlineTask, Item, Judgement, ProgramTest, TaskRef, Verdict};
 
-use running::{Running, docker, interpreter};
+use running::{Running, docker, interpreter, long};
 
 /// Functions of MBPP+ that become programs.
 const MAX_MBPPPLUS: usize = 20;
@@ -147,8 +147,7 @@ async fn programs_are_judged_as_native_cpython_judges_them_in_both_sandboxes() {
         return;
     }
     let Some(programs) = programs() else { return };
-    let long = std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1");
-    let [share, share_in_docker] = if long {
+    let [share, share_in_docker] = if long() {
         [1, 1]
     } else {
         eprintln!(

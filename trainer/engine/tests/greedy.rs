@@ -18,7 +18,7 @@ use engine::{Device, Engine, EngineOptions, GenerateRequest, Group, Sampling};
 
 /// If the two best logits differ by less than this, two correct implementations may order them differently.
 const TIE: f32 = 1e-3;
-const TOKENS: usize = 32;
+const TOKENS: usize = 64;
 /// Tokens of a prompt. All prompts have one length, so that candle runs them as one batch.
 const PROMPT: usize = 8;
 

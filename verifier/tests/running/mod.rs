@@ -9,6 +9,11 @@ use datasets::fetch::{ArtifactKind, locate};
 use futures::StreamExt as _;
 use verifier_api::{Client, Item, Judgement};
 
+/// Whether what takes tens of minutes runs in full: `RAPID_TEST_LONG=1`.
+pub(crate) fn long() -> bool {
+    std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1")
+}
+
 pub(crate) fn interpreter() -> bool {
     let exists = locate(ArtifactKind::Sandbox, verifier::setup::SANDBOX).is_some();
     if !exists {
