@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # The study of docs/study/rapid, a block at a time. Needs the release binaries (cargo build --release --locked --workspace) and a fetched model.
 #   bash scripts/study.sh STAGE N         makes the Nth block of a stage's sweep, and packs its logs as docs/study/rapid/results/STAGE-N.tar.gz
-#   bash scripts/study.sh STAGE report    unpacks all blocks of the stage, makes its report in runs/study/STAGE, and copies the tables and figures to
-#                                         docs/study/rapid/STAGE. Before the last block is made, it refuses: nobody looks at unfinished tests
+#   bash scripts/study.sh STAGE report [BLOCKS]
+#                                         unpacks all blocks of the stage, makes its report in runs/study/STAGE, and copies the tables and figures to
+#                                         docs/study/rapid/STAGE. Before the last block is made, it refuses: nobody looks at unfinished tests. BLOCKS is for
+#                                         the last stage of a study that ended by its hours: so many blocks are all that will be made
 #   bash scripts/study.sh time predict    measures with rapid bench what an update should take by H and N_step: docs/study/rapid/results/time-predicted.csv
 #                                         (some minutes, on the machine and just before or after the blocks of the stage time)
 # STAGE is a file of docs/study/rapid/sweeps. Started again, a block goes on where it ended. A packed block is not made again: its folder may be gone.
@@ -10,11 +12,11 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 usage() {
-  echo "usage: bash scripts/study.sh STAGE N|report|predict" >&2
+  echo "usage: bash scripts/study.sh STAGE N|report [BLOCKS]|predict" >&2
   echo "stages: $(cd "$root/docs/study/rapid/sweeps" && printf '%s ' ./*.toml | sed 's/\.toml//g; s/\.\///g')" >&2
   exit 2
 }
-[ $# = 2 ] || usage
+[ $# = 2 ] || { [ $# = 3 ] && [ "$2" = report ] && [[ $3 =~ ^[1-9][0-9]*$ ]]; } || usage
 stage=$1 what=$2
 cd "$root"
 sweep=docs/study/rapid/sweeps/$stage.toml results=docs/study/rapid/results
@@ -58,8 +60,8 @@ if [ "$what" = report ]; then
   seeds=$(sed -n 's/^seeds = \[\(.*\)\].*/\1/p' "$sweep" | tr ',' '\n' | grep -c . || true)
   [ "$seeds" != 0 ] || { echo "error: $sweep has no line like seeds = [0, 1]" >&2; exit 1; }
   rounds=$(sed -n 's/^rounds = \([0-9]*\).*/\1/p' "$sweep")
-  blocks=()
-  for ((block = 1; block <= seeds * ${rounds:-1}; block++)); do
+  planned=$((seeds * ${rounds:-1})) blocks=()
+  for ((block = 1; block <= ${3:-$planned}; block++)); do
     packed=$results/$stage-$block.tar.gz
     if ! [ -f "$packed" ]; then
       echo "error: there is no $packed yet: bash scripts/study.sh $stage $block" >&2
@@ -75,13 +77,13 @@ if [ "$what" = report ]; then
     tar -xzf "$block" -C "$out" --exclude=./manifest.jsonl
     tar -xzOf "$block" ./manifest.jsonl >>"$out/manifest.jsonl"
   done
-  "$rapid" report "$out"
+  # Only the stage time is made on a machine on which nothing else runs: seconds of other stages show nothing.
+  if [ "$stage" = time ]; then times=(); else times=(--no-times); fi
+  "$rapid" report "${times[@]}" "$out"
   tables=docs/study/rapid/$stage
   rm -rf "$tables"
   mkdir -p "$tables"
-  cp "$out"/*.csv "$out"/*.svg "$tables"
-  # Only the stage time is made on a machine on which nothing else runs: seconds of other stages show nothing.
-  [ "$stage" = time ] || (cd "$tables" && rm -f time-ratios.csv table-3-time.svg figure-1.* figure-2-inference.svg)
+  find "$out" -maxdepth 1 \( -name '*.csv' -o -name '*.svg' \) -exec cp {} "$tables" \;
   exit
 fi
 [[ $what =~ ^[1-9][0-9]*$ ]] || usage

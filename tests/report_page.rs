@@ -272,7 +272,8 @@ fn nothing_of_a_report_is_cut_off_at_390_pixels_in_light_or_dark() {
     let of_runs = pages.iter().enumerate().map(|(number, runs)| {
         report::write(runs, &folder.path().join(number.to_string())).unwrap()
     });
-    let of_sweep = sweep_report::write(&sweep(folder.path()), &folder.path().join("3")).unwrap();
+    let of_sweep =
+        sweep_report::write(&sweep(folder.path()), &folder.path().join("3"), true).unwrap();
     for (number, page) in of_runs.chain([of_sweep]).enumerate() {
         for (width, dark) in [(390, false), (390, true), (1280, false)] {
             let measured = measured(&chromium, &page, width, dark);

@@ -135,7 +135,9 @@ mod tests {
             TrainError::from(RewardError::NoUrl).into(),
             verifier(None),
             verifier(Some("nowhere")),
-            sweep_report::write(nowhere, nowhere).unwrap_err().into(),
+            sweep_report::write(nowhere, nowhere, true)
+                .unwrap_err()
+                .into(),
         ];
         for error in errors {
             assert_eq!(code(&error), 2, "{error}");

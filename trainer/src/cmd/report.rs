@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Folder to write into [default: the run's or the sweep's own folder, or `report` for several runs]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Leave out all times, which mean nothing if other programs ran beside the runs of a sweep
+    #[arg(long)]
+    no_times: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -34,13 +37,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         &args.runs[..],
         args.runs.iter().find(|run| sweep::is_sweep(run)),
     ) {
-        ([folder], Some(_)) => sweep_report::write(folder, args.out.as_ref().unwrap_or(folder))?,
+        ([folder], Some(_)) => {
+            let out = args.out.as_ref().unwrap_or(folder);
+            sweep_report::write(folder, out, !args.no_times)?
+        }
         (_, Some(folder)) => {
             return Err(Usage(format!(
                 "{} is the folder of a sweep; give it alone, or the folders of its runs",
                 folder.display()
             ))
             .into());
+        }
+        (_, None) if args.no_times => {
+            return Err(Usage("--no-times is for the folder of a sweep".to_owned()).into());
         }
         (folders, None) => {
             let runs = RunData::read_all(folders)?;

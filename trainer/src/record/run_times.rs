@@ -102,11 +102,12 @@ impl Ledger {
         ledger
     }
 
-    /// Seconds of training until the evaluation after this many updates, without the samples of the phase that follows.
+    /// Seconds of training until the evaluation after this many updates, without the samples of the phase that follows and the checkpoint of the evaluated weights.
     #[must_use]
     pub fn training_until(&self, updates: usize) -> f64 {
         let counts = |line: &ClockRecord, activity: Activity| {
-            let is_before = line.step < updates || !activity.makes_samples();
+            let follows = activity.makes_samples() || activity == Activity::Checkpoint;
+            let is_before = line.step < updates || !follows;
             line.step <= updates && activity.is_training() && is_before
         };
         let seconds = |line: &ClockRecord| -> f64 {
@@ -223,7 +224,9 @@ mod tests {
         RunTimes::of(lines, &[]).seconds.into_iter().collect()
     }
 
-    use Activity::{Backward, Evaluation, Forward, Inference, Lost, Other, Start, Verify};
+    use Activity::{
+        Backward, Checkpoint, Evaluation, Forward, Inference, Lost, Other, Start, Verify,
+    };
 
     /// A process that samples a phase, evaluates and makes four updates, of which only two are in a checkpoint.
     fn killed() -> Vec<ClockRecord> {
@@ -250,6 +253,19 @@ mod tests {
                 ..line(4, &[(Evaluation, 6.0)])
             },
         ]
+    }
+
+    #[test]
+    fn the_checkpoint_of_an_evaluation_is_after_it() {
+        let lines = [
+            began(0),
+            line(0, &[(Inference, 20.0)]),
+            line(1, &[(Forward, 3.0)]),
+            line(1, &[(Evaluation, 7.0), (Checkpoint, 2.0)]),
+            line(2, &[(Forward, 3.0)]),
+        ];
+        let ledger = Ledger::of(&lines);
+        assert_eq!([1, 2].map(|step| ledger.training_until(step)), [23.0, 28.0]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Forest plots as inline SVG: differences with their intervals, one below the other.
 
 use std::fmt::Write as _;
-use std::iter::once;
 
 use datasets::passk::Interval;
 
@@ -13,8 +12,8 @@ use crate::statistics::Contrast;
 
 const TOP: f64 = 8.0;
 const RIGHT: f64 = 22.0;
-/// What is below the rows: the ticks, the unit and the legend.
-const BOTTOM: f64 = 106.0;
+/// What is below the rows without the legend: the ticks and the unit.
+const BOTTOM: f64 = 58.0;
 /// The least height of a row.
 const ROW: f64 = 46.0;
 /// From one mark of a row to the next: the estimate's, the interval over seeds, the seeds.
@@ -26,9 +25,10 @@ const CHARACTER: f64 = 9.4;
 const LINE: f64 = 19.0;
 /// The gap between labels and marks.
 const GAP: f64 = 12.0;
-/// The length of a line in the legend, and where the legend's second column begins.
+/// The length of a line in the legend, where the legend's second column begins, and the height of its rows.
 const KEY: f64 = 28.0;
 const COLUMN: f64 = 264.0;
+const KEY_ROW: f64 = 24.0;
 
 /// A row for each difference: its estimate, its two intervals, and what each seed gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,8 @@ impl Forest<'_> {
         let longest = labels.iter().flatten().map(|line| line.chars().count());
         let left = CHARACTER * longest.max().unwrap_or(0) as f64 + GAP;
         let axis = self.axis();
-        let x_at = |value: f64| left + axis.position(value) * (WIDTH - left - RIGHT);
+        let x_at =
+            |value: f64| left + axis.position(value).clamp(0.0, 1.0) * (WIDTH - left - RIGHT);
 
         let mut rows = String::new();
         let mut bottom = TOP;
@@ -82,12 +83,13 @@ impl Forest<'_> {
                 rows,
                 "<g><title>{}</title>{}</g>",
                 html(&in_words(label, difference)),
-                marks(difference, y, &x_at)
+                marks(difference, y, &axis, &x_at)
             );
             bottom += height;
         }
 
-        let height = bottom + BOTTOM;
+        let keys = self.keys(&axis);
+        let height = bottom + BOTTOM + KEY_ROW * keys.len().div_ceil(2) as f64;
         let mut out = format!(
             "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
             html(&self.title)
@@ -119,54 +121,104 @@ impl Forest<'_> {
             "points of Pass@1",
         );
         out.push_str(&rows);
-        self.legend(&mut out, bottom + 76.0);
+        legend(&mut out, &keys, bottom + 76.0);
         out.push_str("</svg>");
         (out, height)
     }
 
-    /// The axis over 0 and everything that is drawn.
+    /// The axis over 0 and everything that is drawn. Of the intervals over seeds, which are very long for two seeds, it has what is within the width of all
+    /// others on either side, so that these can still be told apart.
     fn axis(&self) -> Axis {
         let values = self.rows.iter().flat_map(|(_, row)| {
-            let intervals = once(row.resampled).chain(row.over_seeds);
-            let ends = intervals.flat_map(|it| [it.low, it.high]);
+            let ends = row.resampled.into_iter().flat_map(|it| [it.low, it.high]);
             let each = row.by_seed.iter().copied();
             ends.chain(each).chain([row.estimate])
         });
         let margin = self.margin.into_iter().flat_map(|it| [-it, it]);
-        Axis::over(values.chain(margin).chain([0.0]), 5, false)
+        let others: Vec<f64> = values.chain(margin).chain([0.0]).collect();
+        let low = others.iter().copied().fold(0.0, f64::min);
+        let high = others.iter().copied().fold(0.0, f64::max);
+        let (lowest, highest) = (2.0 * low - high, 2.0 * high - low);
+        let over_seeds = self.rows.iter().filter_map(|(_, row)| row.over_seeds);
+        let ends = over_seeds.flat_map(|it| [it.low.max(lowest), it.high.min(highest)]);
+        Axis::over(others.iter().copied().chain(ends), 5, false)
     }
 
-    /// What the marks mean, for those that are drawn, in two columns.
-    fn legend(&self, out: &mut String, top: f64) {
-        let over_seeds_known = self.rows.iter().any(|(_, row)| row.over_seeds.is_some());
+    /// The marks that are drawn, and what they mean.
+    fn keys(&self, axis: &Axis) -> Vec<(String, &'static str)> {
+        let intervals: Vec<Interval> = self
+            .rows
+            .iter()
+            .filter_map(|(_, row)| row.over_seeds)
+            .collect();
+        let cut = intervals
+            .iter()
+            .any(|it| !axis.contains(it.low) || !axis.contains(it.high));
+        let resampled = self.rows.iter().any(|(_, row)| row.resampled.is_some());
+        let dashed = |end: End| over_seeds(End::Whole(0.0), end, 0.0);
         let keys = [
-            Some((
-                estimate(0.0, KEY / 2.0, KEY, 0.0),
-                "estimate, bootstrap 95%",
-            )),
-            over_seeds_known.then(|| (over_seeds(0.0, KEY, 0.0), "t interval over seeds (95%)")),
+            Some(if resampled {
+                (
+                    estimate(KEY / 2.0, Some((0.0, KEY)), 0.0),
+                    "estimate, bootstrap 95%",
+                )
+            } else {
+                (estimate(KEY / 2.0, None, 0.0), "estimate")
+            }),
+            (!intervals.is_empty())
+                .then(|| (dashed(End::Whole(KEY)), "t interval over seeds (95%)")),
+            cut.then(|| (dashed(End::Cut(KEY)), "goes on beyond the axis")),
             Some((seeds(&[KEY / 2.0], 0.0), "each seed")),
             self.margin
                 .map(|_| (band(0.0, KEY, -7.0, 7.0), "equivalence margin")),
         ];
-        for (place, (mark, name)) in keys.into_iter().flatten().enumerate() {
-            let (x, y) = (COLUMN * (place % 2) as f64, top + 24.0 * (place / 2) as f64);
-            let _ = write!(
-                out,
-                "<g transform=\"translate({x} {:.1})\">{mark}</g>",
-                y - 4.0
-            );
-            text(out, "start", x + KEY + 8.0, y, name);
-        }
+        keys.into_iter().flatten().collect()
+    }
+}
+
+/// What the marks mean, in two columns.
+fn legend(out: &mut String, keys: &[(String, &'static str)], top: f64) {
+    for (place, (mark, name)) in keys.iter().enumerate() {
+        let x = COLUMN * (place % 2) as f64;
+        let y = top + KEY_ROW * (place / 2) as f64;
+        let _ = write!(
+            out,
+            "<g transform=\"translate({x} {:.1})\">{mark}</g>",
+            y - 4.0
+        );
+        text(out, "start", x + KEY + 8.0, y, name);
+    }
+}
+
+/// Where an end of a line is drawn.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// The line ends there.
+    Whole(f64),
+    /// The axis does, and the line goes on.
+    Cut(f64),
+}
+
+impl End {
+    fn x(self) -> f64 {
+        let (Self::Whole(x) | Self::Cut(x)) = self;
+        x
     }
 }
 
 /// The marks of a difference around this height.
-fn marks(difference: &Contrast, y: f64, x_at: &dyn Fn(f64) -> f64) -> String {
-    let Interval { low, high } = difference.resampled;
-    let mut out = estimate(x_at(low), x_at(difference.estimate), x_at(high), y - TRACK);
+fn marks(difference: &Contrast, y: f64, axis: &Axis, x_at: &dyn Fn(f64) -> f64) -> String {
+    let ends = difference.resampled.map(|it| (x_at(it.low), x_at(it.high)));
+    let mut out = estimate(x_at(difference.estimate), ends, y - TRACK);
     if let Some(Interval { low, high }) = difference.over_seeds {
-        out.push_str(&over_seeds(x_at(low), x_at(high), y));
+        let end = |value: f64| {
+            if axis.contains(value) {
+                End::Whole(x_at(value))
+            } else {
+                End::Cut(x_at(value))
+            }
+        };
+        out.push_str(&over_seeds(end(low), end(high), y));
     }
     let each: Vec<f64> = difference
         .by_seed
@@ -177,18 +229,20 @@ fn marks(difference: &Contrast, y: f64, x_at: &dyn Fn(f64) -> f64) -> String {
     out
 }
 
-/// The estimate as a square on its bootstrap interval, which is a solid line.
-fn estimate(low: f64, estimate: f64, high: f64, y: f64) -> String {
+/// The estimate as a square on its bootstrap interval between these ends, which is a solid line.
+fn estimate(estimate: f64, ends: Option<(f64, f64)>, y: f64) -> String {
+    let line = ends.map_or_else(String::new, |(low, high)| {
+        line(End::Whole(low), End::Whole(high), y)
+    });
     format!(
-        "<g class=\"s0 d0\">{}<rect class=\"dot\" x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\"/></g>",
-        line(low, high, y),
+        "<g class=\"s0 d0\">{line}<rect class=\"dot\" x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\"/></g>",
         estimate - 4.5,
         y - 4.5
     )
 }
 
 /// The interval over seeds, a dashed line.
-fn over_seeds(low: f64, high: f64, y: f64) -> String {
+fn over_seeds(low: End, high: End, y: f64) -> String {
     format!("<g class=\"s1 d1\">{}</g>", line(low, high, y))
 }
 
@@ -200,11 +254,19 @@ fn seeds(values: &[f64], y: f64) -> String {
     format!("<g class=\"s1\">{}</g>", rings.collect::<String>())
 }
 
-/// A line with a stroke at each end, so that the ends of a dashed one are seen too.
-fn line(low: f64, high: f64, y: f64) -> String {
+/// A line with a stroke at each end, so that the ends of a dashed one are seen too, or with an arrowhead where it is cut.
+fn line(low: End, high: End, y: f64) -> String {
     let top = y - 4.0;
+    let mark = |end: End, inwards: f64| match end {
+        End::Whole(x) => format!("M{x:.1} {top:.1}v8"),
+        End::Cut(x) => format!("M{:.1} {top:.1}L{x:.1} {y:.1}l{inwards} 4", x + inwards),
+    };
     format!(
-        "<path class=\"line\" d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {top:.1}v8M{high:.1} {top:.1}v8\"/>"
+        "<path class=\"line\" d=\"M{:.1} {y:.1}H{:.1}{}{}\"/>",
+        low.x(),
+        high.x(),
+        mark(low, 6.0),
+        mark(high, -6.0)
     )
 }
 
@@ -229,14 +291,20 @@ fn text(out: &mut String, anchor: &str, x: f64, y: f64, text: &str) {
 fn in_words(label: &str, difference: &Contrast) -> String {
     let points = |value: f64| format_value(value, ValueFormat::Points);
     let ends = |it: Interval| format!("{} to {}", points(it.low), points(it.high));
-    let over_seeds = difference
-        .over_seeds
-        .map_or_else(String::new, |it| format!(", {} over seeds", ends(it)));
-    format!(
-        "{label}: {} points; 95%: {} by the bootstrap{over_seeds}",
-        points(difference.estimate),
-        ends(difference.resampled)
-    )
+    let intervals = [
+        (difference.resampled, "by the bootstrap"),
+        (difference.over_seeds, "over seeds"),
+    ];
+    let intervals = intervals
+        .into_iter()
+        .filter_map(|(interval, by)| Some(format!("{} {by}", ends(interval?))));
+    let intervals = intervals.collect::<Vec<_>>().join(", ");
+    let estimate = points(difference.estimate);
+    if intervals.is_empty() {
+        format!("{label}: {estimate} points")
+    } else {
+        format!("{label}: {estimate} points; 95%: {intervals}")
+    }
 }
 
 /// A label in lines of at most [`CHARACTERS`]. A longer word is cut.
@@ -263,7 +331,7 @@ mod tests {
         };
         Contrast {
             estimate,
-            resampled: interval(1.0),
+            resampled: Some(interval(1.0)),
             over_seeds: (by_seed.len() > 1).then(|| interval(0.5)),
             by_seed: by_seed.to_vec(),
         }
@@ -341,6 +409,40 @@ mod tests {
         };
         assert_eq!(legend(Some(0.02), &[0.0, 0.0]), [true; 4]);
         assert_eq!(legend(None, &[0.0]), [true, false, true, false]);
+    }
+
+    #[test]
+    fn a_very_long_interval_over_seeds_is_cut_at_the_axis() {
+        let mut row = contrast(-0.05, 0.0, 0.06, &[-0.04, 0.04]);
+        let mut svg_with = |low: f64, high: f64| {
+            row.over_seeds = Some(Interval { low, high });
+            forest(None, &[("a", &row)]).render()
+        };
+        let arrow_left = "l6 4";
+        let arrow_right = "l-6 4";
+        let name = ">goes on beyond the axis</text>";
+        let whole = svg_with(-0.15, 0.15);
+        assert!(!whole.contains(arrow_left) && !whole.contains(arrow_right));
+        assert!(!whole.contains(name));
+        let cut = svg_with(-0.51, 0.05);
+        let (low, high) = (x_of(&cut, "\u{2212}20"), x_of(&cut, "5"));
+        assert_near(after(&cut, " d=\"M")[1], low);
+        assert_near(after(&cut, "H")[1], high);
+        // The legend has one that is cut on the right.
+        assert_eq!(cut.matches(arrow_left).count(), 1);
+        assert_eq!(cut.matches(arrow_right).count(), 1);
+        assert!(cut.contains(name));
+        assert!(cut.contains("\u{2212}51.00 to 5.00 over seeds"));
+    }
+
+    #[test]
+    fn a_difference_of_few_tasks_is_a_square_alone() {
+        let mut row = contrast(0.0, 0.0, 0.0, &[0.0]);
+        row.resampled = None;
+        let svg = forest(None, &[("a", &row)]).render();
+        assert!(svg.contains("<title>a: 0.00 points</title>"), "{svg}");
+        assert!(svg.contains(">estimate</text>") && svg.contains("class=\"dot\""));
+        assert!(!svg.contains("class=\"line\"") && !svg.contains("bootstrap"));
     }
 
     #[test]

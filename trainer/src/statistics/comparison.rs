@@ -1,6 +1,6 @@
 //! An arm beside the reference: the difference, two tests, and what follows from them.
 
-use datasets::passk::{Interval, MIN_TASKS};
+use datasets::passk::Interval;
 
 use super::{ALPHA, Contrast, Outcomes, Resamples, holm, student};
 
@@ -9,16 +9,14 @@ use super::{ALPHA, Contrast, Outcomes, Resamples, holm, student};
 pub struct Comparison {
     /// The arm's mean − the reference's.
     pub difference: Contrast,
-    /// The difference's 90% interval by the bootstrap, which is that of the equivalence test.
-    pub resampled_90: Interval,
+    /// The difference's 90% interval by the bootstrap, which is that of the equivalence test; `None` for too few clusters of tasks.
+    pub resampled_90: Option<Interval>,
     /// Its 90% t interval over seeds, which has to agree with it.
     pub over_seeds_90: Option<Interval>,
     /// The p-value of no difference, two-sided.
     pub p_difference: f64,
     /// The p-value of a difference of at least the margin, by two one-sided tests (Schuirmann 1987): at most 5% if the 90% interval is within the margin.
     pub p_equivalence: f64,
-    /// Clusters of tasks.
-    pub clusters: usize,
 }
 
 impl Comparison {
@@ -37,12 +35,11 @@ impl Comparison {
         let resampled = Contrast::distribution(resamples, &weights);
         let level = 1.0 - 2.0 * ALPHA;
         Self {
-            resampled_90: resampled.interval(level),
+            resampled_90: Contrast::interval(outcomes, &resampled, level),
             over_seeds_90: student::interval(&difference.by_seed, level),
             difference,
             p_difference: resampled.p_two_sided(),
             p_equivalence: resampled.p_equivalence(margin),
-            clusters: outcomes.clusters(),
         }
     }
 }
@@ -110,7 +107,7 @@ pub struct Corrected {
 ///
 /// - A difference needs a corrected p-value of at most 5%, and a 95% t interval over seeds without 0.
 /// - Equivalence needs a corrected p-value of at most 5%, and a 90% t interval over seeds within the margin. It is refuted if both 90% intervals are beyond the margin.
-/// - With fewer than [`MIN_TASKS`] clusters of tasks, or one seed, nothing is concluded.
+/// - Without an interval, as with one seed or too few clusters of tasks, nothing is concluded.
 #[must_use]
 pub fn verdicts(comparisons: &[Comparison], margin: f64) -> Vec<Corrected> {
     let corrected =
@@ -131,8 +128,11 @@ pub fn verdicts(comparisons: &[Comparison], margin: f64) -> Vec<Corrected> {
 
 fn difference(comparison: &Comparison, p: f64) -> Difference {
     let estimate = comparison.difference.estimate;
-    match comparison.difference.over_seeds {
-        Some(over_seeds) if comparison.clusters >= MIN_TASKS && p <= ALPHA => {
+    match (
+        comparison.difference.resampled,
+        comparison.difference.over_seeds,
+    ) {
+        (Some(_), Some(over_seeds)) if p <= ALPHA => {
             if estimate > 0.0 && over_seeds.is_above_zero() {
                 Difference::Better
             } else if estimate < 0.0 && over_seeds.is_below_zero() {
@@ -146,13 +146,11 @@ fn difference(comparison: &Comparison, p: f64) -> Difference {
 }
 
 fn equivalence(comparison: &Comparison, p: f64, margin: f64) -> Equivalence {
-    let Some(over_seeds) = comparison
-        .over_seeds_90
-        .filter(|_| comparison.clusters >= MIN_TASKS)
+    let (Some(resampled), Some(over_seeds)) = (comparison.resampled_90, comparison.over_seeds_90)
     else {
         return Equivalence::Undetermined;
     };
-    let both = [comparison.resampled_90, over_seeds];
+    let both = [resampled, over_seeds];
     if p <= ALPHA && over_seeds.low > -margin && over_seeds.high < margin {
         Equivalence::Holds
     } else if both.iter().all(|interval| interval.low >= margin)
@@ -174,15 +172,14 @@ mod tests {
         Comparison {
             difference: Contrast {
                 estimate: f64::midpoint(low, high),
-                resampled: interval,
+                resampled: Some(interval),
                 over_seeds: Some(interval),
                 by_seed: vec![low, high],
             },
-            resampled_90: interval,
+            resampled_90: Some(interval),
             over_seeds_90: Some(interval),
             p_difference,
             p_equivalence,
-            clusters: 100,
         }
     }
 
@@ -238,7 +235,7 @@ mod tests {
         let mut one_seed = comparison(0.03, 0.09, 0.001, 0.9);
         (one_seed.difference.over_seeds, one_seed.over_seeds_90) = (None, None);
         let mut few_tasks = comparison(0.03, 0.09, 0.001, 0.9);
-        few_tasks.clusters = MIN_TASKS - 1;
+        (few_tasks.difference.resampled, few_tasks.resampled_90) = (None, None);
         assert_eq!(verdicts_of(&[one_seed, few_tasks]), [NOTHING; 2]);
     }
 

@@ -1,6 +1,6 @@
 //! Contrasts: weighted sums of the arms' means, such as the difference of two or a slope.
 
-use datasets::passk::Interval;
+use datasets::passk::{Interval, MIN_TASKS};
 
 use super::{Distribution, Outcomes, Resamples, student};
 
@@ -9,8 +9,8 @@ use super::{Distribution, Outcomes, Resamples, student};
 pub struct Contrast {
     /// The sum over the means of all seeds and tasks.
     pub estimate: f64,
-    /// Its 95% interval by the hierarchical bootstrap.
-    pub resampled: Interval,
+    /// Its 95% interval by the hierarchical bootstrap; `None` for fewer than [`MIN_TASKS`] clusters of tasks.
+    pub resampled: Option<Interval>,
     /// Its 95% t interval over seeds; `None` for one seed.
     pub over_seeds: Option<Interval>,
     /// The sum of each seed.
@@ -30,10 +30,19 @@ impl Contrast {
             .collect();
         Self {
             estimate: sum(weights, |arm| outcomes.mean(arm)),
-            resampled: Self::distribution(resamples, weights).interval(0.95),
+            resampled: Self::interval(outcomes, &Self::distribution(resamples, weights), 0.95),
             over_seeds: student::interval(&by_seed, 0.95),
             by_seed,
         }
+    }
+
+    /// The interval of the sum, of which this is the distribution, at a level such as 0.95; `None` for too few clusters of tasks.
+    pub(super) fn interval(
+        outcomes: &Outcomes,
+        distribution: &Distribution,
+        level: f64,
+    ) -> Option<Interval> {
+        (outcomes.clusters() >= MIN_TASKS).then(|| distribution.interval(level))
     }
 
     /// The sum in each resample.
@@ -87,9 +96,21 @@ mod tests {
             let found = Contrast::of(&outcomes, &resamples, &weights);
             assert!((found.estimate - effect).abs() < 1e-12, "{found:?}");
             assert!(found.by_seed.iter().all(|one| (one - effect).abs() < 1e-12));
-            assert!((found.resampled.high - effect).abs() < 1e-12, "{found:?}");
+            let high = found.resampled.unwrap().high;
+            assert!((high - effect).abs() < 1e-12, "{found:?}");
         }
         assert_eq!(Contrast::with_and_without(&[true, true]), None);
         assert_eq!(Contrast::with_and_without(&[false]), None);
+    }
+
+    #[test]
+    fn too_few_tasks_have_no_interval() {
+        let interval = |tasks: usize| {
+            let arms = [0.0, 1.0].map(|mean| vec![vec![mean; tasks]; 2]);
+            let outcomes = Outcomes::new(&arms, &(0..tasks).collect::<Vec<_>>());
+            Contrast::of(&outcomes, &outcomes.resample(), &[-1.0, 1.0]).resampled
+        };
+        assert_eq!(interval(MIN_TASKS - 1), None);
+        assert!(interval(MIN_TASKS).is_some());
     }
 }

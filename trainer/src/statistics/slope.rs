@@ -1,6 +1,6 @@
 //! The slope of Pass@1 on log₂ H.
 
-use datasets::passk::{Interval, MIN_TASKS};
+use datasets::passk::Interval;
 
 use super::{Contrast, Outcomes, Resamples};
 
@@ -13,8 +13,6 @@ pub struct Slope {
     pub p: f64,
     /// A slope within ± this changes the outcome by no more than the margin over the whole range of H.
     pub bound: f64,
-    /// Clusters of tasks.
-    pub clusters: usize,
 }
 
 impl Slope {
@@ -37,17 +35,17 @@ impl Slope {
             slope: Contrast::of(outcomes, resamples, &weights),
             p: Contrast::distribution(resamples, &weights).p_two_sided(),
             bound: margin / range,
-            clusters: outcomes.clusters(),
         }
     }
 
     /// What it shows. Both intervals have to agree, and the wider end of the two counts.
     #[must_use]
     pub fn verdict(&self) -> SlopeVerdict {
-        let Some(over_seeds) = self.slope.over_seeds.filter(|_| self.clusters >= MIN_TASKS) else {
+        let (Some(resampled), Some(over_seeds)) = (self.slope.resampled, self.slope.over_seeds)
+        else {
             return SlopeVerdict::Undetermined;
         };
-        let both = [self.slope.resampled, over_seeds];
+        let both = [resampled, over_seeds];
         let all = |holds: fn(&Interval) -> bool| both.iter().all(holds);
         let ends = both
             .iter()
@@ -141,10 +139,10 @@ mod tests {
     #[test]
     fn intervals_that_disagree_leave_it_undetermined() {
         let mut slope = slope([[0.3; 3], [0.3, 0.301, 0.299], [0.3, 0.301, 0.299]]);
-        slope.slope.resampled = Interval {
+        slope.slope.resampled = Some(Interval {
             low: 0.0005,
             high: 0.0035,
-        };
+        });
         slope.slope.over_seeds = Some(Interval {
             low: -0.0002,
             high: 0.0042,

@@ -24,7 +24,7 @@ pub(super) struct ArmRuns<'a> {
     pub(super) is_reference: bool,
 }
 
-/// Arms with the same estimator and different H, at one point of the grid: the rungs over which Pass@1 is a function of H.
+/// Arms with the same settings but for H, at one point of the grid: the rungs over which Pass@1 is a function of H.
 #[derive(Debug)]
 pub(super) struct Ladder<'a, 'r> {
     /// The preset of its arms.
@@ -149,27 +149,22 @@ pub(super) fn ladders<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
     points.iter().flat_map(|point| ladders_at(point)).collect()
 }
 
-/// The ladders of a point of the grid, in the order of their first arms. Each has the arms of one preset and estimator with at least two values of H, and below them the
-/// reference if that has H = 1 and none of them has. Arms that choose H during the run (`algorithm.auto_h`) are no rungs. A ladder has at least three rungs.
+/// The ladders of a point of the grid, in the order of their first arms. Each has arms whose settings differ in nothing but H, with at least two values of it, and below
+/// them the reference if that has H = 1, none of them has, and it differs from them in its algorithm alone. Arms that choose H during the run (`algorithm.auto_h`) are no
+/// rungs. A ladder has at least three rungs.
 pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
     let fixed = |arm: &&ArmRuns<'_>| arm.config.algorithm.auto_h == 0.0;
     let point: Vec<&ArmRuns<'a>> = point.iter().copied().filter(fixed).collect();
-    let estimator = |arm: &ArmRuns<'_>| {
-        let algorithm = &arm.config.algorithm;
-        (
-            algorithm.preset,
-            algorithm.estimator(),
-            [
-                algorithm.mix_groups,
-                algorithm.sum_padding,
-                algorithm.drop_last_phase,
-            ],
-        )
+    let without_h = |arm: &ArmRuns<'_>| {
+        let mut config = arm.config.clone();
+        config.algorithm.h = 1;
+        config
     };
     let reference = point.iter().find(|arm| arm.is_reference && arm.h() == 1);
     let mut ladders = Vec::new();
     for (number, first) in point.iter().enumerate() {
-        let same = |arm: &&&ArmRuns<'_>| estimator(arm) == estimator(first);
+        let settings = without_h(first);
+        let same = |arm: &&&ArmRuns<'_>| without_h(arm) == settings;
         if point[..number].iter().any(|arm| same(&arm)) {
             continue;
         }
@@ -181,10 +176,14 @@ pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r
         if rungs.len() < 2 {
             continue;
         }
-        let begins_with_reference = rungs[0].h() > 1 && reference.is_some();
-        if let Some(reference) = reference.filter(|_| begins_with_reference) {
-            rungs.insert(0, reference);
-        }
+        let beside = |arm: &&&ArmRuns<'a>| {
+            let mut config = settings.clone();
+            config.algorithm = arm.config.algorithm.clone();
+            config == *arm.config
+        };
+        let below = reference.filter(|_| rungs[0].h() > 1).filter(beside);
+        let begins_with_reference = below.is_some();
+        rungs.splice(0..0, below.copied());
         if rungs.len() > 2 {
             ladders.push(Ladder {
                 preset: first.config.algorithm.preset,

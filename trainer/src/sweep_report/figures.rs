@@ -232,12 +232,19 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
     })
 }
 
-/// Figure 3: the token-level weights of the last recorded completion of a run with the largest H.
+/// Figure 3: the token-level weights of the last recorded completion of a run with the largest H, which an arm that chooses H has chosen for that completion's phase.
 fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
     let recorded = arms.iter().filter_map(|arm| {
         let runs = arm.runs.iter().filter(|run| run.finished());
         let mut last = runs.filter_map(|run| Some((run, run.data.as_ref()?.weights.last()?)));
-        Some((arm.h(), last.next()?))
+        let (run, weights) = last.next()?;
+        let chosen = weights.update + 1;
+        let h = if arm.config.algorithm.auto_h > 0.0 {
+            chosen
+        } else {
+            arm.h()
+        };
+        Some((h, (run, weights)))
     });
     // Of equal H, the first arm's.
     let (_, (run, weights)) =

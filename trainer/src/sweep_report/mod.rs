@@ -42,19 +42,20 @@ pub enum SweepReportError {
     Write(#[from] WriteError),
 }
 
-/// Writes the report of a sweep into a folder, which is created if it does not exist; returns the page's path. What an earlier report left there is removed.
+/// Writes the report of a sweep into a folder, which is created if it does not exist; returns the page's path. What an earlier report left there is removed. Without
+/// `times` it has nothing that is measured in seconds.
 ///
 /// # Errors
 /// [`SweepReportError`]; each file is either written whole or left as it was.
-pub fn write(sweep: &Path, out: &Path) -> Result<PathBuf, SweepReportError> {
+pub fn write(sweep: &Path, out: &Path, times: bool) -> Result<PathBuf, SweepReportError> {
     let folder = SweepFolder::open(sweep)?;
-    let runs = runs::read(&folder)?;
+    let runs = runs::read(&folder, times)?;
     let arms = arms::of(&folder, &runs);
     let tests = tests_of_arms::run(&folder, &arms);
     let tables = tables::all(&folder, &runs, &arms, &tests);
     let mut figures = test_figures::all(&tests);
     figures.extend(figures::all(&arms));
-    let warnings = warnings::all(&folder, &runs, &arms, &tests);
+    let warnings = warnings::all(&folder, &runs, &arms, &tests, times);
     let files: Vec<(String, String)> = tables
         .iter()
         .map(|table| (table.file(), table.csv()))

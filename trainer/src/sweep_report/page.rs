@@ -129,7 +129,7 @@ fn footer(out: &mut String, tables: &[Table], figures: &[Figure]) {
         out,
         "<footer><p>The numbers and drawings of this page: {}.</p>\
          <p>Bootstrap: {RESAMPLES} resamples of seeds, then of tasks, the same for all arms; tasks that ask for the same computation are drawn together. Intervals are percentiles. \
-         Below {MIN_TASKS} different computations, or with one seed, nothing is concluded. With few seeds the bootstrap's intervals may be too narrow, so each stands beside the t interval over seeds. \
+         Below {MIN_TASKS} different computations there are none, and with so few, or with one seed, nothing is concluded. With few seeds the bootstrap's intervals may be too narrow, so each stands beside the t interval over seeds. \
          Columns marked <em>paper</em> are from {}, with the pages in the program's data file results.toml.</p>\
          <p>Made by rapid {}.</p></footer>",
         links.join(", "),

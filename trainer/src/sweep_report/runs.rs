@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use datasets::passk::Counts;
 
 use super::SweepReportError;
-use crate::record::{EvalRecord, RunTimes, StepRecord};
+use crate::record::{EvalRecord, Ledger, RunTimes, StepRecord};
 use crate::report::RunData;
 use crate::run::pin;
 use crate::sweep::{Event, ManifestLine, PlannedRun, RunState, SweepFolder};
@@ -50,14 +50,16 @@ pub(super) struct SweepRun {
     pub(super) end: End,
     /// `None` if it has no folder yet.
     pub(super) data: Option<RunData>,
-    /// Processors that its processes ran on.
+    /// Whether its times are reported.
+    timed: bool,
+    /// Processors that its processes ran on, with the kernel of its products of bf16 numbers: names of processors are often those of several kinds.
     pub(super) processors: BTreeSet<String>,
     /// SHA-256 of the programs that made it.
     pub(super) binaries: BTreeSet<String>,
 }
 
-/// The runs in the order of the plan.
-pub(super) fn read(folder: &SweepFolder) -> Result<Vec<SweepRun>, SweepReportError> {
+/// The runs in the order of the plan, without `times` as if they had no clock.
+pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, SweepReportError> {
     let manifest = folder.manifest()?;
     folder
         .plan()
@@ -76,15 +78,26 @@ pub(super) fn read(folder: &SweepFolder) -> Result<Vec<SweepRun>, SweepReportErr
                 Some(Err(error)) => (None, Some(End::Failed(error.to_string()))),
                 None => (None, None),
             };
-            let of_machines = |of: fn(&ManifestLine) -> &String| {
-                lines.iter().map(|line| of(line).clone()).collect()
+            let config = data.as_ref().and_then(|data| data.config.as_ref());
+            let kernel = config.map(|config| config.engine.kernel.as_str());
+            let kernel = kernel.filter(|kernel| *kernel != "auto");
+            let processor = |line: &&ManifestLine| {
+                let processor = &line.machine.processor;
+                kernel.map_or_else(
+                    || processor.clone(),
+                    |kernel| format!("{processor} ({kernel})"),
+                )
             };
             Ok(SweepRun {
                 planned: planned.clone(),
                 end: damage.unwrap_or_else(|| end(state, &lines)),
+                timed: times,
+                processors: lines.iter().map(processor).collect(),
+                binaries: lines
+                    .iter()
+                    .map(|line| line.machine.binary.clone())
+                    .collect(),
                 data,
-                processors: of_machines(|line| &line.machine.processor),
-                binaries: of_machines(|line| &line.machine.binary),
             })
         })
         .collect()
@@ -198,8 +211,17 @@ impl SweepRun {
 
     /// The time of a finished run by activity.
     pub(super) fn times(&self) -> Option<RunTimes> {
-        let data = self.data.as_ref().filter(|_| self.finished())?;
+        let data = self
+            .data
+            .as_ref()
+            .filter(|_| self.timed && self.finished())?;
         Some(data.times()).filter(|times| !times.seconds.is_empty())
+    }
+
+    /// Minutes of training until the evaluation after this many updates.
+    pub(super) fn minutes_until(&self, updates: usize) -> Option<f64> {
+        let data = self.data.as_ref().filter(|_| self.timed)?;
+        Some(Ledger::of(&data.clock).training_until(updates) / 60.0)
     }
 
     /// Minutes of training of a finished run.

@@ -51,6 +51,8 @@ pub(super) enum Form {
     Text,
     /// A number.
     Number(usize),
+    /// A p-value with four decimals, or in powers of ten where these would all be 0.
+    P,
     /// A mean and the standard deviation over runs: two columns of the CSV file.
     Spread(usize),
     /// An estimate and the ends of its interval: three columns of the CSV file.
@@ -88,7 +90,7 @@ impl Column {
 
     fn csv_names(&self) -> Vec<String> {
         let endings: &[&str] = match self.form {
-            Form::Text | Form::Number(_) => &[""],
+            Form::Text | Form::Number(_) | Form::P => &[""],
             Form::Spread(_) => &["", "_sd"],
             Form::Interval(_) => &["", "_low", "_high"],
         };
@@ -120,13 +122,20 @@ impl Cell {
     fn printed(&self, form: Form) -> Vec<String> {
         let decimals = match form {
             Form::Text => 0,
+            Form::P => 4,
             Form::Number(decimals) | Form::Spread(decimals) | Form::Interval(decimals) => decimals,
         };
-        let print = |value: f64| rounded(value, decimals);
+        let print = |value: f64| {
+            if form == Form::P && value > 0.0 && value < 0.00005 {
+                format!("{value:.0e}")
+            } else {
+                rounded(value, decimals)
+            }
+        };
         let printed = |value: Option<f64>| value.map_or_else(String::new, print);
         match self {
             Self::None => match form {
-                Form::Text | Form::Number(_) => vec![String::new()],
+                Form::Text | Form::Number(_) | Form::P => vec![String::new()],
                 Form::Spread(_) => vec![String::new(); 2],
                 Form::Interval(_) => vec![String::new(); 3],
             },
@@ -286,6 +295,16 @@ mod tests {
     fn a_share_of_the_sweep_file_keeps_its_digits() {
         let printed = [0.02, 0.0125, 0.0025, 0.07, 0.29].map(|it| points_as_given(it).to_string());
         assert_eq!(printed, ["2", "1.25", "0.25", "7", "29"]);
+    }
+
+    #[test]
+    fn a_small_p_value_is_not_zero() {
+        let printed = |p: f64| Cell::Number(p).printed(Form::P).concat();
+        let p_values = [0.0, 3.4e-7, 0.00004, 0.00006, 0.25];
+        assert_eq!(
+            p_values.map(printed),
+            ["0.0000", "3e-7", "4e-5", "0.0001", "0.2500"]
+        );
     }
 
     #[test]

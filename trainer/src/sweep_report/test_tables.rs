@@ -22,16 +22,16 @@ pub(super) fn comparisons(tests: &Tests<'_, '_>) -> Table {
     columns.extend(contrast_columns("difference"));
     if tested {
         columns.extend([
-            Column::new("p, difference", "p_difference", Form::Number(4)),
-            Column::new("by Holm", "p_difference_holm", Form::Number(4)),
+            Column::new("p, difference", "p_difference", Form::P),
+            Column::new("by Holm", "p_difference_holm", Form::P),
             Column::new("bootstrap 90%", "difference_90_points", Form::Interval(2)),
             Column::new(
                 "t interval over seeds (90%)",
                 "over_seeds_90_points",
                 Form::Interval(2),
             ),
-            Column::new("p, equivalence", "p_equivalence", Form::Number(4)),
-            Column::new("by Holm", "p_equivalence_holm", Form::Number(4)),
+            Column::new("p, equivalence", "p_equivalence", Form::P),
+            Column::new("by Holm", "p_equivalence_holm", Form::P),
         ]);
     }
     columns.push(Column::paper(
@@ -78,11 +78,12 @@ fn contrast_columns(name: &str) -> [Column; 3] {
     ]
 }
 
-fn contrast_cells(contrast: &Contrast) -> [Cell; 3] {
+/// The cells of a difference, with the remark behind what each seed gives.
+fn contrast_cells(contrast: &Contrast, remark: &str) -> [Cell; 3] {
     [
-        in_points(contrast.estimate, Some(contrast.resampled)),
+        in_points(contrast.estimate, contrast.resampled),
         over_seeds(contrast.estimate, contrast.over_seeds),
-        each(&contrast.by_seed),
+        each(&contrast.by_seed, remark),
     ]
 }
 
@@ -113,12 +114,13 @@ fn comparison(compared: &Compared<'_, '_>, tested: bool) -> Option<Vec<Cell>> {
             Cell::text(format!("{}{diverged}", corrected.equivalence.name())),
         ]);
     }
-    cells.extend(contrast_cells(&found.difference));
+    let untested = if tested { "" } else { &diverged };
+    cells.extend(contrast_cells(&found.difference, untested));
     if tested {
         cells.extend([
             Cell::Number(found.p_difference),
             Cell::Number(corrected.p_difference),
-            in_points(estimate, Some(found.resampled_90)),
+            in_points(estimate, found.resampled_90),
             over_seeds(estimate, found.over_seeds_90),
             Cell::Number(found.p_equivalence),
             Cell::Number(corrected.p_equivalence),
@@ -148,7 +150,10 @@ pub(super) fn effects(tests: &Tests<'_, '_>) -> Table {
     let rows = tests.effects.iter().map(|effect| {
         let names: Vec<String> = effect.arms.iter().map(|arm| arm.label()).collect();
         let mut cells = vec![Cell::text(effect.factor), Cell::text(names.join(" · "))];
-        cells.extend(contrast_cells(&effect.effect));
+        cells.extend(contrast_cells(
+            &effect.effect,
+            &with_diverged(&effect.point),
+        ));
         cells
     });
     let mut columns = vec![
@@ -168,7 +173,7 @@ pub(super) fn effects(tests: &Tests<'_, '_>) -> Table {
 /// The time of every arm over that of the reference.
 pub(super) fn time_ratios(tests: &Tests<'_, '_>) -> Table {
     let tested = tests.tested;
-    let p = tested.then(|| Column::new("p", "p", Form::Number(4)));
+    let p = tested.then(|| Column::new("p", "p", Form::P));
     let mut note = "Seconds of training per update, over the reference's: the geometric mean of pairs of the same seed and round on one processor, with the t interval of the log \
                     ratio. Blocks of which a run is missing are left out."
         .to_owned();
@@ -230,14 +235,15 @@ fn in_points(value: f64, interval: Option<Interval>) -> Cell {
     Cell::Interval(POINTS * value, interval)
 }
 
-/// The values of the seeds, in points.
-fn each(values: &[f64]) -> Cell {
+/// The values of the seeds, in points, and a remark behind them.
+fn each(values: &[f64], remark: &str) -> Cell {
     let values: Vec<String> = values
         .iter()
         .map(|value| format!("{:.1}", POINTS * value))
         .collect();
     // A text that begins with a hyphen is a formula to a spreadsheet.
-    Cell::text(values.join("; ").replace('-', "\u{2212}"))
+    let values = values.join("; ").replace('-', "\u{2212}");
+    Cell::text(format!("{values}{remark}"))
 }
 
 /// The slope of Pass@1 on log₂ H.
@@ -246,7 +252,7 @@ pub(super) fn slopes(tests: &Tests<'_, '_>) -> Table {
     let mut columns = vec![Column::new("arms", "arms", Form::Text)];
     columns.extend(tested.then(|| Column::new("conclusion", "conclusion", Form::Text)));
     columns.extend(contrast_columns("slope"));
-    columns.extend(tested.then(|| Column::new("p", "p", Form::Number(4))));
+    columns.extend(tested.then(|| Column::new("p", "p", Form::P)));
     columns.push(Column::paper("slope", "slope_points", Form::Number(2)));
     let of = "The slope of Pass@1 on log₂ H by least squares, in points per doubling.";
     let note = if tested {
@@ -290,8 +296,10 @@ fn slope(sloped: &Sloped<'_, '_>, tested: bool) -> Vec<Cell> {
         })
         .collect();
     let mut cells = vec![Cell::text(names.join(" · "))];
-    cells.extend(tested.then(|| Cell::text(format!("{conclusion}{}", with_diverged(rungs)))));
-    cells.extend(contrast_cells(&slope.slope));
+    let diverged = with_diverged(rungs);
+    cells.extend(tested.then(|| Cell::text(format!("{conclusion}{diverged}"))));
+    let untested = if tested { "" } else { &diverged };
+    cells.extend(contrast_cells(&slope.slope, untested));
     cells.extend(tested.then_some(Cell::Number(slope.p)));
     cells.push(Cell::number(
         (papers.len() == rungs.len()).then(|| least_squares(&papers)),

@@ -170,6 +170,9 @@ set = { "algorithm.preset" = "rapid-paper", "algorithm.h" = 16, "algorithm.auto_
     let by_h = sweep.csv("table-3.csv");
     let hs: Vec<&str> = by_h.iter().map(|row| row["h"].as_str()).collect();
     assert_eq!(hs, ["1", "2", "4", "8"]);
+    // Its largest H is 16, but it chose no more than there are updates.
+    let figure = std::fs::read_to_string(sweep.out().join("figure-3.svg")).unwrap();
+    assert!(figure.contains("rapid-h8-seed-0"), "{figure}");
     let rows = sweep.csv("table-1.csv");
     let row = |arm: &str| rows.iter().find(|row| row["arm"] == arm).unwrap();
     assert_eq!(row("rapid-h4")["paper_row"], "Table 1, rapid-h4");

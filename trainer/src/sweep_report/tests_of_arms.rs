@@ -49,7 +49,9 @@ pub(super) struct Effect<'a, 'r> {
     pub(super) factor: &'a str,
     /// The arms that have it.
     pub(super) arms: Vec<&'r ArmRuns<'a>>,
-    /// Their mean − that of all other arms.
+    /// These and all others at the point of the grid.
+    pub(super) point: Vec<&'r ArmRuns<'a>>,
+    /// The mean of the arms that have it − that of all others.
     pub(super) effect: Contrast,
 }
 
@@ -134,6 +136,7 @@ fn effects<'a, 'r>(
         Some(Effect {
             factor,
             arms: kept(point.iter().copied(), &has),
+            point: point.to_vec(),
             effect: Contrast::of(&of.outcomes, &of.resamples, &weights),
         })
     };

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use datasets::passk::MIN_TASKS;
+
 use super::arms::{ArmRuns, point_label};
 use super::runs::{End, SweepRun};
 use super::tests_of_arms::Tests;
@@ -18,9 +20,13 @@ pub(super) fn all(
     runs: &[SweepRun],
     arms: &[ArmRuns<'_>],
     tests: &Tests<'_, '_>,
+    times: bool,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     missing(&mut warnings, runs);
+    if !times {
+        warnings.push("All times are left out (--no-times).".into());
+    }
     for left_out in &tests.left_out {
         let point = point_label(left_out.arm.point);
         let at = if point.is_empty() {
@@ -45,7 +51,9 @@ pub(super) fn all(
             ));
         }
     }
-    untimed(&mut warnings, folder, tests);
+    if times {
+        untimed(&mut warnings, folder, tests);
+    }
     if let Some(reason) = &tests.unclustered {
         warnings.push(format!(
             "The data set cannot be read, so each task is taken for a computation of its own, and the bootstrap's intervals may be too narrow: {reason}"
@@ -63,17 +71,25 @@ pub(super) fn all(
     {
         warnings.push("Nothing is tested, since the sweep file's [compare] has tests = false: estimates and intervals only.".into());
     }
+    let compared = tests.compared.iter().filter_map(|it| it.accuracy.as_ref());
+    let mut differences = compared.map(|(comparison, _)| &comparison.difference);
+    if differences.any(|difference| difference.resampled.is_none()) {
+        warnings.push(format!("The evaluations have fewer than {MIN_TASKS} different computations, so differences have no interval by the bootstrap."));
+    }
     for sloped in &tests.slopes {
         let lowest = sloped.ladder.rungs[0];
         if lowest.h() > 1 {
             warnings.push(format!(
-                "The slope is over H = {} and above: no arm of its kind has H = 1, and the reference has H = {}.",
+                "The slope is over H = {} and above: no arm with the same settings has H = 1, and the reference is no rung, since {}.",
                 lowest.h(),
-                arms.iter().find(|arm| arm.is_reference).map_or(0, ArmRuns::h)
+                match arms.iter().find(|arm| arm.is_reference).map_or(1, ArmRuns::h) {
+                    1 => "not only its algorithm is another".to_owned(),
+                    h => format!("it has H = {h}"),
+                }
             ));
         }
     }
-    machines(&mut warnings, folder, runs);
+    machines(&mut warnings, folder, runs, times);
     for sentence in folder.plan().unmatched() {
         warnings.push(format!("{sentence}."));
     }
@@ -157,7 +173,7 @@ fn names(runs: &[&SweepRun]) -> String {
     }
 }
 
-fn machines(warnings: &mut Vec<String>, folder: &SweepFolder, runs: &[SweepRun]) {
+fn machines(warnings: &mut Vec<String>, folder: &SweepFolder, runs: &[SweepRun], times: bool) {
     let binaries: BTreeSet<&String> = runs.iter().flat_map(|run| &run.binaries).collect();
     if binaries.len() > 1 {
         warnings.push(format!(
@@ -176,12 +192,17 @@ fn machines(warnings: &mut Vec<String>, folder: &SweepFolder, runs: &[SweepRun])
     let mixed: BTreeSet<(u64, usize)> = mixed.map(|(block, _)| *block).collect();
     if !mixed.is_empty() {
         warnings.push(format!(
-            "{} ran on more than one processor; the time ratios are only of runs on the same one.",
-            blocks_listed("The block of seed", "The blocks of seeds", folder, &mixed)
+            "{} ran on more than one processor{}.",
+            blocks_listed("The block of seed", "The blocks of seeds", folder, &mixed),
+            if times {
+                "; the time ratios are only of runs on the same one"
+            } else {
+                ""
+            }
         ));
     }
     let all: BTreeSet<&String> = processors.values().flatten().copied().collect();
-    if all.len() > 1 {
+    if times && all.len() > 1 {
         warnings.push(
             "Minutes and seconds are means over runs on different processors; only the time ratios are between runs on one.".into(),
         );

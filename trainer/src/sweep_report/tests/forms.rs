@@ -1,6 +1,7 @@
 //! Tables whose form depends on what the sweep varies.
 
 use super::{Truth, UPDATES, arms, number};
+use crate::sweep::Event;
 use crate::sweep_report::tests::synthetic::Synthetic;
 
 const EQUAL: Truth = Truth {
@@ -48,20 +49,123 @@ fn every_estimator_has_rungs_of_its_own_and_only_the_papers_has_its_numbers() {
     assert!(page.contains("Several slopes are not corrected for each other"));
 }
 
-#[test]
-fn each_model_has_its_own_row_before_training() {
+/// A sweep with an arm of another model, with H = 1.
+fn of_two_models() -> Synthetic {
     let file = arms("[0, 1]", 0.02).replace(
         "[[arms]]\nname = \"pg\"",
         "[[arms]]\nname = \"gemma\"\nset = { \"model.name\" = \"gemma3-270m\", \"algorithm.h\" = 1 }\n[[arms]]\nname = \"pg\"",
     );
     let sweep = Synthetic::new(&file);
     sweep.run_all(|_| EQUAL);
+    sweep
+}
+
+#[test]
+fn each_model_has_its_own_row_before_training() {
+    let sweep = of_two_models();
     sweep.page();
     let table = sweep.csv("table-1.csv");
     let rows: Vec<&str> = table.iter().map(|row| row["arm"].as_str()).collect();
     let bases = ["gemma, before training", "pg, before training"];
     assert_eq!(&rows[..2], bases);
     assert_eq!(rows.len(), 7);
+}
+
+#[test]
+fn another_model_is_no_rung() {
+    let sweep = of_two_models();
+    sweep.page();
+    let slopes = sweep.csv("slope.csv");
+    let rungs: Vec<&str> = slopes.iter().map(|row| row["arms"].as_str()).collect();
+    assert_eq!(rungs, ["pg · rapid-h2 · rapid-h4 · rapid-h8"]);
+    // Nor is it the lowest rung as the reference.
+    let file = arms("[0, 1]", 0.02).replace(
+        "set = { \"algorithm.preset\" = \"pg\",",
+        "set = { \"model.name\" = \"gemma3-270m\", \"algorithm.preset\" = \"pg\",",
+    );
+    let sweep = Synthetic::new(&file);
+    sweep.run_all(|_| EQUAL);
+    let page = sweep.page();
+    let slopes = sweep.csv("slope.csv");
+    assert_eq!(slopes[0]["arms"], "rapid-h2 · rapid-h4 · rapid-h8");
+    assert!(page.contains("since not only its algorithm is another"));
+}
+
+#[test]
+fn without_times_nothing_is_measured_in_seconds() {
+    let file = arms("[0, 1]", 0.02) + "target = 0.1\n";
+    let sweep = Synthetic::new(&file);
+    sweep.run_all(|_| EQUAL);
+    sweep.page();
+    let of_times = [
+        "time-ratios.csv",
+        "figure-1.csv",
+        "figure-1.svg",
+        "figure-2-inference.svg",
+        "table-3-time.svg",
+    ];
+    assert!(of_times.iter().all(|name| sweep.out().join(name).exists()));
+    let page = sweep.page_with(false);
+    assert!(page.contains("All times are left out (--no-times)."));
+    for name in of_times {
+        assert!(!sweep.out().join(name).exists(), "{name}");
+    }
+    for (table, column) in [
+        ("table-1.csv", "minutes"),
+        ("table-3.csv", "minutes"),
+        ("table-4.csv", "r_time"),
+        ("figures-2-and-4.csv", "inference_minutes"),
+        ("time-to-target.csv", "minutes"),
+        ("time-to-target.csv", "each_seed_minutes"),
+        ("runs.csv", "minutes"),
+    ] {
+        let rows = sweep.csv(table);
+        assert!(rows.iter().all(|row| row[column].is_empty()), "{table}");
+    }
+    assert_eq!(number(&sweep.csv("table-1.csv")[1], "seeds"), 2.0);
+}
+
+#[test]
+fn too_few_tasks_have_no_interval_and_the_page_says_so() {
+    let file = arms("[0, 1]", 0.02) + "tests = false\n";
+    let sweep = Synthetic::new(&file);
+    sweep.run_all(|_| Truth { tasks: 15, ..EQUAL });
+    let page = sweep.page();
+    assert!(page.contains("The evaluations have fewer than 20 different computations"));
+    for row in sweep.csv("comparisons.csv") {
+        assert!(!row["difference_points"].is_empty(), "{row:?}");
+        assert_eq!(row["difference_points_low"], "", "{row:?}");
+        assert!(!row["over_seeds_points_low"].is_empty(), "{row:?}");
+    }
+}
+
+#[test]
+fn a_diverged_run_is_counted_in_what_is_not_tested_too() {
+    let effects = "tests = false\n[compare.effects]\n\"a large H\" = [\"rapid-h4\", \"rapid-h8\"]";
+    let sweep = Synthetic::new(&(arms("[0, 1]", 0.02) + effects));
+    for run in sweep.folder.plan().runs() {
+        sweep.run(run, EQUAL);
+        if run.name == "rapid-h2-seed-0" {
+            let reason = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
+            sweep.end(run, Event::Fail, Some(reason));
+        } else {
+            sweep.end(run, Event::Finish, None);
+        }
+    }
+    sweep.page();
+    for (table, row) in [
+        ("comparisons.csv", "rapid-h2"),
+        ("effects.csv", "a large H"),
+        ("slope.csv", "pg · rapid-h2 · rapid-h4 · rapid-h8"),
+    ] {
+        let rows = sweep.csv(table);
+        let found = rows.iter().find(|it| it.values().any(|cell| cell == row));
+        let each = &found.unwrap()["each_seed_points"];
+        assert!(each.ends_with(", with 1 diverged run"), "{table}: {each}");
+    }
+    let others = sweep.csv("comparisons.csv");
+    let h4 = others.iter().find(|it| it["arm"] == "rapid-h4").unwrap();
+    assert!(!h4["each_seed_points"].contains("diverged"), "{h4:?}");
 }
 
 #[test]
@@ -88,6 +192,11 @@ fn the_time_to_the_target_is_that_of_the_first_evaluation_that_reaches_it() {
     assert_eq!(number(reached, "seeds_that_reach_it"), 2.0);
     assert_eq!(number(reached, "updates"), UPDATES as f64);
     assert_eq!(reached["minutes"], "1.50");
+    assert_eq!(
+        reached["each_seed_updates"],
+        format!("{UPDATES}; {UPDATES}")
+    );
+    assert_eq!(reached["each_seed_minutes"], "1.50; 1.50");
     let not = row("pg");
     assert_eq!((&*not["seeds_that_reach_it"], &*not["minutes"]), ("0", ""));
 }

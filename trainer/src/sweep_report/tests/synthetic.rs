@@ -118,7 +118,12 @@ impl Synthetic {
 
     /// Writes the report and returns the page.
     pub(super) fn page(&self) -> String {
-        let page = super::super::write(self.folder.root(), &self.out()).unwrap();
+        self.page_with(true)
+    }
+
+    /// Writes the report, with times or without, and returns the page.
+    pub(super) fn page_with(&self, times: bool) -> String {
+        let page = super::super::write(self.folder.root(), &self.out(), times).unwrap();
         fs::read_to_string(page).unwrap()
     }
 
