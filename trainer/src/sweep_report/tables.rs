@@ -145,7 +145,7 @@ fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
         name: "table-1",
         title: "Accuracy and time by algorithm".into(),
         note: format!(
-            "The form of the paper's Tables 1 and 2: mean ± standard deviation over seeds, after the last update; of a run that diverged by its last evaluation, or 0. Minutes are those of training, without start and evaluations, over all runs.{}",
+            "The form of the paper's Tables 1 and 2: mean ± standard deviation over seeds, after the last update. A run that diverged counts with its last evaluation after an update, or with 0. Minutes are those of training, without start and evaluations, over all runs.{}",
             paper_note(arms)
         ),
         columns,

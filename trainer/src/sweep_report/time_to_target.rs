@@ -61,7 +61,7 @@ pub(super) fn times_to_target(arms: &[ArmRuns<'_>], target: Option<f64>) -> Tabl
     Table {
         name: "time-to-target",
         title: format!("Time to a Pass@1 of {percent}%"),
-        note: "Until the first evaluation that reaches it, over the seeds that do. Minutes are those of training, without start and evaluations. A run that reaches it between two evaluations is seen at the later one. Where not all seeds reach it, compare arms by those that do: the means are of different seeds.".into(),
+        note: "Until the first evaluation that reaches it, over the seeds that do. Minutes are those of training, without start and evaluations. A run that reaches it between two evaluations is seen at the later one. Where not all seeds reach it, the means of two arms are of different seeds: compare them seed by seed.".into(),
         columns: vec![
             Column::new("arm", "arm", Form::Text),
             Column::new("seeds", "seeds", Form::Number(0)),

@@ -83,7 +83,7 @@ pub(super) fn all(
                 "The slope is over H = {} and above: no arm with the same settings has H = 1, and the reference is no rung, since {}.",
                 lowest.h(),
                 match arms.iter().find(|arm| arm.is_reference).map_or(1, ArmRuns::h) {
-                    1 => "not only its algorithm is another".to_owned(),
+                    1 => "it differs in more than its algorithm".to_owned(),
                     h => format!("it has H = {h}"),
                 }
             ));
