@@ -14,7 +14,7 @@ pub struct Extracted<'a> {
 /// How an answer was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// `\boxed{…}` or `\fbox{…}`.
+    /// `\boxed{…}` or `\fbox{…}`, or `\boxed 5` without braces.
     Boxed,
     /// After the words "answer is" or a similar phrase.
     Phrase,
@@ -122,13 +122,18 @@ fn extracted(text: &str, source: Source) -> Option<Extracted<'_>> {
     (!text.is_empty()).then_some(Extracted { text, source })
 }
 
-/// The content of the balanced box that begins last. Boxes that are never closed and escaped braces do not count.
+/// The content of the box that begins last. Braces that are never closed and escaped braces do not count.
+///
+/// A box without braces, `$\boxed 5$`, holds everything up to the `$`, where TeX would take one token. The MATH tasks of lm-evaluation-harness read it in
+/// this way (`last_boxed_only_string` in `lm_eval/tasks/hendrycks_math/utils.py`). The code that MATH was published with finds no such box.
 fn last_boxed(text: &str) -> Option<&str> {
     const BOXES: [&str; 2] = ["\\boxed", "\\fbox"];
     let bytes = text.as_bytes();
     // Open braces, innermost last: the start of a box's content, or `None` for any other brace.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut last: Option<(usize, usize)> = None;
+    // The start of the content of the last box without braces.
+    let mut unbraced: Option<usize> = None;
     let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
@@ -136,20 +141,24 @@ fn last_boxed(text: &str) -> Option<&str> {
                 let command = BOXES
                     .iter()
                     .find(|command| bytes[at..].starts_with(command.as_bytes()));
-                let brace = command.and_then(|command| {
+                let argument = command.map(|command| {
                     let after = at + command.len();
                     let spaces = bytes[after..]
                         .iter()
                         .take_while(|byte| byte.is_ascii_whitespace())
                         .count();
-                    (bytes.get(after + spaces) == Some(&b'{')).then_some(after + spaces)
+                    (after + spaces, spaces > 0)
                 });
-                match brace {
-                    Some(brace) => {
+                match argument {
+                    Some((brace, _)) if bytes.get(brace) == Some(&b'{') => {
                         open.push(Some(brace + 1));
                         at = brace + 1;
                     }
-                    None => at += 2,
+                    Some((start, true)) if begins_value(&text[start..]) => {
+                        unbraced = Some(start);
+                        at = start;
+                    }
+                    _ => at += 2,
                 }
             }
             b'{' => {
@@ -167,7 +176,46 @@ fn last_boxed(text: &str) -> Option<&str> {
             _ => at += 1,
         }
     }
-    last.map(|(start, end)| &text[start..end])
+    match (unbraced, last) {
+        (Some(start), last) if last.is_none_or(|(braced, _)| start > braced) => {
+            Some(up_to_end_of_formula(&text[start..]))
+        }
+        (_, last) => last.map(|(start, end)| &text[start..end]),
+    }
+}
+
+/// Whether a box without braces may hold this. A word of several letters is prose about the command: "I use \boxed as asked".
+fn begins_value(text: &str) -> bool {
+    let mut chars = text
+        .trim_start_matches(['(', '[', '-', '−', '+', ' '])
+        .chars();
+    match (chars.next(), chars.next()) {
+        (Some('\\'), Some(next)) => next.is_ascii_alphabetic() || matches!(next, '{' | '$'),
+        (Some('.'), Some(next)) => next.is_ascii_digit(),
+        (Some(first), next) if first.is_alphabetic() => !next.is_some_and(char::is_alphabetic),
+        (Some(first), _) => first.is_numeric(),
+        (None, _) => false,
+    }
+}
+
+/// The text before the first `$`, `\)`, `\]` or line break, or before a brace that closes a group around it.
+fn up_to_end_of_formula(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let (mut at, mut depth) = (0, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if matches!(bytes.get(at + 1), Some(b')' | b']')) => break,
+            // The next character is escaped.
+            b'\\' => at += 1,
+            b'$' | b'\n' => break,
+            b'}' if depth == 0 => break,
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    &text[..at.min(text.len())]
 }
 
 /// The text after the last "answer is" or a similar phrase: the formulas there, or the words up to the end of the sentence or the line, or up to the beginning
@@ -272,16 +320,23 @@ fn last_number(text: &str) -> Option<&str> {
     let minus = ["-", "−"]
         .into_iter()
         .find(|minus| text[..start].ends_with(minus));
-    if let Some(minus) = minus {
-        let before = bytes[..start - minus.len()]
-            .iter()
-            .rev()
-            .find(|byte| !byte.is_ascii_whitespace());
-        if !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b')' | b'}')) {
-            start -= minus.len();
-        }
+    if let Some(minus) = minus
+        && !ends_with_operand(&text[..start - minus.len()])
+    {
+        start -= minus.len();
     }
     Some(&text[start..end])
+}
+
+/// Whether text before a minus ends with an operand: a number, a name or a closing bracket. A word of several letters and a blank are prose, as in "We get -5".
+/// `x -5`, `2xy -5`, `\pi -5` and "GPT-4" are not.
+fn ends_with_operand(text: &str) -> bool {
+    let before = text.trim_end();
+    let rest = before.trim_end_matches(char::is_alphabetic);
+    let is_word = before[rest.len()..].chars().nth(1).is_some()
+        && !rest.ends_with(|c: char| c.is_ascii_digit() || matches!(c, '\\' | '_' | '^'));
+    let is_prose = is_word && before.len() < text.len();
+    !is_prose && before.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ')' | '}'))
 }
 
 #[cfg(test)]
@@ -304,6 +359,30 @@ mod tests {
         assert_eq!(boxed(r"\boxed{\{1,2\}}"), Some(r"\{1,2\}"));
         assert_eq!(boxed(r"\fbox{7}"), Some("7"));
         assert_eq!(boxed(r"\boxed {7}"), Some("7"));
+    }
+
+    #[test]
+    fn a_box_without_braces_ends_with_its_formula() {
+        for (text, content) in [
+            (r"So $\boxed 5$ and $6$", Some("5")),
+            (r"$\boxed 12.$", Some("12.")),
+            (r"$\boxed -\frac{1}{2}$", Some(r"-\frac{1}{2}")),
+            (r"$\boxed (x, y) = (1, 2)$", Some("(x, y) = (1, 2)")),
+            (r"$\boxed \$7$", Some(r"\$7")),
+            (r"\(\fbox .5\) or so", Some(".5")),
+            ("It is \\boxed 5\nDone.", Some("5")),
+            (r"\boxed{\boxed 3}", Some("3")),
+            (r"\boxed{4}, no: $\boxed 5$", Some("5")),
+            (r"$\boxed 5$, no: \boxed{4}", Some("4")),
+            // TeX would box this 5 too. The convention requires a blank.
+            (r"$\boxed5$", None),
+            (r"$\boxed $ 5", None),
+            (r"\boxed \)", None),
+            (r"The answer is in \boxed form", None),
+            (r"\boxed{5} is in \boxed (as asked)", Some("5")),
+        ] {
+            assert_eq!(boxed(text), content, "{text}");
+        }
     }
 
     #[test]
@@ -389,9 +468,33 @@ mod tests {
         assert_eq!(any("nothing"), None);
     }
 
+    #[test]
+    fn a_minus_between_a_word_and_a_number_is_its_sign() {
+        for (text, number) in [
+            ("We get -5", "-5"),
+            ("We get \u{2212}5", "\u{2212}5"),
+            ("We get\n-.5", "-.5"),
+            ("The total is: -5", "-5"),
+            ("The answer is -5", "-5"),
+            ("x = -5", "-5"),
+            ("We get - 5", "5"),
+            ("10 -5", "5"),
+            ("10 - 5", "5"),
+            ("x - 5", "5"),
+            ("x -5", "5"),
+            ("a -5", "5"),
+            ("2xy -5", "5"),
+            ("f(x) -5", "5"),
+            (r"\pi -5", "5"),
+            ("by GPT-4", "4"),
+        ] {
+            assert_eq!(any(text), Some(number), "{text}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn no_text_makes_extraction_panic(text in r"(?s)(\\boxed|\\fbox|\{|\}|\\|answer is|[-.,0-9é ]|.){0,60}") {
+        fn no_text_makes_extraction_panic(text in r"(?s)(\\boxed|\\fbox|\{|\}|\\|\$|answer is|[-.,0-9é ]|.){0,60}") {
             for extraction in [Extraction::Boxed, Extraction::Any] {
                 if let Some(extracted) = extract(&text, extraction) {
                     prop_assert!(!extracted.text.is_empty() && text.contains(extracted.text));

@@ -6,8 +6,10 @@ use crate::read::parse::{Commas, Letters, parse_answer};
 use crate::read::unit::{Dimension, Measure, measure};
 use crate::read::word_answers::is_numeral;
 
-/// Maximum number of words of a unit: square feet per second.
-const MAX_UNIT_WORDS: usize = 4;
+/// Maximum number of words of a unit: feet per second per second.
+const MAX_UNIT_WORDS: usize = 5;
+/// Words with which a question begins. Units before the last of them belong to another question, or to what is given.
+const QUESTION_WORDS: [&str; 6] = ["how", "what", "find", "compute", "calculate", "determine"];
 /// Words that may be between "how many" and the unit.
 const SKIPPED_WORDS: [&str; 7] = [
     "more",
@@ -40,10 +42,39 @@ pub(crate) struct AnswerHints {
     pub(crate) commas: bool,
     /// Whether it asks for a time of day, and not for a ratio.
     pub(crate) time: bool,
-    /// The units that it counts: "how many minutes".
-    counted: Vec<(RBig, Dimension)>,
-    /// The units that it names in another way: "in hours".
-    named: Vec<(RBig, Dimension)>,
+    /// The units that it names, in their order.
+    units: Vec<NamedUnit>,
+}
+
+/// A unit that a question names: "how many minutes", "in hours".
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NamedUnit {
+    /// In base units.
+    size: RBig,
+    dimension: Dimension,
+    /// Whether "how many" precedes it. Otherwise "in" does.
+    is_counted: bool,
+    /// Whether no other question follows.
+    is_last: bool,
+}
+
+impl NamedUnit {
+    /// Whether the answer to the question may have this other dimension. "In inches" may be said of the sides of an area, and pounds may be money.
+    fn admits(&self, dimension: Dimension) -> bool {
+        !self.is_counted && self.dimension.shares_base(dimension)
+            || self.dimension.may_both_be_pounds(dimension)
+    }
+}
+
+/// How the unit of an answer compares with the units that the question names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AskedUnit<'a> {
+    /// The question names this unit, or does not decide.
+    Same,
+    /// The question asks for a unit of the same dimension and of this size.
+    OtherSize(&'a RBig),
+    /// The question asks for a unit of another dimension.
+    OtherDimension,
 }
 
 impl AnswerHints {
@@ -59,27 +90,27 @@ impl AnswerHints {
             degrees: likelihood(has(&["degree"]), true),
             commas: has(&["comma"]),
             time: has(&["what time", "a.m.", "p.m.", "o'clock", "clock time"]) && !has(&["ratio"]),
-            counted: units_after(&lower, &["how", "many"]),
-            named: units_after(&lower, &["in"]),
+            units: named_units(&lower),
         }
     }
 
-    /// The size of the unit that the question counts, if that unit has this dimension but another size. `None` if the question names the unit of this size
-    /// itself.
-    pub(crate) fn differing_counted_unit(
-        &self,
-        size: &RBig,
-        dimension: Dimension,
-    ) -> Option<&RBig> {
-        let mut units = self.counted.iter().chain(&self.named);
-        if units.any(|(unit, measured)| unit == size && *measured == dimension) {
-            return None;
-        }
-        let counted = self
-            .counted
+    /// Compares the unit of an answer with the units that the question names. A unit after "in" counts only if no other question follows it.
+    pub(crate) fn asked_unit(&self, size: &RBig, dimension: Dimension) -> AskedUnit<'_> {
+        let (alike, others): (Vec<&NamedUnit>, Vec<&NamedUnit>) = self
+            .units
             .iter()
-            .rfind(|(_, measured)| *measured == dimension);
-        counted.map(|(size, _)| size)
+            .partition(|unit| unit.dimension == dimension);
+        if alike.iter().any(|unit| unit.size == *size) {
+            return AskedUnit::Same;
+        }
+        if let Some(unit) = alike.iter().rfind(|unit| unit.is_counted || unit.is_last) {
+            return AskedUnit::OtherSize(&unit.size);
+        }
+        let mut asked = others.iter().filter(|unit| unit.is_last).peekable();
+        if asked.peek().is_some() && asked.all(|unit| !unit.admits(dimension)) {
+            return AskedUnit::OtherDimension;
+        }
+        AskedUnit::Same
     }
 }
 
@@ -106,31 +137,60 @@ pub(crate) fn value_after_asked_formula<'a>(answer: &'a str, question: &str) -> 
     matching.next().map(|_| value)
 }
 
-/// The unit after each occurrence of `words`, if a unit follows.
-fn units_after(lower: &str, words: &[&str]) -> Vec<(RBig, Dimension)> {
-    let words_of_question: Vec<&str> = lower
-        .split(|c: char| !c.is_alphabetic())
+/// The units after "how many" and after "in". Of miles per hour, miles are named too, since the rest is often left out.
+fn named_units(lower: &str) -> Vec<NamedUnit> {
+    // cm$^{2}$ is cm^2.
+    let text = lower
+        .replace(['{', '}'], "")
+        .replace("$^2$", "^2")
+        .replace("$^3$", "^3")
+        .replace('/', " per ");
+    // Numbers and parts of formulas are words too, so that neither "in 3 hours" nor `\in S` nor `in $s$` names a unit.
+    let is_in_word = |c: char| c.is_alphanumeric() || matches!(c, '^' | '$' | '\\');
+    let words: Vec<&str> = text
+        .split(|c: char| !is_in_word(c))
         .filter(|word| !word.is_empty())
         .collect();
-    let unit = |(at, _): (usize, &[&str])| {
-        let rest = &words_of_question[at + words.len()..];
-        let skipped = rest
+    let last_question = words.iter().rposition(|word| QUESTION_WORDS.contains(word));
+    let mut units = Vec::new();
+    for at in 0..words.len() {
+        let (is_counted, rest) = match &words[at..] {
+            ["how", "many", rest @ ..] => (true, rest),
+            ["in", rest @ ..] => (false, rest),
+            _ => continue,
+        };
+        let unit: Vec<&str> = rest
             .iter()
-            .take_while(|word| SKIPPED_WORDS.contains(word))
-            .count();
-        let rest = &rest[skipped..];
-        let lengths = (1..=rest.len().min(MAX_UNIT_WORDS)).rev();
-        let mut measures = lengths.map(|length| measure(&rest[..length].join(" ")));
-        measures.find_map(|measure| match measure {
-            Measure::Unit(size, dimension) => Some((size, dimension)),
-            _ => None,
-        })
-    };
-    let places = words_of_question.windows(words.len()).enumerate();
-    places
-        .filter(|(_, window)| window == &words)
-        .filter_map(unit)
-        .collect()
+            .copied()
+            .skip_while(|word| SKIPPED_WORDS.contains(word))
+            .take_while(|word| *word != "in")
+            .take(MAX_UNIT_WORDS)
+            .collect();
+        if !unit.first().is_some_and(|word| begins_unit(word)) {
+            continue;
+        }
+        for length in 1..=unit.len() {
+            if let Measure::Unit(size, dimension) = measure(&unit[..length].join(" ")) {
+                units.push(NamedUnit {
+                    size,
+                    dimension,
+                    is_counted,
+                    is_last: last_question.is_none_or(|last| at >= last),
+                });
+            }
+        }
+    }
+    units
+}
+
+/// Whether the unit of an answer may begin with this word: a plural or an abbreviation. "In week 3" and "in second place" name no unit.
+fn begins_unit(word: &str) -> bool {
+    let name = word.trim_end_matches(|c: char| !c.is_alphabetic());
+    if matches!(name, "square" | "sq" | "cubic" | "cu") {
+        return true;
+    }
+    let is_plural = name.ends_with('s') || matches!(name, "feet" | "mph");
+    (is_plural || name.len() <= 2) && matches!(measure(word), Measure::Unit(..))
 }
 
 fn likelihood(certain: bool, possible: bool) -> Likelihood {
@@ -157,26 +217,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counted_unit_is_the_one_after_how_many() {
-        let differs = |question: &str, unit: &str| {
+    fn the_unit_of_an_answer_is_compared_with_those_that_the_question_names() {
+        let asked = |question: &str, unit: &str| {
             let Measure::Unit(size, dimension) = measure(unit) else {
                 panic!("{unit} is a unit");
             };
-            AnswerHints::from_question(question)
-                .differing_counted_unit(&size, dimension)
-                .is_some()
+            match AnswerHints::from_question(question).asked_unit(&size, dimension) {
+                AskedUnit::Same => "same",
+                AskedUnit::OtherSize(_) => "size",
+                AskedUnit::OtherDimension => "dimension",
+            }
         };
         for (question, unit, expected) in [
-            ("How many minutes does it take?", "hours", true),
-            ("How many minutes does it take?", "minutes", false),
-            ("How many more whole minutes does it take?", "hours", true),
-            ("How many minutes, in hours, does it take?", "hours", false),
-            ("How many hours and how many minutes?", "hours", false),
-            ("How many square feet has it?", "square inches", true),
-            ("How many feet of fence enclose it?", "square feet", false),
-            ("How long does it take?", "hours", false),
+            ("How many minutes does it take?", "hours", "size"),
+            ("How many minutes does it take?", "minutes", "same"),
+            ("How many minutes does it take?", "cm", "dimension"),
+            ("How many more whole minutes does it take?", "hours", "size"),
+            ("How many minutes, in hours, does it take?", "hours", "same"),
+            ("How many hours and how many minutes?", "hours", "same"),
+            ("How many square feet has it?", "square inches", "size"),
+            ("How many cm$^{2}$ has it?", "cm^2", "same"),
+            (
+                "How many feet of fence enclose it?",
+                "square feet",
+                "dimension",
+            ),
+            ("How many miles per hour does it go?", "km/h", "size"),
+            ("How many miles per hour does it go?", "miles", "same"),
+            ("How many miles/hour does it go?", "hours", "dimension"),
+            ("How many hours a day does she work?", "hours", "same"),
+            (
+                "How many hours did she work? What did she earn?",
+                "dollars",
+                "same",
+            ),
+            ("How many pounds does it cost?", "pence", "same"),
+            ("How long does it take?", "hours", "same"),
+            ("What is its length, in inches?", "feet", "size"),
+            ("What is its length, in inches?", "inches", "same"),
+            ("What is its length, in inches?", "minutes", "dimension"),
+            (
+                "Its sides are in inches. What is its width?",
+                "feet",
+                "same",
+            ),
+            (
+                "What is its area, if a side, in inches, is 3?",
+                "inches^2",
+                "same",
+            ),
+            ("What is built in 3 hours?", "minutes", "same"),
+            ("What is earned in week 3?", "dollars", "same"),
+            ("What is the prize in second place?", "dollars", "same"),
+            ("What is the length for $x \\in S$?", "cm", "same"),
+            ("What is the length in $s$?", "cm", "same"),
         ] {
-            assert_eq!(differs(question, unit), expected, "{question} {unit}");
+            assert_eq!(asked(question, unit), expected, "{question} {unit}");
         }
     }
 

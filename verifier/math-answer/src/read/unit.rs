@@ -53,6 +53,24 @@ impl Dimension {
         }
     }
 
+    /// Whether both have a base unit in common, as a length and an area do.
+    pub(crate) fn shares_base(self, other: Self) -> bool {
+        let powers = [
+            (self.length, other.length),
+            (self.time, other.time),
+            (self.mass, other.mass),
+            (self.temperature, other.temperature),
+        ];
+        powers.into_iter().any(|(a, b)| a != 0 && b != 0)
+            || self.money.is_some() && self.money == other.money
+            || self.named.is_some() && self.named == other.named
+    }
+
+    /// Whether this is a mass and the other an amount of money, so that both may be in pounds.
+    pub(crate) fn may_both_be_pounds(self, other: Self) -> bool {
+        self.mass != 0 && other.money == Some('£')
+    }
+
     /// Whether it is a temperature in degrees.
     pub(crate) fn is_temperature(self) -> bool {
         matches!(self.named, Some('F' | 'C'))

@@ -6,7 +6,7 @@ use dashu_ratio::RBig;
 use dashu_ratio::ops::Abs as _;
 
 use crate::arithmetic::exact::rational;
-use crate::hints::Likelihood;
+use crate::hints::{AskedUnit, Likelihood};
 use crate::meter::Meter;
 use crate::read::counted_nouns::count_alike;
 use crate::read::unit::{self, Measure, measure};
@@ -71,11 +71,12 @@ pub(crate) fn compare_quantities(
             same(&degrees(&expected), &answer).map(|_| Rule::Unit)
         }
         (None, Some(Measure::Unit(size, dimension))) => {
-            match comparer.hints.differing_counted_unit(&size, dimension) {
-                Some(asked) => {
+            match comparer.hints.asked_unit(&size, dimension) {
+                AskedUnit::Same => same(&expected, &answer),
+                AskedUnit::OtherSize(asked) => {
                     same(&scaled(&expected, asked), &scaled(&answer, &size)).map(|_| Rule::Unit)
                 }
-                None => same(&expected, &answer),
+                AskedUnit::OtherDimension => None,
             }
         }
         (Some(Measure::Degrees), None) => {
