@@ -1,6 +1,7 @@
 //! What both programs share: task records, loaders, splits, prompt templates, the fetching of data, models and artifacts, Pass@k, and the declaration of settings.
 //!
 //! - [`open`] turns a data set's files into [`Task`]s: `load/` has one file for each data set;
+//! - [`final_answer`] cuts the answer out of a worked solution in GSM8K's form;
 //! - [`template`] turns a task into a prompt;
 //! - [`overlap()`] finds training prompts that are also in the evaluation set;
 //! - [`digest`] computes digests of tasks and data sets from their content;
@@ -32,7 +33,7 @@ pub mod template;
 pub mod value;
 
 pub use error::DatasetError;
-pub use load::{NAMES, open};
+pub use load::{NAMES, final_answer, open};
 pub use overlap::overlap;
 pub use task::{
     CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest, Split,

@@ -9,6 +9,8 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Judges whether completions are correct: mathematics by comparison, Python in a sandbox, proofs by Lean.
 #[derive(Debug, Parser)]
@@ -76,8 +78,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseError> {
-    let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
+fn log_to_stderr(filter: &str) -> Result<(), String> {
+    let filter = log_filter(filter)?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -89,6 +91,30 @@ fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseEr
     Ok(())
 }
 
+/// The filter in a text.
+fn log_filter(text: &str) -> Result<EnvFilter, String> {
+    let mut directives = Vec::new();
+    for directive in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+        let (target, level) = directive.rsplit_once('=').unwrap_or(("", directive));
+        let level = if level.eq_ignore_ascii_case("warning") {
+            "warn"
+        } else {
+            level
+        };
+        // The filter would take an unknown level for the name of a module, and log nothing else.
+        level.parse::<LevelFilter>().map_err(|_| {
+            format!(
+                "`{level}` is not a level; give error, warn, info, debug, trace or off, or a filter such as verifier=debug"
+            )
+        })?;
+        directives.push(match target {
+            "" => level.to_owned(),
+            target => format!("{target}={level}"),
+        });
+    }
+    EnvFilter::try_new(directives.join(",")).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -98,6 +124,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_level_has_either_name_and_an_unknown_one_is_refused_with_all_names() {
+        assert_eq!(log_filter("warning").unwrap().to_string(), "warn");
+        let error = log_filter("wran").unwrap_err();
+        assert!(
+            error.contains("error, warn, info, debug, trace or off"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use datasets::{Dataset, LeanTask, Task, TaskSpec};
 use verifier_api::DatasetInfo;
 
 use crate::cache::{Key, KeyWriter};
+use crate::grade::excerpt;
 
 /// A task with the digest of its content.
 #[derive(Debug, Clone, PartialEq)]
@@ -194,12 +195,13 @@ impl Registry {
     pub fn missing(&self, id: &str) -> String {
         let set = id.split('/').next().unwrap_or_default();
         if self.has_dataset(set) {
-            return format!("the data set `{set}` has no task `{id}`");
+            return format!("the data set `{set}` has no task `{}`", excerpt(id));
         }
         let names: Vec<&str> = self.datasets.keys().map(String::as_str).collect();
         let near = nearest(set, names.iter().copied())
             .map(|name| format!(" Did you mean `{name}/…`?"))
             .unwrap_or_default();
+        let set = excerpt(set);
         format!(
             "this server has no data set `{set}`, only {}.{near} Start it with --data-dir DIR where DIR holds {set}/, or fetch the data set",
             names.join(", ")

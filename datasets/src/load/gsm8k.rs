@@ -14,19 +14,44 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
     })
 }
 
-/// The final answer is after `####`, with commas between thousands.
+/// The final answer of a worked solution in GSM8K's form: the text after the last `####`, without commas between thousands. It may be empty. `None` if the solution
+/// has no `####`.
+#[must_use]
+pub fn final_answer(solution: &str) -> Option<String> {
+    let (_, answer) = solution.rsplit_once("####")?;
+    let answer = answer.trim();
+    if has_thousands(answer) {
+        return Some(answer.replace(',', ""));
+    }
+    Some(answer.to_owned())
+}
+
+/// Whether the text is one number with commas between thousands, such as `-1,234.5`, and not a list such as `1,2`.
+fn has_thousands(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.trim_start_matches(['-', '+', '$']);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    whole.split_once(',').is_some_and(|(first, groups)| {
+        first.len() <= 3
+            && digits(first)
+            && groups
+                .split(',')
+                .all(|group| group.len() == 3 && digits(group))
+            && digits(fraction)
+    })
+}
+
 fn tasks(path: &Path, split: &str) -> Result<Vec<Task>, DatasetError> {
     record::read(path)?
         .iter()
         .map(|record| {
             let solution = record.text("answer")?;
-            let (_, answer) = solution.rsplit_once("####").ok_or_else(|| {
+            let answer = final_answer(solution).ok_or_else(|| {
                 record.error(
                     "answer",
                     "the final answer is expected after `####`, which is missing",
                 )
             })?;
-            let answer = answer.trim().replace(',', "");
             if answer.is_empty() {
                 return Err(record.error("answer", "there is no text after `####`"));
             }
@@ -37,4 +62,26 @@ fn tasks(path: &Path, split: &str) -> Result<Vec<Task>, DatasetError> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_final_answer_is_what_follows_the_last_mark() {
+        for (solution, answer) in [
+            ("16 - 3 - 4 = 9\n9 * 8 = 72\n#### 72", Some("72")),
+            ("#### 1\n#### -2,345,678.50 \n", Some("-2345678.50")),
+            ("#### $1,200", Some("$1200")),
+            ("#### 1,2", Some("1,2")),
+            ("#### 1,2345", Some("1,2345")),
+            ("#### (1,234)", Some("(1,234)")),
+            ("It is\n#### ", Some("")),
+            ("72", None),
+            ("1,234", None),
+        ] {
+            assert_eq!(final_answer(solution).as_deref(), answer, "{solution}");
+        }
+    }
 }

@@ -15,6 +15,8 @@ mod user_file;
 
 use std::path::{Path, PathBuf};
 
+pub use gsm8k::final_answer;
+
 use crate::did_you_mean::nearest;
 use crate::fetch::{self, ArtifactKind};
 use crate::{Dataset, DatasetError};

@@ -3,7 +3,7 @@
 //! | field | kind | meaning |
 //! | --- | --- | --- |
 //! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
-//! | `answer` | math | the right answer, text or a number |
+//! | `answer` | math | the right answer, text or a number; of a text with `####`, what follows the last one |
 //! | `entry_point` | code | the function to write |
 //! | `tests` | program | `[{"stdin": …, "stdout": …}, …]`, texts |
 //! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; `expected` may be missing if there is a `canonical` |
@@ -24,8 +24,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::humaneval;
 use super::record::{self, Record};
+use super::{final_answer, humaneval};
 use crate::did_you_mean::nearest;
 use crate::python_name::invalid_name_reason;
 use crate::{
@@ -183,7 +183,7 @@ fn refuse_misspelt(record: &Record) -> Result<(), DatasetError> {
 
 fn answer(record: &Record) -> Result<String, DatasetError> {
     let answer = match record.require("answer")? {
-        Value::Str(text) => text.trim().to_owned(),
+        Value::Str(text) => final_answer(text).unwrap_or_else(|| text.trim().to_owned()),
         number @ Value::Int(_) => number.to_python(),
         Value::Float(number) if number.is_finite() => decimal(*number),
         other => {
@@ -194,7 +194,10 @@ fn answer(record: &Record) -> Result<String, DatasetError> {
         }
     };
     if answer.is_empty() {
-        return Err(record.error("answer", "the answer is empty"));
+        return Err(record.error(
+            "answer",
+            "the answer is empty, or empty after `####`; give the correct answer",
+        ));
     }
     Ok(answer)
 }
@@ -434,6 +437,17 @@ mod tests {
     }
 
     #[test]
+    fn of_a_worked_solution_the_answer_after_the_mark_counts() {
+        let dataset =
+            load(r#"{"question":"q","answer":"16 - 3 - 4 = 9\n9 * 200 = 1,800\n#### 1,800"}"#)
+                .unwrap();
+        let TaskSpec::Math(math) = &dataset.train[0].spec else {
+            panic!()
+        };
+        assert_eq!(math.answer, "1800");
+    }
+
+    #[test]
     fn integers_of_any_size_stay_exact() {
         let dataset = load(
             r#"{"question":"q","entry_point":"f","tests":[{"args":[],"expected":123456789012345678901234567890}]}"#,
@@ -470,6 +484,10 @@ mod tests {
             (
                 r#"{"question":"a","answer":""}"#,
                 "mine.jsonl, line 1, field `answer`: the answer is empty",
+            ),
+            (
+                r#"{"question":"a","answer":"It is\n#### "}"#,
+                "mine.jsonl, line 1, field `answer`: the answer is empty, or empty after `####`",
             ),
             (
                 r#"{"question":"a","answer":[1]}"#,

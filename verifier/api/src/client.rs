@@ -32,8 +32,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the verifier at `url` (`http://` or `https://`, with or without a path prefix). `token` is the bearer token, if
-    /// the verifier needs one. Nothing is sent yet.
+    /// A client of the verifier at `url` (`http://` or `https://`, a host, and with or without a path prefix). `token` is the bearer
+    /// token, if the verifier needs one. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ClientError::Address`], and [`ClientError::Setup`] if the TLS roots cannot be read.
@@ -222,28 +222,61 @@ struct Batch<'a> {
     items: &'a [Item],
 }
 
+/// Refuses an address that [`Client::new`] refuses.
+///
+/// # Errors
+/// [`ClientError::Address`].
+pub fn check_address(url: &str) -> Result<(), ClientError> {
+    base(url).map(drop)
+}
+
 fn base(text: &str) -> Result<Url, ClientError> {
+    let text = text.trim();
     let bad = |reason: &str| ClientError::Address {
-        url: text.to_owned(),
+        url: without_secrets(text),
         reason: reason.to_owned(),
     };
+    // The text is searched, since a password with a slash in it parses as a path.
+    if text.contains('@') {
+        return Err(bad(
+            "it was given with a user name or a password, and an address (--verifier, `verifier.url`, RAPID_VERIFIER) is stored and printed; put the token into the environment variable RAPID_VERIFIER_TOKEN instead, or into the one that `verifier.token_env` names",
+        ));
+    }
+    if text.contains(['?', '#']) {
+        return Err(bad(
+            "it was given with a query or a fragment (`?…`, `#…`), which no request would carry; leave it out",
+        ));
+    }
     if !text.contains("://") {
         return Err(bad("http:// is missing at its beginning"));
     }
-    let mut url = Url::parse(text.trim()).map_err(|error| bad(&error.to_string()))?;
+    let mut url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(bad("it does not begin with http:// or https://"));
     }
     if url.host_str().is_none() {
         return Err(bad("it has no host"));
     }
-    url.set_query(None);
-    url.set_fragment(None);
     if !url.path().ends_with('/') {
         let path = format!("{}/", url.path());
         url.set_path(&path);
     }
     Ok(url)
+}
+
+/// The address without what may be secret: what is before the host, the query and the fragment.
+fn without_secrets(text: &str) -> String {
+    let shown = match text.rsplit_once('@') {
+        None => text.to_owned(),
+        Some((before, host)) => match before.split_once("://") {
+            Some((scheme, _)) => format!("{scheme}://{host}"),
+            None => host.to_owned(),
+        },
+    };
+    match shown.split_once(['?', '#']) {
+        Some((address, _)) => address.to_owned(),
+        None => shown,
+    }
 }
 
 /// Chooses the cryptography of rustls, which is done once per process.

@@ -14,7 +14,7 @@ pub enum ClientError {
         "`{url}` is not the address of a verifier: {reason}. Give the address that `rapid-verifier serve` printed, such as http://127.0.0.1:8700"
     )]
     Address {
-        /// The given address.
+        /// The given address, without what may be secret.
         url: String,
         /// Why it is wrong.
         reason: String,

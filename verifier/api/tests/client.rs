@@ -251,10 +251,41 @@ fn an_address_that_no_verifier_can_have_is_refused_at_once() {
         let error = Client::new(url, None).unwrap_err().to_string();
         assert!(error.contains("http:// is missing"), "{error}");
     }
+    for url in [
+        "http://verifier:8700?key=s3cret",
+        "http://verifier:8700/#s3cret",
+    ] {
+        let error = Client::new(url, None).unwrap_err().to_string();
+        assert!(
+            error.starts_with("`http://verifier:8700") && error.contains("leave it out"),
+            "{error}"
+        );
+        assert!(!error.contains("s3cret"), "{error}");
+    }
     assert_eq!(
         Client::new("https://verifier.example/base", None)
             .unwrap()
             .url(),
         "https://verifier.example/base/"
     );
+}
+
+#[test]
+fn an_address_with_a_user_name_or_a_password_is_refused_and_not_shown() {
+    for url in [
+        "http://user:s3cret@verifier:8700",
+        "http://s3cret@verifier:8700",
+        "http://user:s3cret/@s3cret?s3cret#@verifier:8700",
+        " http://:s3cret@verifier:8700 ",
+        "user:s3cret@verifier:8700",
+    ] {
+        let error = Client::new(url, None).unwrap_err();
+        assert!(matches!(error, ClientError::Address { .. }), "{url}");
+        let error = error.to_string();
+        assert!(
+            error.contains("verifier:8700`") && error.contains("RAPID_VERIFIER_TOKEN"),
+            "{error}"
+        );
+        assert!(!error.contains("s3cret"), "{error}");
+    }
 }

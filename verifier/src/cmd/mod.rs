@@ -52,13 +52,13 @@ pub(crate) struct ConfigArgs {
     /// Number of worker threads for programs and proofs [default: the number of cores]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
-    /// Where the answer to a math problem is looked for in a completion
+    /// Where the answer to a math problem is looked for in a completion [default: the configuration's, else boxed]
     #[arg(long, value_enum, value_name = "WHERE")]
     math_extraction: Option<Extraction>,
-    /// When two answers to a math problem are the same
+    /// When two answers to a math problem are the same [default: the configuration's, else standard]
     #[arg(long, value_enum, value_name = "POLICY")]
     math_policy: Option<Policy>,
-    /// How the program is extracted from a completion
+    /// How the program is extracted from a completion [default: the configuration's, else program]
     #[arg(long, value_enum, value_name = "RULE")]
     code_extraction: Option<CodeExtraction>,
     /// Folder of the sandbox's interpreter [default: the one that `rapid-verifier fetch` writes]

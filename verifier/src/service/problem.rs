@@ -10,6 +10,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use verifier_api::Problem;
 
+use crate::grade::excerpt;
+
 /// The kind of the problem that a body's content coding is not known.
 const UNKNOWN_ENCODING: &str = "unknown-encoding";
 
@@ -129,8 +131,9 @@ impl ProblemResponse {
         )
     }
 
-    /// An error in the item `item`, or in the body if it is `None`.
+    /// An error in the item `item`, or in the body if it is `None`. `field` may be of any length; in `reason`, text of the client's is shortened.
     pub(super) fn bad(item: Option<usize>, field: &str, reason: &str) -> ProblemResponse {
+        let field = excerpt(field);
         let place = item.map_or_else(
             || format!("`{field}`"),
             |item| format!("items[{item}], `{field}`"),
@@ -142,7 +145,7 @@ impl ProblemResponse {
             format!("{place}: {reason}"),
         );
         answer.problem.item = item;
-        answer.problem.field = Some(field.to_owned());
+        answer.problem.field = Some(field);
         answer
     }
 
@@ -153,6 +156,7 @@ impl ProblemResponse {
         } else {
             StatusCode::BAD_REQUEST
         };
+        let reason = excerpt(&reason.to_string());
         let detail =
             format!("the body cannot be read ({reason}); send it as /openapi.json describes it");
         ProblemResponse::new(status, "bad-body", "The body cannot be read", detail)
@@ -160,13 +164,14 @@ impl ProblemResponse {
 
     /// An error in a field of another service's route.
     pub(super) fn bad_field(field: &str, reason: &str) -> ProblemResponse {
+        let field = excerpt(field);
         let mut answer = ProblemResponse::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "bad-field",
             "The request cannot be answered",
             format!("`{field}`: {reason}"),
         );
-        answer.problem.field = Some(field.to_owned());
+        answer.problem.field = Some(field);
         answer
     }
 
@@ -306,6 +311,7 @@ impl ProblemResponse {
     }
 
     pub(super) fn unknown_route(path: &str) -> ProblemResponse {
+        let path = excerpt(path);
         let detail = format!("there is nothing at `{path}`; /openapi.json lists the routes");
         ProblemResponse::new(
             StatusCode::NOT_FOUND,
@@ -316,6 +322,7 @@ impl ProblemResponse {
     }
 
     pub(super) fn wrong_method(method: &str, path: &str) -> ProblemResponse {
+        let (method, path) = (excerpt(method), excerpt(path));
         let detail = format!("`{path}` does not answer {method}; /openapi.json lists the routes");
         ProblemResponse::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -383,4 +390,25 @@ pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> axum::http::Resp
         .unwrap_or("no message");
     tracing::error!("a request handler panicked: {what}");
     ProblemResponse::internal().into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_shortens_what_the_client_sent() {
+        let long = "long".repeat(10_000);
+        let variant = serde_json::from_str::<verifier_api::Compare>(&format!("\"{long}\""));
+        for answer in [
+            ProblemResponse::bad(Some(1), &long, "there is no such field"),
+            ProblemResponse::bad_field(&long, "it is missing"),
+            ProblemResponse::bad_body(&variant.unwrap_err()),
+            ProblemResponse::unknown_route(&long),
+            ProblemResponse::wrong_method(&long, &long),
+        ] {
+            let document = serde_json::to_string(answer.problem()).unwrap();
+            assert!(document.len() < 1_000, "{document}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use datasets::did_you_mean::{hint, nearest};
 use datasets::python_name::invalid_name_reason;
 use datasets::{
     CodeTask, CodeTest, Compare, LeanTask, MathTask, ProgramTask, ProgramTest, TaskSpec, Value,
+    final_answer,
 };
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -17,6 +18,7 @@ use verifier_api::RequestLimits;
 
 use super::{Id, ProblemResponse, decimal, surrogates};
 use crate::grade::code::TestMode;
+use crate::grade::excerpt;
 use crate::registry::{RegisteredTask, Registry};
 
 /// An item to be judged, with its task.
@@ -253,17 +255,20 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
             let near = hint(nearest(other, ["math", "code", "program", "lean"]));
             Err(fields.fault(
                 "kind",
-                &format!("`{other}` is not one of `math`, `code`, `program`, `lean`{near}"),
+                &format!(
+                    "`{}` is not one of `math`, `code`, `program`, `lean`{near}",
+                    excerpt(other)
+                ),
             ))
         }
     }
 }
 
-/// A math task's answer: a string, or a number as it was written.
+/// A math task's answer: a string, of which what follows the last `####` counts, or a number as it was written.
 fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let answer = fields.take("answer")?;
     if let Some(text) = string(answer) {
-        return Ok(text);
+        return Ok(final_answer(&text).unwrap_or(text));
     }
     if !answer
         .get()
@@ -282,7 +287,7 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
 fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
     let entry_point = fields.string("entry_point")?;
     if let Some(reason) = invalid_name_reason(&entry_point) {
-        return Err(fields.fault("entry_point", &reason));
+        return Err(fields.fault("entry_point", &excerpt(&reason)));
     }
     let canonical = fields.optional_string("canonical")?;
     let mut tests = Vec::new();
@@ -364,12 +369,12 @@ fn compare(fields: &mut Fields<'_>) -> Result<Compare, FieldError> {
     match fields.optional_string("compare")? {
         None => Ok(Compare::Equal),
         Some(name) => serde_json::from_value(Json::String(name))
-            .map_err(|error| fields.fault("compare", &error.to_string())),
+            .map_err(|error| fields.fault("compare", &excerpt(&error.to_string()))),
     }
 }
 
 fn value(path: &str, json: &RawValue) -> Result<Value, FieldError> {
-    Value::parse_json(json.get()).map_err(|error| (path.to_owned(), error.to_string()))
+    Value::parse_json(json.get()).map_err(|error| (path.to_owned(), excerpt(&error.to_string())))
 }
 
 /// The fields of an object that are not parsed yet, and the object's path.

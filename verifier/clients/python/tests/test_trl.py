@@ -94,6 +94,14 @@ def test_the_column_is_the_one_that_is_named_or_the_only_one(service: Service) -
         named(["p"], ["2"], answer=["2"])
 
 
+def test_a_column_of_another_length_is_named_with_both_lengths(reward: RewardFunction) -> None:
+    for answers in (["2"], ["2"] * 3):
+        with pytest.raises(ValueError, match=rf"`answer` .* {len(answers)}, .* 2 comp"):
+            reward(["p"] * 2, ["2"] * 2, answer=answers)
+    with pytest.raises(ValueError, match="`prompts` .* 1, .* 2 comp"):
+        reward(["p"], ["2"] * 2, answer=["2"] * 2)
+
+
 def test_a_wrong_token_stops_the_training(service: Service) -> None:
     with pytest.raises(TokenRefused):
         reward_func(service.url, "wrong")(["p"], ["2"], answer=["2"])

@@ -76,6 +76,13 @@ def test_a_whole_batch_is_scored(service: Service) -> None:
     assert scores == [1.0] * 5 + [0.0]
 
 
+def test_a_column_of_another_length_is_named_with_both_lengths() -> None:
+    with pytest.raises(ValueError, match="`ground_truths` .* 1, .* 2 comp"):
+        compute_scores(["any"] * 2, ["2"] * 2, ["2"], url="http://127.0.0.1:9")
+    with pytest.raises(ValueError, match="`extra_infos` .* 3, .* 2 comp"):
+        compute_scores(["any"] * 2, ["2"] * 2, ["2"] * 2, [{}] * 3, url="http://127.0.0.1:9")
+
+
 def test_the_prompt_of_extra_info_reaches_the_grader(environment: Service) -> None:
     # An answer that copies the problem is no answer, although its value is right.
     asked: dict[str, Any] = {"prompt": [{"role": "user", "content": "What is 27 + 45?"}]}

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::client::{self, Client, Rewarded};
+use crate::grade::excerpt;
 use crate::registry::RegisteredTask;
 use crate::service::request::{FieldError, Fields, check_count, read_object};
 use crate::service::{Id, JudgeItem, ProblemResponse, Service};
@@ -144,6 +145,7 @@ fn items(
         for (index, snippet) in snippets.into_iter().enumerate() {
             let (id, code) = snippet_of(&format!("{}[{index}].", form.list), snippet, form)?;
             if !seen.insert(id.clone()) {
+                let id = excerpt(&id);
                 let reason = format!("two snippets have the {} `{id}`", form.id);
                 return Err(fields.fault(&format!("{}[{index}]", form.list), &reason));
             }

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use datasets::{MathTask, TaskSpec};
+use datasets::{MathTask, TaskSpec, final_answer};
 use serde_json::value::RawValue;
 
+use crate::grade::excerpt;
 use crate::registry::{RegisteredTask, Registry};
 use crate::service::decimal;
 use crate::service::request::{FieldError, Fields, string, task_spec};
@@ -54,7 +55,7 @@ fn whole_task(path: &str, label: &RawValue) -> Result<Arc<RegisteredTask>, Field
         let names: Vec<&str> = fields.left().keys().map(String::as_str).collect();
         let reason = format!(
             "the object has no `kind` (its fields: {}); a whole task has a `kind`, \"math\", \"code\", \"program\" or \"lean\"",
-            names.join(", ")
+            excerpt(&names.join(", "))
         );
         return Err((path.to_owned(), reason));
     }
@@ -72,6 +73,15 @@ fn text(path: &str, text: &str, registry: &Registry) -> Result<Arc<RegisteredTas
             Err(error) => fault(format!("it looks like a JSON object, and is not ({error})")),
         };
     }
+    match final_answer(text) {
+        Some(found) if found.is_empty() => {
+            return fault(
+                "nothing follows its last `####`, so no completion could be correct".to_owned(),
+            );
+        }
+        Some(found) => return Ok(answer(found)),
+        None => {}
+    }
     let Some(name) = dataset_name(text) else {
         return Ok(answer(text.to_owned()));
     };
@@ -82,10 +92,12 @@ fn text(path: &str, text: &str, registry: &Registry) -> Result<Arc<RegisteredTas
             .ok_or_else(|| (path.to_owned(), registry.missing(text))),
         (false, false) => Ok(answer(text.to_owned())),
         (true, false) => fault(format!(
-            "the service has a data set `{name}`, but `{text}` may be a quotient too; {WRITE_AN_ANSWER}"
+            "the service has a data set `{name}`, but `{}` may be a quotient too; {WRITE_AN_ANSWER}",
+            excerpt(text)
         )),
         (false, true) => fault(format!(
-            "`{text}` looks like a task's id: {}; {WRITE_AN_ANSWER}",
+            "`{}` looks like a task's id: {}; {WRITE_AN_ANSWER}",
+            excerpt(text),
             registry.missing(text)
         )),
     }
@@ -161,6 +173,8 @@ mod tests {
             (json!(0.5), "0.5"),
             (json!(-3), "-3"),
             (json!("null"), "null"),
+            (json!("16 - 3 = 13\n#### 1,300"), "1300"),
+            (json!("speed/time is the pace #### 5"), "5"),
         ] {
             assert_eq!(read_answer(&label), expected, "{label}");
         }
@@ -191,6 +205,10 @@ mod tests {
             (json!(true), "it means no task"),
             (json!([1]), "it means no task"),
             (json!(" "), "labels[1]: it is empty"),
+            (
+                json!("16 - 3 = 13\n#### "),
+                "labels[1]: nothing follows its last `####`",
+            ),
             (
                 json!({ "answer": "1" }),
                 "has no `kind` (its fields: answer)",
@@ -226,6 +244,20 @@ mod tests {
         ] {
             let error = read(&label).unwrap_err();
             assert!(error.contains(reason), "{label}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_long_label_is_shortened_in_its_error() {
+        let long = "long".repeat(10_000);
+        for label in [
+            json!(format!("{long}/1")),
+            json!(format!("sums/{long}")),
+            json!(format!("x/{long}")),
+            json!({ (long.clone()): 1 }),
+            json!({ "kind": long }),
+        ] {
+            assert!(read(&label).unwrap_err().len() < 1_500);
         }
     }
 }

@@ -30,6 +30,32 @@ fn fault(item: &Json) -> (u16, String) {
 }
 
 #[test]
+fn of_a_worked_solution_the_answer_after_the_mark_counts() {
+    let body = json!({ "items": [{"id": "a", "task": {"kind": "math", "answer": "16 - 3 = 13\n#### 1,300"}, "completion": ""}] });
+    let items = read(body.to_string().as_bytes(), &Registry::default(), &LIMITS).unwrap();
+    let TaskSpec::Math(task) = &items[0].task.spec else {
+        panic!()
+    };
+    assert_eq!(task.answer, "1300");
+}
+
+#[test]
+fn long_text_of_the_client_is_shortened_in_its_problem() {
+    let long = "long".repeat(10_000);
+    for item in [
+        json!({"id": "", "task": long, "completion": ""}),
+        json!({"id": "", "task": {"kind": long}, "completion": ""}),
+        json!({"id": "", "task": {"kind": "math", "answer": "1"}, "completion": "", (long.clone()): 1}),
+        json!({"id": "", "task": {"kind": "code", "entry_point": format!("{long}()"), "asserts": ["x"]}, "completion": ""}),
+        json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "compare": long}, "completion": ""}),
+        json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": [{(format!("${long}")): []}], "expected": 1}]}, "completion": ""}),
+    ] {
+        let (status, problem) = fault(&item);
+        assert!(status == 422 && problem.len() < 2_000, "{problem}");
+    }
+}
+
+#[test]
 fn a_bad_item_is_named_with_its_field() {
     for (item, place) in [
         (
@@ -82,6 +108,10 @@ fn a_bad_item_is_named_with_its_field() {
         ),
         (
             json!({"id": "", "task": {"kind": "math", "answer": " \n"}, "prompt": "", "completion": ""}),
+            "`task.answer`: it is empty",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": "It is\n#### "}, "completion": ""}),
             "`task.answer`: it is empty",
         ),
         (

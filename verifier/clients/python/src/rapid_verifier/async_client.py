@@ -199,9 +199,10 @@ class AsyncClient:
     async def task_of(self, truth: object, *, ground_truth_is: GroundTruthIs = "auto") -> Task:
         """The task that a ground truth of a data set means.
 
-        A bare label (text or a number) is the answer of a mathematics problem. A mapping, or JSON,
-        with `kind` is a whole task. `DATASET/ID` is a task of the service, if it has the data set;
-        the service is asked once.
+        A bare label (text or a number) is the answer of a mathematics problem; of a text with
+        `####`, as in GSM8K, what follows the last one is. A mapping, or JSON, with `kind` is a
+        whole task. `DATASET/ID` is a task of the service, if it has the data set; the service is
+        asked once.
 
         Raises `GroundTruthError` for anything else and for what could be two of these, and
         `Unavailable` if the service does not answer.

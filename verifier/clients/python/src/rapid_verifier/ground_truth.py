@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sized
 from typing import Any, Literal
 
 from rapid_verifier.errors import GroundTruthError
@@ -23,6 +23,10 @@ ID = re.compile(r"(?P<set>[^\W\d_][\w.-]*)/\S")
 """The beginning of a text that may be a task's id."""
 JSON_OBJECT = re.compile(r"""\{\s*["']""")
 """The beginning of a text that is meant as a JSON object, and not as a set in mathematics."""
+FINAL_ANSWER = "####"
+"""What precedes the answer at the end of a worked solution in GSM8K's form."""
+THOUSANDS = re.compile(r"[-+$]*[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
+"""A number with commas between thousands."""
 MIN_DATASET_NAME = 3
 """Letters of the shortest name that counts as a data set's if the service has none of this name."""
 
@@ -52,15 +56,37 @@ async def read(
     if not text:
         raise GroundTruthError("the ground truth is empty, so no completion could be correct")
     if ground_truth_is == "answer":
-        return {"kind": "math", "answer": text}
+        return _answer(text)
     if JSON_OBJECT.match(text):
         return _whole_task(_parsed(text), ground_truth_is)
     if ground_truth_is == "task":
         return text
     match = ID.match(text)
-    if match is None:
-        return {"kind": "math", "answer": text}
+    if match is None or FINAL_ANSWER in text:
+        return _answer(text)
     return await _id_or_answer(text, match["set"], dataset_names)
+
+
+def check_length(name: str, values: Sized, completions: Sized) -> None:
+    """Raises `ValueError` unless there is one value for each completion."""
+    if len(values) != len(completions):
+        raise ValueError(
+            f"`{name}` has the length {len(values)}, and there are {len(completions)} completions; "
+            "give one value for each"
+        )
+
+
+def _answer(text: str) -> Task:
+    """The mathematics problem with this answer, or with what follows the last `####` of `text`."""
+    answer = text.rpartition(FINAL_ANSWER)[2].strip()
+    if not answer:
+        raise GroundTruthError(
+            "nothing follows the last `####` of a ground truth, so no completion could be correct: "
+            f"{text[-100:]}"
+        )
+    if FINAL_ANSWER in text and THOUSANDS.fullmatch(answer):
+        answer = answer.replace(",", "")
+    return {"kind": "math", "answer": answer}
 
 
 async def _id_or_answer(

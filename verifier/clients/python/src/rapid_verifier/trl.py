@@ -13,7 +13,7 @@ from typing import Any
 
 from rapid_verifier.client import Client
 from rapid_verifier.errors import GroundTruthError
-from rapid_verifier.ground_truth import GroundTruthIs
+from rapid_verifier.ground_truth import GroundTruthIs, check_length
 from rapid_verifier.messages import completion_text, prompt_text
 from rapid_verifier.wire import Item
 
@@ -59,9 +59,13 @@ class RewardFunction:
         """The rewards of the completions: 1 or 0, and `None` without a verdict or a ground truth.
 
         Raises `Unavailable` instead if the function was made so, or if TRL is older than 1.6;
-        `GroundTruthError`, and other `VerifierError`s if repeating a request cannot help.
+        `GroundTruthError`, and other `VerifierError`s if repeating a request cannot help;
+        `ValueError` if a column has another length than `completions`.
         """
-        truths = columns[self._column_of(columns)]
+        column = self._column_of(columns)
+        truths = columns[column]
+        check_length(column, truths, completions)
+        check_length("prompts", prompts, completions)
         rewards: list[float | None] = [None] * len(completions)
         places = [place for place, truth in enumerate(truths) if truth is not None]
         items = [

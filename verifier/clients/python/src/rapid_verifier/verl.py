@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rapid_verifier import micro_batch
-from rapid_verifier.ground_truth import GroundTruthIs
+from rapid_verifier.ground_truth import GroundTruthIs, check_length
 from rapid_verifier.messages import completion_text, prompt_text
 from rapid_verifier.wire import Item
 
@@ -77,9 +77,12 @@ def compute_scores(
 ) -> list[float]:
     """The rewards of a whole batch, for verl's reward manager `batch`.
 
-    Raises `Unavailable` if any completion gets no verdict.
+    Raises `Unavailable` if any completion gets no verdict, and `ValueError` if `ground_truths` or
+    `extra_infos` has another length than `solution_strs`.
     """
     infos = [None] * len(solution_strs) if extra_infos is None else list(extra_infos)
+    check_length("ground_truths", ground_truths, solution_strs)
+    check_length("extra_infos", infos, solution_strs)
     client = micro_batch.shared(url, token, patience_s=patience_s).client
     items = [
         Item(
