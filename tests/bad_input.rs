@@ -299,6 +299,44 @@ fn an_output_file_that_is_the_input_is_refused() {
 }
 
 #[test]
+fn a_file_that_is_no_output_of_the_command_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (prompts, notes) = (folder.path().join("p.jsonl"), folder.path().join("notes"));
+    std::fs::write(&prompts, "{\"id\": 1, \"prompt\": \"Hello\"}\n").unwrap();
+    std::fs::write(&notes, "mine\n").unwrap();
+    for line in [
+        format!("generate --model m --prompts {}", prompts.display()),
+        "eval --model m --dataset starter-math --verifier http://127.0.0.1:9".to_owned(),
+    ] {
+        let mut arguments = words(&line);
+        arguments.extend(["--out".into(), notes.clone().into()]);
+        let error = run(&mut rapid(arguments)).failure(2);
+        assert!(error.contains("notes exists already"), "{error}");
+        assert_eq!(std::fs::read_to_string(&notes).unwrap(), "mine\n");
+    }
+}
+
+#[test]
+fn a_sweep_that_no_verifier_can_judge_is_refused_before_its_folder_is_made() {
+    let place = tempfile::tempdir().unwrap();
+    let (file, folder) = (place.path().join("s.toml"), place.path().join("sweep"));
+    let text = "recipe = \"smollm2-mbppplus\"\nseeds = [0]\n[set]\n\"data.dataset\" = \"starter-code\"\n[[arms]]\nname = \"a\"\n";
+    std::fs::write(&file, text).unwrap();
+    let arguments = [
+        "sweep".as_ref(),
+        file.as_os_str(),
+        "--out".as_ref(),
+        folder.as_os_str(),
+    ];
+    let error = run(rapid(arguments).env_remove("RAPID_VERIFIER")).failure(2);
+    assert!(
+        error.contains("a-seed-0 has code tasks") && error.contains("--verifier"),
+        "{error}"
+    );
+    assert!(!folder.exists());
+}
+
+#[test]
 fn a_full_disk_is_named_and_the_run_can_be_resumed() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -54,6 +54,29 @@ fn the_output_of_a_dry_run_is_a_recipe() {
 }
 
 #[test]
+fn a_dry_run_has_the_warnings_of_the_run_and_calls_no_task_held_out_that_is_trained_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let tasks = folder.path().join("mine.jsonl");
+    let line = |n| format!("{{\"question\": \"What is {n} + 0?\", \"answer\": \"{n}\"}}\n");
+    std::fs::write(&tasks, [1, 2, 3].map(line).concat()).unwrap();
+    let dataset = format!("data.dataset={}", tasks.display());
+    let line = "train --recipe quickstart --dry-run --set algorithm.preset=pg --set";
+    let outcome = run(rapid(line.split(' ')).arg(dataset)).success();
+    assert!(
+        outcome
+            .stdout
+            .contains("3 training tasks, 3 to evaluate on, all of them trained on too"),
+        "{outcome:?}"
+    );
+    for warning in [
+        "every evaluation task is trained on too",
+        "the factor `one`",
+    ] {
+        assert!(outcome.stderr.contains(warning), "{outcome:?}");
+    }
+}
+
+#[test]
 fn built_in_artifacts_need_no_fetching() {
     for name in ["dataset:starter-math", "starter-math"] {
         let outcome = run(&mut rapid(["fetch", name])).success();
@@ -93,6 +116,26 @@ fn a_wrong_command_line_exits_with_2() {
     let line = "generate --model m --prompts p --out o --temperature -1";
     let error = run(&mut rapid(line.split_whitespace())).failure(2);
     assert!(error.contains("give 0, which is greedy"), "{error}");
+    for (option, range) in [
+        ("--top-k", "from 0 to"),
+        ("--seed", "from 0 to"),
+        ("--limit", "from 1 on"),
+    ] {
+        let line = format!("generate --model m --prompts p --out o {option} -1");
+        let error = run(&mut rapid(line.split_whitespace())).failure(2);
+        assert!(error.contains(range), "{line}: {error}");
+    }
+    for option in ["--chat", "--template t", "--split eval", "--data-dir d"] {
+        let line = format!("generate --model m --prompts p --out o {option}");
+        let error = run(&mut rapid(line.split_whitespace())).failure(2);
+        let name = option.split(' ').next().unwrap();
+        assert!(
+            error.contains(name) && error.contains("--prompts"),
+            "{line}: {error}"
+        );
+    }
+    let error = run(rapid(["fetch"]).env("RAPID_LOG", "wran")).failure(2);
+    assert!(error.contains("error, warn, info"), "{error}");
     let error = run(&mut rapid(["train"])).failure(2);
     assert!(
         error.contains("--recipe") && error.contains("--resume"),

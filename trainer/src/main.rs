@@ -43,12 +43,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    cmd::logging();
     let divides = matches!(
         cli.command,
         Command::Train(_) | Command::Eval(_) | Command::Generate(_)
     );
-    let alone = if divides { Ok(()) } else { cmd::check_alone() };
+    let logs = cmd::logging();
+    let alone = logs.and_then(|()| if divides { Ok(()) } else { cmd::check_alone() });
     let result = alone.and_then(|()| match cli.command {
         Command::Quickstart(args) => cmd::quickstart::run(&args),
         Command::Fetch(args) => cmd::fetch::run(&args),

@@ -380,6 +380,8 @@ pub(crate) fn padding(id: i64, vocab_size: usize) -> Option<u32> {
 
 /// Maximum number of layers; no model has more.
 pub(crate) const MAX_LAYERS: usize = 1 << 10;
+/// Maximum number of end-of-text tokens; no model has more.
+pub(crate) const MAX_END_TOKENS: usize = 1 << 10;
 /// Maximum context; no model has a longer one.
 const MAX_POSITIONS: usize = 1 << 26;
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, MutexGuard, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
-use crate::backend::group::{Alone, LeaderState, Sharing, agree};
+use crate::backend::group::{Alone, LeaderState, Sharing};
 use crate::backend::{Backend, MemoryMeter};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
@@ -33,6 +33,8 @@ use thread::{Command, Worker};
 /// Commands are served one after the other, in the order of the calls: a generation runs to its end before the next command begins. The tokenizer and the chat
 /// template need no device and answer at once. If the worker panics, its pending and all later calls return [`EngineError::Stopped`]; with several ranks, a panic
 /// while sampling is an [`EngineError::Device`] of that call alone.
+///
+/// If an update or [`Engine::load_state`] fails while it changes the weights, the model is torn: all calls that use or save it are errors, until a state is loaded.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -195,7 +197,7 @@ impl Engine {
             temperature,
         };
         let (led, base) = (self.shared.led.clone(), self.base);
-        self.run_on_worker(move |model, _| {
+        self.run_on_whole(move |model, _| {
             train::step::check(&groups, temperature)?;
             let _turn = begin(led.as_ref(), |number| order(number, base, &groups))?;
             train::score(model, &groups, temperature)
@@ -217,7 +219,7 @@ impl Engine {
             ));
         }
         let led = self.shared.led.clone();
-        self.run_on_worker(move |model, _| {
+        self.run_on_whole(move |model, _| {
             train::step::check(&groups, temperature)?;
             let _turn = begin(led.as_ref(), |model| Order::Step {
                 model,
@@ -243,7 +245,7 @@ impl Engine {
                 "gradients are measured by one rank alone; start this without a launcher".into(),
             ));
         }
-        self.run_on_worker(move |model, _| {
+        self.run_on_whole(move |model, _| {
             train::sketch(model, &groups, temperature, objectives, sketch)
         })
     }
@@ -255,7 +257,7 @@ impl Engine {
 
     /// Like [`Engine::save_model`], with the weights in the given precision.
     pub fn save_model_as(&self, folder: PathBuf, precision: Precision) -> Result<(), EngineError> {
-        self.run_on_worker(move |model, text| {
+        self.run_on_whole(move |model, text| {
             checkpoint::save_model(model, text, &folder, precision)
         })
     }
@@ -263,7 +265,7 @@ impl Engine {
     /// Writes weights, moments and the update count bit for bit into one file, atomically.
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let led = self.shared.led.clone();
-        self.run_on_worker(move |model, _| {
+        self.run_on_whole(move |model, _| {
             let turn = begin(led.as_ref(), |model| Order::SaveState { model })?;
             checkpoint::save_state(model, &file, turn)
         })
@@ -274,15 +276,8 @@ impl Engine {
         let led = self.shared.led.clone();
         self.run_on_worker(move |model, _| {
             let path = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
-            let turn = begin(led.as_ref(), |model| Order::LoadState { model, file: path })?;
-            let loaded = checkpoint::load_state(model, &file);
-            match turn {
-                Some(_turn) => {
-                    let ranks = model.sharing.ranks.clone();
-                    agree(ranks.as_ref(), loaded.map(|()| Vec::new())).map(drop)
-                }
-                None => loaded,
-            }
+            let _turn = begin(led.as_ref(), |model| Order::LoadState { model, file: path })?;
+            checkpoint::load_state(model, &file)
         })
     }
 
@@ -323,6 +318,17 @@ impl Engine {
         self.shared.device_memory.clone()
     }
 
+    /// Like [`Engine::run_on_worker`], but an error if the model is torn.
+    fn run_on_whole<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Model, &Text) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.run_on_worker(move |model, text| {
+            model.check_whole()?;
+            work(model, text)
+        })
+    }
+
     /// Runs a closure on the worker thread and waits for its result.
     fn run_on_worker<T: Send + 'static>(
         &self,
@@ -350,4 +356,92 @@ fn begin(
     order: impl FnOnce(usize) -> Order,
 ) -> Result<Option<MutexGuard<'_, LeaderState>>, EngineError> {
     led.map(|led| led.begin(order)).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Dtype;
+    use crate::backend::cuda::{self, emulated::Emulated};
+    use crate::sample::Sampling;
+
+    const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "eos_token_id": 256}"#;
+
+    fn groups() -> Vec<Group> {
+        vec![Group {
+            prompt: vec![1, 2].into(),
+            completions: vec![vec![3, 4, 5]],
+        }]
+    }
+
+    fn update(engine: &Engine) -> Result<StepReport, EngineError> {
+        let objective: Objective = Box::new(|stats: &[TokenStats]| {
+            let ones = stats.iter().map(|stats| vec![1.0; stats.logp.len()]);
+            Ok(ones.collect())
+        });
+        let adamw = AdamW {
+            lr: 1e-3,
+            beta1: 0.9,
+            beta2: 0.99,
+            eps: 1e-8,
+            weight_decay: 0.0,
+            clip_norm: 1.0,
+        };
+        engine.step(groups(), 1.0, objective, adamw)
+    }
+
+    #[test]
+    fn a_model_whose_update_failed_halfway_is_unusable_until_a_state_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (device, counters) = Emulated::open();
+        let backend = move || Ok(cuda::open_on(device, Dtype::F32));
+        let config = ModelConfig::from_json(CONFIG).unwrap();
+        let load = move || load::random::random(config, 7);
+        let engine = Engine::start_on(backend, load, EngineOptions::default()).unwrap();
+        let reads = || counters.lock().unwrap().calls["read"];
+        let fail_after = |reads| counters.lock().unwrap().failing = reads;
+        let state = folder.path().join("state");
+        engine.save_state(state.clone()).unwrap();
+        let before = reads();
+        update(&engine).unwrap();
+        let per_update = reads() - before;
+
+        // Before the weights change.
+        fail_after(Some(("read", reads())));
+        update(&engine).unwrap_err();
+        fail_after(None);
+        engine.score(groups(), 1.0).unwrap();
+        // The last read is the wait for the changed weights.
+        fail_after(Some(("read", reads() + per_update - 1)));
+        update(&engine).unwrap_err();
+        fail_after(None);
+
+        let request = GenerateRequest {
+            prompt: vec![1, 2].into(),
+            seeds: vec![1],
+            sampling: Sampling::default(),
+            min_tokens: 0,
+            max_tokens: 2,
+            stop_tokens: Vec::new(),
+            stop_strings: Vec::new(),
+        };
+        let saved = folder.path().join("saved");
+        for error in [
+            engine.save_model(saved.clone()).unwrap_err(),
+            engine.save_state(saved.clone()).unwrap_err(),
+            engine.score(groups(), 1.0).unwrap_err(),
+            update(&engine).unwrap_err(),
+            engine.generate(vec![request]).recv().unwrap().unwrap_err(),
+        ] {
+            let message = error.to_string();
+            assert!(
+                message.contains("resume from the last checkpoint"),
+                "{message}"
+            );
+        }
+        assert!(!saved.exists());
+        engine.load_state(state).unwrap();
+        update(&engine).unwrap();
+    }
 }

@@ -1,10 +1,13 @@
 //! Options that several commands have, and what they resolve to.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use datasets::Dataset;
+use datasets::jsonl::Lines;
 use engine::config::{ModelConfig, published, published_names};
 use engine::sample::MIN_TEMPERATURE;
 use engine::{Engine, EngineOptions, Leader, Sampling};
@@ -131,7 +134,7 @@ pub(crate) struct CutoffArgs {
     #[arg(long, value_name = "P", value_parser = probability, allow_negative_numbers = true)]
     pub(crate) top_p: Option<f32>,
     /// Keep the N likeliest tokens; 0 keeps all [default: in `rapid eval` the checkpoint's, else 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_zero::<usize>, allow_negative_numbers = true)]
     pub(crate) top_k: Option<usize>,
     /// Keep tokens at least P times as likely as the likeliest; 0 keeps all [default: in `rapid eval` the checkpoint's, else 0]
     #[arg(long, value_name = "P", value_parser = fraction, allow_negative_numbers = true)]
@@ -174,6 +177,7 @@ pub(crate) fn open_model_on(
 pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
     let path = Path::new(model);
     if path.exists() {
+        check_is_no_run(path)?;
         return Ok(path.to_owned());
     }
     let settings = config::Model {
@@ -184,6 +188,29 @@ pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
         TrainError::NoModel(_) => no_model(model),
         other => other.into(),
     })
+}
+
+/// Refuses the folder of a run, and names the checkpoints in it.
+fn check_is_no_run(model: &Path) -> Result<(), Usage> {
+    let checkpoints = model.join("checkpoints");
+    if !model.join("config.toml").is_file() || !checkpoints.is_dir() {
+        return Ok(());
+    }
+    let paths: Vec<String> = ["best", "last"]
+        .map(|name| checkpoints.join(name))
+        .iter()
+        .filter(|path| path.exists())
+        .map(|path| path.display().to_string())
+        .collect();
+    let hint = if paths.is_empty() {
+        "it has no checkpoint yet".to_owned()
+    } else {
+        format!("give one of its checkpoints: {}", paths.join(" or "))
+    };
+    Err(Usage(format!(
+        "{} is the folder of a run, not a model; {hint}",
+        model.display()
+    )))
 }
 
 /// The error for a model that does not exist here. It is a [`Usage`] error, except for a model that can still be fetched.
@@ -250,6 +277,26 @@ pub(crate) fn check_out_is_not_input(option: &str, input: &Path, out: &Path) -> 
     }
 }
 
+/// Refuses to replace a file that the command did not write. `fields` are those of each line that it writes. An empty file may be replaced.
+pub(crate) fn check_out_is_own(out: &Path, command: &str, fields: &[&str]) -> Result<(), Usage> {
+    let has_content = |file: std::fs::Metadata| file.is_file() && file.len() > 0;
+    if !std::fs::metadata(out).is_ok_and(has_content) {
+        return Ok(());
+    }
+    let first = || {
+        let mut lines = Lines::new(File::open(out).ok()?).ok()?;
+        let line = lines.next_line().ok()??;
+        serde_json::from_str::<serde_json::Value>(line.text).ok()
+    };
+    if first().is_some_and(|line| fields.iter().all(|field| line.get(field).is_some())) {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "--out {} exists already and is no output of `{command}`; give another file, or delete this one",
+        out.display()
+    )))
+}
+
 /// Refuses more completions than one command may sample.
 pub(crate) fn check_completion_count(prompts: usize, samples: usize) -> Result<(), Usage> {
     if prompts.saturating_mul(samples) <= MAX_COMPLETIONS {
@@ -275,6 +322,12 @@ pub(crate) fn device(text: &str) -> Result<String, String> {
         .options()
         .map(|_| text.to_owned())
         .map_err(|_| "give auto, cpu, cuda or cuda:N".to_owned())
+}
+
+/// A number from 0 on.
+pub(crate) fn from_zero<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
 /// A number from 1 on.
@@ -372,6 +425,21 @@ mod tests {
     }
 
     #[test]
+    fn the_folder_of_a_run_is_refused_with_the_paths_of_its_checkpoints() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path();
+        std::fs::write(run.join("config.toml"), "").unwrap();
+        std::fs::create_dir(run.join("checkpoints")).unwrap();
+        let error = || model_path(run.to_str().unwrap()).unwrap_err();
+        assert!(error().to_string().ends_with("it has no checkpoint yet"));
+        let best = run.join("checkpoints/best");
+        std::fs::create_dir(&best).unwrap();
+        let best = best.to_str().unwrap();
+        assert!(error().is::<Usage>() && error().to_string().ends_with(best));
+        assert_eq!(model_path(best).unwrap(), Path::new(best));
+    }
+
+    #[test]
     fn a_data_set_that_does_not_exist_is_a_usage_error() {
         let nowhere = Some(Path::new("nowhere"));
         for (name, folder, expected) in [
@@ -394,5 +462,23 @@ mod tests {
         let roundabout = folder.path().join(".").join("a");
         let error = check_out_is_not_input("--prompts", &input, &roundabout).unwrap_err();
         assert!(error.is::<Usage>() && error.to_string().contains("--prompts"));
+    }
+
+    #[test]
+    fn only_an_empty_file_or_an_earlier_output_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let check = || check_out_is_own(&out, "rapid generate", &["id", "completion"]);
+        assert!(check().is_ok());
+        for (text, own) in [
+            ("", true),
+            ("{\"id\": 1, \"sample\": 0, \"completion\": \"a\"}\n", true),
+            ("{\"id\": 1, \"prompt\": \"a\"}\n", false),
+            ("[1]\n", false),
+            ("notes\n", false),
+        ] {
+            std::fs::write(&out, text).unwrap();
+            assert_eq!(check().is_ok(), own, "{text}");
+        }
     }
 }

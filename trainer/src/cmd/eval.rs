@@ -28,10 +28,14 @@ use trainer::stderr::say;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count,
-    check_out_is_not_input, model_path, open_dataset, open_model_on, positive, temperature, up_to,
+    check_out_is_not_input, check_out_is_own, from_zero, model_path, open_dataset, open_model_on,
+    positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::{Interrupted, Usage, checkpoint_overrides, count, prompts};
+
+/// Fields of every line of the file of `--out`.
+const FIELDS: [&str; 5] = ["task", "sample", "prompt", "completion", "verdict"];
 
 /// Evaluate Pass@k of a model on a data set, judged by a verifier
 ///
@@ -56,7 +60,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     verifier: VerifierArgs,
     /// Samples per task
-    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = up_to(MAX_SAMPLES))]
+    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = up_to(MAX_SAMPLES), allow_negative_numbers = true)]
     samples: usize,
     /// The k of each Pass@k, at most n [default: 1 and n]
     #[arg(long, value_name = "K", value_delimiter = ',', value_parser = up_to(MAX_SAMPLES))]
@@ -67,10 +71,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     cutoffs: CutoffArgs,
     /// Minimum tokens of a completion: its first N tokens are not end tokens. A stop string may end it earlier [default: the checkpoint's, else 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = from_zero::<usize>, allow_negative_numbers = true)]
     min_tokens: Option<usize>,
     /// Maximum tokens of a completion, including the end token [default: the checkpoint's, else 512]
-    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS), allow_negative_numbers = true)]
     max_tokens: Option<usize>,
     /// File for the samples, one per line, with prompt, completion and verdict
     #[arg(long, value_name = "FILE")]
@@ -85,10 +89,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Split::Eval)]
     split: Split,
     /// Evaluate only the first N tasks
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     limit: Option<usize>,
     /// Seed of the sampling; two models with the same seed sample from the same random stream
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_zero::<u64>, allow_negative_numbers = true)]
     seed: u64,
     #[command(flatten)]
     prompt: PromptArgs,
@@ -134,6 +138,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let k = requested_k(args)?;
     if let Some(out) = &args.out {
         check_out_is_not_input("--dataset", Path::new(&args.dataset), out)?;
+        check_out_is_own(out, "rapid eval", &FIELDS)?;
     }
     let dataset = open_dataset(&args.dataset, args.data_dir.as_deref())?;
     let tasks = args.split.of(&dataset);

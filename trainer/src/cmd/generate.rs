@@ -1,16 +1,17 @@
 //! `rapid generate`: completions of prompts from a file, or of a data set's tasks.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::ArgGroup;
 use datasets::Task;
+use datasets::jsonl::{Line, LineError, Lines};
 use engine::text::{Date, today};
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest, Leader};
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,9 @@ use trainer::seed;
 use trainer::stderr::say;
 
 use super::args::{
-    CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_not_input, model_path,
-    open_dataset, open_model_on, positive, temperature, up_to,
+    CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_not_input,
+    check_out_is_own, from_zero, model_path, open_dataset, open_model_on, positive, temperature,
+    up_to,
 };
 use super::bar::bar;
 use super::eval::{Split, create};
@@ -35,6 +37,8 @@ use super::{Interrupted, Usage, checkpoint_overrides, count};
 const DEFAULT_TOKENS: usize = 256;
 /// Interval at which a request to stop is checked.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
+/// Fields of every line of the output.
+const FIELDS: [&str; 5] = ["id", "sample", "completion", "finish", "tokens"];
 
 /// Complete prompts from a JSON Lines file, or the tasks of a data set
 ///
@@ -59,25 +63,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// Which part of the data set
-    #[arg(long, value_enum, default_value_t = Split::Train, requires = "dataset")]
+    #[arg(long, value_enum, default_value_t = Split::Train, conflicts_with = "prompts")]
     split: Split,
     /// Prompt template of the tasks: the data set's own (auto), a built-in one's name, or a file [default: the checkpoint's, else auto]
-    #[arg(long, value_name = "NAME", requires = "dataset")]
+    #[arg(long, value_name = "NAME", conflicts_with = "prompts")]
     template: Option<String>,
     /// Put the tasks' prompts into the model's chat template, as the user's message
-    #[arg(long, requires = "dataset")]
+    #[arg(long, conflicts_with = "prompts")]
     chat: bool,
     /// A folder of data sets, as DIR/gsm8k/train.jsonl
-    #[arg(long, value_name = "DIR", requires = "dataset")]
+    #[arg(long, value_name = "DIR", conflicts_with = "prompts")]
     data_dir: Option<PathBuf>,
     /// Complete only the first N
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     limit: Option<usize>,
     /// File for the completions; it appears when all of them are written
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Maximum tokens of a completion, including the end token [default: for a data set's tasks the checkpoint's, else 256]
-    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS), allow_negative_numbers = true)]
     max_tokens: Option<usize>,
     /// Sampling temperature; 0 is greedy
     #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature, allow_negative_numbers = true)]
@@ -85,7 +89,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     cutoffs: CutoffArgs,
     /// Samples per prompt
-    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = up_to(MAX_SAMPLES))]
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = up_to(MAX_SAMPLES), allow_negative_numbers = true)]
     samples: usize,
     /// Write each token's id and log-probability too
     #[arg(long)]
@@ -94,7 +98,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
     /// Seed of the sampling
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>, allow_negative_numbers = true)]
     seed: u64,
     #[command(flatten)]
     device: DeviceArgs,
@@ -147,6 +151,7 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     if let Some(dataset) = &args.dataset {
         check_out_is_not_input("--dataset", Path::new(dataset), &args.out)?;
     }
+    check_out_is_own(&args.out, "rapid generate", &FIELDS)?;
     let mut checkpoint = match model_path(&args.model) {
         Ok(model) => checkpoint_overrides::Settings::of(&model)?,
         // Errors of the input are reported before those of the model.
@@ -363,7 +368,7 @@ fn check_room(tokens: usize, context: usize) -> anyhow::Result<()> {
 /// The prompts of a file, with the numbers of their lines.
 fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     let problem = || format!("the prompts in {} cannot be read", path.display());
-    let text = match fs::read_to_string(path) {
+    let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Usage(format!(
                 "{}: {error}; give another file with --prompts",
@@ -373,18 +378,18 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
         }
         other => other.with_context(problem)?,
     };
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            let number = number + 1;
-            let prompt_line: PromptLine = serde_json::from_str(line).with_context(|| {
-                format!("{}, line {number} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}", path.display())
-            })?;
-            Ok((number, prompt_line))
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut source = Lines::new(file).with_context(problem)?;
+    let mut lines = Vec::new();
+    let failed = |error| match error {
+        LineError::Io(error) => anyhow::Error::new(error).context(problem()),
+        LineError::Line { line, reason } => anyhow!("{}, line {line}: {reason}", path.display()),
+    };
+    while let Some(Line { number, text }) = source.next_line().map_err(failed)? {
+        let line: PromptLine = serde_json::from_str(text).with_context(|| {
+            format!("{}, line {number} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}", path.display())
+        })?;
+        lines.push((number, line));
+    }
     if lines.is_empty() {
         bail!("{} contains no prompts", path.display());
     }
@@ -440,6 +445,8 @@ impl OrderedLines {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -531,6 +538,22 @@ mod tests {
         assert_eq!(numbers, [2, 5]);
         let error = read(&folder.path().join("nothere.jsonl")).unwrap_err();
         assert!(error.is::<Usage>() && error.to_string().contains("nothere.jsonl"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_ignored_and_a_line_that_is_not_utf_8_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prompts.jsonl");
+        let text = "\u{feff}{\"id\": 1, \"prompt\": \"a\"}\r\n";
+        fs::write(&path, text).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 1);
+        let latin = b"{\"id\": 2, \"prompt\": \"caf\xe9\"}\n";
+        fs::write(&path, [text.as_bytes(), latin].concat()).unwrap();
+        let error = format!("{:#}", read(&path).unwrap_err());
+        assert!(
+            error.contains("prompts.jsonl, line 2: ") && error.contains("not UTF-8"),
+            "{error}"
+        );
     }
 
     #[test]

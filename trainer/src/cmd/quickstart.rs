@@ -10,7 +10,7 @@ use trainer::report::{self, Comparison, RunData};
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target};
 use trainer::stderr::say;
 
-use super::args::{device, positive};
+use super::args::{device, from_zero, positive};
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, count};
 
@@ -29,7 +29,7 @@ Examples:
   rapid quickstart --resume runs/second            continue a run that was stopped")]
 pub(crate) struct Args {
     /// Seed of the order of the tasks and of every sample
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>, allow_negative_numbers = true)]
     seed: u64,
     /// The run folder [default: runs/quickstart, or runs/quickstart-2 … if that exists]
     #[arg(long, value_name = "DIR")]
@@ -178,7 +178,7 @@ fn outcome_text(
 ) -> String {
     format!(
         "\n{}, {} of each, before and after {}:\n\n{}\nThe report is {}\n\nNext:\n\
-         \x20 rapid generate --model {last} --prompts prompts.jsonl --out completions.jsonl\n\
+         \x20 rapid generate --model {last} --dataset starter-math --split eval --limit 5 --out completions.jsonl\n\
          \x20 rapid quickstart --seed {next_seed:<26} another run, to see how much is luck\n\
          \x20 rapid train --help                                 your own model, tasks and recipe\n",
         count(comparison.tasks, "held-out task"),
@@ -232,13 +232,16 @@ mod tests {
             truncated: (0.953, 0.102),
             masked: (0, 0),
         };
-        insta::assert_snapshot!(outcome_text(
+        let text = outcome_text(
             &comparison,
             10,
             0,
             Path::new("runs/quickstart"),
-            Path::new("runs/quickstart/report.html")
-        ));
+            Path::new("runs/quickstart/report.html"),
+        );
+        let dataset = config::load(RECIPE, &[]).unwrap().data.dataset;
+        assert!(text.contains(&format!(" --dataset {dataset} ")), "{text}");
+        insta::assert_snapshot!(text);
     }
 
     #[test]

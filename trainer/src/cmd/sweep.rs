@@ -21,6 +21,7 @@ use trainer::sweep::{Plan, PlannedRun, RunState, SweepFile, SweepFolder, estimat
 
 use super::args::check_data_dir;
 use super::bar::bar;
+use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
 use child::{Child, Ended};
 use sizes::Sizes;
@@ -169,6 +170,34 @@ fn verifier(args: &Args, run: &PlannedRun) -> config::Verifier {
     settings
 }
 
+/// Refuses runs that would each fail for want of a verifier: those of a verifier that does not answer, and those whose tasks the verifier that is started beside a run
+/// does not judge.
+async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> anyhow::Result<()> {
+    let mut asked = BTreeSet::new();
+    for run in runs {
+        let settings = verifier(args, run);
+        let Some(url) = &settings.url else {
+            check_mathematics(&run.name, sizes.graders(run))?;
+            VerifierProcess::program()?;
+            continue;
+        };
+        if asked.insert(url.clone()) {
+            RewardClient::new(&settings)?.reach().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a run whose tasks need another grader than the one for mathematics.
+fn check_mathematics(run: &str, graders: &BTreeSet<&'static str>) -> Result<(), Usage> {
+    match graders.iter().find(|grader| **grader != "math") {
+        None => Ok(()),
+        Some(grader) => Err(Usage(format!(
+            "the run {run} has {grader} tasks, and the verifier that is started beside a run judges only mathematics; start one with `rapid-verifier serve`, and give its address with --verifier"
+        ))),
+    }
+}
+
 /// The state of a sweep while its runs are made.
 struct Sweep<'a> {
     args: &'a Args,
@@ -195,29 +224,21 @@ enum Next<'a> {
 
 async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("the program's own file is not known")?;
-    let folder = {
-        // Whatever the command line has wrong is refused before the folder is made.
-        chosen(args, &Plan::new(&file)?)?;
-        SweepFolder::create(root, file)?
-    };
+    // Whatever can be refused is refused before the folder is made, which would refuse the corrected sweep as another one.
+    let plan = Plan::new(&file)?;
+    let runs = chosen(args, &plan)?;
+    SweepFolder::check(root, &file)?;
+    let sizes = Sizes::of(&plan, args.data_dir.as_deref())?;
+    check_verifiers(args, &runs, &sizes).await?;
+    let folder = SweepFolder::create(root, file)?;
     let runs = chosen(args, folder.plan())?;
-    // Without its verifier, each run would wait for it, and fail.
-    let mut asked = BTreeSet::new();
-    for run in &runs {
-        let settings = verifier(args, run);
-        if let Some(url) = &settings.url
-            && asked.insert(url.clone())
-        {
-            RewardClient::new(&settings)?.reach().await?;
-        }
-    }
     for sentence in folder.plan().unmatched() {
         say(&format!("warning: {sentence}"));
     }
     let mut sweep = Sweep {
         args,
         folder: &folder,
-        sizes: Sizes::of(folder.plan(), args.data_dir.as_deref())?,
+        sizes,
         chosen: runs.iter().map(|run| run.name.as_str()).collect(),
         ended: BTreeSet::new(),
         diverged: Vec::new(),

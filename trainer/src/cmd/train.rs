@@ -1,5 +1,6 @@
 //! `rapid train`: trains by a recipe and a verifier into a run folder, or plans the run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
@@ -8,7 +9,7 @@ use engine::{Leader, check_slices};
 use trainer::config::{self, Config};
 use trainer::data::{self, Prompts};
 use trainer::interrupt::StopSignal;
-use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan};
+use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan, TaskCounts, warnings};
 use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
@@ -214,11 +215,7 @@ fn plan(
     if let Ok(Some(large)) = fit {
         say(&format!("warning: {large}"));
     }
-    for warning in config
-        .unused()
-        .into_iter()
-        .chain(run::few_held_out(config, inputs.eval_prompts()))
-    {
+    for warning in warnings(config, &inputs.task_counts()) {
         say(&format!("warning: {warning}"));
     }
     super::print(&planned(config, &plan))?;
@@ -230,8 +227,10 @@ fn plan(
 pub(super) struct PlanInputs {
     /// Training tasks, or all of a teacher's completions, including the wrong ones.
     records: usize,
-    /// Held-out tasks.
-    eval: usize,
+    /// The tasks of the data set.
+    tasks: TaskCounts,
+    /// The graders that its tasks need.
+    graders: BTreeSet<&'static str>,
     /// The model's sizes, and the prompts; `None` if the model is not on this machine.
     model: Option<(ModelConfig, Prompts)>,
 }
@@ -247,7 +246,9 @@ impl PlanInputs {
                 .count(),
             None => dataset.train.len(),
         };
-        let eval = dataset.eval.len();
+        let tasks = TaskCounts::of_dataset(&dataset);
+        let all = dataset.train.iter().chain(&dataset.eval);
+        let graders = all.map(|task| task.spec.kind()).collect();
         let model = match run::locate_model(&config.model) {
             Err(TrainError::NoModel(_)) => None,
             Err(error) => return Err(error.into()),
@@ -259,7 +260,8 @@ impl PlanInputs {
         };
         Ok(Self {
             records,
-            eval,
+            tasks,
+            graders,
             model,
         })
     }
@@ -271,13 +273,23 @@ impl PlanInputs {
             .as_ref()
             .map(|(model, prompts)| MemoryEstimate::new(config, model, prompts, ranks))
             .transpose()?;
-        Ok(RunPlan::new(config, self.records, self.eval, memory))
+        Ok(RunPlan {
+            trained_on: self.tasks.trained_on,
+            ..RunPlan::new(config, self.records, self.tasks.eval, memory)
+        })
     }
 
-    /// The number of held-out prompts that are not too long.
-    fn eval_prompts(&self) -> usize {
-        let model = self.model.as_ref();
-        model.map_or(self.eval, |(_, prompts)| prompts.eval.len())
+    /// The graders that the tasks need: `math`, `code` or `lean`.
+    pub(super) fn graders(&self) -> &BTreeSet<&'static str> {
+        &self.graders
+    }
+
+    /// The tasks, without those whose prompts are too long if the model is on this machine.
+    fn task_counts(&self) -> TaskCounts {
+        match &self.model {
+            Some((_, prompts)) => TaskCounts::of_prompts(prompts),
+            None => self.tasks.clone(),
+        }
     }
 }
 

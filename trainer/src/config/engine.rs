@@ -10,7 +10,8 @@ use super::limits::{MAX_COUNT, MAX_MIB, MAX_THREADS};
 const DEFAULT: &str = ", or leave the key out for the default";
 
 settings! {
-    /// `[engine]`. `dtype` changes the numbers, and `kernel`, `device` and `pack_tokens` change their rounding; the other keys change no results.
+    /// `[engine]`. `dtype` changes the numbers, and `kernel`, `device` and `pack_tokens` change their rounding. On a CPU, the other keys change no results; on a GPU,
+    /// whose library chooses how to compute a product by its size, those that change how many sequences are computed at once may change the rounding.
     pub struct Engine {
         /// auto (a GPU if one works), cpu, cuda or cuda:N; `--device` sets it too.
         pub device: String = "auto".into(),

@@ -38,7 +38,8 @@ settings! {
         pub max_tokens: Option<usize> => whole(1, MAX_TOKENS as u64).hint(OFF),
         /// Evaluate only on this many held-out tasks, the first ones; unless set, on all.
         pub limit: Option<usize> => whole(1, MAX_COUNT).hint(OFF),
-        /// Seed of the evaluation, separate from run.seed, so that runs with different seeds are evaluated alike.
+        /// Seed of the evaluation, separate from run.seed, so that runs with different seeds are evaluated alike. If it is run.seed, a task in both splits is sampled
+        /// with the random numbers of the first epoch.
         pub seed: u64 = 1,
     }
 }

@@ -55,7 +55,7 @@ const RETIRED: [(&str, &str, f64); 1] = [("algorithm", "adaptive_h", 0.0)];
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` if neither names a verifier.
 ///
 /// # Errors
-/// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, an invalid value, a name that no model has.
+/// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, an invalid value, a name that no model has, an address that no verifier has.
 pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
     let mut config = load_as_written(recipe, sets)?;
     set_default_verifier(&mut config.verifier);
@@ -70,6 +70,10 @@ pub fn load_as_written(recipe: &str, sets: &[String]) -> Result<Config, ConfigEr
     let (origin, text) = recipes::find(recipe)?;
     let config = parse(&origin, &text, sets)?;
     config.model.name.as_deref().map_or(Ok(()), models::check)?;
+    if let Some(url) = &config.verifier.url {
+        verifier_api::check_address(url)
+            .map_err(|error| SettingError::value("verifier.url", error.to_string()))?;
+    }
     Ok(config)
 }
 

@@ -38,6 +38,7 @@ pub struct Settings {
     /// The k of each Pass@k.
     pub k: Vec<usize>,
     /// Determines the seed of every sample, together with the task's id and the sample's number: two models that are evaluated with one seed use the same random numbers.
+    /// If it equals `run.seed`, a task that is trained on too is sampled with the random numbers that training uses in the first epoch.
     pub seed: u64,
     /// How completions are sampled.
     pub sampling: SamplingParams,

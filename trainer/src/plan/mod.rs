@@ -1,6 +1,7 @@
 //! The plan of a run: its sizes, and its estimated memory and disk space.
 
 mod memory;
+mod warnings;
 
 use std::fmt;
 
@@ -9,14 +10,17 @@ use crate::data::PromptSchedule;
 use memory::gb;
 
 pub use memory::{MemoryBudget, MemoryEstimate, TooLarge};
+pub use warnings::{TaskCounts, warnings};
 
 /// The sizes of a run; `Display` writes them as text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
     /// Number of training tasks, before prompts that are too long are left out.
     pub tasks: usize,
-    /// Number of held-out tasks.
+    /// Number of evaluation tasks.
     pub eval_tasks: usize,
+    /// Number of evaluation tasks that are trained on too; 0 if [`RunPlan::new`] makes the plan.
+    pub trained_on: usize,
     /// Number of inference phases; `None` if their sizes are chosen during the run.
     pub phases: Option<usize>,
     /// Maximum number of completions of a phase: N_inference.
@@ -57,6 +61,7 @@ impl RunPlan {
         Self {
             tasks,
             eval_tasks,
+            trained_on: 0,
             phases: schedule.phases(),
             phase_completions: config.algorithm.h * config.algorithm.n_step,
             updates,
@@ -81,9 +86,16 @@ impl fmt::Display for RunPlan {
                 format!("{n} {word}s")
             }
         };
+        let evaluated = match self.trained_on {
+            0 => "held out".to_owned(),
+            all if all == self.eval_tasks => {
+                "to evaluate on, all of them trained on too".to_owned()
+            }
+            some => format!("to evaluate on, {some} of them trained on too"),
+        };
         writeln!(
             f,
-            "{}, {} held out",
+            "{}, {} {evaluated}",
             count(self.tasks, "training task"),
             self.eval_tasks
         )?;
@@ -165,5 +177,36 @@ impl fmt::Display for RunPlan {
             "disk: at most {checkpoints} at once, {} each",
             gb(model.checkpoint)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn tasks_that_are_trained_on_are_not_called_held_out() {
+        let config = config::load("quickstart", &[]).unwrap();
+        let first_line = |trained_on| {
+            let plan = RunPlan {
+                trained_on,
+                ..RunPlan::new(&config, 11, 5, None)
+            };
+            plan.to_string()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert_eq!(first_line(0), "11 training tasks, 5 held out");
+        assert_eq!(
+            first_line(5),
+            "11 training tasks, 5 to evaluate on, all of them trained on too"
+        );
+        assert_eq!(
+            first_line(2),
+            "11 training tasks, 5 to evaluate on, 2 of them trained on too"
+        );
     }
 }

@@ -38,7 +38,7 @@ pub use folder::{Log, RunFolder, read_log};
 pub use freeze_config::absolute;
 pub(crate) use freeze_config::pin;
 pub use job::{Job, RunOutcome, Summary};
-pub use launch::{Launch, Target, few_held_out, launch, locate_model, resume_config};
+pub use launch::{Launch, Target, launch, locate_model, resume_config};
 pub use observers::{Journal, Progress};
 pub use sft::Demonstration;
 pub use train_loop::train;

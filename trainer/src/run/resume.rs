@@ -61,6 +61,7 @@ impl Run {
         }
         job.folder.save_config(&job.config.to_toml())?;
         rollouts::remove_dumps(&job.folder, schedule.phases_begun(step), step);
+        rollouts::remove_partial(&job.folder);
         if step > 0 {
             // The process may have been killed between the rename and the link.
             checkpoint::mark_last(&job.folder, step)?;

@@ -15,7 +15,7 @@ use crate::algo::PhaseSize;
 use crate::checkpoint_settings::SettingsFile;
 use crate::data::{Phase, PromptSchedule};
 use crate::eval;
-use crate::record::{Activity, StepRecord, StepTimings, TokenWeights};
+use crate::record::{Activity, EvalRecord, StepRecord, StepTimings, TokenWeights};
 use crate::rollout::{PhaseSamples, SampledGroup, SamplingParams};
 
 /// A run in progress.
@@ -75,8 +75,11 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
     let ended = ended?;
     saved?;
     let mut times = times?;
+    let evals: Vec<EvalRecord> = run.job.folder.read(Log::Eval)?;
     if ended == RunOutcome::Finished {
-        run.prune_to(usize::MAX)?;
+        // Without an evaluation of the last weights, nothing shows that they compute finite numbers, so the checkpoint before them remains.
+        let unproven = evals.iter().all(|eval| eval.step != run.step);
+        run.prune_to(usize::MAX, usize::from(unproven))?;
         times = run.job.clock.save(&run.job.folder, run.step)?;
     }
     Ok(Summary {
@@ -84,7 +87,7 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
         step: run.step,
         updates: run.schedule.updates(),
         folder: run.job.folder.root().to_owned(),
-        evals: run.job.folder.read(Log::Eval)?,
+        evals,
         times,
     })
 }
@@ -194,7 +197,7 @@ impl Run {
         self.logged = self.step;
         if self.step == self.saved + 1 {
             // This update shows that the weights of the newest checkpoint can be trained further, so older checkpoints can be removed.
-            self.prune_to(self.schedule.phase_of(self.step))?;
+            self.prune_to(self.schedule.phase_of(self.step), 0)?;
         }
         Ok(())
     }
@@ -224,12 +227,13 @@ impl Run {
         Ok(())
     }
 
-    /// Removes checkpoints beyond `run.keep`, and the samples of phases before `phase` that no remaining checkpoint resumes from.
-    fn prune_to(&self, phase: usize) -> Result<(), TrainError> {
+    /// Removes all checkpoints except the `run.keep` newest, `unproven` more, and the best, and the samples of phases before `phase` that no remaining checkpoint resumes
+    /// from.
+    fn prune_to(&self, phase: usize, unproven: usize) -> Result<(), TrainError> {
         let (folder, run) = (&self.job.folder, &self.job.config.run);
         let best = self.best.map(|(step, _)| step);
         let outer = self.job.clock.enter(Activity::Checkpoint);
-        let remaining = checkpoint::prune(folder, run.keep, best)?;
+        let remaining = checkpoint::prune(folder, run.keep + unproven, best)?;
         rollouts::prune(folder, &self.schedule, &remaining, phase);
         self.job.clock.enter(outer);
         Ok(())

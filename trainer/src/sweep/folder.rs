@@ -78,6 +78,14 @@ impl SweepFolder {
         Self::planned(root, file)
     }
 
+    /// Refuses what [`SweepFolder::create`] would refuse. Nothing is made.
+    ///
+    /// # Errors
+    /// As [`SweepFolder::create`].
+    pub fn check(root: &Path, file: &SweepFile) -> Result<(), SweepError> {
+        Self::planned(root, file.clone())?.check_same()
+    }
+
     /// The folder of this sweep, which is made unless it exists. Several processes may do this at once.
     ///
     /// # Errors

@@ -241,11 +241,14 @@ fn a_folder_keeps_its_sweep_and_refuses_another() {
     let root = place.path().join("sweep");
     let unmade = SweepFolder::open(&root).unwrap_err().to_string();
     assert!(unmade.contains("it has no sweep.toml"), "{unmade}");
+    SweepFolder::check(&root, &file(TWO_ARMS)).unwrap();
+    assert!(!root.exists());
     let folder = create(&root);
     assert_eq!(SweepFolder::open(&root).unwrap(), folder);
     assert_eq!(create(&root), folder);
 
     let other = file(&TWO_ARMS.replace("[0, 7]", "[0]"));
+    assert!(SweepFolder::check(&root, &other).is_err());
     let error = SweepFolder::create(&root, other).unwrap_err().to_string();
     assert!(
         error.contains("another sweep: its `seeds` is [0, 7], and here [0]; give another folder"),

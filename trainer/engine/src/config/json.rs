@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Family, Llama3Rope, MAX_LAYERS, ModelConfig, RopeScaling, Sliding, padding, within};
+use super::{
+    Family, Llama3Rope, MAX_END_TOKENS, MAX_LAYERS, ModelConfig, RopeScaling, Sliding, padding,
+    within,
+};
 
 /// `model_type` of Gemma 3's text part, alone or inside a multimodal model.
 const GEMMA3_TEXT: &str = "gemma3_text";
@@ -405,9 +408,6 @@ fn number(value: Option<&Value>, name: &str) -> Result<Option<f32>, String> {
             .ok_or_else(|| format!("`{name}` is {value}, not a number")),
     }
 }
-
-/// Maximum number of end-of-text tokens; no model has more.
-const MAX_END_TOKENS: usize = 1 << 10;
 
 /// End-of-text tokens, in addition to those in `known`. Without any, no text would ever end, so a list of only negative ids is an error; null states explicitly
 /// that there are none.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::gguf::{Gguf, Value};
 use crate::config::{
-    Family, Flags, Llama3Rope, ModelConfig, RopeScaling, Sliding, padding, within,
+    Family, Flags, Llama3Rope, MAX_END_TOKENS, ModelConfig, RopeScaling, Sliding, padding, within,
 };
 
 /// The tensor with the rotary factors of Llama 3.1 and later.
@@ -64,7 +64,14 @@ pub(crate) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
     for key in ["eos_token_id", "eot_token_id", "eom_token_id"] {
         eos_token_ids.extend(token(gguf, key)?.filter(|id| !eos_token_ids.contains(id)));
     }
-    for id in end_tokens(gguf) {
+    let end_tokens = end_tokens(gguf);
+    if end_tokens.len() > MAX_END_TOKENS {
+        return Err(format!(
+            "has {} control tokens that end a text; at most {MAX_END_TOKENS} are supported",
+            end_tokens.len()
+        ));
+    }
+    for id in end_tokens {
         if !eos_token_ids.contains(&id) {
             eos_token_ids.push(id);
         }

@@ -24,8 +24,9 @@ pub(crate) struct Limits {
     pub(crate) max_sequences: usize,
 }
 
-/// Rejects requests that cannot be served; the error names the request and the remedy.
+/// Rejects requests that cannot be served, since they or the model are unusable; the error names the request and the remedy.
 pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), EngineError> {
+    model.check_whole()?;
     let config = model.config();
     for (number, request) in requests.iter().enumerate() {
         let wrong = |what: String| Err(EngineError::Request(format!("request {number}: {what}")));

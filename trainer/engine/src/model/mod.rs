@@ -44,6 +44,8 @@ pub struct Model {
     gradients: Vec<Buf>,
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
+    /// Whether the weights are neither the old nor the new ones: an update or a load of a state changes them, or failed while it did.
+    pub(crate) torn: bool,
     pub(crate) sharing: Sharing,
     /// How it exchanges with other ranks; `None` until the first time.
     pub(crate) route: Option<Route>,
@@ -96,6 +98,7 @@ impl Model {
             gradients: Vec::new(),
             optimiser: None,
             updates: 0,
+            torn: false,
             sharing: Sharing::default(),
             route: None,
             pack_tokens: None,

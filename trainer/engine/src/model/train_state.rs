@@ -155,6 +155,16 @@ impl Model {
         Ok(optimiser)
     }
 
+    /// Rejects a model whose weights a failed update or a failed load of a state has changed in part.
+    pub(crate) fn check_whole(&self) -> Result<(), EngineError> {
+        if self.torn {
+            return Err(EngineError::Device(
+                "an update or the loading of a state failed while it changed the weights, so they are neither the old nor the new ones; resume from the last checkpoint".into(),
+            ));
+        }
+        Ok(())
+    }
+
     /// Number of optimiser updates so far, which is AdamW's step count.
     pub fn updates(&self) -> u64 {
         self.updates

@@ -1,5 +1,7 @@
 //! Text ↔ token ids, by Hugging Face's `tokenizers` library.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 /// A tokenizer.
 pub struct Tokenizer {
     /// Recognises special tokens that are written in the text.
@@ -13,7 +15,7 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// Parses the content of a `tokenizer.json`.
     pub fn from_json(json: &str) -> Result<Self, String> {
-        let mut with_special = tokenizers::Tokenizer::from_bytes(json)
+        let mut with_special = caught(|| tokenizers::Tokenizer::from_bytes(json))
             .map_err(|e| format!("the tokenizer cannot be read: {e}"))?;
         // Some files contain padding and truncation for batches, which do not apply here.
         with_special.with_padding(None);
@@ -41,16 +43,14 @@ impl Tokenizer {
         } else {
             &self.literal
         };
-        tokenizer
-            .encode_fast(text, special)
+        caught(|| tokenizer.encode_fast(text, special))
             .map(|encoding| encoding.get_ids().to_vec())
             .map_err(|e| format!("the text cannot be tokenized: {e}"))
     }
 
     /// Text of token ids, without special tokens. Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, String> {
-        self.with_special
-            .decode(tokens, true)
+        caught(|| self.with_special.decode(tokens, true))
             .map_err(|e| format!("the tokens cannot be decoded: {e}"))
     }
 
@@ -72,5 +72,15 @@ impl Tokenizer {
     /// The id of a token as written in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.with_special.token_to_id(token)
+    }
+}
+
+/// Makes an error of the library's panics, which some damaged files cause. A panic leaves nothing half changed: only the library's caches change, and they tolerate it.
+fn caught<T>(work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|e| e.to_string()),
+        Err(_) => Err(
+            "the library `tokenizers` panicked, and its message is printed above; the tokenizer is probably damaged, so get the model's files again".into(),
+        ),
     }
 }

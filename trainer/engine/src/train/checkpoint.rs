@@ -202,48 +202,80 @@ pub(crate) fn send_state(model: &mut Model) -> Result<(), EngineError> {
     agree(ranks.as_ref(), Ok(Vec::new())).map(drop)
 }
 
-/// Loads the state in `file`. Before the model is changed, the file is checked to be intact and to belong to this model.
+/// Loads the state in `file`. All ranks call it. Before the model of any is changed, each checks that the file is intact and belongs to its model.
 pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineError> {
-    let wrong = |reason: &str| EngineError::Model {
-        path: file.to_owned(),
-        reason: reason.to_owned(),
-    };
-    let mut saved = SafetensorsFile::open(file)?;
-    match saved.metadata("format") {
-        Some(FORMAT) => {}
-        _ => {
+    let ranks = model.sharing.ranks.clone();
+    let opened = StateFile::open(model, file);
+    let mut state = opened.map_err(|error| fail(ranks.as_ref(), error))?;
+    agree(ranks.as_ref(), Ok(Vec::new()))?;
+    model.torn = true;
+    let loaded = state.load(model);
+    agree(ranks.as_ref(), loaded.map(|()| Vec::new()))?;
+    model.torn = false;
+    Ok(())
+}
+
+/// A state file that is intact and belongs to a model.
+struct StateFile {
+    tensors: SafetensorsFile,
+    items: Vec<Item>,
+    moments: bool,
+    updates: u64,
+}
+
+impl StateFile {
+    fn open(model: &Model, file: &Path) -> Result<Self, EngineError> {
+        let wrong = |reason: &str| EngineError::Model {
+            path: file.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let tensors = SafetensorsFile::open(file)?;
+        match tensors.metadata("format") {
+            Some(FORMAT) => {}
+            _ => {
+                return Err(wrong(
+                    "is not a training state of this version; name a file that save_state wrote",
+                ));
+            }
+        }
+        if !is_intact(file).map_err(|e| wrong(&format!("cannot be read: {e}")))? {
             return Err(wrong(
-                "is not a training state of this version; name a file that save_state wrote",
+                "is damaged: its content has changed since it was written; go back to an earlier state",
             ));
         }
-    }
-    if !is_intact(file).map_err(|e| wrong(&format!("cannot be read: {e}")))? {
-        return Err(wrong(
-            "is damaged: its content has changed since it was written; go back to an earlier state",
-        ));
-    }
-    let updates: u64 = saved
-        .metadata("updates")
-        .and_then(|n| n.parse().ok())
-        .ok_or_else(|| wrong("does not contain its number of updates"))?;
-    let moments = saved.metadata("moments") == Some("true");
-    let items = state_items(model, moments);
-    for item in &items {
-        saved.check(&item.stored, &item.shape)?;
-    }
-    for item in &items {
-        let values = saved.tensor(&item.stored, &item.shape)?;
-        model.set_tensor(&item.name, item.kind, &values)?;
-    }
-    if !moments && model.has_moments() {
-        for (name, shape) in model.trained_shapes() {
-            let zeros = vec![0.0; shape.iter().product()];
-            model.set_tensor(&name, TensorKind::Moment1, &zeros)?;
-            model.set_tensor(&name, TensorKind::Moment2, &zeros)?;
+        let updates: u64 = tensors
+            .metadata("updates")
+            .and_then(|n| n.parse().ok())
+            .ok_or_else(|| wrong("does not contain its number of updates"))?;
+        let moments = tensors.metadata("moments") == Some("true");
+        let items = state_items(model, moments);
+        for item in &items {
+            tensors.check(&item.stored, &item.shape)?;
         }
+        Ok(Self {
+            tensors,
+            items,
+            moments,
+            updates,
+        })
     }
-    model.set_updates(updates);
-    Ok(())
+
+    /// Copies the state into the model. Waits for an asynchronous device, so that its failure is reported here.
+    fn load(&mut self, model: &mut Model) -> Result<(), EngineError> {
+        for item in &self.items {
+            let values = self.tensors.tensor(&item.stored, &item.shape)?;
+            model.set_tensor(&item.name, item.kind, &values)?;
+        }
+        if !self.moments && model.has_moments() {
+            for (name, shape) in model.trained_shapes() {
+                let zeros = vec![0.0; shape.iter().product()];
+                model.set_tensor(&name, TensorKind::Moment1, &zeros)?;
+                model.set_tensor(&name, TensorKind::Moment2, &zeros)?;
+            }
+        }
+        model.set_updates(self.updates);
+        model.decoder.backend.synchronise()
+    }
 }
 
 /// Whether a state file ends in the digest of its preceding bytes.

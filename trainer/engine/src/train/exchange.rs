@@ -343,9 +343,11 @@ mod tests {
         });
         counters.lock().unwrap().failing = (ranks.rank() == 1).then_some(("read", reads));
         let updated = step(&mut model, &groups, 1.0, objective, &ADAMW);
-        // An error leaves the ranks together.
-        let rank = ranks.rank() as u8;
-        assert_eq!(ranks.all_gather(&[rank]).unwrap(), [[0], [1]]);
+        // An error leaves the ranks together, and the model of all of them torn or of none.
+        let (rank, torn) = (ranks.rank() as u8, u8::from(model.torn));
+        let told = ranks.all_gather(&[rank, torn]).unwrap();
+        assert_eq!(told, [[0, torn], [1, torn]]);
+        assert!(updated.is_err() || !model.torn);
         updated.map(|report| report.grad_norm)
     }
 

@@ -28,7 +28,8 @@ use crate::train::pack::Pack;
 use crate::train::slices::Packing;
 
 /// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. On an error, weights and moments do not change, unless a
-/// device failed after the gradient's norm was known. Of several ranks, only the first calls its objective, and an error of one is that of all.
+/// device failed after the gradient's norm was known: then the model is torn, on all ranks. Of several ranks, only the first calls its objective, and an error of
+/// one is that of all.
 pub fn step(
     model: &mut Model,
     groups: &[Group],
@@ -67,6 +68,7 @@ pub fn step(
     let [weights, gradient] =
         [model.trained(), optimiser.gradient].map(|all| all.at(shard.start, shard.len()));
     let (m, v) = (optimiser.m, optimiser.v);
+    model.torn = true;
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, gradient, m, v, &numbers);
     let before = exchanges.time;
@@ -74,6 +76,7 @@ pub fn step(
     exchange::gather_weights(model)?;
     exchanges.end();
     model.updates += 1;
+    model.torn = false;
     Ok(StepReport {
         stats,
         grad_norm: norm,

@@ -8,7 +8,7 @@ use super::generate;
 use super::orders::Order;
 use super::thread::{self, Opened};
 use crate::api::{Device, EngineOptions, Objective};
-use crate::backend::group::{Group as Ranks, Sharing, agree, fail};
+use crate::backend::group::{Group as Ranks, Sharing, fail};
 use crate::error::EngineError;
 use crate::infer::runner::Limits;
 use crate::load;
@@ -155,9 +155,7 @@ impl Followed {
             Order::SaveState { .. } => checkpoint::send_state(model),
             Order::LoadState { file, .. } => {
                 model.release_kv();
-                let loaded = checkpoint::load_state(model, &file);
-                let ranks = model.sharing.ranks.clone();
-                agree(ranks.as_ref(), loaded.map(|()| Vec::new())).map(drop)
+                checkpoint::load_state(model, &file)
             }
             Order::Open { .. } | Order::Close { .. } | Order::End => Ok(()),
         }

@@ -18,7 +18,7 @@ use trainer::stderr::say;
 use trainer::study::{self, Behaviour, Sampled, Study, StudyError, StudyPlan, Toy};
 
 use crate::cmd::args::{
-    DeviceArgs, PromptArgs, model_path, open_dataset, open_model, temperature, up_to,
+    DeviceArgs, PromptArgs, from_zero, model_path, open_dataset, open_model, temperature, up_to,
 };
 use crate::cmd::bar::bar;
 use crate::cmd::checkpoint_overrides;
@@ -88,7 +88,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = sketch_size)]
     sketch: usize,
     /// Seed of the toy, the prompts, every sample and the sketches
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>, allow_negative_numbers = true)]
     seed: u64,
     #[command(flatten)]
     device: DeviceArgs,

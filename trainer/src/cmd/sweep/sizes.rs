@@ -1,7 +1,7 @@
 //! The sizes of a sweep's runs.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -12,26 +12,39 @@ use trainer::sweep::{Plan, PlannedRun};
 use crate::cmd::train::PlanInputs;
 
 /// The plan of each run. The seed and the round change none of its numbers, so there is one for each arm and point of the grid.
-pub(super) struct Sizes(BTreeMap<String, RunPlan>);
+pub(super) struct Sizes(BTreeMap<String, Size>);
+
+struct Size {
+    plan: RunPlan,
+    /// The graders that the run's tasks need.
+    graders: BTreeSet<&'static str>,
+}
 
 fn key(run: &PlannedRun) -> String {
     format!("{} {:?}", run.arm, run.grid)
 }
 
-/// The plan of a run. Its files are read unless they are among the inputs, to which they are added.
+/// The size of a run. Its files are read unless they are among the inputs, to which they are added.
 fn size<'a>(
     inputs: &mut Vec<(&'a Config, PlanInputs)>,
     config: &'a Config,
     data_dir: Option<&Path>,
-) -> anyhow::Result<RunPlan> {
-    let mut known = inputs.iter();
-    if let Some((_, known)) = known.find(|(other, _)| have_same_prompts(other, config)) {
-        return known.plan(config, 1);
-    }
-    let read = PlanInputs::read(config, data_dir)?;
-    let size = read.plan(config, 1);
-    inputs.push((config, read));
-    size
+) -> anyhow::Result<Size> {
+    let known = inputs
+        .iter()
+        .position(|(other, _)| have_same_prompts(other, config));
+    let index = match known {
+        Some(index) => index,
+        None => {
+            inputs.push((config, PlanInputs::read(config, data_dir)?));
+            inputs.len() - 1
+        }
+    };
+    let (_, inputs) = &inputs[index];
+    Ok(Size {
+        plan: inputs.plan(config, 1)?,
+        graders: inputs.graders().clone(),
+    })
 }
 
 /// Whether the settings of two runs differ at most in sections on which no prompt depends.
@@ -63,7 +76,12 @@ impl Sizes {
 
     /// The plan of a run of the sweep.
     pub(super) fn of_run(&self, run: &PlannedRun) -> &RunPlan {
-        &self.0[&key(run)]
+        &self.0[&key(run)].plan
+    }
+
+    /// The graders that a run's tasks need.
+    pub(super) fn graders(&self, run: &PlannedRun) -> &BTreeSet<&'static str> {
+        &self.0[&key(run)].graders
     }
 
     /// The number of a run's completions, those of evaluations included.

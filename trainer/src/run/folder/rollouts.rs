@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{PARTIAL_ROLLOUT, RunFolder, lines, write_whole};
+use crate::atomic_file;
 use crate::data::{Phase, Prompt, PromptSchedule};
 use crate::eval;
 use crate::record::SampleRecord;
@@ -249,6 +250,16 @@ pub(in crate::run) fn remove_dumps(run: &RunFolder, first_phase: usize, step: us
             .filter(|((number, _), _)| *number > step);
         for (_, path) in phases.chain(evaluations) {
             let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the partial files that killed processes of this run left. No living process has one in these folders, since this one holds the lock of the run.
+pub(in crate::run) fn remove_partial(run: &RunFolder) {
+    let folders = [run.rollouts(), run.samples()].map(std::fs::read_dir);
+    for entry in folders.into_iter().flatten().flatten().flatten() {
+        if atomic_file::is_partial(&entry.file_name()) {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

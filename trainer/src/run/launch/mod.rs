@@ -25,7 +25,6 @@ use crate::policy::Policy;
 use crate::reward::RewardClient;
 
 pub use open::locate_model;
-pub use preflight::few_held_out;
 pub use resume_config::resume_config;
 
 /// The folder that a run is written to.

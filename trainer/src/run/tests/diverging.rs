@@ -50,6 +50,24 @@ async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_err
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_finished_run_keeps_the_checkpoint_before_weights_that_nothing_was_computed_with() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let config = config(&server.url, &["eval.samples=0"]);
+    let last = FakePolicy::diverging_at(9);
+    // Resumed, it removes nothing more.
+    for policy in [last, FakePolicy::default()] {
+        let job = job(&root, &config, Arc::new(policy), &StopSignal::default());
+        train(job.unwrap()).await.unwrap();
+        let folder = RunFolder::open(&root).unwrap();
+        assert_eq!(checkpoint::steps(&folder).unwrap(), [8, 10]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_error_of_a_run_that_diverges_before_its_first_checkpoint_says_that_there_is_none() {
     let (home, server) = (
         tempfile::tempdir().unwrap(),

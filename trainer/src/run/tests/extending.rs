@@ -233,7 +233,7 @@ async fn without_a_checkpoint_before_a_short_phase_its_rest_is_sampled_now_and_t
         tempfile::tempdir().unwrap(),
         FakeVerifier::accepting_b().await,
     );
-    let sets = ["eval.samples=0", "run.checkpoint_every=5"];
+    let sets = ["eval.samples=0", "run.checkpoint_every=0"];
     let lengths = ["run.updates=10", "run.updates=20"];
     let [longer, at_once] = run_both(home.path(), &server.url, &sets, lengths).await;
     run_in(
@@ -367,7 +367,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
     let working = FakeVerifier::accepting_b().await;
     for (name, sets) in [
         ("stepped-back", &["run.keep=2"][..]),
-        ("resampled", &["eval.samples=0", "run.checkpoint_every=5"]),
+        ("resampled", &["eval.samples=0", "run.checkpoint_every=0"]),
         ("continued", &["algorithm.h=2"]),
     ] {
         let short = home.path().join(name);

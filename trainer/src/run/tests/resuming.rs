@@ -98,7 +98,7 @@ async fn lines_after_the_checkpoint_may_be_damaged() {
     run_in(&root, &config).await.unwrap();
     let expected = outputs(&root);
     std::fs::remove_dir_all(root.join("checkpoints/step-10")).unwrap();
-    // Checkpoints that were being written when a process was killed.
+    // Checkpoints and samples that were being written when a process was killed.
     let partial = [
         "checkpoints/.checkpoint-a1b2c3",
         "checkpoints/.step-9.partial",
@@ -107,13 +107,20 @@ async fn lines_after_the_checkpoint_may_be_damaged() {
         std::fs::create_dir(root.join(folder)).unwrap();
         std::fs::write(root.join(folder).join("model.safetensors"), "half").unwrap();
     }
+    let partial_samples = [
+        "rollouts/.rapid-partial-a1b2c3",
+        "samples/.rapid-partial-a1b2c3",
+    ];
+    for file in partial_samples {
+        std::fs::write(root.join(file), "half").unwrap();
+    }
     edit(&root.join("metrics.jsonl"), |lines| {
         lines[8].replace_range(..3, "???");
     });
     run_in(&root, &config).await.unwrap();
     assert_same(&outputs(&root), &expected, "damaged after update 8");
-    for folder in partial {
-        assert!(!root.join(folder).exists(), "{folder}");
+    for path in partial.iter().chain(&partial_samples) {
+        assert!(!root.join(path).exists(), "{path}");
     }
 }
 

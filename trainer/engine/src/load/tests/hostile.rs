@@ -134,6 +134,51 @@ fn arrays_of_bytes_are_skipped() {
     assert_eq!(file.value("numbers"), Some(&LazyWeights::Ints(vec![1; 3])));
 }
 
+#[test]
+fn a_gguf_file_with_more_end_tokens_than_any_model_is_rejected() {
+    let files = Files::new();
+    let mut metadata = metadata();
+    let tokens = vec![Value::String("<|endoftext|>".into()); 1025];
+    metadata.insert("tokenizer.ggml.tokens", Value::Array(tokens));
+    let types = vec![Value::I32(3); 1025];
+    metadata.insert("tokenizer.ggml.token_type", Value::Array(types));
+    let error = files.error("model.gguf", gguf(&metadata, GgmlDType::F32));
+    assert!(
+        error.contains("1025 control tokens") && error.contains("at most 1024"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_tokenizer_on_which_its_library_panics_is_an_error() {
+    let files = Files::new();
+    folder(&files);
+    let mut tokenizer = random_model_tokenizer::json();
+    tokenizer["normalizer"] = json!({"type": "Precompiled", "precompiled_charsmap": "?"});
+    files.write("tokenizer.json", tokenizer.to_string());
+    let error = open(files.folder.path()).err().unwrap().to_string();
+    assert!(
+        error.contains("tokenizer.json") && error.contains("panicked"),
+        "{error}"
+    );
+
+    // A special token that the file does not define is noticed only when a text is encoded.
+    let sequence = json!({"Sequence": {"id": "A", "type_id": 0}});
+    let undefined = json!({"SpecialToken": {"id": "<|begin|>", "type_id": 0}});
+    let mut tokenizer = random_model_tokenizer::json();
+    tokenizer["post_processor"] = json!({
+        "type": "TemplateProcessing",
+        "single": [undefined, sequence],
+        "pair": [sequence],
+        "special_tokens": {},
+    });
+    files.write("tokenizer.json", tokenizer.to_string());
+    let text = open(files.folder.path()).unwrap().text;
+    assert_eq!(text.encode("a", false).unwrap(), [97]);
+    let error = text.encode("a", true).unwrap_err().to_string();
+    assert!(error.contains("panicked"), "{error}");
+}
+
 #[cfg(unix)]
 #[test]
 fn endless_devices_are_rejected_as_model_files() {

@@ -1,0 +1,186 @@
+//! Warnings about a recipe and its data, before hours are spent on them.
+
+use std::collections::HashSet;
+
+use datasets::Dataset;
+use datasets::passk::MIN_TASKS;
+
+use crate::config::{Config, Factor};
+use crate::data::Prompts;
+
+/// The tasks of a run, as far as warnings are about them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskCounts {
+    /// Number of training tasks that are left out, because their prompts are too long.
+    pub left_out: usize,
+    /// Number of evaluation tasks that are left out, because their prompts leave no room for an answer.
+    pub eval_left_out: usize,
+    /// Number of evaluation tasks, without those.
+    pub eval: usize,
+    /// Number of evaluation tasks that are trained on too. Without splits in the data set's file, that is every one.
+    pub trained_on: usize,
+    /// `(training id, evaluation id)` of a question that is in both splits.
+    pub in_both: Option<(String, String)>,
+}
+
+impl TaskCounts {
+    /// The tasks of a data set whose prompts are not known.
+    #[must_use]
+    pub fn of_dataset(dataset: &Dataset) -> Self {
+        let overlap = datasets::overlap(dataset);
+        let ids = dataset.eval.iter().map(|task| task.id.as_str());
+        Self {
+            left_out: 0,
+            eval_left_out: 0,
+            eval: dataset.eval.len(),
+            trained_on: trained_on(&overlap, ids),
+            in_both: overlap.into_iter().next(),
+        }
+    }
+
+    /// The tasks of these prompts.
+    #[must_use]
+    pub fn of_prompts(prompts: &Prompts) -> Self {
+        let ids = prompts.eval.iter().map(|prompt| prompt.task.id.as_str());
+        Self {
+            left_out: prompts.left_out,
+            eval_left_out: prompts.eval_left_out,
+            eval: prompts.eval.len(),
+            trained_on: trained_on(&prompts.overlap, ids),
+            in_both: prompts.overlap.first().cloned(),
+        }
+    }
+}
+
+/// How many evaluation tasks are trained on too, by their ids or questions.
+fn trained_on<'a>(overlap: &[(String, String)], eval: impl Iterator<Item = &'a str>) -> usize {
+    let in_both: HashSet<&str> = overlap
+        .iter()
+        .flat_map(|(train, eval)| [train.as_str(), eval.as_str()])
+        .collect();
+    eval.filter(|id| in_both.contains(*id)).count()
+}
+
+/// Warnings about a recipe and its tasks.
+#[must_use]
+pub fn warnings(config: &Config, tasks: &TaskCounts) -> Vec<String> {
+    let mut warnings = config.unused();
+    if config.algorithm.factor == Factor::One && config.algorithm.h > 1 {
+        warnings.push(format!(
+            "`algorithm.h` is {}, but the factor `one` does not correct for stale samples, so all updates of a phase except its first are biased; set `algorithm.h = 1`, or use another preset, such as rapid-paper",
+            config.algorithm.h
+        ));
+    }
+    if tasks.left_out > 0 {
+        warnings.push(format!(
+            "{} training tasks are left out, because their prompts are too long (`data.max_prompt_tokens` is {})",
+            tasks.left_out, config.data.max_prompt_tokens
+        ));
+    }
+    if tasks.eval_left_out > 0 {
+        warnings.push(format!(
+            "{} evaluation tasks are left out, because their prompts leave no room for an answer in the model's context",
+            tasks.eval_left_out
+        ));
+    }
+    if config.eval.samples > 0 && tasks.eval == 0 {
+        warnings.push("there are no held-out tasks, so the run is never evaluated, no checkpoint is its best, and no alarm detects reward hacking; give the data set tasks with the split `eval`, or set `eval.samples = 0`".to_owned());
+    }
+    warnings.extend(too_few(config, tasks));
+    warnings.extend(not_held_out(tasks));
+    warnings
+}
+
+/// The warning if there are too few evaluation tasks to conclude anything from an evaluation.
+fn too_few(config: &Config, tasks: &TaskCounts) -> Option<String> {
+    if config.eval.samples == 0 || !(1..MIN_TASKS).contains(&tasks.eval) {
+        return None;
+    }
+    let remedy = match config.eval.limit {
+        Some(limit) if limit < MIN_TASKS => format!("`eval.limit` is {limit}; raise it"),
+        _ => "give the data set more tasks with the split `eval`".to_owned(),
+    };
+    let what = match tasks.trained_on {
+        0 => "held-out task",
+        _ => "evaluation task",
+    };
+    let s = if tasks.eval == 1 { "" } else { "s" };
+    Some(format!(
+        "{} {what}{s}: below {MIN_TASKS}, evaluations have no interval, the report draws no conclusion, and no alarm detects reward hacking; {remedy}",
+        tasks.eval
+    ))
+}
+
+/// The warning if evaluation tasks are trained on too.
+fn not_held_out(tasks: &TaskCounts) -> Option<String> {
+    let (train, eval) = tasks.in_both.as_ref().filter(|_| tasks.trained_on > 0)?;
+    if tasks.trained_on == tasks.eval {
+        return Some("every evaluation task is trained on too, so evaluations do not show how the model does on other tasks; give the data set other tasks with the split `eval`".to_owned());
+    }
+    Some(format!(
+        "{} of {} evaluation tasks are trained on too (for example, {train} is {eval}), so the evaluation overestimates the model; remove them from one of the two splits",
+        tasks.trained_on, tasks.eval
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::fakes::dataset;
+
+    fn warned(sets: &[&str], tasks: &TaskCounts) -> Vec<String> {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        warnings(&config::load("quickstart", &sets).unwrap(), tasks)
+    }
+
+    #[test]
+    fn a_run_without_held_out_tasks_gets_a_warning_unless_it_does_not_evaluate() {
+        let none = TaskCounts::of_dataset(&dataset(4, 0));
+        let warnings = warned(&[], &none);
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("no held-out tasks"),
+            "{warnings:?}"
+        );
+        assert_eq!(warned(&["eval.samples=0"], &none), [""; 0]);
+        let enough = TaskCounts::of_dataset(&dataset(4, 20));
+        assert_eq!(warned(&[], &enough), [""; 0]);
+    }
+
+    #[test]
+    fn a_run_with_few_held_out_tasks_gets_a_warning() {
+        let one = warned(&[], &TaskCounts::of_dataset(&dataset(4, 1)));
+        assert!(
+            one[0].starts_with("1 held-out task: below 20,") && one[0].contains("split `eval`"),
+            "{one:?}"
+        );
+        let limited = warned(&["eval.limit=19"], &TaskCounts::of_dataset(&dataset(4, 19)));
+        assert!(
+            limited[0].ends_with("`eval.limit` is 19; raise it"),
+            "{limited:?}"
+        );
+    }
+
+    #[test]
+    fn tasks_that_are_trained_on_are_not_called_held_out() {
+        let mut same = dataset(5, 0);
+        same.eval = same.train.clone();
+        let tasks = TaskCounts::of_dataset(&same);
+        assert_eq!((tasks.eval, tasks.trained_on), (5, 5));
+        let warnings = warned(&[], &tasks);
+        assert!(
+            warnings.len() == 2
+                && warnings[0].starts_with("5 evaluation tasks: below 20,")
+                && warnings[1].starts_with("every evaluation task is trained on too"),
+            "{warnings:?}"
+        );
+
+        let mut some = dataset(5, 20);
+        some.eval.push(some.train[0].clone());
+        let warnings = warned(&[], &TaskCounts::of_dataset(&some));
+        assert!(
+            warnings.len() == 1 && warnings[0].starts_with("1 of 21 evaluation tasks are"),
+            "{warnings:?}"
+        );
+    }
+}
