@@ -98,7 +98,7 @@ def test_a_column_of_another_length_is_named_with_both_lengths(reward: RewardFun
     for answers in (["2"], ["2"] * 3):
         with pytest.raises(ValueError, match=rf"`answer` .* {len(answers)}, .* 2 comp"):
             reward(["p"] * 2, ["2"] * 2, answer=answers)
-    with pytest.raises(ValueError, match="`prompts` .* 1, .* 2 comp"):
+    with pytest.raises(ValueError, match=r"`prompts` .* 1, .* 2 comp"):
         reward(["p"], ["2"] * 2, answer=["2"] * 2)
 
 

@@ -77,9 +77,9 @@ def test_a_whole_batch_is_scored(service: Service) -> None:
 
 
 def test_a_column_of_another_length_is_named_with_both_lengths() -> None:
-    with pytest.raises(ValueError, match="`ground_truths` .* 1, .* 2 comp"):
+    with pytest.raises(ValueError, match=r"`ground_truths` .* 1, .* 2 comp"):
         compute_scores(["any"] * 2, ["2"] * 2, ["2"], url="http://127.0.0.1:9")
-    with pytest.raises(ValueError, match="`extra_infos` .* 3, .* 2 comp"):
+    with pytest.raises(ValueError, match=r"`extra_infos` .* 3, .* 2 comp"):
         compute_scores(["any"] * 2, ["2"] * 2, ["2"] * 2, [{}] * 3, url="http://127.0.0.1:9")
 
 
