@@ -184,15 +184,17 @@ fn last_boxed(text: &str) -> Option<&str> {
     }
 }
 
-/// Whether a box without braces may hold this. A word of several letters is prose about the command: "I use \boxed as asked".
+/// Whether a box without braces may hold this. A word is prose about the command: "I use \boxed as asked", "in \boxed I put the number".
 fn begins_value(text: &str) -> bool {
     let mut chars = text
         .trim_start_matches(['(', '[', '-', '−', '+', ' '])
         .chars();
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphabetic);
     match (chars.next(), chars.next()) {
         (Some('\\'), Some(next)) => next.is_ascii_alphabetic() || matches!(next, '{' | '$'),
         (Some('.'), Some(next)) => next.is_ascii_digit(),
-        (Some(first), next) if first.is_alphabetic() => !next.is_some_and(char::is_alphabetic),
+        (Some(first), Some(' ')) if first.is_alphabetic() => !is_letter(chars.next()),
+        (Some(first), next) if first.is_alphabetic() => !is_letter(next),
         (Some(first), _) => first.is_numeric(),
         (None, _) => false,
     }
@@ -380,6 +382,7 @@ mod tests {
             (r"\boxed \)", None),
             (r"The answer is in \boxed form", None),
             (r"\boxed{5} is in \boxed (as asked)", Some("5")),
+            (r"\boxed{5}: in \boxed I put it", Some("5")),
         ] {
             assert_eq!(boxed(text), content, "{text}");
         }

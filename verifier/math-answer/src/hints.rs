@@ -3,7 +3,7 @@
 use dashu_ratio::RBig;
 
 use crate::read::parse::{Commas, Letters, parse_answer};
-use crate::read::unit::{Dimension, Measure, measure};
+use crate::read::unit::{Dimension, Measure, measure, money};
 use crate::read::word_answers::is_numeral;
 
 /// Maximum number of words of a unit: feet per second per second.
@@ -52,18 +52,10 @@ struct NamedUnit {
     /// In base units.
     size: RBig,
     dimension: Dimension,
-    /// Whether "how many" precedes it. Otherwise "in" does.
+    /// Whether "how many" or "number of" precedes it. Otherwise "in" does.
     is_counted: bool,
     /// Whether no other question follows.
     is_last: bool,
-}
-
-impl NamedUnit {
-    /// Whether the answer to the question may have this other dimension. "In inches" may be said of the sides of an area, and pounds may be money.
-    fn admits(&self, dimension: Dimension) -> bool {
-        !self.is_counted && self.dimension.shares_base(dimension)
-            || self.dimension.may_both_be_pounds(dimension)
-    }
 }
 
 /// How the unit of an answer compares with the units that the question names.
@@ -73,7 +65,7 @@ pub(crate) enum AskedUnit<'a> {
     Same,
     /// The question asks for a unit of the same dimension and of this size.
     OtherSize(&'a RBig),
-    /// The question asks for a unit of another dimension.
+    /// The question counts units of another dimension.
     OtherDimension,
 }
 
@@ -94,20 +86,19 @@ impl AnswerHints {
         }
     }
 
-    /// Compares the unit of an answer with the units that the question names. A unit after "in" counts only if no other question follows it.
+    /// Compares the unit of an answer with the units that the question names. A unit after "in" counts only if no other question follows it, and excludes no other
+    /// dimension: "in inches" may be said of the sides of an area.
     pub(crate) fn asked_unit(&self, size: &RBig, dimension: Dimension) -> AskedUnit<'_> {
-        let (alike, others): (Vec<&NamedUnit>, Vec<&NamedUnit>) = self
-            .units
-            .iter()
-            .partition(|unit| unit.dimension == dimension);
-        if alike.iter().any(|unit| unit.size == *size) {
+        let alike = || self.units.iter().filter(|unit| unit.dimension == dimension);
+        if alike().any(|unit| unit.size == *size) {
             return AskedUnit::Same;
         }
-        if let Some(unit) = alike.iter().rfind(|unit| unit.is_counted || unit.is_last) {
+        if let Some(unit) = alike().rfind(|unit| unit.is_counted || unit.is_last) {
             return AskedUnit::OtherSize(&unit.size);
         }
-        let mut asked = others.iter().filter(|unit| unit.is_last).peekable();
-        if asked.peek().is_some() && asked.all(|unit| !unit.admits(dimension)) {
+        let counts = |unit: &&NamedUnit| unit.is_counted && unit.is_last;
+        let mut counted = self.units.iter().filter(counts).peekable();
+        if counted.peek().is_some() && counted.all(|unit| !dimension.may_be_per(unit.dimension)) {
             return AskedUnit::OtherDimension;
         }
         AskedUnit::Same
@@ -137,7 +128,7 @@ pub(crate) fn value_after_asked_formula<'a>(answer: &'a str, question: &str) -> 
     matching.next().map(|_| value)
 }
 
-/// The units after "how many" and after "in". Of miles per hour, miles are named too, since the rest is often left out.
+/// The units after "how many", "number of" and "in". Of miles per hour, miles are named too, since the rest is often left out.
 fn named_units(lower: &str) -> Vec<NamedUnit> {
     // cm$^{2}$ is cm^2.
     let text = lower
@@ -147,44 +138,68 @@ fn named_units(lower: &str) -> Vec<NamedUnit> {
         .replace('/', " per ");
     // Numbers and parts of formulas are words too, so that neither "in 3 hours" nor `\in S` nor `in $s$` names a unit.
     let is_in_word = |c: char| c.is_alphanumeric() || matches!(c, '^' | '$' | '\\');
-    let words: Vec<&str> = text
-        .split(|c: char| !is_in_word(c))
-        .filter(|word| !word.is_empty())
-        .collect();
-    let last_question = words.iter().rposition(|word| QUESTION_WORDS.contains(word));
+    let in_words = |text| -> Vec<&str> {
+        let words = str::split(text, |c: char| !is_in_word(c));
+        words.filter(|word| !word.is_empty()).collect()
+    };
+    let words = in_words(&text);
+    // "Explain how" after a question is none.
+    let asked = in_words(text.rfind('?').map_or(text.as_str(), |end| &text[..end]));
+    let last_question = asked.iter().rposition(|word| QUESTION_WORDS.contains(word));
     let mut units = Vec::new();
+    // Where the last unit ends, and whether it is counted.
+    let mut last_unit = (0, false);
     for at in 0..words.len() {
         let (is_counted, rest) = match &words[at..] {
-            ["how", "many", rest @ ..] => (true, rest),
+            ["how", "many", rest @ ..] | ["number", "of", rest @ ..] => (true, rest),
             ["in", rest @ ..] => (false, rest),
+            // In feet and inches.
+            ["and", rest @ ..] if last_unit.0 == at && at > 0 => (last_unit.1, rest),
             _ => continue,
         };
+        let skipped = rest.iter().take_while(|word| SKIPPED_WORDS.contains(word));
+        let rest = &rest[skipped.count()..];
+        if !is_counted && !begins_unit(rest) {
+            continue;
+        }
         let unit: Vec<&str> = rest
             .iter()
             .copied()
-            .skip_while(|word| SKIPPED_WORDS.contains(word))
             .take_while(|word| *word != "in")
             .take(MAX_UNIT_WORDS)
             .collect();
-        if !unit.first().is_some_and(|word| begins_unit(word)) {
-            continue;
-        }
         for length in 1..=unit.len() {
-            if let Measure::Unit(size, dimension) = measure(&unit[..length].join(" ")) {
-                units.push(NamedUnit {
-                    size,
-                    dimension,
-                    is_counted,
-                    is_last: last_question.is_none_or(|last| at >= last),
-                });
+            let named = measure(&unit[..length].join(" "));
+            // Pounds may be money.
+            let amount = (unit[..length] == ["pounds"]).then(|| money('£'));
+            for unit in [Some(named), amount].into_iter().flatten() {
+                if let Measure::Unit(size, dimension) = unit {
+                    units.push(NamedUnit {
+                        size,
+                        dimension,
+                        is_counted,
+                        is_last: last_question.is_none_or(|last| at >= last),
+                    });
+                    last_unit = (words.len() - rest.len() + length, is_counted);
+                }
             }
         }
     }
     units
 }
 
-/// Whether the unit of an answer may begin with this word: a plural or an abbreviation. "In week 3" and "in second place" name no unit.
-fn begins_unit(word: &str) -> bool {
+/// Whether a unit after "in" may begin these words, with a plural or an abbreviation. "In week 3", "in weeks 3 and 4" and "in second place" name no unit.
+fn begins_unit(words: &[&str]) -> bool {
+    let Some(word) = words.first() else {
+        return false;
+    };
+    let is_number = |word: &&str| {
+        word.trim_start_matches('$')
+            .starts_with(|c: char| c.is_ascii_digit())
+    };
+    if words.get(1).is_some_and(is_number) {
+        return false;
+    }
     let name = word.trim_end_matches(|c: char| !c.is_alphabetic());
     if matches!(name, "square" | "sq" | "cubic" | "cu") {
         return true;
@@ -245,17 +260,54 @@ mod tests {
             ("How many miles per hour does it go?", "km/h", "size"),
             ("How many miles per hour does it go?", "miles", "same"),
             ("How many miles/hour does it go?", "hours", "dimension"),
+            ("How many miles an hour does it go?", "mph", "same"),
+            ("How many miles does it go per hour?", "mph", "same"),
+            (
+                "How many meters does he run a week?",
+                "meters per week",
+                "same",
+            ),
             ("How many hours a day does she work?", "hours", "same"),
+            (
+                "How many hours a day does she work?",
+                "hours per day",
+                "same",
+            ),
+            (
+                "How many dollars an hour is that?",
+                "dollars per hour",
+                "same",
+            ),
+            (
+                "How many hours and minutes does it take?",
+                "minutes",
+                "same",
+            ),
+            ("How many sec does it take?", "hours", "size"),
+            (
+                "What is the number of feet in its length if its width, in inches, is 30?",
+                "feet",
+                "same",
+            ),
             (
                 "How many hours did she work? What did she earn?",
                 "dollars",
                 "same",
             ),
-            ("How many pounds does it cost?", "pence", "same"),
+            ("How many pounds does it cost?", "pence", "size"),
+            ("How many pounds does it weigh?", "lb", "same"),
+            ("How many pounds does it weigh?", "kg", "size"),
+            ("How many grams does it weigh?", "pence", "dimension"),
             ("How long does it take?", "hours", "same"),
             ("What is its length, in inches?", "feet", "size"),
             ("What is its length, in inches?", "inches", "same"),
-            ("What is its length, in inches?", "minutes", "dimension"),
+            ("What is its length, in inches?", "minutes", "same"),
+            (
+                "What is its length, in inches? Explain how you found it.",
+                "feet",
+                "size",
+            ),
+            ("How long is it, in feet and inches?", "inches", "same"),
             (
                 "Its sides are in inches. What is its width?",
                 "feet",
@@ -267,7 +319,8 @@ mod tests {
                 "same",
             ),
             ("What is built in 3 hours?", "minutes", "same"),
-            ("What is earned in week 3?", "dollars", "same"),
+            ("How long is it open in week 3?", "hours", "same"),
+            ("How long is it open in weeks 3 and 4?", "hours", "same"),
             ("What is the prize in second place?", "dollars", "same"),
             ("What is the length for $x \\in S$?", "cm", "same"),
             ("What is the length in $s$?", "cm", "same"),

@@ -12,7 +12,7 @@ pub struct Settings {
 /// Where in a completion an answer may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extraction {
-    /// Only in the last balanced `\boxed{}` or `\fbox{}`.
+    /// Only in the last `\boxed{}` or `\fbox{}`, or the last `\boxed` without braces.
     #[default]
     Boxed,
     /// In a box; without one, after the last "answer is"; otherwise the last formula or number.

@@ -10,10 +10,13 @@ mod notation;
 use dashu_int::UBig;
 use dashu_int::ops::BitTest as _;
 
+use crate::hints::AskedUnit;
+use crate::read::unit::Measure;
 use crate::read::word_answers;
 use crate::rule::Rule;
 use crate::same::matching_rule;
 use crate::same::plus_minus::variants;
+use crate::same::quantity::split_measure;
 use crate::same::real_sets::RealSet;
 use crate::same::value::{ValueComparer, is_infinite};
 use crate::simplified::counts::{Shape, Simplification, SimplificationCounts, shape};
@@ -32,6 +35,7 @@ const UNSOLVED: &str = "the inequality is left to be solved";
 const FORM: &str = "it is to be multiplied out, or factored, as the right answer is";
 const REDUCED_LESS: &str = "a fraction is left to be reduced";
 const UNCOMBINED: &str = "the set is left to be put together";
+const UNCONVERTED: &str = "it is to be converted into the unit that is asked for";
 const TOO_MUCH: &str = "it takes too many steps";
 
 /// The simplification that is missing in `answer` but present in `expected`, which it equals by `rule`. `None` if nothing is missing.
@@ -52,6 +56,9 @@ pub(crate) fn remaining_simplification(
     // −2y ≥ 6 is a step on the way to y ≤ −3.
     if is_unsolved(answer) && !is_unsolved(expected) {
         return Some(UNSOLVED);
+    }
+    if rule == Rule::Unit && is_unconverted(expected, answer, comparer) {
+        return Some(UNCONVERTED);
     }
     match rule {
         Rule::Base | Rule::Text => return None,
@@ -306,6 +313,20 @@ fn is_repeating(expr: &Expr) -> bool {
             !(UBig::from(5_u8).pow(odd.bit_len()) % odd).is_zero()
         }
         other => other.parts().into_iter().any(is_repeating),
+    }
+}
+
+/// Whether the question asks for the unit of `expected` and `answer` is in another: 60 miles per hour is the question where it asks for feet per second.
+fn is_unconverted(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
+    let Some(Measure::Unit(size, dimension)) = split_measure(answer).1 else {
+        return false;
+    };
+    let AskedUnit::OtherSize(asked) = comparer.hints.asked_unit(&size, dimension) else {
+        return false;
+    };
+    match split_measure(expected).1 {
+        Some(Measure::Unit(size, _)) => size == *asked,
+        _ => true,
     }
 }
 

@@ -39,7 +39,7 @@ choice! {
     /// Where the answer is looked for in a completion. The command line's help shows the comments of the variants.
     #[derive(ValueEnum)]
     pub enum Extraction {
-        /// Only in the last balanced \boxed{} or \fbox{}
+        /// Only in the last \boxed{} or \fbox{}
         #[default]
         Boxed = "boxed",
         /// There, else after the last "answer is", else the last formula or number
@@ -86,7 +86,7 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSetti
     }) = math_answer::grade(question, answer, completion, settings.into())
     else {
         let reason = match settings.extraction {
-            Extraction::Boxed => "no balanced \\boxed{…} that holds an answer",
+            Extraction::Boxed => "no \\boxed{…} that holds an answer",
             Extraction::Any => "no \\boxed{…}, no \"answer is\", no formula, no number",
         };
         return Grading::new(Verdict::Malformed, json!({ "reason": reason }));

@@ -53,22 +53,16 @@ impl Dimension {
         }
     }
 
-    /// Whether both have a base unit in common, as a length and an area do.
-    pub(crate) fn shares_base(self, other: Self) -> bool {
-        let powers = [
-            (self.length, other.length),
-            (self.time, other.time),
-            (self.mass, other.mass),
-            (self.temperature, other.temperature),
-        ];
-        powers.into_iter().any(|(a, b)| a != 0 && b != 0)
-            || self.money.is_some() && self.money == other.money
-            || self.named.is_some() && self.named == other.named
-    }
-
-    /// Whether this is a mass and the other an amount of money, so that both may be in pounds.
-    pub(crate) fn may_both_be_pounds(self, other: Self) -> bool {
-        self.mass != 0 && other.money == Some('£')
+    /// Whether this may be given where units of the other dimension are counted: miles per hour for "how many miles". What is left of hours per day may be either.
+    pub(crate) fn may_be_per(self, other: Self) -> bool {
+        let above = |of: Self| Self {
+            length: of.length.max(0),
+            time: of.time.max(0),
+            mass: of.mass.max(0),
+            temperature: of.temperature.max(0),
+            ..of
+        };
+        self == Self::default() || above(self) == above(other)
     }
 
     /// Whether it is a temperature in degrees.
@@ -196,6 +190,15 @@ fn unit_product(words: &str) -> Option<Measure> {
             None => (word, 1),
         };
         match word {
+            // Miles an hour.
+            "a" | "an" | "each" if has_unit => {
+                below = true;
+                continue;
+            }
+            "per" => {
+                below = true;
+                continue;
+            }
             "" | "long" | "wide" | "tall" | "high" | "old" | "away" | "of" | "the" | "a" | "an"
             | "about" | "approximately" | "total" | "each" => {
                 continue;
@@ -203,10 +206,6 @@ fn unit_product(words: &str) -> Option<Measure> {
             "in" if power == 1 && index + 1 < parts.len() => continue,
             // They belong to the unit before them.
             "squared" | "cubed" if has_unit => continue,
-            "per" => {
-                below = true;
-                continue;
-            }
             "square" | "sq" => {
                 next_power = 2;
                 continue;
@@ -388,6 +387,7 @@ mod tests {
         assert!(same("square feet", "ft^2") && same("sq ft", "feet^{2}"));
         assert!(same("miles per hour", "mph") && same("mi/h", "mph"));
         assert!(same("cubic inches", "inches^3") && same("km/h", "kilometers per hour"));
+        assert!(same("miles an hour", "mph") && same("dollars a day", "dollars per day"));
         assert!(!same("cm", "mm") && !same("cm^2", "cm^3") && !same("m", "s"));
         assert_eq!(measure("square units"), Measure::Generic(2));
         assert_eq!(measure("units^2"), Measure::Generic(2));
