@@ -6,21 +6,21 @@ use crate::{Dataset, Task, TaskSpec};
 
 /// Pairs of a training task and an evaluation task with the same question, up to white space and case.
 ///
-/// Each training task is paired with the first evaluation task of that question.
+/// Each evaluation task is paired with the first training task of that question.
 #[must_use]
 pub fn overlap(dataset: &Dataset) -> Vec<(String, String)> {
-    let mut held_out: HashMap<String, &str> = HashMap::with_capacity(dataset.eval.len());
-    for task in &dataset.eval {
-        held_out
+    let mut trained: HashMap<String, &str> = HashMap::with_capacity(dataset.train.len());
+    for task in &dataset.train {
+        trained
             .entry(normalised(question(task)))
             .or_insert(&task.id);
     }
     dataset
-        .train
+        .eval
         .iter()
         .filter_map(|task| {
-            let eval_id = held_out.get(&normalised(question(task)))?;
-            Some((task.id.clone(), (*eval_id).to_owned()))
+            let train_id = trained.get(&normalised(question(task)))?;
+            Some(((*train_id).to_owned(), task.id.clone()))
         })
         .collect()
 }
@@ -66,6 +66,7 @@ mod tests {
             train: vec![task("t1", " What  is\n1+1? "), task("t2", "What is 2+2?")],
             eval: vec![task("e1", "WHAT IS 1+1?"), task("e2", "what is 1+1?")],
         };
-        assert_eq!(overlap(&dataset), [("t1".to_owned(), "e1".to_owned())]);
+        let pair = |eval: &str| ("t1".to_owned(), eval.to_owned());
+        assert_eq!(overlap(&dataset), [pair("e1"), pair("e2")]);
     }
 }

@@ -26,12 +26,14 @@ struct Cli {
         long,
         global = true,
         env = "RAPID_LOG",
-        default_value = "warn,verifier=info,rapid_verifier=info,sandboxes=info"
+        default_value = DEFAULT_LOG
     )]
     log: String,
     #[command(subcommand)]
     command: Command,
 }
+
+const DEFAULT_LOG: &str = "warn,verifier=info,rapid_verifier=info,sandboxes=info";
 
 const EXAMPLES: &str = "\
 Begin with:
@@ -91,8 +93,13 @@ fn log_to_stderr(filter: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The filter in a text.
+/// The filter in a text; without one, the default.
 fn log_filter(text: &str) -> Result<EnvFilter, String> {
+    let text = if text.trim().is_empty() {
+        DEFAULT_LOG
+    } else {
+        text
+    };
     let mut directives = Vec::new();
     for directive in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
         let (target, level) = directive.rsplit_once('=').unwrap_or(("", directive));
@@ -129,6 +136,12 @@ mod tests {
     #[test]
     fn a_level_has_either_name_and_an_unknown_one_is_refused_with_all_names() {
         assert_eq!(log_filter("warning").unwrap().to_string(), "warn");
+        assert!(
+            log_filter("")
+                .unwrap()
+                .to_string()
+                .contains("verifier=info")
+        );
         let error = log_filter("wran").unwrap_err();
         assert!(
             error.contains("error, warn, info, debug, trace or off"),

@@ -67,7 +67,12 @@ impl DeviceArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct VerifierArgs {
     /// The verifier's address, as `rapid-verifier serve` prints it
-    #[arg(long, value_name = "URL", env = "RAPID_VERIFIER")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "RAPID_VERIFIER",
+        hide_env_values = true
+    )]
     pub(crate) verifier: String,
 }
 
@@ -190,10 +195,11 @@ pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Refuses the folder of a run, and names the checkpoints in it.
+/// Refuses the folder of a run, and names the checkpoints in it. A model's folder has a `config.json`.
 fn check_is_no_run(model: &Path) -> Result<(), Usage> {
     let checkpoints = model.join("checkpoints");
-    if !model.join("config.toml").is_file() || !checkpoints.is_dir() {
+    let is_run = model.join("config.toml").is_file() && checkpoints.is_dir();
+    if !is_run || model.join("config.json").exists() {
         return Ok(());
     }
     let paths: Vec<String> = ["best", "last"]

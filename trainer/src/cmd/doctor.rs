@@ -33,7 +33,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Ask this verifier what it can judge
-    #[arg(long, value_name = "URL", env = "RAPID_VERIFIER")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "RAPID_VERIFIER",
+        hide_env_values = true
+    )]
     verifier: Option<String>,
     /// Run only these checks of the GPU, and none of the machine
     #[arg(long, value_name = "CHECK", value_enum, value_delimiter = ',')]

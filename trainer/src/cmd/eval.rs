@@ -452,15 +452,25 @@ mod tests {
     use std::time::Duration;
     use trainer::eval::Record;
 
+    fn record(reward: Option<f64>) -> Record {
+        serde_json::from_value(serde_json::json!({
+            "task": "a", "sample": 0, "prompt": "", "completion": "", "reward": reward,
+            "verdict": "unavailable", "detail": {"reason": "no interpreter"}, "tokens": 1, "logp": -1.0, "finish": "stop",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn every_record_has_the_fields_by_which_an_own_file_is_recognised() {
+        let line = serde_json::to_value(record(None)).unwrap();
+        assert!(
+            FIELDS.iter().all(|field| line.get(field).is_some()),
+            "{line}"
+        );
+    }
+
     #[test]
     fn an_evaluation_without_any_verdict_is_an_error_with_its_reason() {
-        let record = |reward: Option<f64>| -> Record {
-            serde_json::from_value(serde_json::json!({
-                "task": "a", "sample": 0, "prompt": "", "completion": "", "reward": reward,
-                "verdict": "unavailable", "detail": {"reason": "no interpreter"}, "tokens": 1, "logp": -1.0, "finish": "stop",
-            }))
-            .unwrap()
-        };
         let check = |records: Vec<Record>| {
             check_judged(&Evaluation {
                 records,

@@ -450,6 +450,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_line_has_the_fields_by_which_an_own_file_is_recognised() {
+        let line = CompletionLine {
+            id: &1.into(),
+            sample: 0,
+            completion: "",
+            finish: Finish::Stop,
+            tokens: 0,
+            token_ids: None,
+            logprobs: None,
+        };
+        let line = serde_json::to_value(line).unwrap();
+        assert!(
+            FIELDS.iter().all(|field| line.get(field).is_some()),
+            "{line}"
+        );
+    }
+
+    #[test]
     fn lines_are_written_in_order_whatever_order_they_arrive_in() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");

@@ -227,9 +227,12 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
     // Whatever can be refused is refused before the folder is made, which would refuse the corrected sweep as another one.
     let plan = Plan::new(&file)?;
     let runs = chosen(args, &plan)?;
-    SweepFolder::check(root, &file)?;
+    let planned = SweepFolder::check(root, &file)?;
     let sizes = Sizes::of(&plan, args.data_dir.as_deref())?;
-    check_verifiers(args, &runs, &sizes).await?;
+    let manifest = planned.manifest()?;
+    let has_ended = |run: &&&PlannedRun| planned.state(run, &manifest).has_ended();
+    let left: Vec<&PlannedRun> = runs.iter().filter(|run| !has_ended(run)).copied().collect();
+    check_verifiers(args, &left, &sizes).await?;
     let folder = SweepFolder::create(root, file)?;
     let runs = chosen(args, folder.plan())?;
     for sentence in folder.plan().unmatched() {

@@ -22,7 +22,7 @@ settings! {
         pub seed: u64,
         /// Updates between checkpoints; the last update always has one. 0 saves only that.
         pub checkpoint_every: usize = 20 => whole(0, MAX_COUNT),
-        /// Number of newest checkpoints that are kept, in addition to the best one.
+        /// Number of newest checkpoints that are kept, in addition to the best one. A run whose last weights are not evaluated keeps one more.
         pub keep: usize = 1 => whole(1, MAX_COUNT),
         /// Slices of a mini-batch, which the ranks of a launcher (mpirun, srun) divide between them: a power of two, at least the number of ranks. Results depend on it, and
         /// not on the number of ranks.

@@ -52,12 +52,9 @@ impl TaskCounts {
     }
 }
 
-/// How many evaluation tasks are trained on too, by their ids or questions.
+/// How many evaluation tasks are trained on too, by their questions.
 fn trained_on<'a>(overlap: &[(String, String)], eval: impl Iterator<Item = &'a str>) -> usize {
-    let in_both: HashSet<&str> = overlap
-        .iter()
-        .flat_map(|(train, eval)| [train.as_str(), eval.as_str()])
-        .collect();
+    let in_both: HashSet<&str> = overlap.iter().map(|(_, eval)| eval.as_str()).collect();
     eval.filter(|id| in_both.contains(*id)).count()
 }
 
@@ -87,7 +84,7 @@ pub fn warnings(config: &Config, tasks: &TaskCounts) -> Vec<String> {
         warnings.push("there are no held-out tasks, so the run is never evaluated, no checkpoint is its best, and no alarm detects reward hacking; give the data set tasks with the split `eval`, or set `eval.samples = 0`".to_owned());
     }
     warnings.extend(too_few(config, tasks));
-    warnings.extend(not_held_out(tasks));
+    warnings.extend(not_held_out(config, tasks));
     warnings
 }
 
@@ -112,8 +109,11 @@ fn too_few(config: &Config, tasks: &TaskCounts) -> Option<String> {
 }
 
 /// The warning if evaluation tasks are trained on too.
-fn not_held_out(tasks: &TaskCounts) -> Option<String> {
-    let (train, eval) = tasks.in_both.as_ref().filter(|_| tasks.trained_on > 0)?;
+fn not_held_out(config: &Config, tasks: &TaskCounts) -> Option<String> {
+    if config.eval.samples == 0 || tasks.trained_on == 0 {
+        return None;
+    }
+    let (train, eval) = tasks.in_both.as_ref()?;
     if tasks.trained_on == tasks.eval {
         return Some("every evaluation task is trained on too, so evaluations do not show how the model does on other tasks; give the data set other tasks with the split `eval`".to_owned());
     }
@@ -174,6 +174,7 @@ mod tests {
                 && warnings[1].starts_with("every evaluation task is trained on too"),
             "{warnings:?}"
         );
+        assert_eq!(warned(&["eval.samples=0"], &tasks), [""; 0]);
 
         let mut some = dataset(5, 20);
         some.eval.push(some.train[0].clone());

@@ -78,12 +78,14 @@ impl SweepFolder {
         Self::planned(root, file)
     }
 
-    /// Refuses what [`SweepFolder::create`] would refuse. Nothing is made.
+    /// The folder of this sweep, which need not exist. Nothing is made.
     ///
     /// # Errors
     /// As [`SweepFolder::create`].
-    pub fn check(root: &Path, file: &SweepFile) -> Result<(), SweepError> {
-        Self::planned(root, file.clone())?.check_same()
+    pub fn check(root: &Path, file: &SweepFile) -> Result<Self, SweepError> {
+        let folder = Self::planned(root, file.clone())?;
+        folder.check_same()?;
+        Ok(folder)
     }
 
     /// The folder of this sweep, which is made unless it exists. Several processes may do this at once.

@@ -1,5 +1,6 @@
 //! The async client: each call is one request, and every failure has a type. The caller does the batching and retrying.
 
+use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -23,12 +24,21 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// A client of one verifier. Cheap to clone; clones share their connections.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     base: Url,
     token: Option<String>,
     verify_timeout: Duration,
+}
+
+impl fmt::Debug for Client {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("base", &self.base.as_str())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Client {

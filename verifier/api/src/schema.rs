@@ -14,8 +14,10 @@ pub(crate) fn id() -> ObjectBuilder {
 }
 
 pub(crate) fn answer() -> ObjectBuilder {
-    text_or_number("LaTeX or plain text. A number counts as its text in the request.")
-        .min_length(Some(1))
+    text_or_number(
+        "LaTeX or plain text, of which what follows the last `####` counts. A number counts as its text in the request.",
+    )
+    .min_length(Some(1))
 }
 
 fn text_or_number(description: &str) -> ObjectBuilder {

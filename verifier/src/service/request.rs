@@ -220,7 +220,7 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
             if answer.trim().is_empty() {
                 return Err(fields.fault(
                     "answer",
-                    "it is empty, so no completion could be correct; give the correct answer",
+                    "it is empty, or nothing follows its last `####`, so no completion could be correct; give the correct answer",
                 ));
             }
             fields.done(&["kind", "answer"])?;

@@ -59,7 +59,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", requires = "model")]
     dataset: Option<String>,
     /// The verifier's address, as `rapid-verifier serve` prints it
-    #[arg(long, value_name = "URL", env = "RAPID_VERIFIER")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "RAPID_VERIFIER",
+        hide_env_values = true
+    )]
     verifier: Option<String>,
     /// A folder of data sets, as DIR/gsm8k/train.jsonl
     #[arg(long, value_name = "DIR")]

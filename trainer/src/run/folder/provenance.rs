@@ -3,7 +3,6 @@
 //! The digest is of the tasks as they were read and of the prompt template's file, not of the prompts as the model gets them, because some chat templates write the
 //! date into prompts.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use datasets::digest::{Digest, DigestWriter};
@@ -31,7 +30,7 @@ pub(in crate::run) struct Provenance {
     eval: usize,
     /// The digest of all tasks (ids, questions, and the content that decides verdicts) and of the template's file.
     digest: String,
-    /// Number of held-out tasks that are trained on too, by their ids or questions.
+    /// Number of held-out tasks that are trained on too, by their questions. Without splits in the data set's file, that is every task.
     trained_on: usize,
     /// The digest of the held-out tasks.
     eval_digest: String,
@@ -156,7 +155,7 @@ impl Provenance {
             train: dataset.train.len(),
             eval: dataset.eval.len(),
             digest: writer.finish().to_string(),
-            trained_on: in_both(dataset),
+            trained_on: datasets::overlap(dataset).len(),
             eval_digest: digest_of(&dataset.eval),
             model: None,
             device: None,
@@ -279,18 +278,6 @@ fn digest_of(tasks: &[Task]) -> String {
         .fields(digests.iter().map(|digest| digest.0))
         .finish()
         .to_string()
-}
-
-/// The number of held-out tasks that are trained on too. Without splits in the data set's file, that is every task.
-fn in_both(dataset: &Dataset) -> usize {
-    let ids: HashSet<&str> = dataset.train.iter().map(|task| task.id.as_str()).collect();
-    let with_trained_question: HashSet<String> = datasets::overlap(dataset)
-        .into_iter()
-        .map(|(_, eval)| eval)
-        .collect();
-    let trained_on =
-        |task: &&Task| ids.contains(task.id.as_str()) || with_trained_question.contains(&task.id);
-    dataset.eval.iter().filter(trained_on).count()
 }
 
 /// The digest of tasks, in their order: of their ids, their questions and the content that decides verdicts.

@@ -254,7 +254,7 @@ pub(in crate::run) fn remove_dumps(run: &RunFolder, first_phase: usize, step: us
     }
 }
 
-/// Removes the partial files that killed processes of this run left. No living process has one in these folders, since this one holds the lock of the run.
+/// Removes the partial files that killed processes of this run left. No other process trains this run, since this one holds its lock.
 pub(in crate::run) fn remove_partial(run: &RunFolder) {
     let folders = [run.rollouts(), run.samples()].map(std::fs::read_dir);
     for entry in folders.into_iter().flatten().flatten().flatten() {

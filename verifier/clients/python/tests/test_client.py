@@ -169,7 +169,15 @@ def test_an_address_that_no_verifier_can_have_is_refused_at_once(url: str, reaso
 
 
 def test_no_error_shows_a_token() -> None:
-    for url in ["ftp://user:secret@host", "http://user:secret@host:port", "http://user:secret@"]:
+    for url in [
+        "ftp://user:secret@host",
+        "http://user:secret@host:port",
+        "http://user:secret@",
+        "user:secret@host:8700",
+        "http://user:secret/2@host:8700",
+        "http://secret/2@host:8700",
+        "http://user:1/secret@host:8700",
+    ]:
         with pytest.raises(AddressError) as error:
             Client(url)
         assert "secret" not in str(error.value)

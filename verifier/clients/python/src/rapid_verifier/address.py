@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from rapid_verifier.errors import AddressError
@@ -13,6 +14,9 @@ URL_VARIABLE = "RAPID_VERIFIER"
 TOKEN_VARIABLE = "RAPID_VERIFIER_TOKEN"
 """The environment variable of the token, which `rapid` and the service read too."""
 
+_UNESCAPED = re.compile(r"://[^/?#]*[/?#][^@]*@")
+"""A sign before the `@` that ends the host, so that the rest of a token would be a path."""
+
 
 @dataclass(frozen=True)
 class Address:
@@ -20,7 +24,7 @@ class Address:
 
     url: str
     """Ends in a slash, and holds no credentials, so that it can be printed."""
-    token: str | None
+    token: str | None = field(repr=False)
 
 
 def resolve(url: str | None = None, token: str | None = None) -> Address:
@@ -37,8 +41,16 @@ def resolve(url: str | None = None, token: str | None = None) -> Address:
             f"no verifier is set: give its address as `url`, or in the environment variable "
             f"{URL_VARIABLE}; `rapid-verifier serve` prints it"
         )
+    # What precedes the last @ may be a token, so it is not repeated.
+    shown = text.rpartition("@")[2]
     if "://" not in text:
-        raise _bad(text, "http:// is missing at its beginning")
+        raise _bad(shown, "http:// is missing at its beginning")
+    if _UNESCAPED.search(text):
+        raise _bad(
+            shown,
+            "the signs /, ? and # before an @ end its host. Write them as %2F, %3F and %23, or "
+            "give the token as `token`",
+        )
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
@@ -46,7 +58,7 @@ def resolve(url: str | None = None, token: str | None = None) -> Address:
         # The text may hold a token, so it is not repeated.
         raise _bad("the given text", str(error)) from None
     if parts.scheme.lower() not in ("http", "https"):
-        raise _bad(text.rpartition("@")[2], "it does not begin with http:// or https://")
+        raise _bad(shown, "it does not begin with http:// or https://")
     if not host:
         raise _bad("the given text", "it has no host")
     place = f"[{host}]" if ":" in host else host
