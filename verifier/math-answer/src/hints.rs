@@ -162,18 +162,21 @@ fn named_units(lower: &str) -> Vec<NamedUnit> {
         if !is_counted && !begins_unit(rest) {
             continue;
         }
-        let unit: Vec<&str> = rest
+        let words_of_unit: Vec<&str> = rest
             .iter()
             .copied()
             .take_while(|word| *word != "in")
             .take(MAX_UNIT_WORDS)
             .collect();
-        for length in 1..=unit.len() {
-            let named = measure(&unit[..length].join(" "));
+        for length in 1..=words_of_unit.len() {
+            let unit = &words_of_unit[..length];
             // Pounds may be money.
-            let amount = (unit[..length] == ["pounds"]).then(|| money('£'));
-            for unit in [Some(named), amount].into_iter().flatten() {
-                if let Measure::Unit(size, dimension) = unit {
+            let amount = (*unit == ["pounds"]).then(|| money('£'));
+            for measured in [Some(measure(&unit.join(" "))), amount]
+                .into_iter()
+                .flatten()
+            {
+                if let Measure::Unit(size, dimension) = measured {
                     units.push(NamedUnit {
                         size,
                         dimension,

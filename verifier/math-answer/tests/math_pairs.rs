@@ -1,6 +1,6 @@
 //! Checks comparisons against a careful reader's verdicts on the pairs of `math_pairs.tsv` and `math_asked.tsv`.
 
-use math_answer::pairs::{Pair, PairVerdict, parse};
+use math_answer::pairs::{Pair, parse};
 use math_answer::{Answer, Comparison, Policy, compare, compare_answers};
 
 fn pairs() -> Vec<Pair<'static>> {
@@ -24,14 +24,8 @@ fn every_pair_has_the_verdict_of_a_careful_reader() {
     let mut wrong = Vec::new();
     for pair in pairs {
         let (expected, answer) = (pair.expected, pair.answer);
-        let (standard, lenient) = match pair.verdict {
-            PairVerdict::Same => (true, true),
-            PairVerdict::Unsimplified => (false, true),
-            PairVerdict::Different => (false, false),
-        };
-        if same(expected, answer, Policy::Standard) != standard
-            || same(expected, answer, Policy::Lenient) != lenient
-        {
+        let right = |policy| same(expected, answer, policy) == pair.is_same(policy);
+        if !right(Policy::Standard) || !right(Policy::Lenient) {
             wrong.push(format!(
                 "{pair:?}: {:?}",
                 compare(expected, answer, Policy::Standard)
@@ -58,14 +52,13 @@ fn the_question_decides_what_is_counted_and_in_which_unit() {
         let [verdict, question, expected, answer] = fields[..] else {
             panic!("four fields: {line}");
         };
-        let accepts = |policy| same_with_question(question, expected, answer, policy);
-        let (standard, lenient) = match verdict {
-            "=" => (true, true),
-            "~" => (false, true),
-            "!" => (false, false),
-            other => panic!("{other} is no verdict: {line}"),
+        let pair = format!("{verdict}\t{expected}\t{answer}");
+        let [pair] = parse(&pair).expect(line)[..] else {
+            panic!("one pair: {line}");
         };
-        if accepts(Policy::Standard) != standard || accepts(Policy::Lenient) != lenient {
+        let right =
+            |policy| same_with_question(question, expected, answer, policy) == pair.is_same(policy);
+        if !right(Policy::Standard) || !right(Policy::Lenient) {
             wrong.push(line);
         }
     }
