@@ -173,4 +173,10 @@ fn a_run_that_diverges_is_an_end_and_is_not_made_again() {
         assert_eq!(events(&folder, run, "start"), 1, "{run}");
         assert_eq!(events(&folder, run, "resume"), 0, "{run}");
     }
+    // Nothing listens there, and runs that have ended ask nobody.
+    let [file, folder] = [&file, &folder].map(|path| path.to_str().unwrap());
+    let mut again = rapid(["sweep", file, "--out", folder]);
+    let _ = start(again.env("RAPID_VERIFIER", "http://127.0.0.1:9"))
+        .finish()
+        .success();
 }

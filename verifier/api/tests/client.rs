@@ -71,6 +71,15 @@ fn judgement(id: &str) -> serde_json::Value {
     json!({ "id": id, "reward": 1.0, "verdict": "correct", "detail": {}, "retryable": false, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.1 })
 }
 
+#[test]
+fn the_debug_form_of_a_client_has_its_address_and_no_token() {
+    let shown = format!("{:?}", client("http://127.0.0.1:9"));
+    assert!(
+        shown.contains("http://127.0.0.1:9/") && !shown.contains("secret"),
+        "{shown}"
+    );
+}
+
 #[tokio::test]
 async fn a_batch_is_sent_with_the_token_and_its_judgements_are_returned() {
     let (url, request) = server(http(
