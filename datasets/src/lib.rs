@@ -33,7 +33,7 @@ pub mod template;
 pub mod value;
 
 pub use error::DatasetError;
-pub use load::{NAMES, final_answer, open};
+pub use load::{FinalAnswerError, NAMES, final_answer, open};
 pub use overlap::overlap;
 pub use task::{
     CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest, Split,

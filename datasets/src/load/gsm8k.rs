@@ -14,16 +14,36 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
     })
 }
 
-/// The final answer of a worked solution in GSM8K's form: the text after the last `####`, without commas between thousands. It may be empty. `None` if the solution
-/// has no `####`.
-#[must_use]
-pub fn final_answer(solution: &str) -> Option<String> {
-    let (_, answer) = solution.rsplit_once("####")?;
+/// Why the text after the last `####` is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FinalAnswerError {
+    /// There is no text.
+    #[error("nothing follows its last `####`, so no completion could be correct")]
+    Empty,
+    /// There is more than an answer.
+    #[error("several lines follow its last `####`; leave only the line with the answer")]
+    Lines,
+}
+
+/// The final answer of a worked solution in GSM8K's form: the line after the last `####`, without commas between thousands. `None` if the solution has no `####`.
+///
+/// # Errors
+/// If nothing follows the `####`, or several lines.
+pub fn final_answer(solution: &str) -> Result<Option<String>, FinalAnswerError> {
+    let Some((_, answer)) = solution.rsplit_once("####") else {
+        return Ok(None);
+    };
     let answer = answer.trim();
-    if has_thousands(answer) {
-        return Some(answer.replace(',', ""));
+    if answer.is_empty() {
+        return Err(FinalAnswerError::Empty);
     }
-    Some(answer.to_owned())
+    if answer.contains(['\n', '\r']) {
+        return Err(FinalAnswerError::Lines);
+    }
+    if has_thousands(answer) {
+        return Ok(Some(answer.replace(',', "")));
+    }
+    Ok(Some(answer.to_owned()))
 }
 
 /// Whether the text is one number with commas between thousands, such as `-1,234.5`, and not a list such as `1,2`.
@@ -46,15 +66,14 @@ fn tasks(path: &Path, split: &str) -> Result<Vec<Task>, DatasetError> {
         .iter()
         .map(|record| {
             let solution = record.text("answer")?;
-            let answer = final_answer(solution).ok_or_else(|| {
-                record.error(
-                    "answer",
-                    "the final answer is expected after `####`, which is missing",
-                )
-            })?;
-            if answer.is_empty() {
-                return Err(record.error("answer", "there is no text after `####`"));
-            }
+            let answer = final_answer(solution)
+                .map_err(|error| record.error("answer", error.to_string()))?
+                .ok_or_else(|| {
+                    record.error(
+                        "answer",
+                        "the final answer is expected after `####`, which is missing",
+                    )
+                })?;
             Ok(Task {
                 id: format!("gsm8k/{split}/{}", record.line),
                 question: record.text("question")?.to_owned(),
@@ -77,11 +96,18 @@ mod tests {
             ("#### 1,2", Some("1,2")),
             ("#### 1,2345", Some("1,2345")),
             ("#### (1,234)", Some("(1,234)")),
-            ("It is\n#### ", Some("")),
             ("72", None),
             ("1,234", None),
         ] {
-            assert_eq!(final_answer(solution).as_deref(), answer, "{solution}");
+            let found = final_answer(solution).unwrap();
+            assert_eq!(found.as_deref(), answer, "{solution}");
+        }
+        for (solution, error) in [
+            ("It is\n#### ", FinalAnswerError::Empty),
+            ("#### 7\nDone.", FinalAnswerError::Lines),
+            ("####\n7\rDone.", FinalAnswerError::Lines),
+        ] {
+            assert_eq!(final_answer(solution), Err(error), "{solution}");
         }
     }
 }

@@ -15,7 +15,7 @@ mod user_file;
 
 use std::path::{Path, PathBuf};
 
-pub use gsm8k::final_answer;
+pub use gsm8k::{FinalAnswerError, final_answer};
 
 use crate::did_you_mean::nearest;
 use crate::fetch::{self, ArtifactKind};

@@ -3,7 +3,7 @@
 //! | field | kind | meaning |
 //! | --- | --- | --- |
 //! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
-//! | `answer` | math | the right answer, text or a number; of a text with `####`, what follows the last one |
+//! | `answer` | math | the right answer, text or a number; of a text with `####`, the line after the last one |
 //! | `entry_point` | code | the function to write |
 //! | `tests` | program | `[{"stdin": …, "stdout": …}, …]`, texts |
 //! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; `expected` may be missing if there is a `canonical` |
@@ -183,7 +183,9 @@ fn refuse_misspelt(record: &Record) -> Result<(), DatasetError> {
 
 fn answer(record: &Record) -> Result<String, DatasetError> {
     let answer = match record.require("answer")? {
-        Value::Str(text) => final_answer(text).unwrap_or_else(|| text.trim().to_owned()),
+        Value::Str(text) => final_answer(text)
+            .map_err(|error| record.error("answer", error.to_string()))?
+            .unwrap_or_else(|| text.trim().to_owned()),
         number @ Value::Int(_) => number.to_python(),
         Value::Float(number) if number.is_finite() => decimal(*number),
         other => {
@@ -194,10 +196,7 @@ fn answer(record: &Record) -> Result<String, DatasetError> {
         }
     };
     if answer.is_empty() {
-        return Err(record.error(
-            "answer",
-            "the answer is empty, or empty after `####`; give the correct answer",
-        ));
+        return Err(record.error("answer", "the answer is empty; give the correct answer"));
     }
     Ok(answer)
 }
@@ -487,7 +486,11 @@ mod tests {
             ),
             (
                 r#"{"question":"a","answer":"It is\n#### "}"#,
-                "mine.jsonl, line 1, field `answer`: the answer is empty, or empty after `####`",
+                "mine.jsonl, line 1, field `answer`: nothing follows its last `####`",
+            ),
+            (
+                r#"{"question":"a","answer":"9 - 2 = 7\n#### 7\nDone."}"#,
+                "mine.jsonl, line 1, field `answer`: several lines follow its last `####`",
             ),
             (
                 r#"{"question":"a","answer":[1]}"#,

@@ -220,7 +220,7 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
             if answer.trim().is_empty() {
                 return Err(fields.fault(
                     "answer",
-                    "it is empty, or nothing follows its last `####`, so no completion could be correct; give the correct answer",
+                    "it is empty, so no completion could be correct; give the correct answer",
                 ));
             }
             fields.done(&["kind", "answer"])?;
@@ -264,11 +264,14 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
     }
 }
 
-/// A math task's answer: a string, of which what follows the last `####` counts, or a number as it was written.
+/// A math task's answer: a string, of which the line after the last `####` counts, or a number as it was written.
 fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let answer = fields.take("answer")?;
     if let Some(text) = string(answer) {
-        return Ok(final_answer(&text).unwrap_or(text));
+        return match final_answer(&text) {
+            Ok(found) => Ok(found.unwrap_or(text)),
+            Err(error) => Err(fields.fault("answer", &error.to_string())),
+        };
     }
     if !answer
         .get()

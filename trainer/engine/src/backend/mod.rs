@@ -293,7 +293,7 @@ pub trait Backend: Send {
     /// Waits until the device has finished all operations. An error is that of the first operation that failed.
     fn synchronise(&mut self) -> Result<(), EngineError>;
 
-    /// Allocates a zeroed buffer. An error states the requested size and which setting to lower.
+    /// Allocates a buffer: zeros for weights and the optimiser, and for the other purposes unspecified content. An error states the requested size and which setting to lower.
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError>;
     /// Releases an allocation; `buf` is the one that [`Backend::allocate`] returned.
     fn release(&mut self, buf: Buf);

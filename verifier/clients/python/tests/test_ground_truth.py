@@ -65,6 +65,7 @@ def test_a_ground_truth_means_one_task(client: Client, truth: Any, task: Any) ->
         ("speed/time", "may be a task's id or an answer"),
         ("", "empty"),
         ("  ", "empty"),
+        ("16 - 3 = 13\n#### 13\nDone.", "several lines follow the last `####` .*"),
         ("16 - 3 = 13\n#### ", "nothing follows the last `####` .*: 16 - 3 = 13"),
         ('{"answer": "2"}', "without `kind`"),
         ({"answer": "2"}, "without `kind`"),

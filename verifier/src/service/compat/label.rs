@@ -74,13 +74,9 @@ fn text(path: &str, text: &str, registry: &Registry) -> Result<Arc<RegisteredTas
         };
     }
     match final_answer(text) {
-        Some(found) if found.is_empty() => {
-            return fault(
-                "nothing follows its last `####`, so no completion could be correct".to_owned(),
-            );
-        }
-        Some(found) => return Ok(answer(found)),
-        None => {}
+        Err(error) => return fault(error.to_string()),
+        Ok(Some(found)) => return Ok(answer(found)),
+        Ok(None) => {}
     }
     let Some(name) = dataset_name(text) else {
         return Ok(answer(text.to_owned()));
@@ -208,6 +204,10 @@ mod tests {
             (
                 json!("16 - 3 = 13\n#### "),
                 "labels[1]: nothing follows its last `####`",
+            ),
+            (
+                json!("#### 13\nDone."),
+                "labels[1]: several lines follow its last `####`",
             ),
             (
                 json!({ "answer": "1" }),

@@ -112,7 +112,11 @@ fn a_bad_item_is_named_with_its_field() {
         ),
         (
             json!({"id": "", "task": {"kind": "math", "answer": "It is\n#### "}, "completion": ""}),
-            "`task.answer`: it is empty, or nothing follows its last `####`",
+            "`task.answer`: nothing follows its last `####`",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": "#### 7\nDone."}, "completion": ""}),
+            "`task.answer`: several lines follow its last `####`",
         ),
         (
             json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x", ""]}, "prompt": "", "completion": ""}),

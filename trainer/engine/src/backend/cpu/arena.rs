@@ -1,92 +1,161 @@
-//! The arena's memory: aligned blocks, and the one function that turns handles into slices.
+//! The arena's memory: blocks that are kept for the next allocations, and the one function that turns handles into slices.
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
+use memmap2::{MmapMut, MmapRaw};
 
-use crate::backend::Buf;
+use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
 
-/// Blocks begin on a cache line.
-const ALIGN: usize = 64;
-
-/// A zeroed, aligned allocation. The system provides its pages on first use: the memory is requested without our alignment, since the standard library would
-/// write the zeros of aligned memory itself.
+/// Memory of the system, which provides each page at its first use, as zeros. It begins on a page, and so on a cache line.
 struct Block {
-    allocation: NonNull<u8>,
-    memory: NonNull<f32>,
+    map: MmapRaw,
+    /// Elements in use.
     len: usize,
 }
 
-// SAFETY: a block owns its memory as a `Vec` does.
-unsafe impl Send for Block {}
-
 impl Block {
-    /// Layout with room to align the elements to a cache line, wherever the allocation begins.
-    fn layout(len: usize) -> Option<Layout> {
-        let bytes = len.checked_mul(size_of::<f32>())?.checked_add(ALIGN)?;
-        Layout::from_size_align(bytes, align_of::<f32>()).ok()
-    }
-
-    fn new(len: usize) -> Option<Self> {
-        // SAFETY: the layout's size is not 0.
-        let allocation = NonNull::new(unsafe { alloc_zeroed(Self::layout(len)?) })?;
-        let before = allocation.as_ptr().align_offset(ALIGN);
-        // SAFETY: the pointer moves by less than `ALIGN` bytes, and the allocation has `ALIGN` bytes more than the elements take.
-        let memory = unsafe { allocation.add(before) }.cast();
+    /// A block of zeros.
+    fn zeroed(len: usize) -> Option<Self> {
+        let map = MmapMut::map_anon(len.checked_mul(size_of::<f32>())?).ok()?;
         Some(Self {
-            allocation,
-            memory,
+            map: map.into(),
             len,
         })
     }
-}
 
-impl Drop for Block {
-    fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.len) {
-            // SAFETY: allocated with this layout.
-            unsafe { dealloc(self.allocation.as_ptr(), layout) }
+    /// Number of elements that fit.
+    fn capacity(&self) -> usize {
+        self.map.len() / size_of::<f32>()
+    }
+
+    /// Changes the capacity, which becomes neither 0 nor less than what is in use. Where the system can, the pages remain. `None` if there is no memory.
+    fn resize(&mut self, capacity: usize) -> Option<()> {
+        let bytes = capacity.checked_mul(size_of::<f32>())?;
+        #[cfg(target_os = "linux")]
+        {
+            let may_move = memmap2::RemapOptions::new().may_move(true);
+            // SAFETY: nobody has a slice of this memory, since slices borrow the arena.
+            unsafe { self.map.remap(bytes, may_move) }.ok()
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let mut map = MmapMut::map_anon(bytes).ok()?;
+            // SAFETY: inside the mapping, and nobody writes to it meanwhile.
+            let used = unsafe {
+                std::slice::from_raw_parts(self.map.as_ptr(), self.len * size_of::<f32>())
+            };
+            map[..used.len()].copy_from_slice(used);
+            self.map = map.into();
+            Some(())
         }
     }
 }
 
-/// All blocks of a backend.
+/// All blocks of a backend. A released block is kept for the next allocations, since the system takes long to provide pages again. All blocks together have room
+/// for no more elements than were in use at one time.
 #[derive(Default)]
 pub(super) struct Arena {
     blocks: Vec<Option<Block>>,
+    /// Released blocks.
+    free: Vec<Block>,
+    /// The most elements that were in use at one time.
+    peak: usize,
 }
 
 impl Arena {
-    /// Allocates a zeroed block.
-    pub(super) fn allocate(&mut self, len: usize) -> Result<Buf, EngineError> {
-        let block = Block::new(len).ok_or_else(|| {
-            EngineError::Device(format!(
-                "the system has no {:.1} GB of memory for the engine; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, \
-                 or take a smaller model",
-                len as f64 * 4e-9
-            ))
-        })?;
+    /// Allocates a block: of zeros where [`Backend::allocate`](crate::backend::Backend::allocate) promises them, else the released one that fits best, if there is one.
+    pub(super) fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
+        let recyclable = match purpose {
+            Purpose::Weights | Purpose::Optimiser => None,
+            Purpose::Cache | Purpose::Activations | Purpose::Sums => self.best_released(len),
+        };
+        let Some(best) = recyclable else {
+            self.make_room(len, len);
+            let block = Block::zeroed(len).ok_or_else(|| no_memory(len))?;
+            return Ok(self.insert(block));
+        };
+        let mut block = self.free.swap_remove(best);
+        let capacity = self.make_room(len, block.capacity().max(len));
+        if capacity != block.capacity() {
+            block.resize(capacity).ok_or_else(|| no_memory(len))?;
+        }
+        block.len = len;
+        let buf = self.insert(block);
+        if cfg!(test) {
+            // Who reads what it has not written shows in the tests.
+            self.slices([buf], []).0[0].fill(f32::NAN);
+        }
+        Ok(buf)
+    }
+
+    /// The released block to use for `len` elements. If all are too small, the largest one grows.
+    fn best_released(&self, len: usize) -> Option<usize> {
+        let blocks = 0..self.free.len();
+        let best = blocks.min_by_key(|i| {
+            let capacity = self.free[*i].capacity();
+            (capacity < len, capacity.abs_diff(len))
+        });
+        best.filter(|_| len > 0)
+    }
+
+    /// Takes memory that is not in use from the other blocks, so that one with `len` elements and room for `wanted` can join them. Returns for how many it can have
+    /// room instead: `len` at least.
+    fn make_room(&mut self, len: usize, wanted: usize) -> usize {
+        let peak = self.peak.max(self.in_use().saturating_add(len));
+        let mut excess = self.held().saturating_add(wanted).saturating_sub(peak);
+        self.free.retain_mut(|block| {
+            let cut = excess.min(block.capacity());
+            excess -= cut;
+            let rest = block.capacity() - cut;
+            rest > 0 && (cut == 0 || block.resize(rest).is_some())
+        });
+        for block in self.blocks.iter_mut().flatten() {
+            let cut = excess.min(block.capacity() - block.len);
+            if cut > 0 && block.resize(block.capacity() - cut).is_some() {
+                excess -= cut;
+            }
+        }
+        len.max(wanted - excess.min(wanted))
+    }
+
+    /// Number of elements that all blocks have room for.
+    fn held(&self) -> usize {
+        let blocks = self.blocks.iter().flatten().chain(&self.free);
+        blocks.map(Block::capacity).sum()
+    }
+
+    fn in_use(&self) -> usize {
+        self.blocks.iter().flatten().map(|block| block.len).sum()
+    }
+
+    fn insert(&mut self, block: Block) -> Buf {
+        let len = block.len;
         let slot = match self.blocks.iter().position(Option::is_none) {
-            Some(free) => free,
+            Some(empty) => empty,
             None => {
                 self.blocks.push(None);
                 self.blocks.len() - 1
             }
         };
         self.blocks[slot] = Some(block);
-        Ok(Buf {
+        self.peak = self.peak.max(self.in_use());
+        Buf {
             block: slot as u32,
             offset: 0,
             len,
-        })
+        }
     }
 
-    /// Frees the block of a buffer.
+    /// Releases the block of a buffer.
     pub(super) fn release(&mut self, buf: Buf) {
-        if let Some(slot) = self.blocks.get_mut(buf.block as usize) {
-            *slot = None;
+        if let Some(slot) = self.blocks.get_mut(buf.block as usize)
+            && let Some(mut block) = slot.take()
+        {
+            block.len = 0;
+            if block.capacity() > 0 {
+                self.free.push(block);
+            }
         }
     }
 
@@ -101,8 +170,8 @@ impl Arena {
             buf.offset + buf.len <= block.len,
             "a buffer lies in its block"
         );
-        // SAFETY: inside the allocation, as just checked.
-        unsafe { block.memory.as_ptr().add(buf.offset) }
+        // SAFETY: inside the mapping, as just checked.
+        unsafe { block.map.as_mut_ptr().cast::<f32>().add(buf.offset) }
     }
 
     /// Slices to write and slices to read. A slice to write overlaps no other slice.
@@ -127,35 +196,101 @@ impl Arena {
     }
 }
 
+fn no_memory(len: usize) -> EngineError {
+    EngineError::Device(format!(
+        "the system has no {:.1} GB of memory for the engine; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, or take a smaller \
+         model",
+        len as f64 * 4e-9
+    ))
+}
+
 fn disjoint(a: Buf, b: Buf) -> bool {
     a.block != b.block || a.offset + a.len <= b.offset || b.offset + b.len <= a.offset
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::Arena;
+    use crate::backend::Purpose::{Activations, Cache, Weights};
 
     #[test]
     #[should_panic(expected = "overlaps")]
     fn an_output_that_overlaps_an_input_is_rejected() {
         let mut arena = Arena::default();
-        let buf = arena.allocate(32).expect("32 elements");
+        let buf = arena.allocate(Activations, 32).expect("32 elements");
         arena.slices([buf.at(0, 20)], [buf.at(16, 16)]);
     }
 
     #[test]
-    fn buffers_begin_on_cache_lines_and_contain_zeros() {
+    fn buffers_begin_on_cache_lines_and_new_ones_contain_zeros() {
         let mut arena = Arena::default();
         for len in [0, 1, 17, 100_000] {
-            let buf = arena.allocate(len).expect("memory");
-            assert_eq!(arena.pointer(buf).align_offset(super::ALIGN), 0);
-            assert!(arena.slices([], [buf]).1[0].iter().all(|x| *x == 0.0));
+            for buf in [arena.allocate(Cache, len), arena.allocate(Weights, len)] {
+                let buf = buf.expect("memory");
+                assert_eq!(arena.pointer(buf).align_offset(64), 0);
+                assert!(arena.slices([], [buf]).1[0].iter().all(|x| *x == 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn released_memory_is_used_again_and_blocks_that_must_be_zero_are() {
+        let mut arena = Arena::default();
+        let first = arena.allocate(Activations, 100_000).unwrap();
+        let kept = arena.allocate(Activations, 10).unwrap();
+        let start = arena.pointer(first);
+        arena.release(first);
+        let second = arena.allocate(Activations, 80_000).unwrap();
+        assert_eq!(arena.pointer(second), start);
+        arena.slices([second], []).0[0].fill(1.0);
+        arena.release(second);
+        let zeroed = arena.allocate(Weights, 100_000).unwrap();
+        assert!(arena.slices([], [zeroed]).1[0].iter().all(|x| *x == 0.0));
+        assert_eq!(arena.held(), 100_010);
+        arena.release(kept);
+    }
+
+    proptest! {
+        /// Whatever is allocated and released in whatever order: what a buffer holds stays as it was written, and all blocks have room for no more than was once in use.
+        #[test]
+        fn buffers_keep_their_content_and_the_memory_stays_below_its_peak(
+            steps in proptest::collection::vec((prop_oneof![0_usize..3, 0_usize..20_000], 0..5, any::<prop::sample::Index>()), 1..60)
+        ) {
+            let mut arena = Arena::default();
+            let mut live: Vec<(crate::backend::Buf, f32)> = Vec::new();
+            let mut peak = 0;
+            for (number, (len, choice, which)) in steps.into_iter().enumerate() {
+                if choice < 2 && !live.is_empty() {
+                    let (buf, _) = live.swap_remove(which.index(live.len()));
+                    arena.release(buf);
+                } else {
+                    let zeroed = choice == 4;
+                    let purpose = if zeroed { Weights } else { Cache };
+                    let buf = arena.allocate(purpose, len).unwrap();
+                    if zeroed {
+                        prop_assert!(arena.slices([], [buf]).1[0].iter().all(|x| *x == 0.0));
+                    }
+                    arena.slices([buf], []).0[0].fill(number as f32);
+                    live.push((buf, number as f32));
+                }
+                peak = peak.max(live.iter().map(|(buf, _)| buf.len()).sum());
+                prop_assert!(arena.held() <= peak, "{} of {peak}", arena.held());
+                for (buf, value) in &live {
+                    prop_assert!(arena.slices([], [*buf]).1[0].iter().all(|x| x == value));
+                }
+            }
         }
     }
 
     #[test]
     fn an_absurd_size_is_an_error() {
-        assert!(Arena::default().allocate(usize::MAX / 4).is_err());
-        assert!(Arena::default().allocate(usize::MAX).is_err());
+        assert!(
+            Arena::default()
+                .allocate(Activations, usize::MAX / 4)
+                .is_err()
+        );
+        assert!(Arena::default().allocate(Activations, usize::MAX).is_err());
     }
 }

@@ -159,7 +159,7 @@ impl Backend for Cpu {
     }
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
-        let buf = self.arena.allocate(len)?;
+        let buf = self.arena.allocate(purpose, len)?;
         if purpose == Purpose::Weights && self.format != Format::F32 {
             self.weights.register(buf);
         }

@@ -77,15 +77,21 @@ def check_length(name: str, values: Sized, completions: Sized) -> None:
 
 
 def _answer(text: str) -> Task:
-    """The mathematics problem with this answer, or with what follows the last `####` of `text`."""
+    """The mathematics problem with this answer, or with the line after its last `####`."""
     answer = text.rpartition(FINAL_ANSWER)[2].strip()
     if not answer:
         raise GroundTruthError(
             "nothing follows the last `####` of a ground truth, so no completion could be correct: "
             f"{text[-100:]}"
         )
-    if FINAL_ANSWER in text and THOUSANDS.fullmatch(answer):
-        answer = answer.replace(",", "")
+    if FINAL_ANSWER in text:
+        if "\n" in answer or "\r" in answer:
+            raise GroundTruthError(
+                "several lines follow the last `####` of a ground truth; leave only the line with "
+                f"the answer: {text[-100:]}"
+            )
+        if THOUSANDS.fullmatch(answer):
+            answer = answer.replace(",", "")
     return {"kind": "math", "answer": answer}
 
 
