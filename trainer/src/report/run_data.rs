@@ -20,7 +20,7 @@ pub struct RunData {
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
-    /// The text of `config.toml`.
+    /// The text of `config.toml`, without a token in the verifier's address, which older versions accepted there.
     pub config_text: String,
     /// The parsed configuration; `None` if another version wrote it.
     pub config: Option<Config>,
@@ -52,6 +52,17 @@ pub struct RunData {
     pub first: Vec<Record>,
     /// Training samples of the last recorded phase; empty without a second one.
     pub last: Vec<Record>,
+}
+
+fn without_token(config_text: String) -> String {
+    let settings: Option<toml::Table> = toml::from_str(&config_text).ok();
+    let url = settings
+        .as_ref()
+        .and_then(|it| it.get("verifier")?.get("url")?.as_str());
+    match url {
+        Some(url) => config_text.replace(url, &verifier_api::without_secrets(url)),
+        None => config_text,
+    }
 }
 
 /// Why a run cannot be reported on.
@@ -122,10 +133,13 @@ impl RunData {
         if !config_file.is_file() {
             return Err(RunError::NotARun(folder.to_owned()));
         }
-        let config_text = fs::read_to_string(&config_file).map_err(|source| RunError::Io {
-            path: config_file,
-            source,
-        })?;
+        let config_text = fs::read_to_string(&config_file);
+        let config_text = config_text
+            .map(without_token)
+            .map_err(|source| RunError::Io {
+                path: config_file,
+                source,
+            })?;
         Ok(Self {
             name: tail(&canonical(folder), 1),
             folder: folder.to_owned(),

@@ -438,6 +438,25 @@ fn the_table_has_each_pass_at_k_that_the_evaluation_has() {
 }
 
 #[test]
+fn a_token_in_the_address_of_an_older_run_is_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    run_folder(root);
+    let config = fs::read_to_string(root.join("config.toml")).unwrap();
+    let config = format!("{config}\n").replacen(
+        "[verifier]\n",
+        "[verifier]\nurl = \"http://user:s3cret@10.0.0.1:8700\"\n",
+        1,
+    );
+    fs::write(root.join("config.toml"), config).unwrap();
+    let run = RunData::read(root).unwrap();
+    let address = run.config.as_ref().unwrap().verifier.url.as_deref();
+    assert_eq!(address, Some("http://10.0.0.1:8700"));
+    let page = fs::read_to_string(write(&[run], root).unwrap()).unwrap();
+    assert!(page.contains("http://10.0.0.1:8700") && !page.contains("s3cret"));
+}
+
+#[test]
 fn a_young_or_killed_run_is_read_and_rendered() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();

@@ -275,7 +275,8 @@ fn base(text: &str) -> Result<Url, ClientError> {
 }
 
 /// The address without what may be secret: what is before the host, the query and the fragment.
-fn without_secrets(text: &str) -> String {
+#[must_use]
+pub fn without_secrets(text: &str) -> String {
     let shown = match text.rsplit_once('@') {
         None => text.to_owned(),
         Some((before, host)) => match before.split_once("://") {

@@ -12,7 +12,7 @@ mod problem;
 mod schema;
 mod types;
 
-pub use client::{Client, check_address};
+pub use client::{Client, check_address, without_secrets};
 pub use error::ClientError;
 pub use info::{
     DatasetInfo, Datasets, GraderInfo, GraderState, Readiness, RequestLimits, ServiceInfo,
