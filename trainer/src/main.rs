@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use trainer::stderr::say;
 
 mod cmd;
@@ -41,8 +41,18 @@ enum Command {
     Bench(cmd::bench::Args),
 }
 
+/// A number below 0 is the value of the option before it, so that an option that takes none says which numbers it takes.
+fn with_numbers_below_zero(command: clap::Command) -> clap::Command {
+    let options = command.mut_args(|arg| {
+        let takes_value = !arg.is_positional() && arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_value)
+    });
+    options.mut_subcommands(with_numbers_below_zero)
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let command_line = with_numbers_below_zero(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&command_line).unwrap_or_else(|error| error.exit());
     let divides = matches!(
         cli.command,
         Command::Train(_) | Command::Eval(_) | Command::Generate(_)
@@ -76,7 +86,7 @@ fn main() -> ExitCode {
 mod tests {
     use clap::{CommandFactory as _, Parser as _};
 
-    use super::Cli;
+    use super::{Cli, with_numbers_below_zero};
 
     #[test]
     fn the_options_of_all_commands_are_consistent() {
@@ -165,15 +175,25 @@ mod tests {
 
     #[test]
     fn a_number_below_zero_is_answered_with_the_range() {
-        let needed = ["rapid", "eval", "--model", "m", "--dataset", "d"];
-        let needed = [&needed[..], &["--verifier", "http://127.0.0.1:9"]].concat();
-        for (option, hint) in [
-            ("--temperature", "give 0, which is greedy"),
-            ("--top-p", "give a number above 0"),
-            ("--min-p", "give a number of at least 0"),
+        let eval = "eval --model m --dataset d --verifier http://127.0.0.1:9";
+        for (command, option, hint) in [
+            (eval, "--temperature", "give 0, which is greedy"),
+            (eval, "--top-p", "give a number above 0"),
+            (eval, "--min-p", "give a number of at least 0"),
+            (eval, "--k", "give a whole number from 1 to"),
+            ("bench step", "--prompts", "give a whole number from 1 on"),
+            (
+                "bench step",
+                "--threads",
+                "give a whole number from 1 to 1024",
+            ),
+            ("quickstart", "--seed", "give a whole number"),
         ] {
-            let line = [&needed[..], &[option, "-1"]].concat();
-            let error = Cli::try_parse_from(line).unwrap_err().to_string();
+            let line = format!("rapid {command} {option} -1");
+            let error = with_numbers_below_zero(Cli::command())
+                .try_get_matches_from(line.split(' '))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(hint), "{error}");
         }
     }

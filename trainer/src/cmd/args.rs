@@ -136,13 +136,13 @@ impl PromptArgs {
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct CutoffArgs {
     /// Keep the likeliest tokens until their probabilities sum to P [default: in `rapid eval` the checkpoint's, else 1, which keeps all]
-    #[arg(long, value_name = "P", value_parser = probability, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", value_parser = probability)]
     pub(crate) top_p: Option<f32>,
     /// Keep the N likeliest tokens; 0 keeps all [default: in `rapid eval` the checkpoint's, else 0]
-    #[arg(long, value_name = "N", value_parser = from_zero::<usize>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = from_zero::<usize>)]
     pub(crate) top_k: Option<usize>,
     /// Keep tokens at least P times as likely as the likeliest; 0 keeps all [default: in `rapid eval` the checkpoint's, else 0]
-    #[arg(long, value_name = "P", value_parser = fraction, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", value_parser = fraction)]
     pub(crate) min_p: Option<f32>,
 }
 

@@ -60,21 +60,21 @@ pub(crate) struct Args {
     #[command(flatten)]
     verifier: VerifierArgs,
     /// Samples per task
-    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = up_to(MAX_SAMPLES), allow_negative_numbers = true)]
+    #[arg(short = 'n', value_name = "N", default_value_t = 8, value_parser = up_to(MAX_SAMPLES))]
     samples: usize,
     /// The k of each Pass@k, at most n [default: 1 and n]
     #[arg(long, value_name = "K", value_delimiter = ',', value_parser = up_to(MAX_SAMPLES))]
     k: Vec<usize>,
     /// Sampling temperature; 0 is greedy [default: the checkpoint's, else 0.9]
-    #[arg(long, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", value_parser = temperature)]
     temperature: Option<f32>,
     #[command(flatten)]
     cutoffs: CutoffArgs,
     /// Minimum tokens of a completion: its first N tokens are not end tokens. A stop string may end it earlier [default: the checkpoint's, else 0]
-    #[arg(long, value_name = "N", value_parser = from_zero::<usize>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = from_zero::<usize>)]
     min_tokens: Option<usize>,
     /// Maximum tokens of a completion, including the end token [default: the checkpoint's, else 512]
-    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
     /// File for the samples, one per line, with prompt, completion and verdict
     #[arg(long, value_name = "FILE")]
@@ -89,10 +89,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Split::Eval)]
     split: Split,
     /// Evaluate only the first N tasks
-    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
     /// Seed of the sampling; two models with the same seed sample from the same random stream
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_zero::<u64>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_zero::<u64>)]
     seed: u64,
     #[command(flatten)]
     prompt: PromptArgs,

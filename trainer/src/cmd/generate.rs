@@ -75,21 +75,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "prompts")]
     data_dir: Option<PathBuf>,
     /// Complete only the first N
-    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
     /// File for the completions; it appears when all of them are written
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Maximum tokens of a completion, including the end token [default: for a data set's tasks the checkpoint's, else 256]
-    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
     /// Sampling temperature; 0 is greedy
-    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
     temperature: f32,
     #[command(flatten)]
     cutoffs: CutoffArgs,
     /// Samples per prompt
-    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = up_to(MAX_SAMPLES), allow_negative_numbers = true)]
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = up_to(MAX_SAMPLES))]
     samples: usize,
     /// Write each token's id and log-probability too
     #[arg(long)]
@@ -98,7 +98,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
     /// Seed of the sampling
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
     seed: u64,
     #[command(flatten)]
     device: DeviceArgs,

@@ -29,7 +29,7 @@ Examples:
   rapid quickstart --resume runs/second            continue a run that was stopped")]
 pub(crate) struct Args {
     /// Seed of the order of the tasks and of every sample
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
     seed: u64,
     /// The run folder [default: runs/quickstart, or runs/quickstart-2 … if that exists]
     #[arg(long, value_name = "DIR")]

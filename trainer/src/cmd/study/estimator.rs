@@ -87,13 +87,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
     /// Sampling temperature, as in training
-    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero)]
     temperature: f32,
     /// Size of a gradient's sketch, in numbers; inner products of sketches are off by about √(2/N)
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = sketch_size)]
     sketch: usize,
     /// Seed of the toy, the prompts, every sample and the sketches
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
     seed: u64,
     #[command(flatten)]
     device: DeviceArgs,
