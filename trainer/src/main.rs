@@ -41,7 +41,7 @@ enum Command {
     Bench(cmd::bench::Args),
 }
 
-/// A number below 0 is the value of the option before it, so that an option that takes none says which numbers it takes.
+/// A number below 0 is the value of the option before it, so that an option that takes none says which it takes.
 fn with_numbers_below_zero(command: clap::Command) -> clap::Command {
     let options = command.mut_args(|arg| {
         let takes_value = !arg.is_positional() && arg.get_action().takes_values();
@@ -182,6 +182,22 @@ mod tests {
             (eval, "--min-p", "give a number of at least 0"),
             (eval, "--k", "give a whole number from 1 to"),
             ("bench step", "--prompts", "give a whole number from 1 on"),
+            (
+                "bench step",
+                "--shared-tokens",
+                "give a whole number from 0",
+            ),
+            (
+                "bench step",
+                "--activations-mib",
+                "give a whole number from 0",
+            ),
+            ("sweep f", "--block", "give a whole number from 1 on"),
+            (
+                "train --recipe r",
+                "--threads",
+                "give a whole number from 1 to 1024",
+            ),
             (
                 "bench step",
                 "--threads",

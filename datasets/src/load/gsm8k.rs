@@ -25,7 +25,7 @@ pub enum FinalAnswerError {
     Lines,
 }
 
-/// The final answer of a worked solution in GSM8K's form: the line after the last `####`, without commas between thousands. `None` if the solution has no `####`.
+/// The final answer of a worked solution in GSM8K's form: what follows the last `####`, without commas between thousands. `None` if the solution has no `####`.
 ///
 /// # Errors
 /// If nothing follows the `####`, or several lines.

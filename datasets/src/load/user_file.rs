@@ -3,7 +3,7 @@
 //! | field | kind | meaning |
 //! | --- | --- | --- |
 //! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
-//! | `answer` | math | the right answer, text or a number; of a text with `####`, the line after the last one |
+//! | `answer` | math | the right answer, text or a number; of a text with `####`, what follows the last one |
 //! | `entry_point` | code | the function to write |
 //! | `tests` | program | `[{"stdin": …, "stdout": …}, …]`, texts |
 //! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; `expected` may be missing if there is a `canonical` |

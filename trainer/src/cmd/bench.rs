@@ -19,7 +19,7 @@ use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 use trainer::resident_memory;
 
 use super::Usage;
-use super::args::{DeviceArgs, PLAN, configuration, model_path, positive, up_to};
+use super::args::{DeviceArgs, PLAN, configuration, from_zero, model_path, positive, up_to};
 
 /// Largest value of `--max-sequences`.
 const MAX_SEQUENCES: usize = 1_000_000;
@@ -95,7 +95,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = up_to(MAX_TOKENS))]
     prompt_tokens: usize,
     /// Tokens with which all prompts begin alike. Sampling computes them once for all prompts, in whole blocks of 16
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<usize>)]
     shared_tokens: usize,
     /// Length of a completion
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to(MAX_TOKENS))]
@@ -113,7 +113,7 @@ struct Options {
     #[arg(long, value_name = "N", value_parser = up_to(MAX_RANK))]
     lora: Option<usize>,
     /// Memory for activations that training keeps instead of recomputing them [default: a third of the remaining memory, up to 6 GiB; on a GPU half of it]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_MIB))]
+    #[arg(long, value_name = "MIB", value_parser = mebibytes)]
     activations_mib: Option<u64>,
     /// On a GPU, measure each kernel by itself instead, with random weights, and print the heaviest beside what is predicted for them
     #[arg(long)]
@@ -439,6 +439,14 @@ impl Figures {
             self.gbyte_per_s
         )
     }
+}
+
+/// A size of memory in MiB.
+fn mebibytes(text: &str) -> Result<u64, String> {
+    text.parse()
+        .ok()
+        .filter(|mib| *mib <= MAX_MIB)
+        .ok_or_else(|| format!("give a whole number from 0 to {MAX_MIB}"))
 }
 
 #[cfg(test)]

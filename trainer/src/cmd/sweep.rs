@@ -19,7 +19,7 @@ use trainer::sweep::manifest::Machine;
 use trainer::sweep::schedule::{Claim, claim};
 use trainer::sweep::{Plan, PlannedRun, RunState, SweepFile, SweepFolder, estimate};
 
-use super::args::check_data_dir;
+use super::args::{check_data_dir, positive};
 use super::bar::bar;
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ARM|seed=N")]
     only: Vec<String>,
     /// Only the runs of the Nth block, counted from 1
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = positive)]
     block: Option<usize>,
     /// Folder of data sets: DIR/mbppplus/train.jsonl, …
     #[arg(long, value_name = "DIR")]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ArgGroup;
 use engine::config::ModelConfig;
 use engine::{Leader, check_slices};
-use trainer::config::{self, Config};
+use trainer::config::{self, Config, MAX_THREADS};
 use trainer::data::{self, Prompts};
 use trainer::interrupt::StopSignal;
 use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan, TaskCounts, warnings};
@@ -15,7 +15,7 @@ use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
 
-use super::args::{check_data_dir, positive};
+use super::args::{check_data_dir, positive, up_to};
 use super::count;
 
 /// Train a model by reinforcement learning on a verifier's rewards
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Threads of the CPU backend
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     threads: Option<usize>,
     /// Number type of matrix products: auto, f32 or bf16
     #[arg(long, value_name = "TYPE")]

@@ -55,14 +55,18 @@ pub struct RunData {
 }
 
 fn without_token(config_text: String) -> String {
-    let settings: Option<toml::Table> = toml::from_str(&config_text).ok();
+    let mut settings: toml::Table = toml::from_str(&config_text).unwrap_or_default();
     let url = settings
-        .as_ref()
-        .and_then(|it| it.get("verifier")?.get("url")?.as_str());
-    match url {
-        Some(url) => config_text.replace(url, &verifier_api::without_secrets(url)),
-        None => config_text,
+        .get_mut("verifier")
+        .and_then(|verifier| verifier.get_mut("url"));
+    if let Some(toml::Value::String(url)) = url {
+        let shown = verifier_api::without_secrets(url);
+        if shown != *url {
+            *url = shown;
+            return settings.to_string();
+        }
     }
+    config_text
 }
 
 /// Why a run cannot be reported on.

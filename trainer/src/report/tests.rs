@@ -445,13 +445,13 @@ fn a_token_in_the_address_of_an_older_run_is_not_shown() {
     let config = fs::read_to_string(root.join("config.toml")).unwrap();
     let config = format!("{config}\n").replacen(
         "[verifier]\n",
-        "[verifier]\nurl = \"http://user:s3cret@10.0.0.1:8700\"\n",
+        "[verifier]\nurl = \"http://user:s3cret@10.0.0.1:8700\\r\"\n",
         1,
     );
     fs::write(root.join("config.toml"), config).unwrap();
     let run = RunData::read(root).unwrap();
     let address = run.config.as_ref().unwrap().verifier.url.as_deref();
-    assert_eq!(address, Some("http://10.0.0.1:8700"));
+    assert_eq!(address, Some("http://10.0.0.1:8700\r"));
     let page = fs::read_to_string(write(&[run], root).unwrap()).unwrap();
     assert!(page.contains("http://10.0.0.1:8700") && !page.contains("s3cret"));
 }

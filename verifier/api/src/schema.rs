@@ -15,7 +15,7 @@ pub(crate) fn id() -> ObjectBuilder {
 
 pub(crate) fn answer() -> ObjectBuilder {
     text_or_number(
-        "LaTeX or plain text, of which the line after the last `####` counts. A number counts as its text in the request.",
+        "LaTeX or plain text, of which what follows the last `####` counts, one line. A number counts as its text in the request.",
     )
     .min_length(Some(1))
 }

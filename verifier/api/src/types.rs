@@ -62,7 +62,7 @@ pub enum InlineTask {
     /// A question with one final answer.
     #[cfg_attr(feature = "openapi", schema(title = "MathTask"))]
     Math {
-        /// The correct answer, in LaTeX or plain text, of which the line after the last `####` counts. The service accepts a number too, which counts as its text in the
+        /// The correct answer, in LaTeX or plain text, of which what follows the last `####` counts, one line. The service accepts a number too, which counts as its text in the
         /// request.
         #[cfg_attr(feature = "openapi", schema(schema_with = schema::answer))]
         answer: String,

@@ -264,7 +264,7 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
     }
 }
 
-/// A math task's answer: a string, of which the line after the last `####` counts, or a number as it was written.
+/// A math task's answer: a string, of which what follows the last `####` counts, or a number as it was written.
 fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let answer = fields.take("answer")?;
     if let Some(text) = string(answer) {

@@ -200,7 +200,7 @@ class AsyncClient:
         """The task that a ground truth of a data set means.
 
         A bare label (text or a number) is the answer of a mathematics problem; of a text with
-        `####`, as in GSM8K, the line after the last one is. A mapping, or JSON, with `kind` is a
+        `####`, as in GSM8K, what follows the last one is. A mapping, or JSON, with `kind` is a
         whole task. `DATASET/ID` is a task of the service, if it has the data set; the service is
         asked once.
 

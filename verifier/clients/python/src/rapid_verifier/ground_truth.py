@@ -77,7 +77,7 @@ def check_length(name: str, values: Sized, completions: Sized) -> None:
 
 
 def _answer(text: str) -> Task:
-    """The mathematics problem with this answer, or with the line after its last `####`."""
+    """The mathematics problem with this answer, or with what follows its last `####`."""
     answer = text.rpartition(FINAL_ANSWER)[2].strip()
     if not answer:
         raise GroundTruthError(
