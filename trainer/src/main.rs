@@ -41,7 +41,7 @@ enum Command {
     Bench(cmd::bench::Args),
 }
 
-/// A number below 0 is the value of the option before it, so that an option that takes none says which it takes.
+/// Reads `-1` after an option as the option's value and not as another option, so that the error states which numbers the option takes.
 fn with_numbers_below_zero(command: clap::Command) -> clap::Command {
     let options = command.mut_args(|arg| {
         let takes_value = !arg.is_positional() && arg.get_action().takes_values();

@@ -116,7 +116,7 @@ impl Arena {
                 excess -= cut;
             }
         }
-        len.max(wanted - excess.min(wanted))
+        len.max(wanted.saturating_sub(excess))
     }
 
     /// Number of elements that all blocks have room for.
