@@ -232,6 +232,10 @@ fn a_number_out_of_range_is_refused_at_once_with_the_limit() {
         ),
         (
             "train --recipe quickstart --dry-run --threads 99999999999",
+            "1 to 1024",
+        ),
+        (
+            "train --recipe quickstart --dry-run --set engine.threads=99999999999",
             "at most 1024",
         ),
         (
