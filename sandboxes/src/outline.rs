@@ -68,6 +68,9 @@ pub enum Stopped {
     /// A clock ended the reading: the texts take too long.
     #[error("the texts take too long to read")]
     OutOfTime,
+    /// The machine had no memory for the reading.
+    #[error("the machine had no memory to read the texts")]
+    OutOfMemory,
     /// The sandbox failed.
     #[error(transparent)]
     Failed(#[from] SandboxError),
@@ -100,6 +103,7 @@ pub fn read(
         outlines.extend(read.iter().map(outline));
         match end {
             End::OutOfTime => return Err(Stopped::OutOfTime),
+            End::MachineOutOfMemory => return Err(Stopped::OutOfMemory),
             End::OutOfFuel => break,
             _ => {}
         }

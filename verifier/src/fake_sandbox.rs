@@ -121,10 +121,14 @@ impl Sandbox for FakeSandbox {
     }
 }
 
-/// Every text is a valid program that continues its header, except those that contain "no python". A clock ends the parsing at a text that contains "long to read".
+/// Every text is a valid program that continues its header, except those that contain "no python". A clock ends the parsing at a text that contains "long to read", and the
+/// machine's lack of memory at one that contains "large to read".
 fn outline(texts: &[String]) -> Run {
     if texts.iter().any(|text| text.contains("long to read")) {
         return ended(Vec::new(), End::OutOfTime);
+    }
+    if texts.iter().any(|text| text.contains("large to read")) {
+        return ended(Vec::new(), End::MachineOutOfMemory);
     }
     let programs = texts.iter().map(|text| {
         if text.contains("no python") {

@@ -20,7 +20,7 @@ const MAX_PROCESSES: usize = 64;
 const MAX_FILES: usize = 4_096;
 /// How often the limits are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// How long the end of the streams is awaited after the process has ended. One of its children may keep them open.
+/// How long more output is awaited after the process has ended. One of its children may keep the streams open.
 const STREAMS_DELAY: Duration = Duration::from_secs(1);
 
 /// How long a process may take.
@@ -139,7 +139,9 @@ impl Process {
         let mut ended = None;
         let mut last_check = Instant::now();
         loop {
-            match self.pieces.recv_timeout(TICK) {
+            let piece = self.pieces.recv_timeout(TICK);
+            let arrived = piece.is_ok();
+            match piece {
                 Ok(Piece::Out(piece)) => {
                     all.extend_from_slice(&piece);
                     if all.len() as u64 > self.output_mib << 20 {
@@ -151,7 +153,8 @@ impl Process {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
-            if ended.is_none() && matches!(self.child.try_wait(), Ok(Some(_))) {
+            let has_ended = ended.is_some() || matches!(self.child.try_wait(), Ok(Some(_)));
+            if has_ended && (ended.is_none() || arrived) {
                 ended = Some(now);
             }
             if ended.is_some_and(|ended| now - ended > STREAMS_DELAY) {

@@ -25,7 +25,9 @@
 //! −ln e over the last k updates, for k = 1, 2, …. A last mini-batch whose weights happen to be even does not lengthen the next phase. One whose weights happen to be
 //! uneven shortens it, for one phase.
 
-use serde::{Deserialize, Serialize};
+use std::num::NonZeroUsize;
+
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Updates of the first phase: as many as it takes to measure one stale update.
 const FIRST: usize = 2;
@@ -40,12 +42,17 @@ const ROUNDING: f64 = 1e-9;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSize {
     /// H: updates of the phase, unless the run ends before.
+    #[serde(deserialize_with = "at_least_one")]
     pub h: usize,
     /// Why it is not larger.
     pub reason: SizeReason,
     /// The estimated lifetime of samples, in updates; absent if the last phase has no stale update, or one whose weights are all equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<f64>,
+}
+
+fn at_least_one<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    NonZeroUsize::deserialize(from).map(NonZeroUsize::get)
 }
 
 /// Why H is not larger.

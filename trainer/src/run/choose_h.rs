@@ -11,9 +11,9 @@ use crate::record::StepRecord;
 /// The schedule of a run with these updates: those of a log, from the first.
 pub(super) fn schedule(config: &Config, tasks: usize, updates: &[StepRecord]) -> PromptSchedule {
     let mut schedule = PromptSchedule::new(config, tasks);
-    for update in updates {
+    for (before, update) in updates.iter().enumerate() {
         if let Some(size) = update.auto_h {
-            schedule.begin_phase(update.step - 1, size.h);
+            schedule.begin_phase(before, size.h);
         }
     }
     schedule

@@ -131,9 +131,9 @@ pub enum TrainError {
         /// Whole lines of the log.
         lines: usize,
     },
-    /// Updates are logged and checkpoints of them were saved, but there is no checkpoint.
+    /// Updates are logged, but their checkpoints, or the folder of checkpoints, were removed.
     #[error(
-        "{path} has no checkpoint, but {updates} updates are in the logs, and checkpoints of them were saved. Restore that folder; to train again from the first update, delete metrics.jsonl beside it"
+        "{path} has no checkpoint, but {updates} updates are in the logs. Restore that folder; to train again from the first update, delete metrics.jsonl beside it"
     )]
     NoCheckpoint {
         /// The folder of checkpoints.
@@ -302,7 +302,9 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             ". The disk is full: make room, then continue the run"
         }
-        io::ErrorKind::PermissionDenied => ". Give a folder that may be written, with --out",
+        io::ErrorKind::PermissionDenied => {
+            ". Give this user access to it; a new run can be in another folder, with --out"
+        }
         _ => "",
     }
 }

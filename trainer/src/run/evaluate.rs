@@ -14,8 +14,7 @@ use crate::rollout::RolloutProgress;
 impl Run {
     /// Evaluates if an evaluation is due after this many updates and is not logged yet.
     pub(super) async fn evaluate_if_due(&mut self) -> Result<(), LoopExit> {
-        let evaluates = self.job.config.eval.samples > 0 && !self.job.prompts.eval.is_empty();
-        if !evaluates || !self.schedule.evaluates_after(self.step) {
+        if !self.job.evaluates() || !self.schedule.evaluates_after(self.step) {
             return Ok(());
         }
         self.job.clock.enter(Activity::Evaluation);

@@ -41,6 +41,13 @@ pub struct Job {
     pub clock: Clock,
 }
 
+impl Job {
+    /// Whether the run evaluates, if it has tasks for it.
+    pub(super) fn evaluates(&self) -> bool {
+        self.config.eval.samples > 0 && !self.prompts.eval.is_empty()
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunOutcome {

@@ -81,8 +81,15 @@ impl Run {
             };
             job.journal.progress.say(&format!("{warning}{extension}"));
         }
-        job.journal
-            .resume(&job.folder, &job.config, &schedule, step, resample)?;
+        let evaluates = job.evaluates();
+        job.journal.resume(
+            &job.folder,
+            &job.config,
+            &schedule,
+            step,
+            resample,
+            evaluates,
+        )?;
         job.clock.resume(&clock, step);
         let times = job.clock.save(&job.folder, step)?;
         let best = best_with_checkpoint(&job)?;

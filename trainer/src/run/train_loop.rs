@@ -133,6 +133,8 @@ impl Run {
             tokio::task::block_in_place(|| update(policy, settings, &batch, position, clock));
         clock.enter(Activity::Other);
         let (record, report) = updated?;
+        // The weights have changed, so no checkpoint of the step before can be saved any more.
+        self.step += 1;
         let timings = self.timings(position, &report, &batch.groups, samples);
         let is_last = position.update + 1 == position.phase_updates;
         if is_last && !position.fresh {
@@ -141,7 +143,6 @@ impl Run {
                 self.job.folder.append(Log::Weights, &weights)?;
             }
         }
-        self.step += 1;
         self.phase_size = None;
         self.ess_of_phase.add(&record);
         self.log_update(&record, timings)

@@ -129,8 +129,9 @@ fn extracted(text: &str, source: Source) -> Option<Extracted<'_>> {
 fn last_boxed(text: &str) -> Option<&str> {
     const BOXES: [&str; 2] = ["\\boxed", "\\fbox"];
     let bytes = text.as_bytes();
-    // Open braces, innermost last: the start of a box's content, or `None` for any other brace.
-    let mut open: Vec<Option<usize>> = Vec::new();
+    // Braces that are open, and the boxes among them, innermost last: their depth, and the start of their content.
+    let mut depth = 0_usize;
+    let mut boxes: Vec<(usize, usize)> = Vec::new();
     let mut last: Option<(usize, usize)> = None;
     // The start of the content of the last box without braces.
     let mut unbraced: Option<usize> = None;
@@ -151,7 +152,8 @@ fn last_boxed(text: &str) -> Option<&str> {
                 });
                 match argument {
                     Some((brace, _)) if bytes.get(brace) == Some(&b'{') => {
-                        open.push(Some(brace + 1));
+                        depth += 1;
+                        boxes.push((depth, brace + 1));
                         at = brace + 1;
                     }
                     Some((start, true)) if begins_value(&text[start..]) => {
@@ -162,11 +164,13 @@ fn last_boxed(text: &str) -> Option<&str> {
                 }
             }
             b'{' => {
-                open.push(None);
+                depth += 1;
                 at += 1;
             }
             b'}' => {
-                if let Some(Some(start)) = open.pop()
+                let closed = boxes.pop_if(|(of_box, _)| *of_box == depth);
+                depth = depth.saturating_sub(1);
+                if let Some((_, start)) = closed
                     && last.is_none_or(|(last_start, _)| start > last_start)
                 {
                     last = Some((start, at));

@@ -305,8 +305,7 @@ impl CodeGrader {
                 Err(EarlyEnd::CanonicalResult(key)) => Err(key),
             },
             Ok(None) => Ok(without_code()),
-            Err(Stopped::OutOfTime) => Ok(too_long_to_read()),
-            Err(Stopped::Failed(error)) => Ok(*failure(&error)),
+            Err(stopped) => Ok(unread(stopped).unwrap_or_else(|error| *failure(&error))),
         }
     }
 
@@ -512,15 +511,20 @@ fn without_code() -> Grading {
     )
 }
 
-/// The grading of a completion whose parsing a clock stopped.
-fn too_long_to_read() -> Grading {
-    Grading {
+/// The grading of a completion that was not read to its end. The clock or the machine's memory may allow it another time.
+fn unread(stopped: Stopped) -> Result<Grading, SandboxError> {
+    let (verdict, reason) = match stopped {
+        Stopped::OutOfTime => (Verdict::Timeout, "the completion takes too long to read"),
+        Stopped::OutOfMemory => (
+            Verdict::Memory,
+            "the machine had no memory to read the completion",
+        ),
+        Stopped::Failed(error) => return Err(error),
+    };
+    Ok(Grading {
         deterministic: false,
-        ..Grading::new(
-            Verdict::Timeout,
-            json!({ "reason": "the completion takes too long to read" }),
-        )
-    }
+        ..Grading::new(verdict, json!({ "reason": reason }))
+    })
 }
 
 /// The `unavailable` grading for a failure of the sandbox.

@@ -35,7 +35,10 @@ use self::statement::{NoStatement, StatementModule, Statements};
 use super::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "lean-5";
+pub const VERSION: &str = "lean-6";
+
+/// Maximum size of a completion, and of a header with its statement, in bytes. No model writes more.
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// Why no proof can be judged if no Lean is configured.
 pub const NO_LEAN: &str = "there is no Lean here: build the project that sandboxes/lean/README.md describes (Lean 4 with Mathlib), and name its folder with `lean.project` in the verifier's configuration, or --set lean.project=DIR";
@@ -88,6 +91,15 @@ impl LeanGrader {
     /// Judges a completion. Blocks while Lean works.
     #[must_use]
     pub fn grade(&self, task: &LeanTask, completion: &str) -> Grading {
+        if task.header.len() + task.statement.len() > MAX_TEXT_BYTES {
+            return bad_task(&format!(
+                "its header and statement have more than {MAX_TEXT_BYTES} bytes together"
+            ));
+        }
+        if completion.len() > MAX_TEXT_BYTES {
+            let reason = format!("the completion has more than {MAX_TEXT_BYTES} bytes");
+            return Grading::new(Verdict::Malformed, json!({ "reason": reason }));
+        }
         let header = task.header.trim_end();
         let checked = if self.trusts_header(header) {
             Ok(header.to_owned())
@@ -120,7 +132,15 @@ impl LeanGrader {
             Ok(module) => module,
             Err(grading) => return *grading,
         };
-        let compile = || self.lean.compile(header, &sources.proof);
+        let compile = || {
+            let compiled = self.lean.compile(header, &sources.proof)?;
+            // It may have been stopped, or a busy machine may have kept its output.
+            if compiled.files.is_empty() && messages::first_error(&compiled.messages).is_none() {
+                let reason = "it compiled nothing of the proof, and printed no error";
+                return Err(LeanError::Crashed(reason.to_owned()));
+            }
+            Ok(compiled)
+        };
         self.grade_run(header, &sources.statement, compile, |compiled| {
             self.judge_compiled(&statement_module, header, &sources, &compiled)
         })
@@ -198,10 +218,7 @@ impl LeanGrader {
     ) -> Grading {
         if compiled.files.is_empty() {
             let error = messages::first_error(&compiled.messages);
-            let reason = error.map_or(
-                "Lean compiled nothing of the proof, and printed no error",
-                |error| error.data.as_str(),
-            );
+            let reason = error.map_or("", |error| error.data.as_str());
             let mut detail = json!({ "reason": excerpt(reason), "messages": shown_messages(&compiled.messages) });
             if let Some(error) = error {
                 detail["line"] = json!(error.pos.line);
@@ -334,8 +351,8 @@ fn grading_without_answer(error: &LeanError) -> Grading {
         LeanError::TooMany(..)
         | LeanError::Hidden
         | LeanError::Header(_)
-        | LeanError::Crashed(_) => stopped(Verdict::Incorrect),
-        LeanError::Output(_) => incorrect(&error.to_string()),
+        | LeanError::Crashed(_)
+        | LeanError::Output(_) => stopped(Verdict::Incorrect),
         LeanError::Missing(_) => no_answer(error),
     }
 }

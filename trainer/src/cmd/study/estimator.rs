@@ -87,7 +87,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
     /// Sampling temperature, as in training
-    #[arg(long, value_name = "T", default_value_t = 0.9, value_parser = above_zero)]
+    #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = above_zero)]
     temperature: f32,
     /// Size of a gradient's sketch, in numbers; inner products of sketches are off by about √(2/N)
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = sketch_size)]
@@ -162,7 +162,6 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
         url: args.verifier.clone(),
         ..config::Verifier::default()
     };
-    let rewards = RewardClient::new(&settings)?;
     let dataset = open_dataset(name, args.data_dir.as_deref())?;
     // The models' errors are reported before the wait for the verifier.
     for behaviour in &args.behaviour {
@@ -172,6 +171,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     let renderer = checkpoint.renderer(&args.prompt, name, args.split.of(&dataset))?;
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 256);
     checkpoint.report();
+    let rewards = RewardClient::new(&checkpoint.verifier(settings)?)?;
     rewards.start(name, &dataset).await?;
     let stop = StopSignal::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use tokio::process::Command;
 use trainer::interrupt::StopSignal;
 use trainer::sweep::manifest::Machine;
@@ -90,9 +89,16 @@ impl Child<'_> {
         self.folder
             .record(&ManifestLine::now(&self.run.name, event, self.machine))?;
         let began = Instant::now();
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("{} cannot be started", program.display()))?;
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                let line = ManifestLine::now(&self.run.name, Event::Fail, self.machine);
+                return self.fail(
+                    line,
+                    format!("{} cannot be started: {error}", program.display()),
+                );
+            }
+        };
         let id = child.id();
         let mut stdin = child.stdin.take();
         let mut peak = None;

@@ -3,7 +3,7 @@
 use std::fs::{DirEntry, File, TryLockError};
 use std::path::Path;
 
-use super::{RunFolder, create_folder, provenance};
+use super::{RunFolder, create_folder, provenance, truncate};
 use crate::atomic_file;
 use crate::run::TrainError;
 
@@ -58,12 +58,22 @@ impl RunFolder {
     /// Opens and locks the folder of a run to resume.
     ///
     /// # Errors
-    /// [`TrainError::NoRun`], [`TrainError::Locked`], [`TrainError::Io`].
+    /// [`TrainError::NoRun`], [`TrainError::Locked`], [`TrainError::NoCheckpoint`] if the folder of checkpoints was removed, [`TrainError::Io`].
     pub fn open(root: &Path) -> Result<Self, TrainError> {
         if !root.join("config.toml").is_file() {
             return Err(TrainError::NoRun(root.to_owned()));
         }
         let folder = Self::lock(root)?;
+        // A run has this folder before its first update.
+        if !folder.checkpoints().exists() {
+            let updates = truncate::logged(&folder)?;
+            if updates > 0 {
+                return Err(TrainError::NoCheckpoint {
+                    path: folder.checkpoints(),
+                    updates,
+                });
+            }
+        }
         folder.create_folders()?;
         Ok(folder)
     }

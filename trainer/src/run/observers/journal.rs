@@ -43,7 +43,7 @@ impl Journal {
     }
 
     /// Resumes with logs that are truncated to `step` updates: rebuilds the alarms and the TensorBoard file from them. With `resample`, the rest of the current phase
-    /// will be sampled again.
+    /// will be sampled again. `evaluates` says whether it evaluates at all.
     pub(in crate::run) fn resume(
         &mut self,
         folder: &RunFolder,
@@ -51,11 +51,13 @@ impl Journal {
         schedule: &PromptSchedule,
         step: usize,
         resample: bool,
+        evaluates: bool,
     ) -> Result<(), TrainError> {
         let steps: Vec<StepRecord> = folder.read(Log::Metrics)?;
         let timings: Vec<StepTimings> = folder.read(Log::Timings)?;
         let evals: Vec<EvalRecord> = folder.read(Log::Eval)?;
-        self.progress.begin(config, schedule, step, &evals);
+        self.progress
+            .begin(config, schedule, step, evaluates, &evals);
         let mut alarms = Vec::new();
         // A teacher's completions are all correct, and no policy sampled them: no alarm applies.
         if config.run.alarms && config.data.teacher.is_none() {

@@ -79,9 +79,10 @@ impl Progress {
         config: &Config,
         schedule: &PromptSchedule,
         step: usize,
+        evaluates: bool,
         evals: &[EvalRecord],
     ) {
-        self.time_left = Some(TimeLeft::new(config, schedule, step, evals));
+        self.time_left = Some(TimeLeft::new(config, schedule, step, evaluates, evals));
         self.best = best(evals);
         if let Output::Bar(bar) = &self.output {
             // An update reports nothing until it is done; the spinner shows that it is under way.

@@ -56,18 +56,15 @@ impl TimeLeft {
         config: &Config,
         schedule: &PromptSchedule,
         step: usize,
+        evaluates: bool,
         evals: &[EvalRecord],
     ) -> Self {
         let updates = schedule.updates();
         let done = |step: &usize| evals.iter().any(|eval| eval.step == *step);
-        let evaluations = if config.eval.samples == 0 {
-            BTreeSet::new()
-        } else {
-            (step..=updates)
-                .filter(|step| schedule.evaluates_after(*step))
-                .filter(|step| !done(step))
-                .collect()
-        };
+        let evaluations = (step..=updates)
+            .filter(|step| evaluates && schedule.evaluates_after(*step))
+            .filter(|step| !done(step))
+            .collect();
         let begun = schedule.phases_begun(step).checked_sub(1);
         let sampled = begun.map_or(0, |index| schedule.phase(index).end());
         Self {
@@ -173,15 +170,25 @@ mod tests {
     use crate::config;
 
     /// 10 updates of 16 prompts, 2 a phase, 8 completions a prompt; evaluations after 0, 4, 8 and 10 updates.
-    fn time_left(step: usize) -> TimeLeft {
+    fn time_left(step: usize, evaluates: bool) -> TimeLeft {
         let config = config::load("quickstart", &["eval.every=4".into()]).unwrap();
         let schedule = PromptSchedule::new(&config, 300);
-        TimeLeft::new(&config, &schedule, step, &[])
+        TimeLeft::new(&config, &schedule, step, evaluates, &[])
+    }
+
+    #[test]
+    fn without_evaluations_none_is_waited_for() {
+        let mut time_left = time_left(0, false);
+        time_left.sampling(51.2, 256);
+        let phase = time_left.schedule.phase(0);
+        time_left.sampled(&phase);
+        time_left.updated(1, 10.0);
+        assert!((time_left.left().unwrap() - (4.0 * 51.2 + 90.0)).abs() < 1e-9);
     }
 
     #[test]
     fn the_time_left_includes_phases_updates_and_evaluations() {
-        let mut time_left = time_left(0);
+        let mut time_left = time_left(0, true);
         assert_eq!(time_left.left(), None, "nothing was measured");
         time_left.evaluating(10.0, 100, 400);
         assert_eq!(time_left.left(), None, "no update was measured");
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_run_resumed_in_mid_phase_has_the_samples_of_that_phase() {
-        let mut time_left = time_left(5);
+        let mut time_left = time_left(5, true);
         time_left.updated(6, 2.0);
         time_left.evaluating(4.0, 40, 40);
         time_left.evaluated(8);

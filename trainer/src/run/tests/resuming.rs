@@ -175,6 +175,24 @@ async fn a_run_whose_checkpoints_are_missing_restarts_only_without_its_metrics()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_folder_of_checkpoints_was_removed_is_not_made_again() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    // No checkpoint but that of the last update, as in a run that is shorter than `run.checkpoint_every`.
+    let sets = ["run.checkpoint_every=20"];
+    run_in(&root, &config(&server.url, &sets)).await.unwrap();
+    std::fs::remove_dir_all(root.join("checkpoints")).unwrap();
+    for sets in [&sets[..], &["run.checkpoint_every=20", "run.updates=12"]] {
+        let words = ["10 updates are in the logs", "delete metrics.jsonl"];
+        assert_refused(&root, &config(&server.url, sets), &words).await;
+        assert!(!root.join("checkpoints").exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_resumed_run_points_last_at_the_newest_checkpoint() {
     let (home, server) = (
         tempfile::tempdir().unwrap(),

@@ -53,3 +53,29 @@ async fn a_phase_of_one_update_has_no_weights_but_1() {
             .is_empty()
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_whose_weights_cannot_be_logged_is_made_once() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let config = preset_config(&server.url, Preset::RapidPaper, &["algorithm.h=4"]);
+    let run = |name: &str| {
+        let root = home.path().join(name);
+        let job = full_job(&root, &config, Arc::new(FakePolicy::default())).unwrap();
+        (root, job)
+    };
+    let (undisturbed, job) = run("undisturbed");
+    train(job).await.unwrap();
+
+    let (full, job) = run("full");
+    let log = full.join("weights.jsonl");
+    std::os::unix::fs::symlink("/dev/full", &log).unwrap();
+    let error = train(job).await.unwrap_err().to_string();
+    assert!(error.contains("weights.jsonl"), "{error}");
+    assert!(!full.join("checkpoints/step-3").exists());
+    std::fs::remove_file(&log).unwrap();
+    train(run("full").1).await.unwrap();
+    assert_same(&outputs(&full), &outputs(&undisturbed), "after a full disk");
+}

@@ -15,9 +15,7 @@ use super::extract::{self, ExtractedProgram};
 use super::first_pass::{self, FirstPass};
 use super::program::Wanted;
 use super::run_tests::TestResults;
-use super::{
-    CodeGrader, NoVerdictYet, TestMode, failure, too_long_to_read, with_fuel, without_code,
-};
+use super::{CodeGrader, NoVerdictYet, TestMode, failure, unread, with_fuel, without_code};
 use crate::grade::{Grading, excerpt};
 
 /// Changes whenever the same program may get another verdict.
@@ -123,8 +121,7 @@ impl CodeGrader {
         let extracted = match self.extract_stdio_program(sandbox, completion) {
             Ok(Some(extracted)) => extracted,
             Ok(None) => return Ok(without_code()),
-            Err(Stopped::OutOfTime) => return Ok(too_long_to_read()),
-            Err(Stopped::Failed(error)) => return Err(error),
+            Err(stopped) => return unread(stopped),
         };
         if let Some(fault) = &extracted.fault {
             return Ok(TestResults::unloadable(task.tests.len(), fault).grading());

@@ -17,56 +17,71 @@ pub(super) fn ends_in_thought(completion: &str) -> bool {
     completion.rfind(THOUGHT_START) > completion.rfind(THOUGHT_END)
 }
 
-/// The text of the proof: the last block fenced as Lean, else everything up to the fence that closes the prompt's block.
+/// What the line of an opening fence says about its block.
+#[derive(Clone, Copy, PartialEq)]
+enum Label {
+    Lean,
+    None,
+    Other,
+}
+
+impl Label {
+    fn of(text: &str) -> Self {
+        match text.to_ascii_lowercase().as_str() {
+            "lean" | "lean4" | "lean 4" | "tactics" => Self::Lean,
+            "" => Self::None,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The text of the proof: everything up to the fence that closes the prompt's block, else the last block labelled as Lean, else the last without a label.
 pub(super) fn proof_in(completion: &str) -> &str {
     let completion = outside_thought(completion);
-    let mut last = None;
-    let mut open: Option<(usize, bool)> = None;
-    let mut first_fence = None;
+    let mut blocks: Vec<(Label, &str)> = Vec::new();
+    let mut open: Option<(Label, usize)> = None;
+    let mut before_fences = None;
     let mut at = 0;
     for line in completion.split_inclusive('\n') {
-        let bare = line.trim();
-        if let Some(language) = bare.strip_prefix("```") {
-            match open {
-                Some((start, lean)) => {
-                    if lean {
-                        last = Some(&completion[start..at]);
-                    }
-                    open = None;
-                }
-                None if language.is_empty() && first_fence.is_none() && at > 0 => {
-                    // This fence closes the prompt's block.
-                    first_fence = Some(at);
-                }
-                None => {
-                    let lean = matches!(
-                        language.to_ascii_lowercase().as_str(),
-                        "lean" | "lean4" | "lean 4" | "tactics" | ""
-                    );
-                    open = Some((at + line.len(), lean));
-                }
+        if let Some(label) = line.trim().strip_prefix("```").map(Label::of) {
+            let is_first = before_fences.is_none();
+            let before = *before_fences.get_or_insert(&completion[..at]);
+            match open.take() {
+                Some((label, start)) => blocks.push((label, &completion[start..at])),
+                None if is_first && label == Label::None && is_proof(before) => return before,
+                None => open = Some((label, at + line.len())),
             }
         }
         at += line.len();
     }
     // A block that the end of the completion cut off.
-    if let Some((start, true)) = open {
-        last = Some(&completion[start..]);
-    }
-    match (first_fence, last) {
-        (Some(end), _) if !completion[..end].trim().is_empty() && !is_prose(&completion[..end]) => {
-            &completion[..end]
-        }
-        (_, Some(block)) => block,
-        (Some(end), None) => &completion[..end],
-        (None, None) => completion,
+    blocks.extend(open.map(|(label, start)| (label, &completion[start..])));
+    blocks.retain(|(_, block)| !block.trim().is_empty());
+    let last = |wanted| blocks.iter().rfind(|(label, _)| *label == wanted);
+    match (
+        last(Label::Lean).or_else(|| last(Label::None)),
+        before_fences,
+    ) {
+        (Some((_, block)), _) => block,
+        (None, Some(before)) if blocks.is_empty() => before,
+        (None, _) => completion,
     }
 }
 
-/// Whether the text before a fence introduces the block and is not Lean.
-fn is_prose(text: &str) -> bool {
-    let last = text.trim_end().lines().next_back().unwrap_or_default();
-    last.ends_with(':') || last.ends_with('.')
+/// Whether the text before the first fence can be a proof, so that the fence closes the prompt's block. Otherwise it introduces a block.
+fn is_proof(text: &str) -> bool {
+    let last = text
+        .trim_end()
+        .lines()
+        .next_back()
+        .unwrap_or_default()
+        .trim();
+    let is_comment = last.starts_with("--");
+    let is_prose = last.ends_with([':', '.'])
+        || last.ends_with("**")
+        || last.starts_with("# ")
+        || last.starts_with("##");
+    !last.is_empty() && (is_comment || !is_prose)
 }
 
 /// The text without its leading lines that repeat lines of the task's header: imports, `open` and `set_option`.
@@ -155,6 +170,49 @@ mod tests {
         ] {
             let completion = completion.replace("{}", theorem);
             assert_eq!(proof_in(&completion), theorem, "{completion}");
+        }
+    }
+
+    #[test]
+    fn a_block_without_a_label_is_found_wherever_it_begins() {
+        let theorem = "theorem t : 1 = 1 := by\n  rfl\n";
+        for completion in [
+            "\n```\n{}```\n",
+            "<think>x</think>\n\n```\n{}```",
+            "Here is the proof:\n\n```\n{}```\n",
+            "Here is the proof:\n\n```\n{}```\n\nIt holds by definition.",
+            "Here is the proof:\n\n```\n{}",
+            "**Proof**\n```\n{}```",
+            "### Proof\n\n```\n{}```\n",
+            "```lean4\n{}```\nLean prints:\n```\nno goals\n```\n",
+            "```lean4\n{}```\nLean prints\n```\nno goals\n```\n",
+            "```lean4\n{}```\n```",
+            "The rule is:\n```text\na = a\n```\nThe proof is:\n```\n{}```\n",
+        ] {
+            let completion = completion.replace("{}", theorem);
+            assert_eq!(proof_in(&completion), theorem, "{completion}");
+        }
+    }
+
+    /// The continuation of a prompt that ends in an open block.
+    #[test]
+    fn a_proof_ends_at_the_fence_that_closes_the_prompts_block() {
+        let proof = "  intro x\n  exact h\n";
+        for completion in [
+            "{}",
+            "{}```",
+            "{}```\n\nThis proves it.",
+            "{}```\n\n```lean4\nexample : True := trivial\n```\n",
+            "{}```\nLean prints:\n```\nno goals\n```\n",
+        ] {
+            let completion = completion.replace("{}", proof);
+            assert_eq!(proof_in(&completion), proof, "{completion}");
+        }
+        for proof in [
+            "exact h\n-- By the lemma.\n",
+            "exact h\n\nThis completes it.\n",
+        ] {
+            assert_eq!(proof_in(&format!("{proof}```\n")), proof);
         }
     }
 

@@ -12,7 +12,8 @@ use crate::grade::Grading;
 /// Why no snippet is run without a jail.
 pub const NO_JAIL: &str = "a snippet may run any code while Lean reads it, and no jail keeps it from this machine (lean.jail = \"none\"); install bubblewrap, and set lean.jail = \"bubblewrap\"";
 
-/// Bytes of the longest text of all messages together.
+/// Maximum number of messages, and of the bytes of their texts together.
+const MAX_MESSAGES: usize = 1000;
 const MAX_MESSAGES_BYTES: usize = 1 << 20;
 
 /// What Lean writes about a declaration with `sorry`, in either of its quotation marks.
@@ -43,10 +44,9 @@ impl LeanGrader {
             Err(error @ LeanError::Memory(_)) => {
                 stopped_by_limit(Verdict::Memory, &error.to_string())
             }
-            Err(error @ (LeanError::TooMany(..) | LeanError::Hidden)) => {
+            Err(error @ (LeanError::TooMany(..) | LeanError::Hidden | LeanError::Output(_))) => {
                 stopped_by_limit(Verdict::Incorrect, &error.to_string())
             }
-            Err(error @ LeanError::Output(_)) => stopped(Verdict::Incorrect, &error.to_string()),
             Err(error @ LeanError::Missing(_)) => no_answer(&error),
             // It is the snippet's fault if Lean works without it.
             Err(error @ (LeanError::Header(_) | LeanError::Crashed(_))) => {
@@ -88,8 +88,11 @@ fn grading(compiled: &Compiled) -> Grading {
     let mut messages: Vec<&Message> = compiled.messages.header.iter().collect();
     messages.extend(&compiled.messages.body);
     let bytes: usize = messages.iter().map(|message| message.data.len()).sum();
-    if bytes > MAX_MESSAGES_BYTES {
-        let reason = format!("Lean's messages have {bytes} bytes, more than {MAX_MESSAGES_BYTES}");
+    if bytes > MAX_MESSAGES_BYTES || messages.len() > MAX_MESSAGES {
+        let reason = format!(
+            "Lean writes {} messages of {bytes} bytes together, more than {MAX_MESSAGES} or {MAX_MESSAGES_BYTES} bytes",
+            messages.len()
+        );
         return stopped(Verdict::Incorrect, &reason);
     }
     let has_error = messages

@@ -278,8 +278,48 @@ fn a_proof_that_had_its_processor_time_is_not_tried_again() {
     for (error, verdict) in [
         (LeanError::ProcessorTime(60), Verdict::Timeout),
         (LeanError::TooMany(64, "processes"), Verdict::Incorrect),
+        (LeanError::Output(64), Verdict::Incorrect),
     ] {
         assert_ended(error, verdict, 1);
+    }
+}
+
+#[test]
+fn a_proof_of_which_nothing_arrives_is_compiled_again() {
+    let left = Mutex::new(vec![refused(Vec::new())]);
+    let (grader, lean) = grader_for_proofs(move |_| {
+        let nothing = left.lock().unwrap().pop();
+        Ok(nothing.unwrap_or_else(|| module("proved")))
+    });
+    let grading = grader.grade(&task(HEADER), "rfl");
+    assert_eq!(
+        (grading.verdict, grading.deterministic),
+        (Verdict::Correct, false)
+    );
+    assert_eq!(lean.inputs.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn texts_that_no_model_writes_are_not_read() {
+    let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
+    let long = "(".repeat(MAX_TEXT_BYTES + 1);
+    let grading = grader.grade(&task(HEADER), &long);
+    assert_eq!(grading.verdict, Verdict::Malformed, "{}", grading.detail);
+    let grading = grader.grade(&task(&long), "rfl");
+    assert_eq!(grading.verdict, Verdict::Unavailable);
+    assert!(lean.inputs.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_snippet_may_print_a_thousand_messages() {
+    for (count, verdict) in [(1000, Verdict::Correct), (1001, Verdict::Incorrect)] {
+        let (grader, _) = grader_with_lean(move |_, _| {
+            let mut compiled = module("proved");
+            compiled.messages.body = vec![message(Severity::Information, 1, ""); count];
+            Ok(compiled)
+        });
+        let grading = grader.in_jail().run_snippet("#eval 1", 60);
+        assert_eq!(grading.verdict, verdict, "{count}");
     }
 }
 

@@ -24,14 +24,20 @@ fn a_verdict_that_a_clock_influenced_is_not_deterministic() {
 }
 
 #[test]
-fn a_completion_that_takes_too_long_to_parse_is_a_timeout_whatever_it_contains() {
+fn a_completion_whose_parsing_is_stopped_is_no_program_whatever_it_contains() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
-    let completion = "```python\n# long to read\n```\n```python\ndef f(n): return 2 * n\n```";
-    let grading = grader.grade(&task(None), completion, TestMode::UntilFailure);
-    assert_eq!(
-        (grading.verdict, grading.deterministic, grading.reward()),
-        (Verdict::Timeout, false, Some(0.0))
-    );
+    for (text, verdict) in [
+        ("long to read", Verdict::Timeout),
+        ("large to read", Verdict::Memory),
+    ] {
+        let completion =
+            format!("```python\n# {text}\n```\n```python\ndef f(n): return 2 * n\n```");
+        let grading = grader.grade(&task(None), &completion, TestMode::UntilFailure);
+        assert_eq!(
+            (grading.verdict, grading.deterministic, grading.reward()),
+            (verdict, false, Some(0.0))
+        );
+    }
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
 }
 

@@ -243,7 +243,7 @@ async fn program(service: &Arc<Service>, item: &JudgeItem) -> Result<Option<Stri
         let graders = &judging.graders;
         match graders.program(&item.task, &item.completion, first_pass) {
             Ok(program) => Ok(program),
-            Err(Stopped::OutOfTime) => Ok(None),
+            Err(Stopped::OutOfTime | Stopped::OutOfMemory) => Ok(None),
             Err(Stopped::Failed(error)) => Err(error),
         }
     });
