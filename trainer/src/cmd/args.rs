@@ -19,6 +19,9 @@ use super::Usage;
 /// The device that computes nothing and counts the work.
 pub(crate) const PLAN: &str = "cuda:plan";
 
+/// Largest value of `--kv-tokens`, as of `engine.kv_tokens`.
+const MAX_KV_TOKENS: usize = 1_000_000_000;
+
 /// The device to compute on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeviceArgs {
@@ -35,7 +38,7 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "KERNEL", default_value = "auto", value_parser = ["auto", "amx", "avx512-bf16", "fma"])]
     pub(crate) kernel: String,
     /// Tokens of the KV cache [default: as many as are needed, within a quarter of the memory]
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_KV_TOKENS))]
     pub(crate) kv_tokens: Option<usize>,
 }
 

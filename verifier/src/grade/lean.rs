@@ -37,7 +37,7 @@ use super::{Grading, excerpt};
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "lean-6";
 
-/// Maximum size of a completion, and of a header with its statement, in bytes. No model writes more.
+/// Maximum size of a proof, and of a header with its statement, in bytes. No model writes more.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// Why no proof can be judged if no Lean is configured.
@@ -95,10 +95,6 @@ impl LeanGrader {
             return bad_task(&format!(
                 "its header and statement have more than {MAX_TEXT_BYTES} bytes together"
             ));
-        }
-        if completion.len() > MAX_TEXT_BYTES {
-            let reason = format!("the completion has more than {MAX_TEXT_BYTES} bytes");
-            return Grading::new(Verdict::Malformed, json!({ "reason": reason }));
         }
         let header = task.header.trim_end();
         let checked = if self.trusts_header(header) {
@@ -216,13 +212,13 @@ impl LeanGrader {
         sources: &proof::LeanSources,
         compiled: &Compiled,
     ) -> Grading {
-        if compiled.files.is_empty() {
-            let error = messages::first_error(&compiled.messages);
-            let reason = error.map_or("", |error| error.data.as_str());
-            let mut detail = json!({ "reason": excerpt(reason), "messages": shown_messages(&compiled.messages) });
-            if let Some(error) = error {
-                detail["line"] = json!(error.pos.line);
-            }
+        let error = messages::first_error(&compiled.messages);
+        if let Some(error) = error.filter(|_| compiled.files.is_empty()) {
+            let detail = json!({
+                "reason": excerpt(&error.data),
+                "line": error.pos.line,
+                "messages": shown_messages(&compiled.messages),
+            });
             return Grading::new(Verdict::Incorrect, detail);
         }
         let statement = kernel_runner::Statement {

@@ -162,6 +162,7 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
         url: args.verifier.clone(),
         ..config::Verifier::default()
     };
+    let rewards = RewardClient::new(&settings)?;
     let dataset = open_dataset(name, args.data_dir.as_deref())?;
     // The models' errors are reported before the wait for the verifier.
     for behaviour in &args.behaviour {
@@ -171,7 +172,6 @@ async fn on_model(args: &Args, model: &str) -> anyhow::Result<Sampled> {
     let renderer = checkpoint.renderer(&args.prompt, name, args.split.of(&dataset))?;
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 256);
     checkpoint.report();
-    let rewards = RewardClient::new(&checkpoint.verifier(settings)?)?;
     rewards.start(name, &dataset).await?;
     let stop = StopSignal::on_ctrl_c();
     let engine = tokio::task::block_in_place(|| open_model(model, &args.device))?;

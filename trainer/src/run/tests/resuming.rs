@@ -159,7 +159,16 @@ async fn a_run_whose_checkpoints_are_missing_restarts_only_without_its_metrics()
     let config = config(&server.url, &[]);
     run_in(&root, &config).await.unwrap();
     let expected = outputs(&root);
-    std::fs::remove_dir_all(root.join("checkpoints")).unwrap();
+    for entry in std::fs::read_dir(root.join("checkpoints"))
+        .unwrap()
+        .flatten()
+    {
+        let removed = match entry.file_type().unwrap().is_dir() {
+            true => std::fs::remove_dir_all(entry.path()),
+            false => std::fs::remove_file(entry.path()),
+        };
+        removed.unwrap();
+    }
     // A new value of `run.checkpoint_every` does not change which checkpoints were saved.
     let seldom = super::config(&server.url, &["run.checkpoint_every=0"]);
     for config in [&config, &seldom] {

@@ -54,8 +54,10 @@ pub(super) fn proof_in(completion: &str) -> &str {
         }
         at += line.len();
     }
-    // A block that the end of the completion cut off.
-    blocks.extend(open.map(|(label, start)| (label, &completion[start..])));
+    // A block that the end of the completion cut off. Without a label, after other text, the fence may have closed the prompt's block.
+    let begins = before_fences.is_none_or(|before| before.trim().is_empty());
+    let cut_off = open.filter(|(label, _)| begins || *label != Label::None);
+    blocks.extend(cut_off.map(|(label, start)| (label, &completion[start..])));
     blocks.retain(|(_, block)| !block.trim().is_empty());
     let last = |wanted| blocks.iter().rfind(|(label, _)| *label == wanted);
     match (
@@ -76,12 +78,11 @@ fn is_proof(text: &str) -> bool {
         .next_back()
         .unwrap_or_default()
         .trim();
-    let is_comment = last.starts_with("--");
-    let is_prose = last.ends_with([':', '.'])
-        || last.ends_with("**")
-        || last.starts_with("# ")
-        || last.starts_with("##");
-    !last.is_empty() && (is_comment || !is_prose)
+    let is_rule = last.trim_matches('-').is_empty();
+    let is_lean = last.contains("--") || last.ends_with("..");
+    let is_heading = last.starts_with("**") || last.starts_with("# ") || last.starts_with("##");
+    let is_prose = is_heading || last.ends_with([':', '.']);
+    !is_rule && (is_lean || !is_prose)
 }
 
 /// The text without its leading lines that repeat lines of the task's header: imports, `open` and `set_option`.
@@ -181,7 +182,7 @@ mod tests {
             "<think>x</think>\n\n```\n{}```",
             "Here is the proof:\n\n```\n{}```\n",
             "Here is the proof:\n\n```\n{}```\n\nIt holds by definition.",
-            "Here is the proof:\n\n```\n{}",
+            "Proof.\n\n---\n```\n{}```",
             "**Proof**\n```\n{}```",
             "### Proof\n\n```\n{}```\n",
             "```lean4\n{}```\nLean prints:\n```\nno goals\n```\n",
@@ -209,10 +210,14 @@ mod tests {
             assert_eq!(proof_in(&completion), proof, "{completion}");
         }
         for proof in [
-            "exact h\n-- By the lemma.\n",
-            "exact h\n\nThis completes it.\n",
+            "  nlinarith [h] -- by AM-GM.\n",
+            "  exact le_trans ..\n",
+            "  simp -- see **foo**\n",
+            "  exact h\n\n  This completes it.\n",
         ] {
-            assert_eq!(proof_in(&format!("{proof}```\n")), proof);
+            for end in ["", "```\n", "```\n\nThis proves it."] {
+                assert_eq!(proof_in(&format!("{proof}{end}")), proof);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! Nothing follows the proof in its file: the process that runs the proof does not decide whether it proves the requested statement. A kernel decides that, from the
 //! compiled modules of both files.
 
+use super::MAX_TEXT_BYTES;
 use super::extract::{ends_in_thought, indented, proof_in, without_header};
 use super::scan::{self, Refused};
 
@@ -51,7 +52,12 @@ pub(super) fn sources(task: Task<'_>, completion: &str) -> Result<LeanSources, N
         bad("the statement is no `theorem NAME … := by` that a proof could follow")
     })?;
     scan::check(&format!("{}{}", statement.name, statement.rest)).map_err(hostile)?;
-    let text = scan::without_comments(proof_in(completion)).map_err(NothingToCompile::Refused)?;
+    let text = proof_in(completion);
+    if text.len() > MAX_TEXT_BYTES {
+        let reason = format!("the proof has more than {MAX_TEXT_BYTES} bytes");
+        return Err(NothingToCompile::NoProof(reason));
+    }
+    let text = scan::without_comments(text).map_err(NothingToCompile::Refused)?;
     if text.trim().is_empty() {
         let why = if ends_in_thought(completion) {
             "the completion ends within its thought, before any proof"

@@ -12,8 +12,9 @@ use crate::grade::Grading;
 /// Why no snippet is run without a jail.
 pub const NO_JAIL: &str = "a snippet may run any code while Lean reads it, and no jail keeps it from this machine (lean.jail = \"none\"); install bubblewrap, and set lean.jail = \"bubblewrap\"";
 
-/// Maximum number of messages, and of the bytes of their texts together.
+/// Maximum number of messages.
 const MAX_MESSAGES: usize = 1000;
+/// Maximum number of bytes of all their texts together.
 const MAX_MESSAGES_BYTES: usize = 1 << 20;
 
 /// What Lean writes about a declaration with `sorry`, in either of its quotation marks.
@@ -90,7 +91,7 @@ fn grading(compiled: &Compiled) -> Grading {
     let bytes: usize = messages.iter().map(|message| message.data.len()).sum();
     if bytes > MAX_MESSAGES_BYTES || messages.len() > MAX_MESSAGES {
         let reason = format!(
-            "Lean writes {} messages of {bytes} bytes together, more than {MAX_MESSAGES} or {MAX_MESSAGES_BYTES} bytes",
+            "Lean writes {} messages with {bytes} bytes together; {MAX_MESSAGES} messages and {MAX_MESSAGES_BYTES} bytes are allowed",
             messages.len()
         );
         return stopped(Verdict::Incorrect, &reason);
@@ -117,7 +118,11 @@ fn grading(compiled: &Compiled) -> Grading {
         false => Verdict::Correct,
     };
     let messages: Vec<Json> = messages.into_iter().map(shown).collect();
-    Grading::new(verdict, json!({ "messages": messages, "sorries": sorries }))
+    Grading {
+        // A busy machine may have kept the rest of its output.
+        deterministic: !ended_early,
+        ..Grading::new(verdict, json!({ "messages": messages, "sorries": sorries }))
+    }
 }
 
 /// A message in the form of Lean's REPL.

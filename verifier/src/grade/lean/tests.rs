@@ -303,10 +303,14 @@ fn a_proof_of_which_nothing_arrives_is_compiled_again() {
 fn texts_that_no_model_writes_are_not_read() {
     let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
     let long = "(".repeat(MAX_TEXT_BYTES + 1);
-    let grading = grader.grade(&task(HEADER), &long);
-    assert_eq!(grading.verdict, Verdict::Malformed, "{}", grading.detail);
-    let grading = grader.grade(&task(&long), "rfl");
-    assert_eq!(grading.verdict, Verdict::Unavailable);
+    for (grading, verdict) in [
+        (grader.grade(&task(HEADER), &long), Verdict::Malformed),
+        (grader.grade(&task(&long), "rfl"), Verdict::Unavailable),
+    ] {
+        let reason = grading.detail["reason"].as_str().unwrap_or_default();
+        assert_eq!(grading.verdict, verdict, "{reason}");
+        assert!(reason.contains("more than 1048576 bytes"), "{reason}");
+    }
     assert!(lean.inputs.lock().unwrap().is_empty());
 }
 
