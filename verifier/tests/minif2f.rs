@@ -13,7 +13,7 @@ use datasets::template::Template;
 use datasets::{LeanTask, Task, TaskSpec};
 use kernel::Axioms;
 use sandboxes::Identity;
-use sandboxes::lean::{Compiled, Lean, LeanError};
+use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
 use verifier::config::Config;
 use verifier::grade::lean::{LeanGrader, LeanSettings};
 use verifier::service::{Batch, Id, JudgeItem, judge};
@@ -35,7 +35,7 @@ fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {
     (all.map(lean).collect(), folder)
 }
 
-/// A Lean that compiles every statement and no proof, and records its inputs.
+/// A Lean that compiles every statement, refuses every proof, and records its inputs.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<(String, String)>>);
 
@@ -47,9 +47,18 @@ impl Lean for Recorder {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/tests/modules/asked");
         let file = std::fs::read(module.join("Proof.olean")).unwrap();
         let statement = body.trim_end().ends_with("sorry");
+        let error = Message {
+            severity: Severity::Error,
+            pos: Position { line: 1, column: 0 },
+            end: None,
+            data: "unsolved goals".to_owned(),
+        };
         Ok(Compiled {
             files: statement.then_some(file).into_iter().collect(),
-            ..Compiled::default()
+            messages: Messages {
+                header: Vec::new(),
+                body: (!statement).then_some(error).into_iter().collect(),
+            },
         })
     }
 }
@@ -84,7 +93,7 @@ fn every_statement_has_a_prompt_and_a_file_for_lean() {
             ),
         ] {
             let grading = grader.grade(theorem, &completion);
-            // Lean was called, and compiled nothing.
+            // Lean was called, and refused the proof.
             assert_eq!(
                 grading.verdict,
                 Verdict::Incorrect,
