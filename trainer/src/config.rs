@@ -30,7 +30,9 @@ pub use engine::Engine;
 pub use error::ConfigError;
 pub(crate) use eval::DEFAULT_EVAL_EVERY;
 pub use eval::Eval;
-pub use limits::{MAX_COMPLETIONS, MAX_MIB, MAX_RANK, MAX_SAMPLES, MAX_THREADS, MAX_TOKENS};
+pub use limits::{
+    MAX_COMPLETIONS, MAX_COUNT, MAX_MIB, MAX_RANK, MAX_SAMPLES, MAX_THREADS, MAX_TOKENS,
+};
 pub use merge::{KEYS, load, load_as_written, parse, parse_set, set_default_verifier};
 pub use models::{NamedModel, named_model};
 pub use optimiser::{Lora, LrSchedule, Optimiser};

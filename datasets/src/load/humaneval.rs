@@ -204,7 +204,8 @@ mod tests {
 
     #[test]
     fn evalplus_records_have_inputs_and_use_its_oracle_for_roots() {
-        let task = load(r#"{"task_id":"HumanEval/32","prompt":"def find_zero(xs):\n","entry_point":"find_zero","canonical_solution":"    return 0\n","base_input":[[[1,2]]],"plus_input":[[[3,4]]],"atol":0.0001,"test":"x"}"#).unwrap();
+        let record = r#"{"task_id":"HumanEval/32","prompt":"def find_zero(xs):\n","entry_point":"find_zero","canonical_solution":"    return 0\n","base_input":[[[1,2]]],"plus_input":[[[3,4]]],"atol":0.0001,"test":"x"}"#;
+        let task = load(record).unwrap();
         let code = code(&task);
         assert_eq!(
             (code.tests.len(), code.atol, code.compare),
@@ -214,6 +215,9 @@ mod tests {
             code.tests[1].args,
             [Value::List(vec![Value::from(3), Value::from(4)])]
         );
+        // Another task may give its function the same name.
+        let other = load(&record.replace("HumanEval/32", "HumanEval/7")).unwrap();
+        assert_eq!(self::code(&other).compare, Compare::Equal);
     }
 
     #[test]

@@ -231,6 +231,13 @@ mod tests {
         prop::collection::vec(fraction, 0..40)
     }
 
+    #[test]
+    fn a_phase_without_updates_is_not_read() {
+        let size = |h: usize| format!(r#"{{"h": {h}, "reason": "lifetime"}}"#);
+        assert_eq!(serde_json::from_str::<PhaseSize>(&size(1)).unwrap().h, 1);
+        assert!(serde_json::from_str::<PhaseSize>(&size(0)).is_err());
+    }
+
     proptest! {
         #[test]
         fn h_is_bounded_and_its_lifetime_a_number(last in fractions(), target in 0.001..0.999, max in 1usize..200) {

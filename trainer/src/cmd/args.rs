@@ -11,16 +11,13 @@ use datasets::jsonl::Lines;
 use engine::config::{ModelConfig, published, published_names};
 use engine::sample::MIN_TEMPERATURE;
 use engine::{Engine, EngineOptions, Leader, Sampling};
-use trainer::config::{self, MAX_COMPLETIONS, MAX_THREADS, NamedModel};
+use trainer::config::{self, MAX_COMPLETIONS, MAX_COUNT, MAX_THREADS, NamedModel};
 use trainer::run::{TrainError, locate_model};
 
 use super::Usage;
 
 /// The device that computes nothing and counts the work.
 pub(crate) const PLAN: &str = "cuda:plan";
-
-/// Largest value of `--kv-tokens`, as of `engine.kv_tokens`.
-const MAX_KV_TOKENS: usize = 1_000_000_000;
 
 /// The device to compute on.
 #[derive(Debug, Clone, Args)]
@@ -38,7 +35,7 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "KERNEL", default_value = "auto", value_parser = ["auto", "amx", "avx512-bf16", "fma"])]
     pub(crate) kernel: String,
     /// Tokens of the KV cache [default: as many as are needed, within a quarter of the memory]
-    #[arg(long, value_name = "N", value_parser = up_to(MAX_KV_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_COUNT as usize))]
     pub(crate) kv_tokens: Option<usize>,
 }
 

@@ -14,11 +14,11 @@ pub const MAX_COMPLETIONS: usize = 10_000_000;
 pub const MAX_RANK: usize = 1 << 16;
 /// Maximum MiB of activations: 16 TiB.
 pub const MAX_MIB: u64 = 1 << 24;
+/// Maximum number of tasks, evaluations, checkpoints or tokens: more than any run has.
+pub const MAX_COUNT: u64 = 1_000_000_000;
 
 /// Minimum temperature above 0: the engine divides by it.
 pub(super) const MIN_TEMPERATURE: f64 = 1e-6;
-/// Maximum number of tasks, evaluations, checkpoints or tokens: more than any run has.
-pub(super) const MAX_COUNT: u64 = 1_000_000_000;
 /// Maximum of numbers without a limit of their own.
 pub(super) const MAX_NUMBER: f64 = 1e6;
 

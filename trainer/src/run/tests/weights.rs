@@ -53,3 +53,40 @@ async fn a_phase_of_one_update_has_no_weights_but_1() {
             .is_empty()
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_whose_weights_cannot_be_logged_is_made_once() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let job = |root: &Path, url: &str| {
+        let config = preset_config(url, Preset::RapidPaper, &["algorithm.h=4"]);
+        full_job(root, &config, Arc::new(FakePolicy::default())).unwrap()
+    };
+    let (undisturbed, disturbed) = (home.path().join("a"), home.path().join("b"));
+    train(job(&undisturbed, &server.url)).await.unwrap();
+
+    let log = disturbed.join("weights.jsonl");
+    let place = log.clone();
+    let disturbing = FakeVerifier::serve(move |_, items| {
+        // A folder in its place cannot be appended to. A run reads its logs before the first verdict.
+        std::fs::create_dir_all(&place).unwrap();
+        Answer::accepting_b(&items)
+    })
+    .await;
+    let failed = train(job(&disturbed, &disturbing.url)).await;
+    let error = failed.unwrap_err().to_string();
+    assert!(error.contains("weights.jsonl"), "{error}");
+    let logged: Vec<StepRecord> = read_log(&disturbed, Log::Metrics).unwrap();
+    assert_eq!(logged.len(), 3);
+    // It would have the weights after four updates.
+    assert!(!disturbed.join("checkpoints/step-3").exists());
+    std::fs::remove_dir(&log).unwrap();
+    train(job(&disturbed, &server.url)).await.unwrap();
+    assert_same(
+        &outputs(&disturbed),
+        &outputs(&undisturbed),
+        "after it failed",
+    );
+}

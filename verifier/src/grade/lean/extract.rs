@@ -54,9 +54,9 @@ pub(super) fn proof_in(completion: &str) -> &str {
         }
         at += line.len();
     }
-    // A block that the end of the completion cut off. Without a label, after other text, the fence may have closed the prompt's block.
-    let begins = before_fences.is_none_or(|before| before.trim().is_empty());
-    let cut_off = open.filter(|(label, _)| begins || *label != Label::None);
+    // A block that the end of the completion cut off. After other text, a fence without a label may instead have closed the prompt's block.
+    let follows_text = before_fences.is_some_and(|before| !before.trim().is_empty());
+    let cut_off = open.filter(|(label, _)| *label != Label::None || !follows_text);
     blocks.extend(cut_off.map(|(label, start)| (label, &completion[start..])));
     blocks.retain(|(_, block)| !block.trim().is_empty());
     let last = |wanted| blocks.iter().rfind(|(label, _)| *label == wanted);
@@ -70,19 +70,16 @@ pub(super) fn proof_in(completion: &str) -> &str {
     }
 }
 
-/// Whether the text before the first fence can be a proof, so that the fence closes the prompt's block. Otherwise it introduces a block.
+/// Whether the text before the first fence can be a proof, so that the fence closes the prompt's block. Otherwise it introduces a block. Its last line decides: after a
+/// sentence, a heading, a line of hyphens or nothing comes a block. A comment of Lean, and `..` for the remaining arguments, are no sentence.
 fn is_proof(text: &str) -> bool {
-    let last = text
-        .trim_end()
-        .lines()
-        .next_back()
-        .unwrap_or_default()
-        .trim();
-    let is_rule = last.trim_matches('-').is_empty();
-    let is_lean = last.contains("--") || last.ends_with("..");
-    let is_heading = last.starts_with("**") || last.starts_with("# ") || last.starts_with("##");
-    let is_prose = is_heading || last.ends_with([':', '.']);
-    !is_rule && (is_lean || !is_prose)
+    let last = text.trim().lines().next_back().unwrap_or_default().trim();
+    if last.trim_matches('-').is_empty() {
+        return false;
+    }
+    let is_heading = ["**", "# ", "##"].iter().any(|mark| last.starts_with(mark));
+    let is_sentence = last.ends_with([':', '.']);
+    last.contains("--") || last.ends_with("..") || !(is_heading || is_sentence)
 }
 
 /// The text without its leading lines that repeat lines of the task's header: imports, `open` and `set_option`.
@@ -175,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_without_a_label_is_found_wherever_it_begins() {
+    fn a_block_without_a_label_is_found_after_a_heading_or_a_sentence() {
         let theorem = "theorem t : 1 = 1 := by\n  rfl\n";
         for completion in [
             "\n```\n{}```\n",

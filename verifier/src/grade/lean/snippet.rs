@@ -14,7 +14,7 @@ pub const NO_JAIL: &str = "a snippet may run any code while Lean reads it, and n
 
 /// Maximum number of messages.
 const MAX_MESSAGES: usize = 1000;
-/// Maximum number of bytes of all their texts together.
+/// Bytes of the longest text of all messages together.
 const MAX_MESSAGES_BYTES: usize = 1 << 20;
 
 /// What Lean writes about a declaration with `sorry`, in either of its quotation marks.
@@ -89,9 +89,13 @@ fn grading(compiled: &Compiled) -> Grading {
     let mut messages: Vec<&Message> = compiled.messages.header.iter().collect();
     messages.extend(&compiled.messages.body);
     let bytes: usize = messages.iter().map(|message| message.data.len()).sum();
-    if bytes > MAX_MESSAGES_BYTES || messages.len() > MAX_MESSAGES {
+    if bytes > MAX_MESSAGES_BYTES {
+        let reason = format!("Lean's messages have {bytes} bytes, more than {MAX_MESSAGES_BYTES}");
+        return stopped(Verdict::Incorrect, &reason);
+    }
+    if messages.len() > MAX_MESSAGES {
         let reason = format!(
-            "Lean writes {} messages with {bytes} bytes together; {MAX_MESSAGES} messages and {MAX_MESSAGES_BYTES} bytes are allowed",
+            "Lean has {} messages, more than {MAX_MESSAGES}",
             messages.len()
         );
         return stopped(Verdict::Incorrect, &reason);

@@ -323,7 +323,7 @@ fn a_snippet_may_print_a_thousand_messages() {
             Ok(compiled)
         });
         let grading = grader.in_jail().run_snippet("#eval 1", 60);
-        assert_eq!(grading.verdict, verdict, "{count}");
+        assert_eq!(grading.verdict, verdict, "{}", grading.detail);
     }
 }
 

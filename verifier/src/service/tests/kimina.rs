@@ -139,7 +139,7 @@ async fn each_snippet_has_leans_messages_or_the_reason_why_there_are_none() {
         ),
         (
             "talk",
-            json!({ "error": "Lean writes 1 messages with 2097152 bytes together; 1000 messages and 1048576 bytes are allowed" }),
+            json!({ "error": "Lean's messages have 2097152 bytes, more than 1048576" }),
         ),
     ];
     let snippets: Vec<&str> = cases.iter().map(|(code, _)| *code).collect();
