@@ -1,7 +1,7 @@
 //! What both programs share: task records, loaders, splits, prompt templates, the fetching of data, models and artifacts, Pass@k, and the declaration of settings.
 //!
 //! - [`open`] turns a data set's files into [`Task`]s: `load/` has one file for each data set;
-//! - [`final_answer`] cuts the answer out of a worked solution in GSM8K's form;
+//! - [`right_answer`] reads the right answer of a mathematics problem, also at the end of a worked solution;
 //! - [`template`] turns a task into a prompt;
 //! - [`overlap()`] finds training prompts that are also in the evaluation set;
 //! - [`digest`] computes digests of tasks and data sets from their content;
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod answer;
 pub mod did_you_mean;
 pub mod digest;
 pub mod error;
@@ -32,8 +33,9 @@ pub mod task;
 pub mod template;
 pub mod value;
 
+pub use answer::{AnswerError, is_worked_solution, right_answer};
 pub use error::DatasetError;
-pub use load::{FinalAnswerError, NAMES, final_answer, open};
+pub use load::{NAMES, open};
 pub use overlap::overlap;
 pub use task::{
     CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest, Split,

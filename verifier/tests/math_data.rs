@@ -27,6 +27,25 @@ fn answers() -> (Vec<(String, String)>, bool) {
 }
 
 #[test]
+fn every_labelled_answer_can_be_that_of_a_data_set() {
+    let pairs = math_answer::pairs::parse(include_str!("../math-answer/tests/math_pairs.tsv"));
+    let completions = include_str!("../math-answer/tests/math_completions.jsonl").lines();
+    let of_completions = completions.map(|line| {
+        let record: Value = serde_json::from_str(line).expect("a record is JSON");
+        record["expected"].as_str().expect("a text").to_owned()
+    });
+    let of_pairs = pairs
+        .expect("pairs")
+        .into_iter()
+        .map(|pair| pair.expected.to_owned());
+    let refused: Vec<String> = of_pairs
+        .chain(of_completions)
+        .filter(|answer| datasets::right_answer(answer).is_err())
+        .collect();
+    assert_eq!(refused, Vec::<String>::new());
+}
+
+#[test]
 fn every_answer_except_two_empty_ones_is_parsed_and_equals_itself() {
     let (answers, whole) = answers();
     assert_eq!(answers.len(), if whole { 12_500 } else { 24 });
@@ -36,6 +55,10 @@ fn every_answer_except_two_empty_ones_is_parsed_and_equals_itself() {
         // Other spacing makes the texts differ, so that the trees are compared.
         let spaced = format!(" {{{}}} ", answer.trim_end_matches(['.', ',', ' ']));
         let other = Answer::parse(&spaced);
+        // A data set with this answer is read.
+        assert!(
+            answer.is_empty() || datasets::right_answer(answer).as_deref() == Ok(answer.trim())
+        );
         let itself = [Policy::Standard, Policy::Lenient]
             .into_iter()
             .all(|policy| {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Folder, record};
-use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
+use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec, right_answer};
 
 pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
     let [train, eval] = folder.files(["train.jsonl", "eval.jsonl"])?;
@@ -24,17 +24,17 @@ fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
             Some(id) => format!("math/{id}"),
             None => format!("math/line-{}", record.line),
         };
-        let answer = record.text("answer")?.trim();
-        if answer.is_empty() || answer == "None" {
+        let answer = record.text("answer")?;
+        if matches!(answer.trim(), "" | "None") {
             left_out.push(id);
             continue;
         }
+        let answer =
+            right_answer(answer).map_err(|error| record.error("answer", error.to_string()))?;
         tasks.push(Task {
             id,
             question: record.text("problem")?.to_owned(),
-            spec: TaskSpec::Math(MathTask {
-                answer: answer.to_owned(),
-            }),
+            spec: TaskSpec::Math(MathTask { answer }),
         });
     }
     if !left_out.is_empty() {

@@ -15,8 +15,6 @@ mod user_file;
 
 use std::path::{Path, PathBuf};
 
-pub use gsm8k::{FinalAnswerError, final_answer};
-
 use crate::did_you_mean::nearest;
 use crate::fetch::{self, ArtifactKind};
 use crate::{Dataset, DatasetError};

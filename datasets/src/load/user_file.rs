@@ -3,7 +3,7 @@
 //! | field | kind | meaning |
 //! | --- | --- | --- |
 //! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
-//! | `answer` | math | the right answer, text or a number; of a text with `####`, what follows the last one |
+//! | `answer` | math | the right answer, text or a number; of a worked solution, what follows the last `####`, or the only box at its end |
 //! | `entry_point` | code | the function to write |
 //! | `tests` | program | `[{"stdin": …, "stdout": …}, …]`, texts |
 //! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; `expected` may be missing if there is a `canonical` |
@@ -24,13 +24,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::humaneval;
 use super::record::{self, Record};
-use super::{final_answer, humaneval};
 use crate::did_you_mean::nearest;
 use crate::python_name::invalid_name_reason;
 use crate::{
     CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, ProgramTask,
-    ProgramTest, Split, Task, TaskSpec, Value,
+    ProgramTest, Split, Task, TaskSpec, Value, right_answer,
 };
 
 const FIELDS: [&str; 18] = [
@@ -182,23 +182,17 @@ fn refuse_misspelt(record: &Record) -> Result<(), DatasetError> {
 }
 
 fn answer(record: &Record) -> Result<String, DatasetError> {
-    let answer = match record.require("answer")? {
-        Value::Str(text) => final_answer(text)
-            .map_err(|error| record.error("answer", error.to_string()))?
-            .unwrap_or_else(|| text.trim().to_owned()),
-        number @ Value::Int(_) => number.to_python(),
-        Value::Float(number) if number.is_finite() => decimal(*number),
-        other => {
-            return Err(record.error(
-                "answer",
-                format!("text or a number is expected, not {}", record::kind(other)),
-            ));
+    match record.require("answer")? {
+        Value::Str(text) => {
+            right_answer(text).map_err(|error| record.error("answer", error.to_string()))
         }
-    };
-    if answer.is_empty() {
-        return Err(record.error("answer", "the answer is empty; give the correct answer"));
+        number @ Value::Int(_) => Ok(number.to_python()),
+        Value::Float(number) if number.is_finite() => Ok(decimal(*number)),
+        other => Err(record.error(
+            "answer",
+            format!("text or a number is expected, not {}", record::kind(other)),
+        )),
     }
-    Ok(answer)
 }
 
 /// The number without an exponent, because the parser of mathematical answers reads `e` as Euler's number.
@@ -436,14 +430,17 @@ mod tests {
     }
 
     #[test]
-    fn of_a_worked_solution_the_answer_after_the_mark_counts() {
-        let dataset =
-            load(r#"{"question":"q","answer":"16 - 3 - 4 = 9\n9 * 200 = 1,800\n#### 1,800"}"#)
-                .unwrap();
-        let TaskSpec::Math(math) = &dataset.train[0].spec else {
-            panic!()
-        };
-        assert_eq!(math.answer, "1800");
+    fn of_a_worked_solution_the_answer_at_its_end_counts() {
+        for (text, answer) in [
+            (r"16 - 3 - 4 = 9\n9 * 200 = 1,800\n#### 1,800", "1800"),
+            (r"We add 3+4=7, so it is $\\boxed{7}$.", "7"),
+        ] {
+            let dataset = load(&format!(r#"{{"question":"q","answer":"{text}"}}"#)).unwrap();
+            let TaskSpec::Math(math) = &dataset.train[0].spec else {
+                panic!()
+            };
+            assert_eq!(math.answer, answer);
+        }
     }
 
     #[test]
@@ -482,7 +479,15 @@ mod tests {
             ),
             (
                 r#"{"question":"a","answer":""}"#,
-                "mine.jsonl, line 1, field `answer`: the answer is empty",
+                "mine.jsonl, line 1, field `answer`: it is empty",
+            ),
+            (
+                r#"{"question":"a","answer":"So 3 + 4 is 7."}"#,
+                "mine.jsonl, line 1, field `answer`: it is prose or several lines, which no completion could match; give the answer alone",
+            ),
+            (
+                r#"{"question":"a","answer":"\frac{1}{2}"}"#,
+                "mine.jsonl, line 1, field `answer`: it has the control character U+000C",
             ),
             (
                 r#"{"question":"a","answer":"It is\n#### "}"#,

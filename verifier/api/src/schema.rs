@@ -15,7 +15,7 @@ pub(crate) fn id() -> ObjectBuilder {
 
 pub(crate) fn answer() -> ObjectBuilder {
     text_or_number(
-        "LaTeX or plain text. If it contains `####`, what follows the last one counts, and must be one line. A number counts as its text in the request.",
+        "LaTeX or plain text. Of a worked solution, what follows the last `####`, or the only box at its end, counts. A number counts as its text in the request.",
     )
     .min_length(Some(1))
 }

@@ -62,8 +62,8 @@ pub enum InlineTask {
     /// A question with one final answer.
     #[cfg_attr(feature = "openapi", schema(title = "MathTask"))]
     Math {
-        /// The correct answer, in LaTeX or plain text. If it contains `####`, what follows the last one counts, and must be one line. The service accepts a number too,
-        /// which counts as its text in the request.
+        /// The correct answer, in LaTeX or plain text. Of a worked solution, what follows the last `####`, or the only box at its end, counts. The service accepts a
+        /// number too, which counts as its text in the request.
         #[cfg_attr(feature = "openapi", schema(schema_with = schema::answer))]
         answer: String,
     },

@@ -10,7 +10,7 @@ use datasets::did_you_mean::{hint, nearest};
 use datasets::python_name::invalid_name_reason;
 use datasets::{
     CodeTask, CodeTest, Compare, LeanTask, MathTask, ProgramTask, ProgramTest, TaskSpec, Value,
-    final_answer,
+    right_answer,
 };
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -217,12 +217,6 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
     match kind.as_str() {
         "math" => {
             let answer = answer(&mut fields)?;
-            if answer.trim().is_empty() {
-                return Err(fields.fault(
-                    "answer",
-                    "it is empty, so no completion could be correct; give the correct answer",
-                ));
-            }
             fields.done(&["kind", "answer"])?;
             Ok(TaskSpec::Math(MathTask { answer }))
         }
@@ -264,14 +258,11 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
     }
 }
 
-/// A math task's answer: a string, of which what follows the last `####` counts, or a number as it was written.
+/// A math task's answer: a string, of which the end counts if it is a worked solution, or a number as it was written.
 fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let answer = fields.take("answer")?;
     if let Some(text) = string(answer) {
-        return match final_answer(&text) {
-            Ok(found) => Ok(found.unwrap_or(text)),
-            Err(error) => Err(fields.fault("answer", &error.to_string())),
-        };
+        return right_answer(&text).map_err(|error| fields.fault("answer", &error.to_string()));
     }
     if !answer
         .get()

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from rapid_verifier import Client, GroundTruthError, GroundTruthIs, Unavailable
+from rapid_verifier import (
+    Client,
+    GroundTruthError,
+    GroundTruthIs,
+    Item,
+    Unavailable,
+    VerifierError,
+)
 
 
 class Array:
@@ -45,6 +52,8 @@ CODE = {"kind": "code", "entry_point": "f", "tests": [{"args": [1], "expected": 
         ("speed/time is the pace #### 5", answer("5")),
         ("#### 1,2", answer("1,2")),
         ("1,300", answer("1,300")),
+        (r"km/h is the unit: $\boxed{5}$.", answer(r"km/h is the unit: $\boxed{5}$.")),
+        ("\frac12\n", answer("\frac12")),
         ("starter-math/train-1", "starter-math/train-1"),
         (CODE, CODE),
         (json.dumps(CODE), CODE),
@@ -106,6 +115,14 @@ def test_a_truth_that_contradicts_the_caller_is_an_error(client: Client) -> None
         client.task_of(CODE, ground_truth_is="answer")
     with pytest.raises(GroundTruthError, match="says that it is a task"):
         client.task_of(7, ground_truth_is="task")
+
+
+def test_the_service_reads_the_box_and_refuses_what_no_completion_matches(client: Client) -> None:
+    solution = r"We add 3+4=7, so the answer is $\boxed{7}$."
+    assert client.judge([Item(client.task_of(solution), r"\boxed{7}")])[0].reward == 1
+    for truth in ["The answer is 7.", "3 + 4 = 7\n7", "\frac12", r"\\frac12"]:
+        with pytest.raises(VerifierError, match="task.answer"):
+            client.judge([Item(client.task_of(truth), r"\boxed{7}")])
 
 
 def test_only_a_text_that_may_be_an_id_asks_the_service() -> None:

@@ -31,6 +31,18 @@ pub(crate) struct Value {
     high: Complex,
     /// The number of additional bits of both.
     extra: usize,
+    pub(crate) domain: Domain,
+}
+
+/// What the steps of a computation are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Domain {
+    /// All are real.
+    Real,
+    /// One has no real value: an even root or a logarithm of a negative number.
+    Outside,
+    /// One has i, or is a power of a negative number with a variable as the exponent.
+    Complex,
 }
 
 /// The result of a computation.
@@ -67,10 +79,17 @@ impl Point {
         self.names.is_empty()
     }
 
+    /// The number of variables that have been evaluated.
+    pub(crate) fn variables(&self) -> usize {
+        self.names.len()
+    }
+
     fn value_of(&mut self, name: &str) -> RBig {
         let (seed, number) = (self.seed, self.number);
-        // Any four consecutive points have all patterns of signs of the first two names, and of the second and the third.
-        let mask = self.names.len() as u64 % 3 + 1;
+        // Any four consecutive points have all patterns of signs of the first two names, and of the second and the third. The first 2ⁿ points have all
+        // patterns of n names, up to four.
+        let mask = [1, 2, 7, 9].get(self.names.len()).copied();
+        let mask = mask.unwrap_or(self.names.len() as u64 % 3 + 1);
         // From 0.5 to 2.5, times the size.
         let denominator = match number / POINTS_OF_A_SIZE % SIZES {
             0 => 1_u32 << 19,
@@ -105,14 +124,19 @@ pub(crate) fn value(
     forget_constants();
     let mut evaluator = Evaluator::new(LOW_PRECISION + extra, point, meter);
     let low = evaluator.evaluate(expr)?;
-    let needed = evaluator.lost_bits;
+    let (needed, domain) = (evaluator.lost_bits, evaluator.domain);
     if needed > extra + GUARD_BITS {
         let extra = needed.next_multiple_of(PRECISION_STEP);
         return (extra <= MAX_EXTRA).then_some(Computed::Needs(extra));
     }
     let high =
         Evaluator::new(LOW_PRECISION + PRECISION_STEP + extra, point, meter).evaluate(expr)?;
-    Some(Computed::Value(Value { low, high, extra }))
+    Some(Computed::Value(Value {
+        low,
+        high,
+        extra,
+        domain,
+    }))
 }
 
 /// The value of a rational number.
@@ -126,6 +150,7 @@ pub(crate) fn of_rational(value: &RBig) -> Option<Value> {
         low: Precision::new(LOW_PRECISION + extra).rational(value)?,
         high: Precision::new(LOW_PRECISION + PRECISION_STEP + extra).rational(value)?,
         extra,
+        domain: Domain::Real,
     })
 }
 
@@ -187,6 +212,7 @@ impl Value {
             high: Precision::new(LOW_PRECISION + PRECISION_STEP + extra)
                 .div(&self.high, &other.high)?,
             extra,
+            domain: self.domain.max(other.domain),
         })
     }
 
@@ -225,6 +251,7 @@ struct Evaluator<'a> {
     meter: &'a Meter,
     /// Bits that are lost when terms of different sizes are added, or when a function of a very small or very large number is computed.
     lost_bits: usize,
+    domain: Domain,
 }
 
 impl<'a> Evaluator<'a> {
@@ -234,6 +261,7 @@ impl<'a> Evaluator<'a> {
             point,
             meter,
             lost_bits: 0,
+            domain: Domain::Real,
         }
     }
 
@@ -247,7 +275,10 @@ impl<'a> Evaluator<'a> {
             Expr::Symbol(name) => precision.rational(&self.point.value_of(name)),
             Expr::Constant(Constant::Pi) => Some(precision.pi()),
             Expr::Constant(Constant::E) => precision.exp(&precision.integer(1)),
-            Expr::Constant(Constant::I) => Some(precision.i()),
+            Expr::Constant(Constant::I) => {
+                self.domain = Domain::Complex;
+                Some(precision.i())
+            }
             Expr::Negative(inner) => precision.sub(&precision.integer(0), &self.evaluate(inner)?),
             Expr::Sum(terms) => {
                 let mut sum = precision.integer(0);
@@ -299,6 +330,16 @@ impl<'a> Evaluator<'a> {
             self.lost_bits = self.lost_bits.max(bits(&exponent));
             return self.raise(&base, &exponent);
         }
+        // It may be real if the variable is a whole number.
+        let varies = power.has_variable();
+        self.note_negative(
+            &base,
+            if varies {
+                Domain::Complex
+            } else {
+                Domain::Outside
+            },
+        );
         let power = self.evaluate(power)?;
         let power = precision.mul(&precision.ln(&base)?, &power)?;
         self.note_argument_size(&power);
@@ -318,7 +359,14 @@ impl<'a> Evaluator<'a> {
         self.lost_bits = self.lost_bits.max(2 * size);
     }
 
-    fn raise(&self, base: &Complex, exponent: &RBig) -> Option<Complex> {
+    /// Records that a negative number, or one without a real value, has a root, a logarithm or a power that is no whole number.
+    fn note_negative(&mut self, number: &Complex, domain: Domain) {
+        if !is_zero(&number.im) || number.re < Real::ZERO {
+            self.domain = self.domain.max(domain);
+        }
+    }
+
+    fn raise(&mut self, base: &Complex, exponent: &RBig) -> Option<Complex> {
         let precision = self.precision;
         let base_is_zero = is_zero(&base.re) && is_zero(&base.im);
         if base_is_zero {
@@ -342,6 +390,7 @@ impl<'a> Evaluator<'a> {
                 Some(size)
             };
         }
+        self.note_negative(base, Domain::Outside);
         if *exponent.denominator() == UBig::from(2_u8) {
             return precision.power(&precision.sqrt(base)?, whole(exponent.numerator())?);
         }
@@ -381,9 +430,14 @@ impl<'a> Evaluator<'a> {
                 }
             }
             Function::Exp => precision.exp(z),
-            Function::Ln => precision.ln(z),
+            Function::Ln => {
+                self.note_negative(z, Domain::Outside);
+                precision.ln(z)
+            }
             Function::Log => {
                 let argument = self.evaluate(&arguments[1])?;
+                self.note_negative(z, Domain::Outside);
+                self.note_negative(&argument, Domain::Outside);
                 precision.div(&precision.ln(&argument)?, &precision.ln(z)?)
             }
             Function::Abs => precision.abs(z).map(|size| precision.real(size)),

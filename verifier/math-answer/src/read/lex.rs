@@ -7,6 +7,7 @@ mod symbol;
 mod text_answers;
 mod text_separators;
 
+pub(crate) use symbol::with_ascii_forms;
 use symbol::{command_of, fraction_of, plain, superscript_of, synonym};
 pub(crate) use text_answers::{counted_text, leading_text, whole_text};
 use text_separators::fragments;
@@ -41,7 +42,7 @@ pub(crate) enum Kind<'a> {
     Row,
     /// `\%` or `%`.
     Percent,
-    /// `\$`, `€`, `£`: an amount of money.
+    /// `\$`, `€`, `£`: an amount of money, before or after its number.
     Currency(char),
     /// Any other character.
     Char(char),
@@ -195,7 +196,9 @@ impl<'a> Lexer<'a> {
             '{' => Kind::Open,
             '}' => Kind::Close,
             '%' => Kind::Percent,
-            '€' | '£' | '¥' => Kind::Currency(first),
+            '€' | '£' | '¥' | '元' | '\u{20a0}'..='\u{20c0}' => Kind::Currency(first),
+            '円' => Kind::Currency('¥'),
+            '¢' => Kind::Text("cents"),
             letter if letter.is_alphabetic() => match command_of(letter) {
                 Some(name) => Kind::Command(name),
                 None => Kind::Letter(letter),
@@ -282,8 +285,9 @@ impl<'a> Lexer<'a> {
                     self.spaced = true;
                 }
                 "dollar" | "textdollar" => self.push(Kind::Currency('$')),
-                "euro" => self.push(Kind::Currency('€')),
-                "pounds" => self.push(Kind::Currency('£')),
+                "euro" | "texteuro" => self.push(Kind::Currency('€')),
+                "pounds" | "textsterling" => self.push(Kind::Currency('£')),
+                "yen" | "textyen" => self.push(Kind::Currency('¥')),
                 "lbrace" => self.push(Kind::SetOpen),
                 "rbrace" => self.push(Kind::SetClose),
                 "lbrack" => self.push(Kind::Char('[')),

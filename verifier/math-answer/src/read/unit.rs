@@ -335,7 +335,12 @@ fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
         "dollar" | "usd" => (of(1, 1), money('$')),
         "cent" => (of(1, 100), money('$')),
         "euro" | "eur" => (of(1, 1), money('€')),
+        "gbp" => (of(1, 1), money('£')),
         "pence" | "penny" => (of(1, 100), money('£')),
+        "yen" | "jpy" | "円" => (of(1, 1), money('¥')),
+        "yuan" | "rmb" => (of(1, 1), money('元')),
+        "rupee" => (of(1, 1), money('₹')),
+        "ruble" | "rouble" => (of(1, 1), money('₽')),
         "kelvin" => (of(1, 1), temperature),
         "ampere" | "amp" => (of(1, 1), own('A')),
         "volt" => (of(1, 1), own('V')),
@@ -343,7 +348,15 @@ fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
         "newton" => (of(1, 1), own('N')),
         "joule" => (of(1, 1), own('J')),
         "hertz" | "hz" => (of(1, 1), own('H')),
-        _ => return None,
+        _ => {
+            let mut signs = word.chars();
+            let (Some(sign @ ('$' | '£' | '¥' | '元' | '\u{20a0}'..='\u{20c0}')), None) =
+                (signs.next(), signs.next())
+            else {
+                return None;
+            };
+            (of(1, 1), money(sign))
+        }
     })
 }
 

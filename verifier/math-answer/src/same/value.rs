@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::modular::{Element, Field, Missing};
-use crate::arithmetic::numeric::{self, Computed, Point};
+use crate::arithmetic::numeric::{self, Computed, Domain, Point};
 use crate::hints::AnswerHints;
 use crate::meter::{Meter, arithmetic_cost};
 use crate::syntax::{Constant, Expr, Full, Function};
@@ -18,9 +18,11 @@ const STEPS_PER_COST: u64 = 6_000;
 const MAX_RAISES: usize = 4;
 /// Number of points at which a numeric identity must hold, and maximum number of points that are tried.
 const MIN_POINTS: u64 = 4;
-const MAX_TRIES: u64 = 12;
+const MAX_TRIES: u64 = 24;
 /// Points with large values, all positive and then all negative, and one with small values.
-const FAR_POINTS: [u64; 3] = [4, 7, 8];
+const FAR_POINTS: [u64; 3] = [16, 7, 32];
+/// Number of points at which both sides must be real, if there are points at which neither is.
+const MIN_REAL_POINTS: u64 = 2;
 /// Maximum number of fields in which values are computed until two agree.
 const MAX_FIELDS: usize = 4;
 
@@ -125,29 +127,55 @@ impl ValueComparer {
     }
 
     fn numeric_agreement(&self, expected: &Expr, answer: &Expr) -> Option<bool> {
-        // What has pieces may be the same on one of them only: |x − 5| is 5 − x for small x.
-        if has_pieces(expected) || has_pieces(answer) {
-            for index in FAR_POINTS {
-                let values = self.values_at(expected, answer, &mut Point::new(self.seed, index));
-                if values.is_some_and(|(a, b)| !a.equals(&b)) {
-                    return Some(false);
-                }
-            }
-        }
-        let mut agreed = 0;
+        // Where neither has a real value, they do not differ: √(1/x) and 1/√x.
+        let differ = |(a, b): &(numeric::Value, numeric::Value)| {
+            !a.equals(b) && (a.domain, b.domain) != (Domain::Outside, Domain::Outside)
+        };
+        let (mut agreed, mut real, mut undefined, mut names) = (0, 0, 0, 0);
+        let pieces = has_pieces(expected) || has_pieces(answer);
         for index in 0..MAX_TRIES {
+            // One name has two patterns of signs, which the first two points of each size have.
+            if undefined > 0 && names == 1 && index % 4 > 1 {
+                continue;
+            }
             let mut point = Point::new(self.seed, index);
-            let Some((a, b)) = self.values_at(expected, answer, &mut point) else {
+            let Some(values) = self.values_at(expected, answer, &mut point) else {
                 if point.has_no_variables() || self.meter.is_spent() {
                     return None;
                 }
                 continue;
             };
-            if !a.equals(&b) {
-                return Some(false);
+            let same = values.0.equals(&values.1);
+            if differ(&values) || point.has_no_variables() {
+                return Some(same);
             }
-            agreed += 1;
-            if agreed == MIN_POINTS || point.has_no_variables() {
+            agreed += u64::from(same);
+            undefined += u64::from(!same);
+            real += u64::from(same && values.0.domain.max(values.1.domain) == Domain::Real);
+            names = point.variables();
+            if undefined == 0 && agreed == MIN_POINTS {
+                // What has pieces may be the same on one of them only: |x − 5| is 5 − x for small x.
+                for index in FAR_POINTS.into_iter().filter(|_| pieces) {
+                    let mut point = Point::new(self.seed, index);
+                    let values = self.values_at(expected, answer, &mut point);
+                    if values.as_ref().is_some_and(differ) {
+                        return Some(false);
+                    }
+                    undefined += u64::from(values.is_some_and(|(a, b)| !a.equals(&b)));
+                }
+                if undefined == 0 {
+                    return Some(true);
+                }
+            }
+            // They may be real at any pattern of signs, and differ at any size if they have pieces.
+            let enough = match names {
+                _ if undefined == 0 => false,
+                ..=2 if pieces => index + 1 >= 12,
+                3 if pieces => index + 1 >= 24,
+                ..=4 if !pieces => index + 1 >= MIN_POINTS.max(1 << names),
+                _ => return Some(false),
+            };
+            if enough && real >= MIN_REAL_POINTS {
                 return Some(true);
             }
         }
@@ -310,8 +338,11 @@ impl ValueComparer {
                 );
                 parts(arguments).saturating_add(if expensive { 8 } else { 4 })
             }
-            // The square root of a rational number is cheap. Any other root is a logarithm and an exponential.
+            // The square root of a real number is cheap. Any other root is a logarithm and an exponential.
             Expr::Root(index, inner) if is_two(index) && self.rational(inner).is_some() => 2,
+            Expr::Root(index, inner) if is_two(index) && is_always_real(inner) => {
+                self.cost(inner).saturating_add(1)
+            }
             Expr::Root(_, inner) => self.cost(inner).saturating_add(8),
             Expr::Power(base, power) => {
                 let plain = self.rational(power).is_some_and(|power| power.is_int());
@@ -333,6 +364,20 @@ impl ValueComparer {
 fn is_two(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(Full(two)) if *two == RBig::from(2))
 }
+/// Whether it is real for real variables: without roots, functions and i.
+fn is_always_real(expr: &Expr) -> bool {
+    match expr {
+        Expr::Symbol(_) | Expr::Number(_) | Expr::Constant(Constant::Pi | Constant::E) => true,
+        Expr::Power(base, exponent) => {
+            is_always_real(base) && rational_number(exponent).is_some_and(|number| number.is_int())
+        }
+        Expr::Sum(_) | Expr::Product(_) | Expr::Negative(_) | Expr::Quotient(..) => {
+            expr.parts().into_iter().all(is_always_real)
+        }
+        _ => false,
+    }
+}
+
 /// Whether a value may be given by one formula for some values of the variables, and by another for others.
 fn has_pieces(expr: &Expr) -> bool {
     match expr {
@@ -342,7 +387,9 @@ fn has_pieces(expr: &Expr) -> bool {
                 function,
                 Function::Abs | Function::Floor | Function::Ceiling | Function::Min | Function::Max
             );
+            let logarithm = matches!(function, Function::Ln | Function::Log);
             own || arguments.iter().any(has_pieces)
+                || logarithm && !arguments.iter().all(is_one_sign)
         }
         Expr::Sum(parts) | Expr::Product(parts) => parts.iter().any(has_pieces),
         Expr::Negative(part) | Expr::Degrees(part) | Expr::Percent(part) => has_pieces(part),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use datasets::{MathTask, TaskSpec, final_answer};
+use datasets::{MathTask, TaskSpec, is_worked_solution, right_answer};
 use serde_json::value::RawValue;
 
 use crate::grade::excerpt;
@@ -35,7 +35,7 @@ pub(super) fn task(
             .ok_or_else(|| {
                 fault("its exponent is too large; give the answer as a string".to_owned())
             }),
-        [b'"', ..] => text(path, string(label).unwrap_or_default().trim(), registry),
+        [b'"', ..] => text(path, &string(label).unwrap_or_default(), registry),
         b"null" => Err(fault(
             "it is null, and without a label no completion can be judged; give an answer, a task's id, or an object with `kind`".to_owned(),
         )),
@@ -62,36 +62,34 @@ fn whole_task(path: &str, label: &RawValue) -> Result<Arc<RegisteredTask>, Field
     Ok(Arc::new(RegisteredTask::inline(task_spec(fields)?)))
 }
 
-fn text(path: &str, text: &str, registry: &Registry) -> Result<Arc<RegisteredTask>, FieldError> {
+fn text(path: &str, label: &str, registry: &Registry) -> Result<Arc<RegisteredTask>, FieldError> {
     let fault = |reason: String| Err((path.to_owned(), reason));
-    if text.is_empty() {
-        return fault("it is empty, so no completion could be correct".to_owned());
-    }
+    let text = label.trim();
     if is_meant_as_object(text) {
         return match serde_json::from_str::<&RawValue>(text) {
             Ok(object) => whole_task(path, object),
             Err(error) => fault(format!("it looks like a JSON object, and is not ({error})")),
         };
     }
-    match final_answer(text) {
-        Err(error) => return fault(error.to_string()),
-        Ok(Some(found)) => return Ok(answer(found)),
-        Ok(None) => {}
-    }
-    let Some(name) = dataset_name(text) else {
-        return Ok(answer(text.to_owned()));
+    let is_long =
+        |name: &str| name.chars().filter(|c| c.is_alphabetic()).count() >= MIN_DATASET_NAME;
+    let name = dataset_name(text)
+        .filter(|name| !is_worked_solution(text) && (registry.has_dataset(name) || is_long(name)));
+    let Some(name) = name else {
+        // A blank before the answer may be what is left of a command.
+        return right_answer(label)
+            .map(answer)
+            .map_err(|error| (path.to_owned(), error.to_string()));
     };
-    let long = name.chars().filter(|c| c.is_alphabetic()).count() >= MIN_DATASET_NAME;
-    match (registry.has_dataset(name), long) {
+    match (registry.has_dataset(name), is_long(name)) {
         (true, true) => registry
             .get(text)
             .ok_or_else(|| (path.to_owned(), registry.missing(text))),
-        (false, false) => Ok(answer(text.to_owned())),
         (true, false) => fault(format!(
             "the service has a data set `{name}`, but `{}` may be a quotient too; {WRITE_AN_ANSWER}",
             excerpt(text)
         )),
-        (false, true) => fault(format!(
+        (false, _) => fault(format!(
             "`{}` looks like a task's id: {}; {WRITE_AN_ANSWER}",
             excerpt(text),
             registry.missing(text)
@@ -171,6 +169,7 @@ mod tests {
             (json!("null"), "null"),
             (json!("16 - 3 = 13\n#### 1,300"), "1300"),
             (json!("speed/time is the pace #### 5"), "5"),
+            (json!(r"km/h is the unit: $\boxed{5}$."), "5"),
         ] {
             assert_eq!(read_answer(&label), expected, "{label}");
         }
@@ -208,6 +207,18 @@ mod tests {
             (
                 json!("#### 13\nDone."),
                 "labels[1]: several lines follow its last `####`",
+            ),
+            (
+                json!("3 + 4 = 7\n7"),
+                "labels[1]: it is prose or several lines",
+            ),
+            (
+                json!("\tan x"),
+                "labels[1]: it has the control character U+0009",
+            ),
+            (
+                json!(r"\\frac12"),
+                "labels[1]: two backslashes stand before",
             ),
             (
                 json!({ "answer": "1" }),

@@ -30,13 +30,16 @@ fn fault(item: &Json) -> (u16, String) {
 }
 
 #[test]
-fn of_a_worked_solution_the_answer_after_the_mark_counts() {
-    let body = json!({ "items": [{"id": "a", "task": {"kind": "math", "answer": "16 - 3 = 13\n#### 1,300"}, "completion": ""}] });
-    let items = read(body.to_string().as_bytes(), &Registry::default(), &LIMITS).unwrap();
-    let TaskSpec::Math(task) = &items[0].task.spec else {
-        panic!()
-    };
-    assert_eq!(task.answer, "1300");
+fn of_a_worked_solution_the_answer_at_its_end_counts() {
+    for (solution, answer) in [
+        ("16 - 3 = 13\n#### 1,300", "1300"),
+        ("We add 3+4=7, so it is $\\boxed{7}$.", "7"),
+    ] {
+        let task = json!({"kind": "math", "answer": solution});
+        let item = parse_item(&json!({"id": "a", "task": task, "completion": ""}).to_string());
+        let answer = answer.to_owned();
+        assert_eq!(item.task.spec, TaskSpec::Math(MathTask { answer }));
+    }
 }
 
 #[test]
@@ -117,6 +120,18 @@ fn a_bad_item_is_named_with_its_field() {
         (
             json!({"id": "", "task": {"kind": "math", "answer": "#### 7\nDone."}, "completion": ""}),
             "`task.answer`: several lines follow its last `####`",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": "3 + 4 = 7\n7"}, "completion": ""}),
+            "`task.answer`: it is prose or several lines, which no completion could match; give the answer alone",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": "\u{c}rac12"}, "completion": ""}),
+            "`task.answer`: it has the control character U+000C",
+        ),
+        (
+            json!({"id": "", "task": {"kind": "math", "answer": r"\\frac12"}, "completion": ""}),
+            "`task.answer`: two backslashes stand before a command",
         ),
         (
             json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x", ""]}, "prompt": "", "completion": ""}),

@@ -25,6 +25,8 @@ JSON_OBJECT = re.compile(r"""\{\s*["']""")
 """The beginning of a text that is meant as a JSON object, and not as a set in mathematics."""
 FINAL_ANSWER = "####"
 """What precedes the answer at the end of a worked solution in GSM8K's form."""
+SOLUTION = re.compile(r"####|\\boxed|\\fbox")
+"""What only a worked solution has. The service takes the answer from its box."""
 THOUSANDS = re.compile(r"[-+$]*[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 """A number with commas between thousands."""
 MIN_DATASET_NAME = 3
@@ -56,14 +58,14 @@ async def read(
     if not text:
         raise GroundTruthError("the ground truth is empty, so no completion could be correct")
     if ground_truth_is == "answer":
-        return _answer(text)
+        return _answer(value)
     if JSON_OBJECT.match(text):
         return _whole_task(_parsed(text), ground_truth_is)
     if ground_truth_is == "task":
         return text
     match = ID.match(text)
-    if match is None or FINAL_ANSWER in text:
-        return _answer(text)
+    if match is None or SOLUTION.search(text):
+        return _answer(value)
     return await _id_or_answer(text, match["set"], dataset_names)
 
 
@@ -78,20 +80,22 @@ def check_length(name: str, values: Sized, completions: Sized) -> None:
 
 def _answer(text: str) -> Task:
     """The mathematics problem with this answer, or with what follows its last `####`."""
-    answer = text.rpartition(FINAL_ANSWER)[2].strip()
+    # The service refuses what an unescaped command has left before the answer.
+    answer = text.rpartition(FINAL_ANSWER)[2].rstrip().lstrip(" ")
     if not answer:
         raise GroundTruthError(
             "nothing follows the last `####` of a ground truth, so no completion could be correct: "
             f"{text[-100:]}"
         )
     if FINAL_ANSWER in text:
-        if "\n" in answer or "\r" in answer:
+        line = answer.lstrip()
+        if "\n" in line or "\r" in line:
             raise GroundTruthError(
                 "several lines follow the last `####` of a ground truth; leave only the line with "
                 f"the answer: {text[-100:]}"
             )
-        if THOUSANDS.fullmatch(answer):
-            answer = answer.replace(",", "")
+        if THOUSANDS.fullmatch(line):
+            answer = line.replace(",", "")
     return {"kind": "math", "answer": answer}
 
 

@@ -1,4 +1,57 @@
-//! Synonyms of commands, and Unicode symbols that stand for commands.
+//! Synonyms of commands, Unicode symbols that stand for commands, and other forms of ASCII characters.
+
+use std::borrow::Cow;
+
+/// The small forms of ASCII characters, from U+FE50 on.
+const SMALL_FORMS: &str = ",,. ;:?!-(){}()#&*+-<>= \\$%@";
+
+/// The text with the ASCII characters of which others are full-width, small or mathematical forms (NFKC), and with digits below the line as indices. Characters
+/// with a meaning of their own stay: x², ½, ①, ℝ, 𝔽 and `～`, which stands between the ends of a range.
+pub(crate) fn with_ascii_forms(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut in_index = false;
+    for c in text.chars() {
+        let digit = u32::from(c).wrapping_sub(0x2080);
+        let is_index = digit < 10;
+        if is_index != in_index {
+            plain.push_str(if is_index { "_{" } else { "}" });
+            in_index = is_index;
+        }
+        plain.push(if is_index {
+            char::from(b'0' + digit as u8)
+        } else {
+            ascii_form(c)
+        });
+    }
+    if in_index {
+        plain.push('}');
+    }
+    Cow::Owned(plain)
+}
+
+fn ascii_form(symbol: char) -> char {
+    let code = u32::from(symbol);
+    let ascii = match code {
+        0xff01..=0xff5d => code - 0xfee0,
+        0x3002 | 0xff61 => u32::from('.'),
+        0xffe0 => u32::from('¢'),
+        0xffe1 => u32::from('£'),
+        0xffe5 => u32::from('¥'),
+        0xffe6 => u32::from('₩'),
+        0xfe50..=0xfe6b => SMALL_FORMS.as_bytes()[code as usize - 0xfe50].into(),
+        0x1d7ce..=0x1d7ff => u32::from('0') + (code - 0x1d7ce) % 10,
+        // Letters in italics, bold and so on, but not the double-struck ones.
+        0x1d400..=0x1d537 | 0x1d56c..=0x1d6a3 => match (code - 0x1d400) % 52 {
+            capital @ ..26 => u32::from('A') + capital,
+            small => u32::from('a') + small - 26,
+        },
+        _ => code,
+    };
+    char::from_u32(ascii).unwrap_or(symbol)
+}
 
 /// The common name of commands with the same meaning.
 pub(super) fn synonym(name: &str) -> &str {
@@ -109,11 +162,7 @@ pub(super) fn plain(symbol: char) -> char {
     match symbol {
         '−' | '–' | '—' | '‐' => '-',
         '’' | '′' => '\'',
-        '（' => '(',
-        '）' => ')',
-        '，' | '、' => ',',
-        '：' => ':',
-        '＝' => '=',
+        '、' => ',',
         other => other,
     }
 }

@@ -106,7 +106,13 @@ impl<'a> Parser<'a> {
     /// Whether a factor may begin with `next`.
     pub(super) fn begins_factor(&self, next: Kind<'a>) -> bool {
         match next {
-            Kind::Number(_) | Kind::Open | Kind::Currency(_) => true,
+            Kind::Number(_) | Kind::Open => true,
+            // 5€
+            Kind::Currency(_) => match self.peek_at(1).map(|token| token.kind) {
+                Some(Kind::Number(_) | Kind::Open | Kind::Char('.')) => true,
+                Some(Kind::Command(name)) => name == "frac",
+                _ => false,
+            },
             Kind::Letter(_) => {
                 let word = self.word();
                 self.noon().is_none()

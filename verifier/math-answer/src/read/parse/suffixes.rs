@@ -60,6 +60,10 @@ impl Parser<'_> {
                     self.at += 1;
                     push_word(&mut words, text);
                 }
+                Some(next @ Kind::Currency(sign)) if !self.begins_factor(next) => {
+                    self.at += 1;
+                    push_word(&mut words, sign.encode_utf8(&mut [0; 4]));
+                }
                 Some(Kind::Letter(_)) if words.is_empty() && self.noon().is_some() => {
                     let (length, noon) = self.noon().unwrap_or_default();
                     self.at += length;

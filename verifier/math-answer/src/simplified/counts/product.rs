@@ -419,8 +419,20 @@ impl Counter<'_> {
                         .parts()
                         .into_iter()
                         .any(|part| has_whole_root(part, &index));
-                if powers || has_sum_factor(inner) {
+                let sums = match inner {
+                    Expr::Quotient(above, below) => [above, below]
+                        .into_iter()
+                        .filter(|part| has_sum_factor(part))
+                        .count(),
+                    _ => has_sum_factor(inner).into(),
+                };
+                for _ in 0..sums.max(powers.into()) {
                     self.add(Simplification::Roots);
+                }
+                // |x| is simpler than √(x²), and x√x than √(x³).
+                if powers {
+                    self.add(Simplification::Functions);
+                    self.add(Simplification::Factors);
                 }
                 self.add_factor(inner, &total_power, product);
             }
