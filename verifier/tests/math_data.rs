@@ -55,10 +55,6 @@ fn every_answer_except_two_empty_ones_is_parsed_and_equals_itself() {
         // Other spacing makes the texts differ, so that the trees are compared.
         let spaced = format!(" {{{}}} ", answer.trim_end_matches(['.', ',', ' ']));
         let other = Answer::parse(&spaced);
-        // A data set with this answer is read.
-        assert!(
-            answer.is_empty() || datasets::right_answer(answer).as_deref() == Ok(answer.trim())
-        );
         let itself = [Policy::Standard, Policy::Lenient]
             .into_iter()
             .all(|policy| {

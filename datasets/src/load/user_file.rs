@@ -482,10 +482,6 @@ mod tests {
                 "mine.jsonl, line 1, field `answer`: it is empty",
             ),
             (
-                r#"{"question":"a","answer":"So 3 + 4 is 7."}"#,
-                "mine.jsonl, line 1, field `answer`: it is prose or several lines, which no completion could match; give the answer alone",
-            ),
-            (
                 r#"{"question":"a","answer":"\frac{1}{2}"}"#,
                 "mine.jsonl, line 1, field `answer`: it has the control character U+000C",
             ),

@@ -130,7 +130,7 @@ fn extracted(text: &str, source: Source) -> Option<Extracted<'_>> {
 
 /// Whether a box only shows where an answer belongs, as in "write it in \boxed{}", `\boxed{\ldots}` and `\boxed{\text{your answer}}`.
 fn is_placeholder(content: &str) -> bool {
-    const WORDS: &str = " answer answers ans result solution value number expression your the final numerical correct here insert boxed fbox text textbf textit textrm mathrm mbox dots ldots cdots quad qquad square underline ";
+    const WORDS: &str = " answer answers ans result solution value number expression your the final numerical correct here insert boxed fbox text textbf textit textrm mathrm mbox dots ldots cdots quad qquad square underline 答案 ";
     let is_known =
         |part: &str| part.is_empty() || WORDS.contains(&format!(" {} ", part.to_lowercase()));
     let is_filler = |c: char| c.is_whitespace() || "\\{}_?.…,;:!~$()[]<>□*".contains(c);

@@ -121,7 +121,7 @@ def test_the_service_reads_the_box_and_refuses_what_no_completion_matches(client
     solution = r"We add 3+4=7, so the answer is $\boxed{7}$."
     assert client.judge([Item(client.task_of(solution), r"\boxed{7}")])[0].reward == 1
     for truth in ["The answer is 7.", "3 + 4 = 7\n7", "\frac12", r"\\frac12"]:
-        with pytest.raises(VerifierError, match="task.answer"):
+        with pytest.raises(VerifierError, match=r"task\.answer"):
             client.judge([Item(client.task_of(truth), r"\boxed{7}")])
 
 

@@ -420,10 +420,9 @@ impl Counter<'_> {
                         .into_iter()
                         .any(|part| has_whole_root(part, &index));
                 let sums = match inner {
-                    Expr::Quotient(above, below) => [above, below]
-                        .into_iter()
-                        .filter(|part| has_sum_factor(part))
-                        .count(),
+                    Expr::Quotient(above, below) if has_sum_factor(above) => {
+                        1 + u8::from(has_sum_factor(below))
+                    }
                     _ => has_sum_factor(inner).into(),
                 };
                 for _ in 0..sums.max(powers.into()) {
