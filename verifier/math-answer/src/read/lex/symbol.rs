@@ -14,17 +14,12 @@ pub(crate) fn with_ascii_forms(text: &str) -> Cow<'_, str> {
     let mut plain = String::with_capacity(text.len());
     let mut in_index = false;
     for c in text.chars() {
-        let digit = u32::from(c).wrapping_sub(0x2080);
-        let is_index = digit < 10;
-        if is_index != in_index {
-            plain.push_str(if is_index { "_{" } else { "}" });
-            in_index = is_index;
+        let digit = char::from_digit(u32::from(c).wrapping_sub(0x2080), 10);
+        if digit.is_some() != in_index {
+            plain.push_str(if in_index { "}" } else { "_{" });
+            in_index = digit.is_some();
         }
-        plain.push(if is_index {
-            char::from(b'0' + digit as u8)
-        } else {
-            ascii_form(c)
-        });
+        plain.push(digit.unwrap_or_else(|| ascii_form(c)));
     }
     if in_index {
         plain.push('}');

@@ -51,6 +51,7 @@ impl Parser<'_> {
     }
 
     fn trailing_words(&mut self) -> String {
+        let is_sign = |c: char| !c.is_ascii_alphabetic();
         let mut words = String::new();
         loop {
             let start = self.at;
@@ -60,7 +61,9 @@ impl Parser<'_> {
                     self.at += 1;
                     push_word(&mut words, text);
                 }
-                Some(next @ Kind::Currency(sign)) if !self.begins_factor(next) => {
+                Some(next @ Kind::Currency(sign))
+                    if !self.begins_factor(next) && !words.ends_with(is_sign) =>
+                {
                     self.at += 1;
                     push_word(&mut words, sign.encode_utf8(&mut [0; 4]));
                 }

@@ -420,8 +420,8 @@ impl Counter<'_> {
                         .into_iter()
                         .any(|part| has_whole_root(part, &index));
                 let sums = match inner {
-                    Expr::Quotient(above, below) if has_sum_factor(above) => {
-                        1 + u8::from(has_sum_factor(below))
+                    Expr::Quotient(above, below) => {
+                        u8::from(has_sum_factor(above)) + u8::from(has_sum_factor(below))
                     }
                     _ => has_sum_factor(inner).into(),
                 };
