@@ -73,7 +73,7 @@ impl TaskSpec {
             TaskSpec::Math(_) | TaskSpec::Code(_) | TaskSpec::Lean(_) => self.kind(),
         };
         let writer = DigestWriter::new().field(form);
-        match self {
+        let writer = match self {
             TaskSpec::Math(task) => writer.field(&task.answer),
             TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
             TaskSpec::Program(task) => task.tests.iter().fold(writer, |writer, test| {
@@ -96,8 +96,17 @@ impl TaskSpec {
                 }
                 writer
             }
-        }
-        .finish()
+        };
+        // Digests without a time limit are those of earlier versions. The tests are counted, or have two fields each.
+        let limit = match self {
+            TaskSpec::Code(task) => task.time_limit,
+            TaskSpec::Program(task) => task.time_limit,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+        };
+        let limit = limit.map(|limit| limit.as_nanos().to_le_bytes());
+        limit
+            .map_or(writer.clone(), |limit| writer.field(limit))
+            .finish()
     }
 }
 
@@ -141,6 +150,8 @@ pub fn of_tasks<'a>(tasks: impl Iterator<Item = (&'a str, Digest)>) -> Digest {
 mod tests {
     use proptest::prelude::*;
 
+    use std::time::Duration;
+
     use super::*;
     use crate::{CodeTask, CodeTest, Compare, MathTask, ProgramTask, ProgramTest, Task};
 
@@ -176,6 +187,7 @@ mod tests {
             asserts: vec!["assert f(1) == 2".to_owned()],
             atol: 0.0,
             compare: Compare::Equal,
+            time_limit: None,
         }
     }
 
@@ -193,7 +205,7 @@ mod tests {
             digest(&|task| task.example = Some("f(1)".to_owned())),
             plain
         );
-        let changes: [&dyn Fn(&mut CodeTask); 8] = [
+        let changes: [&dyn Fn(&mut CodeTask); 9] = [
             &|task| task.entry_point = "g".to_owned(),
             &|task| task.prefix = Some("def f(n):".to_owned()),
             &|task| task.canonical = Some("def f(n):".to_owned()),
@@ -201,6 +213,7 @@ mod tests {
             &|task| task.asserts.clear(),
             &|task| task.atol = 1e-6,
             &|task| task.compare = Compare::Set,
+            &|task| task.time_limit = Some(Duration::from_secs(1)),
             &|task| task.tests[0].expected = None,
         ];
         let mut digests = vec![plain];
@@ -209,7 +222,7 @@ mod tests {
         }
         digests.sort();
         digests.dedup();
-        assert_eq!(digests.len(), 9);
+        assert_eq!(digests.len(), 10);
     }
 
     #[test]
@@ -237,22 +250,24 @@ mod tests {
 
     #[test]
     fn each_test_of_a_program_changes_its_digest() {
-        let program = |tests: &[(&str, &str)]| {
+        let limited = |tests: &[(&str, &str)], time_limit| {
             let test = |&(stdin, stdout): &(&str, &str)| ProgramTest {
                 stdin: stdin.to_owned(),
                 stdout: stdout.to_owned(),
             };
             let tests = tests.iter().map(test).collect();
-            TaskSpec::Program(ProgramTask { tests }).digest()
+            TaskSpec::Program(ProgramTask { tests, time_limit }).digest()
         };
+        let program = |tests: &[(&str, &str)]| limited(tests, None);
         let mut digests = [
+            limited(&[], Some(Duration::from_secs(1))),
             program(&[]),
             program(&[("1", "2")]),
             program(&[("12", "")]),
             program(&[("1", "3")]),
             program(&[("1", "2"), ("1", "2")]),
         ];
-        assert_eq!(program(&[("1", "2")]), digests[1]);
+        assert_eq!(program(&[("1", "2")]), digests[2]);
         digests.sort();
         assert!(digests.windows(2).all(|pair| pair[0] != pair[1]));
     }

@@ -42,6 +42,7 @@ impl Labelled {
             id: self.name.clone(),
             task: TaskRef::Inline(InlineTask::Program {
                 tests: self.tests.clone(),
+                time_limit: None,
             }),
             prompt: String::new(),
             completion: format!("```python\n{}\n```\n", self.source),
