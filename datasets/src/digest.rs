@@ -104,9 +104,7 @@ impl TaskSpec {
             TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
         };
         let limit = limit.map(|limit| limit.as_nanos().to_le_bytes());
-        limit
-            .map_or(writer.clone(), |limit| writer.field(limit))
-            .finish()
+        limit.into_iter().fold(writer, DigestWriter::field).finish()
     }
 }
 
@@ -250,24 +248,23 @@ mod tests {
 
     #[test]
     fn each_test_of_a_program_changes_its_digest() {
-        let limited = |tests: &[(&str, &str)], time_limit| {
+        let program = |tests: &[(&str, &str)]| {
             let test = |&(stdin, stdout): &(&str, &str)| ProgramTest {
                 stdin: stdin.to_owned(),
                 stdout: stdout.to_owned(),
             };
             let tests = tests.iter().map(test).collect();
+            let time_limit = None;
             TaskSpec::Program(ProgramTask { tests, time_limit }).digest()
         };
-        let program = |tests: &[(&str, &str)]| limited(tests, None);
         let mut digests = [
-            limited(&[], Some(Duration::from_secs(1))),
             program(&[]),
             program(&[("1", "2")]),
             program(&[("12", "")]),
             program(&[("1", "3")]),
             program(&[("1", "2"), ("1", "2")]),
         ];
-        assert_eq!(program(&[("1", "2")]), digests[2]);
+        assert_eq!(program(&[("1", "2")]), digests[1]);
         digests.sort();
         assert!(digests.windows(2).all(|pair| pair[0] != pair[1]));
     }

@@ -249,12 +249,9 @@ impl Config {
                 ),
             );
         }
-        let in_docker = self.code.sandbox == SandboxKind::Docker;
-        if in_docker && self.code.fuel != Limits::default().fuel {
-            return refuse(
-                "code.fuel",
-                "it limits programs in WebAssembly; with code.sandbox = docker, give docker.seconds, of which one stood for 2 G of fuel".to_owned(),
-            );
+        if self.code.sandbox == SandboxKind::Docker && self.code.fuel != Limits::default().fuel {
+            let reason = "Docker has no fuel; give docker.seconds, of which one stood for 2 G";
+            return refuse("code.fuel", reason.to_owned());
         }
         if self.docker.containers == 1 {
             return refuse(

@@ -187,6 +187,7 @@ async fn completions_are_read_like_those_of_functions() {
         id: completion.to_owned(),
         task: TaskRef::Inline(InlineTask::Program {
             tests: vec![test("1\n", "2\n"), test("3\n", "6\n"), test("0\n", "0\n")],
+            time_limit: None,
         }),
         prompt: String::new(),
         completion: completion.to_owned(),

@@ -188,19 +188,21 @@ impl CodeGrader {
     /// enough of it, whatever the time limit.
     fn fuel_limit(&self, time_limit: Option<Duration>, canonical: Option<u64>) -> u64 {
         let least = self.limits.fuel;
-        let by_time = |per_second: u64| {
-            time_limit.map(|limit| (limit.as_secs_f64() * per_second as f64) as u64)
-        };
+        let in_docker = self.sandbox.identity().backend == docker::BACKEND;
+        let second = if in_docker {
+            docker::FUEL_PER_SECOND
+        } else {
+            FUEL_PER_SECOND
+        } as f64;
+        let by_time = time_limit.map(|limit| (limit.as_secs_f64() * second) as u64);
         let by_solution = |factor: u64| canonical.unwrap_or(0).saturating_mul(factor);
-        if self.sandbox.identity().backend == docker::BACKEND {
-            let by_time = by_time(docker::FUEL_PER_SECOND).unwrap_or(0);
-            return least.max(by_time).max(by_solution(CANONICAL_FUEL));
-        }
-        match (by_time(FUEL_PER_SECOND), canonical) {
-            (Some(by_time), _) => by_time.max(by_solution(2)),
-            (None, Some(_)) => least.max(by_solution(CANONICAL_FUEL)),
+        match by_time {
+            Some(by_time) if !in_docker => by_time.max(by_solution(2)),
             // 50 G unless it is set.
-            (None, None) => least.saturating_mul(5) / 2,
+            None if !in_docker && canonical.is_none() => least.saturating_mul(5) / 2,
+            _ => least
+                .max(by_time.unwrap_or(0))
+                .max(by_solution(CANONICAL_FUEL)),
         }
     }
 
