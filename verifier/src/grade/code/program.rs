@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use datasets::CodeTask;
-use datasets::python_name::{line_defines, method};
+use datasets::python_name::{line_defines as defines, method};
 
 /// What a completion has to contain.
 #[derive(Debug, Clone, Copy)]
@@ -55,11 +55,7 @@ pub(super) fn assemble<'a>(
     }
     let before = prefix
         .split_inclusive('\n')
-        .take_while(|line| {
-            !wanted
-                .entry_point
-                .is_some_and(|name| line_defines(line, name))
-        })
+        .take_while(|line| !wanted.entry_point.is_some_and(|name| defines(line, name)))
         .map(str::len)
         .sum::<usize>();
     Cow::Owned(format!("{}\n{code}", &prefix[..before]))
@@ -107,7 +103,7 @@ pub(super) fn is_whole(code: &str, name: &str) -> bool {
         .lines()
         .find(|line| !line.trim().is_empty())
         .is_some_and(|line| !line.starts_with([' ', '\t']));
-    begins_at_the_margin && code.lines().any(|line| line_defines(line, name))
+    begins_at_the_margin && code.lines().any(|line| defines(line, name))
 }
 
 /// The function that stands for a task's method in the program that is run. A program may have a function with the name of the method.
@@ -140,7 +136,7 @@ pub(super) fn with_class(task: &CodeTask) -> Cow<'_, CodeTask> {
         return {FUNCTION}(*arguments, _rapid_made=self._rapid_made, **keywords)"
     );
     Cow::Owned(CodeTask {
-        imports: [vec![stand_in], task.imports.clone()].concat(),
+        imports: [&task.imports[..], &[stand_in]].concat(),
         ..task.clone()
     })
 }
