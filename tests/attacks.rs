@@ -36,7 +36,7 @@ const DOCKER: Backend = Backend {
     name: "docker",
     settings: &[
         "code.sandbox=docker",
-        "code.fuel=6000000000",
+        "docker.seconds=3",
         "code.memory_bytes=536870912",
     ],
     every: 6,

@@ -28,7 +28,7 @@ fn verdicts_are_unavailable_from_the_kill_of_an_engine_until_it_is_back() {
     for setting in [
         "code.sandbox=docker",
         "docker.containers=2",
-        "code.fuel=200000000000",
+        "docker.seconds=100",
         &host,
         &tasks,
     ] {

@@ -73,7 +73,7 @@ impl TaskSpec {
             TaskSpec::Math(_) | TaskSpec::Code(_) | TaskSpec::Lean(_) => self.kind(),
         };
         let writer = DigestWriter::new().field(form);
-        match self {
+        let writer = match self {
             TaskSpec::Math(task) => writer.field(&task.answer),
             TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
             TaskSpec::Program(task) => task.tests.iter().fold(writer, |writer, test| {
@@ -96,8 +96,15 @@ impl TaskSpec {
                 }
                 writer
             }
-        }
-        .finish()
+        };
+        // Digests without a time limit are those of earlier versions. The tests are counted, or have two fields each.
+        let limit = match self {
+            TaskSpec::Code(task) => task.time_limit,
+            TaskSpec::Program(task) => task.time_limit,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+        };
+        let limit = limit.map(|limit| limit.as_nanos().to_le_bytes());
+        limit.into_iter().fold(writer, DigestWriter::field).finish()
     }
 }
 
@@ -141,6 +148,8 @@ pub fn of_tasks<'a>(tasks: impl Iterator<Item = (&'a str, Digest)>) -> Digest {
 mod tests {
     use proptest::prelude::*;
 
+    use std::time::Duration;
+
     use super::*;
     use crate::{CodeTask, CodeTest, Compare, MathTask, ProgramTask, ProgramTest, Task};
 
@@ -176,6 +185,7 @@ mod tests {
             asserts: vec!["assert f(1) == 2".to_owned()],
             atol: 0.0,
             compare: Compare::Equal,
+            time_limit: None,
         }
     }
 
@@ -193,7 +203,7 @@ mod tests {
             digest(&|task| task.example = Some("f(1)".to_owned())),
             plain
         );
-        let changes: [&dyn Fn(&mut CodeTask); 8] = [
+        let changes: [&dyn Fn(&mut CodeTask); 9] = [
             &|task| task.entry_point = "g".to_owned(),
             &|task| task.prefix = Some("def f(n):".to_owned()),
             &|task| task.canonical = Some("def f(n):".to_owned()),
@@ -201,6 +211,7 @@ mod tests {
             &|task| task.asserts.clear(),
             &|task| task.atol = 1e-6,
             &|task| task.compare = Compare::Set,
+            &|task| task.time_limit = Some(Duration::from_secs(1)),
             &|task| task.tests[0].expected = None,
         ];
         let mut digests = vec![plain];
@@ -209,7 +220,7 @@ mod tests {
         }
         digests.sort();
         digests.dedup();
-        assert_eq!(digests.len(), 9);
+        assert_eq!(digests.len(), 10);
     }
 
     #[test]
@@ -243,7 +254,8 @@ mod tests {
                 stdout: stdout.to_owned(),
             };
             let tests = tests.iter().map(test).collect();
-            TaskSpec::Program(ProgramTask { tests }).digest()
+            let time_limit = None;
+            TaskSpec::Program(ProgramTask { tests, time_limit }).digest()
         };
         let mut digests = [
             program(&[]),

@@ -39,7 +39,7 @@ pub use load::{NAMES, open};
 pub use overlap::overlap;
 pub use task::{
     CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest, Split,
-    Task, TaskSpec,
+    Task, TaskSpec, time_limit,
 };
 pub use template::Template;
 pub use value::Value;

@@ -1,5 +1,7 @@
 //! Tasks, as all loaders return them.
 
+use std::time::Duration;
+
 use crate::Value;
 
 /// A named set of tasks with its two splits.
@@ -69,7 +71,7 @@ pub struct MathTask {
 /// A Python function to write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodeTask {
-    /// The function that the completion must define.
+    /// The function that the completion must define, or a method ([`crate::python_name::Method`]).
     pub entry_point: String,
     /// The code that a completion continues (HumanEval's form): the prompt, which ends in the function's head.
     pub prefix: Option<String>,
@@ -84,11 +86,31 @@ pub struct CodeTask {
     /// Test code: Python statements that must run without an exception, or definitions of tests (`unittest.TestCase` classes, `test_…` functions,
     /// HumanEval's `check(candidate)`), which the verifier finds and runs. Empty if `tests` suffice.
     pub asserts: Vec<String>,
-    /// Absolute tolerance for floating-point results. It is 0 if the record requires equality. EvalPlus's oracle then allows 1e-6 if the
-    /// expected value is a float, or a list or tuple of floats only. The relative tolerance is always 1e-7.
+    /// Absolute tolerance for floating-point results; 0 stands for 1e-6. The relative tolerance is always 1e-7.
     pub atol: f64,
     /// How a result is compared with the expected value.
     pub compare: Compare,
+    /// The time that a program may take natively, if the task states it ([`time_limit`]).
+    pub time_limit: Option<Duration>,
+}
+
+/// The longest time limit of a task, in seconds.
+const MAX_TIME_LIMIT: f64 = 60.0;
+
+/// The time limit that a field `time_limit` states in seconds.
+///
+/// # Errors
+/// The reason why it states none.
+pub fn time_limit(value: &Value) -> Result<Duration, &'static str> {
+    let seconds = match value {
+        Value::Int(n) => n.to_f64().value(),
+        Value::Float(x) => *x,
+        _ => 0.0,
+    };
+    if seconds > 0.0 && seconds <= MAX_TIME_LIMIT {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    Err("a number of seconds is expected, above 0 and at most 60")
 }
 
 /// One call of the entry point.
@@ -105,6 +127,8 @@ pub struct CodeTest {
 pub struct ProgramTask {
     /// Runs of the program, each by itself.
     pub tests: Vec<ProgramTest>,
+    /// The time that a run may take natively, if the task states it ([`time_limit`]).
+    pub time_limit: Option<Duration>,
 }
 
 /// One run of a program.

@@ -279,6 +279,7 @@ mod tests {
             asserts: vec![],
             atol: 0.0,
             compare: Compare::Equal,
+            time_limit: None,
         }
     }
 

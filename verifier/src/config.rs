@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use datasets::did_you_mean::{hint, nearest};
 use datasets::settings::{Keys, SettingError, any_above, at_least, choice, put, settings, whole};
 use sandboxes::Limits;
+use sandboxes::docker::FUEL_PER_SECOND;
 use toml::Table;
 
 use crate::cache::DISK_BYTES;
@@ -101,8 +102,9 @@ settings! {
         pub sandbox: SandboxKind,
         /// Folder of the WebAssembly sandbox's interpreter. If it is not set, the folder that `rapid-verifier fetch` writes. Also --sandbox-dir.
         pub dir: Option<PathBuf>,
-        /// Maximum computation of a program, in units of fuel: about one for each WebAssembly instruction. If a task's canonical solution needs more than half of it, the
-        /// limit is twice what the canonical solution needs. In Docker, 2 G of fuel are a second of processor time.
+        /// Maximum computation of a program in WebAssembly, in units of fuel: about one for each instruction, and 25 G for what a native interpreter does in a second. A
+        /// program may use ten times the fuel of its task's canonical solution, if that is more. It may use two and a half times this if the task has none. A task with a
+        /// `time_limit` sets the limit itself. In Docker, docker.seconds counts instead.
         pub fuel: u64 = Limits::default().fuel => at_least(1.0).hint("; with 0, no program could run"),
         /// Maximum bytes of memory of a program and its interpreter. 2 GiB.
         pub memory_bytes: u64 = Limits::default().memory => at_least(67_108_864.0)
@@ -125,6 +127,8 @@ settings! {
         pub host: Option<String>,
         /// The image that programs run in.
         pub image: String = sandboxes::docker::Settings::default().image,
+        /// Maximum processor time of a program, in seconds. It is longer if ten times the processor time of the task's canonical solution is, or the task's `time_limit`.
+        pub seconds: u64 = 10 => whole(1, 86_400),
         /// A container runtime other than the engine's default, such as gVisor's runsc.
         pub runtime: Option<String>,
         /// Maximum number of containers at a time, including warm ones; at least 2. 0: two for each worker, and two more.
@@ -245,6 +249,10 @@ impl Config {
                 ),
             );
         }
+        if self.code.sandbox == SandboxKind::Docker && self.code.fuel != Limits::default().fuel {
+            let reason = "Docker has no fuel; give docker.seconds, of which one stood for 2 G";
+            return refuse("code.fuel", reason.to_owned());
+        }
         if self.docker.containers == 1 {
             return refuse(
                 "docker.containers",
@@ -264,7 +272,10 @@ impl Config {
     #[must_use]
     pub fn sandbox_limits(&self) -> Limits {
         Limits {
-            fuel: self.code.fuel,
+            fuel: match self.code.sandbox {
+                SandboxKind::Docker => self.docker.seconds * FUEL_PER_SECOND,
+                SandboxKind::Wasm | SandboxKind::None => self.code.fuel,
+            },
             memory: self.code.memory_bytes,
             value: self.code.value_bytes,
             backstop: self.code.backstop_seconds,

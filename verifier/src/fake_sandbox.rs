@@ -9,7 +9,7 @@ pub(crate) type RunFn =
     Box<dyn Fn(&str, &[String], &Limits) -> Result<Run, SandboxError> + Send + Sync>;
 
 pub(crate) struct FakeSandbox {
-    identity: Identity,
+    pub(crate) identity: Identity,
     run: RunFn,
     /// Whether it calls the watch.
     pub(crate) watched: bool,

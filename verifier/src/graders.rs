@@ -453,6 +453,7 @@ fn self_test_code(grader: &CodeGrader) -> Result<(), String> {
         }],
         asserts: vec!["assert double(4) == 8".to_owned()],
         atol: 0.0,
+        time_limit: None,
         compare: Compare::Equal,
     };
     for (program, expected) in [

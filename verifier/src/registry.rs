@@ -276,6 +276,7 @@ mod tests {
                 tests: Vec::new(),
                 asserts: vec!["assert f(1) == 2".to_owned()],
                 atol: 0.0,
+                time_limit: None,
                 compare: Compare::Equal,
             })
         };

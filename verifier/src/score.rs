@@ -299,6 +299,7 @@ mod tests {
             tests: vec![test],
             asserts: Vec::new(),
             atol: 0.0,
+            time_limit: None,
             compare: Compare::Equal,
         });
         let task = Task {

@@ -42,6 +42,7 @@ impl Labelled {
             id: self.name.clone(),
             task: TaskRef::Inline(InlineTask::Program {
                 tests: self.tests.clone(),
+                time_limit: None,
             }),
             prompt: String::new(),
             completion: format!("```python\n{}\n```\n", self.source),
@@ -186,6 +187,7 @@ async fn completions_are_read_like_those_of_functions() {
         id: completion.to_owned(),
         task: TaskRef::Inline(InlineTask::Program {
             tests: vec![test("1\n", "2\n"), test("3\n", "6\n"), test("0\n", "0\n")],
+            time_limit: None,
         }),
         prompt: String::new(),
         completion: completion.to_owned(),

@@ -160,6 +160,7 @@ fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
             tests,
             asserts: Vec::new(),
             atol: record.optional_number("atol")?.unwrap_or(0.0),
+            time_limit: None,
             compare: if let Some(other) = other_reading(number.into()) {
                 other
             } else if SET.contains(&number) {

@@ -111,6 +111,7 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
             asserts,
             atol,
             compare,
+            time_limit: record.time_limit()?,
         }),
     })
 }

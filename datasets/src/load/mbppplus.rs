@@ -75,6 +75,7 @@ fn task(record: &Record) -> Result<(u64, Task), DatasetError> {
             tests,
             asserts: Vec::new(),
             atol: call.atol,
+            time_limit: None,
             compare: evalplus::other_reading(number)
                 .or_else(|| compare(program))
                 .ok_or_else(|| {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::jsonl::{Line, LineError, Lines, MAX_LINE};
 use crate::{DatasetError, Value};
@@ -156,6 +157,12 @@ impl Record {
                 Err(self.error(field, format!("a number is expected, not {}", kind(other))))
             }
         }
+    }
+
+    /// The task's time limit, if it has one.
+    pub(super) fn time_limit(&self) -> Result<Option<Duration>, DatasetError> {
+        let limit = self.get("time_limit").map(crate::time_limit).transpose();
+        limit.map_err(|reason| self.error("time_limit", reason))
     }
 
     /// An optional field that is a list. It is empty if the field is absent.

@@ -4,7 +4,9 @@
 //! | --- | --- | --- |
 //! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
 //! | `answer` | math | the right answer, text or a number; of a worked solution, what follows the last `####`, or the only box at its end |
-//! | `entry_point` | code | the function to write |
+//! | `entry_point` | code | the function to write, or `Solution().method` |
+//! | `class_name` | code, optional | the class of which the entry point is a method |
+//! | `time_limit` | code and program, optional | seconds that a program may take natively |
 //! | `tests` | program | `[{"stdin": …, "stdout": …}, …]`, texts |
 //! | `tests` | code | `[{"args": […], "expected": …}, …]`, values as in [`Value`]'s JSON form; `expected` may be missing if there is a `canonical` |
 //! | `asserts` | code | Python statements that must run without an exception, or definitions of tests: `unittest` classes, `test_…` functions, `check(candidate)` |
@@ -27,18 +29,19 @@ use std::path::Path;
 use super::humaneval;
 use super::record::{self, Record};
 use crate::did_you_mean::nearest;
-use crate::python_name::invalid_name_reason;
+use crate::python_name;
 use crate::{
     CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, ProgramTask,
     ProgramTest, Split, Task, TaskSpec, Value, right_answer,
 };
 
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 20] = [
     "question",
     "prompt",
     "problem",
     "answer",
     "entry_point",
+    "class_name",
     "tests",
     "asserts",
     "canonical",
@@ -47,6 +50,7 @@ const FIELDS: [&str; 18] = [
     "example",
     "atol",
     "compare",
+    "time_limit",
     "statement",
     "header",
     "id",
@@ -223,11 +227,16 @@ fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
 }
 
 fn code(record: &Record) -> Result<CodeTask, DatasetError> {
-    let entry_point = record.text("entry_point")?;
-    if let Some(reason) = invalid_name_reason(entry_point) {
-        return Err(record.error("entry_point", reason));
-    }
     let canonical = record.optional_text("canonical")?.map(str::to_owned);
+    let prefix = record.optional_text("prefix")?.map(str::to_owned);
+    // The question of LeetCode's tasks shows the class.
+    let questions = ["question", "prompt", "problem"].map(|field| record.optional_text(field));
+    let mut questions = questions.into_iter().flatten().flatten();
+    let leetcode = questions.find(|text| text.contains("class Solution"));
+    let sources = [canonical.as_deref(), prefix.as_deref(), leetcode];
+    let class_name = record.optional_text("class_name")?;
+    let entry_point = python_name::entry_point(record.text("entry_point")?, class_name, &sources)
+        .map_err(|reason| record.error("entry_point", reason))?;
     let tests = record
         .list("tests")?
         .iter()
@@ -262,8 +271,8 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
         }
     };
     Ok(CodeTask {
-        entry_point: entry_point.to_owned(),
-        prefix: record.optional_text("prefix")?.map(str::to_owned),
+        entry_point,
+        prefix,
         canonical,
         imports: record.texts("imports")?,
         example: record.optional_text("example")?.map(str::to_owned),
@@ -271,6 +280,7 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
         asserts,
         atol,
         compare,
+        time_limit: record.time_limit()?,
     })
 }
 
@@ -287,7 +297,10 @@ fn program(record: &Record) -> Result<ProgramTask, DatasetError> {
     if tests.is_empty() {
         return Err(record.error("tests", "the task has no tests; give at least one"));
     }
-    Ok(ProgramTask { tests })
+    Ok(ProgramTask {
+        tests,
+        time_limit: record.time_limit()?,
+    })
 }
 
 fn program_test(item: &Value) -> Result<ProgramTest, String> {
@@ -348,6 +361,8 @@ fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -371,7 +386,7 @@ mod tests {
             "\n",
             r#"{"id":7,"statement":"theorem t : True := by\n","header":"import Std\n","split":"eval"}"#,
             "\n",
-            r#"{"id":"p","question":"q","tests":[{"stdin":"1\n","stdout":"2"}]}"#,
+            r#"{"id":"p","question":"q","tests":[{"stdin":"1\n","stdout":"2"}],"time_limit":2.5}"#,
         ))
         .unwrap();
         assert_eq!(ids(&dataset.train), ["mine/1", "mine/p"]);
@@ -381,7 +396,8 @@ mod tests {
                 tests: vec![ProgramTest {
                     stdin: "1\n".to_owned(),
                     stdout: "2".to_owned()
-                }]
+                }],
+                time_limit: Some(Duration::from_millis(2500)),
             })
         );
         assert_eq!(ids(&dataset.eval), ["mine/f", "mine/7"]);
@@ -516,6 +532,22 @@ mod tests {
             (
                 r#"{"question":"q","entry_point":"f(x)","asserts":["assert f"]}"#,
                 "mine.jsonl, line 1, field `entry_point`: `f(x)` is not the name of a Python function",
+            ),
+            (
+                r#"{"question":"q","entry_point":"Solution.f","asserts":["assert f"]}"#,
+                "mine.jsonl, line 1, field `entry_point`: `Solution.f` is not the name of a Python function; write a method as `Solution().f`",
+            ),
+            (
+                r#"{"question":"q","entry_point":"f","canonical":"class Solution:\n    def f(self):\n        return 1\n","tests":[{"args":[]}]}"#,
+                "mine.jsonl, line 1, field `entry_point`: `f` is a method of `Solution`; write `Solution().f`, or add `class_name`",
+            ),
+            (
+                r#"{"question":"Complete it:\n```python\nclass Solution:\n    def f(self, n: int) -> int:\n```","entry_point":"f","tests":[{"args":[1],"expected":1}]}"#,
+                "mine.jsonl, line 1, field `entry_point`: `f` is a method of `Solution`; write `Solution().f`",
+            ),
+            (
+                r#"{"question":"q","entry_point":"f","asserts":["assert f"],"time_limit":"2"}"#,
+                "mine.jsonl, line 1, field `time_limit`: a number of seconds is expected, above 0 and at most 60",
             ),
             (
                 r#"{"question":"q","entry_point":"class","asserts":["assert f"]}"#,

@@ -12,9 +12,9 @@ use super::guest::Meter;
 use super::termination::Termination;
 use crate::Limits;
 
-/// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm. So the default limit ends
-/// a program in wasm long before it ends the program here.
-pub(super) const FUEL_PER_SECOND: f64 = 2e9;
+/// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm, so a limit here has another number
+/// than one in wasm.
+pub const FUEL_PER_SECOND: u64 = 2_000_000_000;
 
 /// A program that has taken almost no processor time for this long is ended: it waits for something that will not happen.
 const IDLE: Duration = Duration::from_secs(10);
@@ -34,12 +34,12 @@ const MAX_UNANSWERED: usize = 5;
 
 /// The processor time that `fuel` stands for.
 pub(super) fn allowed(fuel: u64) -> Duration {
-    Duration::try_from_secs_f64(fuel as f64 / FUEL_PER_SECOND).unwrap_or(Duration::MAX)
+    Duration::try_from_secs_f64(fuel as f64 / FUEL_PER_SECOND as f64).unwrap_or(Duration::MAX)
 }
 
 /// The fuel that stands for `time`.
 pub(super) fn fuel(time: Duration) -> u64 {
-    (time.as_secs_f64() * FUEL_PER_SECOND) as u64
+    (time.as_secs_f64() * FUEL_PER_SECOND as f64) as u64
 }
 
 /// Returns when the guests that the meters measure have together taken more processor time than `limits` allow, or wait. Never returns before the allowed

@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
+pub use self::clock::FUEL_PER_SECOND;
 use self::engine::Engine;
 use self::parsing_containers::ParsingContainers;
 use self::pool::{ContainerFactory, Pool};
@@ -39,6 +40,8 @@ const ENVIRONMENT: &str = concat!(
 );
 /// The script that puts the parts together.
 const WARM: &str = include_str!("../../docker/warm.py");
+/// [`Identity::backend`] of this sandbox.
+pub const BACKEND: &str = "docker";
 /// The version of everything that verdicts depend on, except image, harness and limits.
 const HOST: &str = "docker 3";
 /// Threads that speak to the engine.
@@ -177,7 +180,7 @@ async fn open(
     })?;
     let first = factory.make(slot).await?;
     let identity = Identity {
-        backend: "docker".to_owned(),
+        backend: BACKEND.to_owned(),
         interpreter: format!("{}, {}", first.interpreter(), settings.image),
         digest: digest(&settings, &image),
     };

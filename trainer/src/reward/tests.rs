@@ -440,6 +440,7 @@ fn function() -> CodeTask {
         }],
         asserts: Vec::new(),
         atol: 0.0,
+        time_limit: None,
         compare: Compare::Equal,
     }
 }
@@ -518,6 +519,7 @@ fn an_inline_code_task_has_everything_that_decides_its_verdicts() {
         ],
         asserts: vec!["assert f(1) == 1".into()],
         atol: 1e-6,
+        time_limit: Some(std::time::Duration::from_millis(2500)),
         compare: Compare::Root,
     };
     let request = JudgeRequest {
@@ -534,7 +536,7 @@ fn an_inline_code_task_has_everything_that_decides_its_verdicts() {
         serde_json::to_value(&item).unwrap(),
         json!({"id": "0", "prompt": "q", "completion": "c", "task": {
             "kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuple": [1]}]}, {"args": [], "expected": null}], "asserts": ["assert f(1) == 1"],
-            "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1e-6, "compare": "root"
+            "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1e-6, "compare": "root", "time_limit": 2.5
         }})
     );
 }

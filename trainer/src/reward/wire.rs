@@ -47,6 +47,7 @@ fn inline(spec: &TaskSpec) -> InlineTask {
                     stdout: test.stdout.clone(),
                 })
                 .collect(),
+            time_limit: program.time_limit.map(|limit| limit.as_secs_f64()),
         },
     }
 }
@@ -73,5 +74,6 @@ fn inline_code(code: &CodeTask) -> InlineTask {
             Compare::DigitDistance => verifier_api::Compare::DigitDistance,
             Compare::Root => verifier_api::Compare::Root,
         },
+        time_limit: code.time_limit.map(|limit| limit.as_secs_f64()),
     }
 }

@@ -70,7 +70,7 @@ pub enum InlineTask {
     /// A Python function to write.
     #[cfg_attr(feature = "openapi", schema(title = "CodeTask"))]
     Code {
-        /// The name of the function that the completion must define. It is not a keyword of Python.
+        /// The name of the function that the completion must define, which is not a keyword of Python, or a method of its class: `Solution().add`.
         entry_point: String,
         /// Calls and the values that they must return.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,7 +88,7 @@ pub enum InlineTask {
         /// Python that runs before `asserts`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         imports: Vec<String>,
-        /// Absolute tolerance for results that are or contain floats.
+        /// Absolute tolerance for floats in results, at any depth; 0 stands for 1e-6.
         #[serde(default, skip_serializing_if = "is_zero")]
         #[cfg_attr(feature = "openapi", schema(default = 0, minimum = 0))]
         atol: f64,
@@ -96,6 +96,9 @@ pub enum InlineTask {
         #[serde(default, skip_serializing_if = "Compare::is_equal")]
         #[cfg_attr(feature = "openapi", schema(default = "equal"))]
         compare: Compare,
+        /// Seconds that a program may take natively, 60 at most. They set its limit of fuel.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time_limit: Option<f64>,
     },
     /// A Python program to write, which reads standard input and writes standard output.
     #[cfg_attr(feature = "openapi", schema(title = "ProgramTask"))]
@@ -103,6 +106,9 @@ pub enum InlineTask {
         /// Runs of the program, each by itself.
         #[cfg_attr(feature = "openapi", schema(min_items = 1))]
         tests: Vec<ProgramTest>,
+        /// Seconds that a run may take natively, 60 at most. They set its limit of fuel.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time_limit: Option<f64>,
     },
     /// A theorem to prove in Lean 4.
     #[cfg_attr(feature = "openapi", schema(title = "LeanTask"))]

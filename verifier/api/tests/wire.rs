@@ -43,6 +43,7 @@ fn a_request_has_the_json_of_the_contract() {
                 imports: Vec::new(),
                 atol: 0.0,
                 compare: Compare::Equal,
+                time_limit: None,
             })),
             item(TaskRef::Inline(InlineTask::Lean {
                 header: "import Mathlib".to_owned(),
@@ -79,6 +80,7 @@ fn an_inline_task_has_everything_that_decides_its_verdicts() {
         imports: vec!["import math".to_owned()],
         atol: 0.5,
         compare: Compare::NotNone,
+        time_limit: Some(2.5),
     }));
     let named = Item {
         task_digest: Some("00".to_owned()),
@@ -91,7 +93,7 @@ fn an_inline_task_has_everything_that_decides_its_verdicts() {
         sent(&request),
         concat!(
             r#"{"items":[{"id":"a","task":{"kind":"code","entry_point":"f","tests":[{"args":[1]},{"args":[1],"expected":null}],"#,
-            r#""prefix":"def f(n):","canonical":"def f(n): return n","imports":["import math"],"atol":0.5,"compare":"not-none"},"prompt":"p","completion":"c"},"#,
+            r#""prefix":"def f(n):","canonical":"def f(n): return n","imports":["import math"],"atol":0.5,"compare":"not-none","time_limit":2.5},"prompt":"p","completion":"c"},"#,
             r#"{"id":"a","task":"mbppplus/2","task_digest":"00","prompt":"p","completion":"c"}]}"#
         )
     );

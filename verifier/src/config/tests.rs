@@ -21,6 +21,8 @@ fn the_file_overrides_the_defaults_and_the_flags_override_the_file() {
     );
     assert_eq!(config.require, ["math"]);
     assert_eq!(config.limits, LimitsConfig::default());
+    let in_docker = load("", &["code.sandbox=docker", "docker.seconds=3"]).unwrap();
+    assert_eq!(in_docker.sandbox_limits().fuel, 6_000_000_000);
 }
 
 #[test]
@@ -64,6 +66,7 @@ fn an_invalid_value_is_refused() {
         "[math]\nextraction = \"some\"",
         "[code]\nfuel = 0",
         "[docker]\ncontainers = 1",
+        "[code]\nsandbox = \"docker\"\nfuel = 7000",
         "[lean]\nseconds = 0",
         "[lean]\nproject = \"p\"\ncommand = [\"lean\"]",
         "[lean]\nbackend = \"coq\"",

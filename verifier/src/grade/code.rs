@@ -23,38 +23,45 @@ mod value_mismatch;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use datasets::python_name::invalid_name_reason;
+use datasets::python_name::{class_of_method, invalid_entry_point_reason};
 use datasets::{CodeTask, Compare, Value};
 use sandboxes::outline::Stopped;
-use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work};
+use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work, docker};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
 use crate::cache::{ExpectedValueStore, Key};
 use canonical::calls_of;
+use compare::Rule;
 use expected_values::{ExpectedValues, ExpectedValuesCache};
 use extract::ExtractedProgram;
 use first_pass::FirstPass;
-use program::Wanted;
+use program::{Wanted, callable, with_class};
 use run_tests::{TestResults, ValueCheck};
 use suite::{Suite, Suites};
 use value_mismatch::value_mismatch;
 
 pub use canonical::CanonicalResult;
-pub use compare::passes;
 pub use expected_values::NoCanonicalResult;
 pub use extract::Extraction;
 pub use stdio::{ProgramRun, VERSION as STDIO_VERSION};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-12";
+pub const VERSION: &str = "code-13";
 
 /// Fuel per second that even a slow machine burns on the slowest work per unit of fuel (reads scattered over memory). It determines the backstop.
 const SLOW_FUEL_PER_SECOND: f64 = 1e8;
 
+/// Fuel in WebAssembly for what a native interpreter does in a second: a task's `time_limit` has this much for each of its seconds.
+const FUEL_PER_SECOND: u64 = 25_000_000_000;
+/// The limit of fuel in multiples of what the task's canonical solution uses.
+const CANONICAL_FUEL: u64 = 10;
+
 /// Judges programs in one sandbox.
+#[derive(Clone)]
 pub struct CodeGrader {
     sandbox: Arc<dyn Sandbox>,
     limits: Limits,
@@ -121,7 +128,7 @@ fn with_fuel(limits: Limits, fuel: u64) -> Limits {
 }
 
 impl CodeGrader {
-    /// A grader that runs programs in `sandbox` under `limits`. If a task's canonical solution uses more than half of that fuel, programs get twice what it uses.
+    /// A grader that runs programs in `sandbox` under `limits`, whose fuel is for tasks that do not need more ([`CodeGrader::fuel_limit`]).
     /// Up to `memory` bytes of expected values are cached in memory. `store`, which limits its own size, stores those of tasks that are not inline.
     #[must_use]
     pub fn new(
@@ -151,13 +158,8 @@ impl CodeGrader {
     #[must_use]
     pub fn for_inline(&self) -> CodeGrader {
         CodeGrader {
-            sandbox: Arc::clone(&self.sandbox),
-            limits: self.limits,
-            expected_values: Arc::clone(&self.expected_values),
-            suites: Arc::clone(&self.suites),
-            extraction: self.extraction,
             inline: true,
-            whole_programs: self.whole_programs,
+            ..self.clone()
         }
     }
 
@@ -165,13 +167,8 @@ impl CodeGrader {
     #[must_use]
     pub fn for_whole_programs(&self) -> CodeGrader {
         CodeGrader {
-            sandbox: Arc::clone(&self.sandbox),
-            limits: self.limits,
-            expected_values: Arc::clone(&self.expected_values),
-            suites: Arc::clone(&self.suites),
-            extraction: self.extraction,
-            inline: self.inline,
             whole_programs: true,
+            ..self.clone()
         }
     }
 
@@ -185,6 +182,28 @@ impl CodeGrader {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// The fuel of a program on a task with this time limit, whose canonical solution uses `canonical` units, if that is known. A program that works like the solution has
+    /// enough of it, whatever the time limit.
+    fn fuel_limit(&self, time_limit: Option<Duration>, canonical: Option<u64>) -> u64 {
+        let least = self.limits.fuel;
+        let in_docker = self.sandbox.identity().backend == docker::BACKEND;
+        let second = if in_docker {
+            docker::FUEL_PER_SECOND
+        } else {
+            FUEL_PER_SECOND
+        } as f64;
+        let by_time = time_limit.map(|limit| (limit.as_secs_f64() * second) as u64);
+        let by_solution = |factor: u64| canonical.unwrap_or(0).saturating_mul(factor);
+        match by_time {
+            Some(by_time) if !in_docker => by_time.max(by_solution(2)),
+            // 50 G unless it is set.
+            None if !in_docker && canonical.is_none() => least.saturating_mul(5) / 2,
+            _ => least
+                .max(by_time.unwrap_or(0))
+                .max(by_solution(CANONICAL_FUEL)),
+        }
     }
 
     /// Judges `completion`. Blocks while the program runs, and while the canonical solution runs if its result is missing.
@@ -315,7 +334,7 @@ impl CodeGrader {
         task: &CodeTask,
         extracted: &ExtractedProgram,
     ) -> Result<Grading, EarlyEnd> {
-        if let Some(reason) = invalid_name_reason(&task.entry_point) {
+        if let Some(reason) = invalid_entry_point_reason(&task.entry_point) {
             let reason = format!("the task's entry point cannot be defined: {reason}");
             return Err(Box::new(Grading::unavailable(&reason, false)).into());
         }
@@ -347,7 +366,13 @@ impl CodeGrader {
                 _ => results.append(self.run_test_code(attempt, task, source)?),
             };
         }
-        Ok(results.grading())
+        let mut grading = results.grading();
+        if grading.passed == Some(0)
+            && let Some(remedy) = class_of_method(source, &task.entry_point)
+        {
+            grading.detail["hint"] = json!(excerpt(&remedy));
+        }
+        Ok(grading)
     }
 
     /// Runs the program on the tests' inputs, and compares the values that it returns.
@@ -362,22 +387,21 @@ impl CodeGrader {
         if attempt.first_pass && first_pass::is_hopeless(expected.fuel) {
             return Err(failure(&Deferred::Long.into()).into());
         }
-        let limits = with_fuel(
-            self.limits,
-            self.limits.fuel.max(expected.fuel.saturating_mul(2)),
-        );
+        let canonical = task.canonical.is_some().then_some(expected.fuel);
+        let limits = with_fuel(self.limits, self.fuel_limit(task.time_limit, canonical));
         let calls: Arc<[String]> = calls.into();
         let check: ValueCheck = {
             let (calls, expected) = (Arc::clone(&calls), Arc::clone(&expected));
-            let (atol, compare) = (task.atol, task.compare);
+            let rule = Rule::from(task);
             Arc::new(move |index, got| {
-                value_mismatch(&calls[index], &expected.values[index], got, atol, compare)
+                value_mismatch(&calls[index], &expected.values[index], got, rule)
             })
         };
+        let (source, entry_point) = callable(&task.entry_point, source);
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
             let program = Program {
-                source,
-                entry_point: &task.entry_point,
+                source: &source,
+                entry_point,
             };
             let work = Work::Calls {
                 program,
@@ -394,7 +418,7 @@ impl CodeGrader {
 
     fn suite(&self, attempt: Attempt<'_>, task: &CodeTask) -> Result<Arc<Suite>, Box<Grading>> {
         self.suites
-            .of(attempt.sandbox, task, &self.limits)
+            .of(attempt.sandbox, &with_class(task), &self.limits)
             .map_err(|error| failure(&error))
     }
 
@@ -406,11 +430,13 @@ impl CodeGrader {
         source: &str,
     ) -> Result<TestResults, Box<Grading>> {
         let suite = self.suite(attempt, task)?;
+        let limits = with_fuel(self.limits, self.fuel_limit(task.time_limit, None));
+        let (source, entry_point) = callable(&task.entry_point, source);
         let mut stopped = Vec::new();
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
             let program = Program {
-                source,
-                entry_point: &task.entry_point,
+                source: &source,
+                entry_point,
             };
             // A run starts after a test that stopped the program, or with the first test.
             stopped.extend(start.checked_sub(1));
@@ -434,14 +460,9 @@ impl CodeGrader {
             Ok(run)
         };
         let any_value: ValueCheck = Arc::new(|_, _| None);
-        let mut results = TestResults::run(
-            suite.tests.len(),
-            &self.limits,
-            attempt.mode,
-            run,
-            &any_value,
-        )
-        .map_err(|error| failure(&error))?;
+        let mut results =
+            TestResults::run(suite.tests.len(), &limits, attempt.mode, run, &any_value)
+                .map_err(|error| failure(&error))?;
         if results.uncalled && results.failure.is_none() {
             let reason = format!(
                 "the task's test code never calls `{}`, so any program would pass; correct the task",

@@ -63,6 +63,7 @@ fn everything_that_decides_on_a_program_with_stdio_tests_changes_its_key() {
                 stdin: "1".to_owned(),
                 stdout: stdout.to_owned(),
             }],
+            time_limit: None,
         }))
     };
     let [chosen, last] = [Extraction::Program, Extraction::LastBlock].map(graders);
@@ -91,6 +92,7 @@ fn the_extraction_rule_is_part_of_the_key_except_for_whole_programs() {
             tests: Vec::new(),
             asserts: vec!["assert f(1) == 2".to_owned()],
             atol: 0.0,
+            time_limit: None,
             compare: Compare::Equal,
         });
         let task = RegisteredTask::from(spec);

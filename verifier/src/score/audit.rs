@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use datasets::python_name::method;
 use datasets::{Dataset, TaskSpec};
 use serde::Serialize;
 use verifier_api::Judgement;
@@ -49,7 +50,14 @@ impl TrivialProgram {
         constants.chain([TrivialProgram::Object, TrivialProgram::Raise])
     }
 
-    fn program(self, name: &str) -> String {
+    fn program(self, entry_point: &str) -> String {
+        if let Some((class, _, name)) = method(entry_point) {
+            let function = self.program(name);
+            return format!(
+                "{function}\nclass {class}:\n    def __init__(self, *_):\n        pass\n    {name} = staticmethod({name})\n"
+            );
+        }
+        let name = entry_point;
         let head = format!("def {name}(*args, **kwargs):\n");
         match self {
             TrivialProgram::Constant(value) => format!("{head}    return {value}\n"),

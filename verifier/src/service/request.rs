@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datasets::did_you_mean::{hint, nearest};
-use datasets::python_name::invalid_name_reason;
 use datasets::{
     CodeTask, CodeTest, Compare, LeanTask, MathTask, ProgramTask, ProgramTest, TaskSpec, Value,
-    right_answer,
+    python_name, right_answer, time_limit,
 };
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -230,6 +230,7 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
             fields.done(&[
                 "kind",
                 "entry_point",
+                "class_name",
                 "tests",
                 "asserts",
                 "prefix",
@@ -237,12 +238,13 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
                 "imports",
                 "atol",
                 "compare",
+                "time_limit",
             ])?;
             Ok(TaskSpec::Code(task))
         }
         "program" => {
             let task = program(&mut fields)?;
-            fields.done(&["kind", "tests"])?;
+            fields.done(&["kind", "tests", "time_limit"])?;
             Ok(TaskSpec::Program(task))
         }
         other => {
@@ -279,11 +281,13 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
 }
 
 fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
-    let entry_point = fields.string("entry_point")?;
-    if let Some(reason) = invalid_name_reason(&entry_point) {
-        return Err(fields.fault("entry_point", &excerpt(&reason)));
-    }
+    let name = fields.string("entry_point")?;
+    let class_name = fields.optional_string("class_name")?;
     let canonical = fields.optional_string("canonical")?;
+    let prefix = fields.optional_string("prefix")?;
+    let sources = [canonical.as_deref(), prefix.as_deref()];
+    let entry_point = python_name::entry_point(&name, class_name.as_deref(), &sources)
+        .map_err(|reason| fields.fault("entry_point", &excerpt(&reason)))?;
     let mut tests = Vec::new();
     for (index, test) in fields.list("tests")?.into_iter().enumerate() {
         let path = format!("{}tests[{index}]", fields.path);
@@ -322,7 +326,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
     }
     Ok(CodeTask {
         entry_point,
-        prefix: fields.optional_string("prefix")?,
+        prefix,
         canonical,
         imports: fields.texts("imports")?,
         example: None,
@@ -330,6 +334,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
         asserts,
         atol: tolerance(fields)?,
         compare: compare(fields)?,
+        time_limit: seconds(fields)?,
     })
 }
 
@@ -346,7 +351,10 @@ fn program(fields: &mut Fields<'_>) -> Result<ProgramTask, FieldError> {
     if tests.is_empty() {
         return Err(fields.fault("tests", "a program needs at least one test"));
     }
-    Ok(ProgramTask { tests })
+    Ok(ProgramTask {
+        tests,
+        time_limit: seconds(fields)?,
+    })
 }
 
 fn tolerance(fields: &mut Fields<'_>) -> Result<f64, FieldError> {
@@ -357,6 +365,16 @@ fn tolerance(fields: &mut Fields<'_>) -> Result<f64, FieldError> {
             .filter(|atol: &f64| atol.is_finite() && *atol >= 0.0)
             .ok_or_else(|| fields.fault("atol", "it must be a number, 0 or more")),
     }
+}
+
+fn seconds(fields: &mut Fields<'_>) -> Result<Option<Duration>, FieldError> {
+    let Some(json) = fields.optional("time_limit") else {
+        return Ok(None);
+    };
+    let limit = time_limit(&value(&format!("{}time_limit", fields.path), json)?);
+    limit
+        .map(Some)
+        .map_err(|reason| fields.fault("time_limit", &reason))
 }
 
 fn compare(fields: &mut Fields<'_>) -> Result<Compare, FieldError> {

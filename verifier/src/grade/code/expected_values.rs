@@ -9,12 +9,12 @@ use sandboxes::{Call, Deferred, End, Limits, Program, Request, Run, Sandbox, San
 use serde::{Deserialize, Serialize};
 
 use super::first_pass::FirstPass;
+use super::program::callable;
 use crate::cache::{Bounded, Claim, ExpectedValueStore, Key, KeyWriter};
 use crate::grade::excerpt;
 
 /// Fuel for a canonical solution, of a data set's task and of an inline task alike: three times what the slowest of MBPP+ uses (task 599, 698 G), some minutes of a core.
-/// It limits the cost of a task that is requested only once. A program gets twice the fuel that the canonical solution used, if that is more than its own
-/// limit.
+/// It limits the cost of a task that is requested only once.
 const SOLUTION_FUEL: u64 = 2_000_000_000_000;
 
 /// Poll interval while another thread or process runs the canonical solution.
@@ -204,9 +204,10 @@ impl CanonicalRun<'_> {
         &self,
         first_pass: bool,
     ) -> Result<Result<ExpectedValues, NoExpectedValues>, NoCanonicalResult> {
+        let (source, entry_point) = callable(&self.task.entry_point, self.solution);
         let program = Program {
-            source: self.solution,
-            entry_point: &self.task.entry_point,
+            source: &source,
+            entry_point,
         };
         let work = Work::Calls {
             program,

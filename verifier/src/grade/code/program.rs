@@ -6,11 +6,12 @@
 use std::borrow::Cow;
 
 use datasets::CodeTask;
+use datasets::python_name::{line_defines as defines, method};
 
 /// What a completion has to contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    /// The function that the program defines; `None` if it only has to run.
+    /// The function that the program defines, or the class of the method; `None` if it only has to run.
     pub entry_point: Option<&'a str>,
     /// The code that the completion continues.
     pub prefix: Option<&'a str>,
@@ -27,7 +28,9 @@ impl Wanted<'_> {
 impl<'a> From<&'a CodeTask> for Wanted<'a> {
     fn from(task: &'a CodeTask) -> Wanted<'a> {
         Wanted {
-            entry_point: Some(&task.entry_point),
+            entry_point: Some(
+                method(&task.entry_point).map_or(&task.entry_point, |(class, ..)| class),
+            ),
             prefix: task.prefix.as_deref(),
         }
     }
@@ -103,19 +106,38 @@ pub(super) fn is_whole(code: &str, name: &str) -> bool {
     begins_at_the_margin && code.lines().any(|line| defines(line, name))
 }
 
-/// Whether `line` begins a definition of `name`, or assigns it, at the top level.
-fn defines(line: &str, name: &str) -> bool {
-    let after = ["def ", "async def ", "class "]
-        .iter()
-        .find_map(|keyword| line.strip_prefix(keyword))
-        .map(str::trim_start);
-    let rest = after.unwrap_or(line).strip_prefix(name);
-    rest.map(str::trim_start).is_some_and(|rest| {
-        if after.is_some() {
-            rest.starts_with(['(', ':', '['])
-        } else {
-            rest.starts_with('=') && !rest.starts_with("==")
-        }
+/// The function that stands for a task's method in the program that is run. A program may have a function with the name of the method.
+const FUNCTION: &str = "_rapid_method";
+
+/// The program that is run for calls of a task's entry point, and the function to call in it. For a method, the function makes an instance for each call.
+pub(super) fn callable<'a>(entry_point: &'a str, source: &'a str) -> (Cow<'a, str>, &'a str) {
+    let Some((class, _, name)) = method(entry_point) else {
+        return (Cow::Borrowed(source), entry_point);
+    };
+    // A program without the class cannot be loaded.
+    let source = format!(
+        "{source}\n\n{class}\ndef {FUNCTION}(*arguments, _rapid_made=None, **keywords):
+    method = {entry_point} if _rapid_made is None else {class}(*_rapid_made[0], **_rapid_made[1]).{name}
+    return method(*arguments, **keywords)\n"
+    );
+    (Cow::Owned(source), FUNCTION)
+}
+
+/// The task as its test code is read: for a method, with a class whose method calls the program.
+pub(super) fn with_class(task: &CodeTask) -> Cow<'_, CodeTask> {
+    let Some((class, _, name)) = method(&task.entry_point) else {
+        return Cow::Borrowed(task);
+    };
+    let stand_in = format!(
+        "class {class}:
+    def __init__(self, *arguments, **keywords):
+        self._rapid_made = [arguments, keywords]
+    def {name}(self, *arguments, **keywords):
+        return {FUNCTION}(*arguments, _rapid_made=self._rapid_made, **keywords)"
+    );
+    Cow::Owned(CodeTask {
+        imports: [&task.imports[..], &[stand_in]].concat(),
+        ..task.clone()
     })
 }
 

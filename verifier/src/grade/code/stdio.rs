@@ -142,9 +142,10 @@ impl CodeGrader {
             total: task.tests.len(),
             ..TestResults::default()
         };
-        let mut left = self.limits.fuel.saturating_mul(MAX_TESTS_FUEL);
+        let limit = self.fuel_limit(task.time_limit, None);
+        let mut left = limit.saturating_mul(MAX_TESTS_FUEL);
         for (index, test) in task.tests.iter().enumerate() {
-            let fuel = self.limits.fuel.min(left);
+            let fuel = limit.min(left);
             if fuel == 0 {
                 results.record_end(&End::OutOfFuel, index);
                 break;

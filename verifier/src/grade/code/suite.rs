@@ -148,10 +148,9 @@ fn split_into_tests(
         let mentions = |words: &[&str]| words.iter().any(|word| text.contains(*word));
         // Many test suites import the function from a module named `solution`.
         if mentions(&["import solution", "from solution import"]) {
-            let name = &task.entry_point;
-            suite.load(&format!(
-                "import sys, types\nsys.modules['solution'] = types.ModuleType('solution')\nsys.modules['solution'].{name} = {name}"
-            ));
+            suite.load(
+                "import sys, types\nsys.modules['solution'] = types.ModuleType('solution')\nsys.modules['solution'].__dict__.update(globals())",
+            );
         }
         if mentions(&["pytest"]) {
             suite.load(PYTEST_STAND_IN);

@@ -4,26 +4,19 @@ use datasets::{Compare, Value};
 use sandboxes::is_same_encoding;
 use serde_json::{Value as Json, json};
 
-use super::compare::passes;
+use super::compare::Rule;
 use super::without_encoding;
 use crate::grade::excerpt;
 
 /// Describes how `got`, the result of `call`, differs from the expected value; `None` if it passes.
-pub(super) fn value_mismatch(
-    call: &str,
-    expected: &str,
-    got: &str,
-    atol: f64,
-    compare: Compare,
-) -> Option<Json> {
+pub(super) fn value_mismatch(call: &str, expected: &str, got: &str, rule: Rule) -> Option<Json> {
     // Most correct results have the same encoding as the expected one. An opaque object must not equal itself.
     let is_plain = |text: &str| !text.contains("\"$opaque\"");
-    let same = compare != Compare::Root
+    let same = rule.compare != Compare::Root
         && is_same_encoding(expected, got)
         && is_plain(expected)
         && is_plain(got);
-    if same || (is_comparable_size(expected, got) && is_passed(call, expected, got, atol, compare))
-    {
+    if same || (is_comparable_size(expected, got) && is_passed(call, expected, got, rule)) {
         return None;
     }
     let mut detail =
@@ -34,11 +27,11 @@ pub(super) fn value_mismatch(
     Some(detail)
 }
 
-fn is_passed(call: &str, expected: &str, got: &str, atol: f64, compare: Compare) -> bool {
+fn is_passed(call: &str, expected: &str, got: &str, rule: Rule) -> bool {
     let (Ok(expected), Ok(got)) = (Value::parse_json(expected), Value::parse_json(got)) else {
         return false;
     };
-    let args = match compare {
+    let args = match rule.compare {
         Compare::Equal | Compare::Set | Compare::NotNone => Vec::new(),
         Compare::PyramidSurface | Compare::DigitDistance | Compare::Root => {
             match Value::parse_json(call) {
@@ -47,7 +40,7 @@ fn is_passed(call: &str, expected: &str, got: &str, atol: f64, compare: Compare)
             }
         }
     };
-    passes(&args, &expected, &got, atol, compare)
+    rule.passes(&args, &expected, &got)
 }
 
 /// Whether `got` is short enough, in bytes and in elements, to equal `expected`. A longer value is not parsed: a program may return 16 MiB for each test, and parsing
@@ -68,7 +61,12 @@ mod tests {
         let hash = blake3::hash(b"[1,2]");
         let digest = format!("{{\"$digest\":\"5 bytes, BLAKE3 {hash}\"}}");
         let passes = |expected: &str, got: &str, compare| {
-            value_mismatch("[]", expected, got, 0.0, compare).is_none()
+            let rule = Rule {
+                compare,
+                atol: 0.0,
+                from_json: false,
+            };
+            value_mismatch("[]", expected, got, rule).is_none()
         };
         assert!(passes(&digest, "[1,2]", Compare::Equal));
         assert!(passes("[1,2]", &digest, Compare::Equal));

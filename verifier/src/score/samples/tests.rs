@@ -24,6 +24,7 @@ fn dataset() -> Dataset {
             tests: Vec::new(),
             asserts: vec!["assert f()".to_owned()],
             atol: 0.0,
+            time_limit: None,
             compare: Compare::Equal,
         })
     };

@@ -197,7 +197,8 @@ fn an_inline_code_task_may_have_every_field() {
     let with_task = |task: Json| json!({"id": "", "task": task, "prompt": "", "completion": ""});
     let whole = with_task(json!({
         "kind": "code", "entry_point": "f", "tests": [{"args": [1]}, {"args": [2], "expected": null}], "asserts": ["assert f(1)"],
-        "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1, "compare": "not-none"
+        "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1, "compare": "not-none",
+        "class_name": "Solution", "time_limit": 2.5
     }));
     let item = only(&whole, &Registry::default()).unwrap();
     assert!(item.task.inline);
@@ -208,7 +209,7 @@ fn an_inline_code_task_may_have_every_field() {
     assert_eq!(
         item.task.spec,
         TaskSpec::Code(CodeTask {
-            entry_point: "f".to_owned(),
+            entry_point: "Solution().f".to_owned(),
             prefix: Some("def f(n):\n".to_owned()),
             canonical: Some("def f(n):\n    return n\n".to_owned()),
             imports: vec!["import math".to_owned()],
@@ -217,6 +218,7 @@ fn an_inline_code_task_may_have_every_field() {
             asserts: vec!["assert f(1)".to_owned()],
             atol: 1.0,
             compare: Compare::NotNone,
+            time_limit: Some(std::time::Duration::from_millis(2500)),
         })
     );
     let plain = with_task(json!({"kind": "code", "entry_point": "f", "asserts": ["assert f(1)"]}));
@@ -272,7 +274,7 @@ fn optional_fields_may_be_null() {
             r#"{{"id": "", "task": {{"kind": "code", "entry_point": "f", "asserts": ["x"]{rest}}}, "completion": ""}}"#
         ))
     };
-    let nulls = r#", "tests": null, "prefix": null, "canonical": null, "imports": null, "atol": null, "compare": null"#;
+    let nulls = r#", "tests": null, "prefix": null, "canonical": null, "imports": null, "atol": null, "compare": null, "class_name": null, "time_limit": null"#;
     assert_eq!(code(nulls), code(""));
 }
 

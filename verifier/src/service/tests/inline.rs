@@ -46,6 +46,7 @@ async fn every_field_of_a_task_is_part_of_the_key() {
         ("imports", json!([])),
         ("atol", json!(0.5)),
         ("compare", json!("set")),
+        ("time_limit", json!(1)),
         ("tests", json!([{ "args": [1], "expected": 2 }])),
     ] {
         let mut task = humaneval();

@@ -51,6 +51,8 @@ class CodeTask(_CodeTask, total=False):
     imports: Sequence[str]
     atol: float
     compare: Literal["equal", "set", "not-none"]
+    class_name: str
+    time_limit: float
 
 
 class ProgramTest(TypedDict):
@@ -60,11 +62,15 @@ class ProgramTest(TypedDict):
     stdout: str
 
 
-class ProgramTask(TypedDict):
-    """A Python program to write, which reads standard input and writes standard output."""
-
+class _ProgramTask(TypedDict):
     kind: Literal["program"]
     tests: Sequence[ProgramTest]
+
+
+class ProgramTask(_ProgramTask, total=False):
+    """A Python program to write, which reads standard input and writes standard output."""
+
+    time_limit: float
 
 
 class LeanTask(TypedDict):

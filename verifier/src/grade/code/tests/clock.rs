@@ -78,6 +78,6 @@ fn runs_after_one_that_ran_out_of_time_have_an_eighth_of_the_fuel() {
         Ok(ended(Vec::new(), End::OutOfTime))
     }));
     let _ = grader.grade(&task(None), "def f(n): ...", TestMode::All);
-    let all = Limits::default().fuel;
+    let all = Limits::default().fuel * 5 / 2;
     assert_eq!(*fuel_limits.lock().unwrap(), [all, all / 8, all / 8]);
 }

@@ -1,10 +1,8 @@
 //! Whole programs, each test a run of its own.
 
-use datasets::{ProgramTask, ProgramTest};
 use sandboxes::MAX_STREAM_BYTES;
 
 use super::*;
-use crate::fake_sandbox::exited;
 
 /// A program that doubles: 1, 2 and 3.
 fn doubling() -> ProgramTask {
@@ -14,6 +12,7 @@ fn doubling() -> ProgramTask {
     };
     ProgramTask {
         tests: (1..=3).map(test).collect(),
+        time_limit: None,
     }
 }
 
@@ -93,7 +92,7 @@ fn right_output_does_not_count_unless_the_program_exits_with_0() {
 
 #[test]
 fn all_tests_together_have_ten_times_the_fuel_of_one() {
-    let limit = Limits::default().fuel;
+    let limit = Limits::default().fuel * 5 / 2;
     let fuel_of_runs = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&fuel_of_runs);
     let (grader, _) = grader(FakeSandbox::new(move |_, _, limits| {
@@ -109,6 +108,7 @@ fn all_tests_together_have_ten_times_the_fuel_of_one() {
     };
     let task = ProgramTask {
         tests: vec![test; 20],
+        time_limit: None,
     };
     let grading = grader.grade_program(&task, "print()", TestMode::All);
     assert_eq!(
@@ -151,10 +151,9 @@ fn a_task_that_no_program_can_pass_and_a_sandbox_that_fails_are_unavailable() {
     let (grader, sandbox) = running(|_| exited(0, "2"));
     let mut too_long = doubling();
     too_long.tests[1].stdout = "x".repeat(MAX_STREAM_BYTES + 1);
-    for (task, says) in [
-        (ProgramTask { tests: Vec::new() }, "no tests"),
-        (too_long, "`stdout` of test 1"),
-    ] {
+    let mut without = doubling();
+    without.tests.clear();
+    for (task, says) in [(without, "no tests"), (too_long, "`stdout` of test 1")] {
         let grading = grader.grade_program(&task, "print()", TestMode::All);
         assert_eq!(
             (grading.verdict, grading.retryable),

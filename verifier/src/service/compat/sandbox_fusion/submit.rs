@@ -162,7 +162,8 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
         if tests.is_empty() {
             return Err(wrong("`test` is empty; give at least one test"));
         }
-        return Ok(TaskSpec::Program(ProgramTask { tests }));
+        let time_limit = None;
+        return Ok(TaskSpec::Program(ProgramTask { tests, time_limit }));
     }
     match (
         form.prompt,
