@@ -104,6 +104,19 @@ impl Record {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The names of the first fields, for messages, with those whose value is `null` marked.
+    pub(super) fn listed(&self) -> String {
+        let listed = self
+            .fields
+            .iter()
+            .take(12)
+            .map(|(name, value)| match value {
+                Value::None => format!("{name} (null)"),
+                _ => name.clone(),
+            });
+        listed.collect::<Vec<_>>().join(", ")
+    }
+
     pub(super) fn has(&self, field: &str) -> bool {
         self.get(field).is_some()
     }
@@ -118,14 +131,11 @@ impl Record {
 
     pub(super) fn require(&self, field: &'static str) -> Result<&Value, DatasetError> {
         self.get(field).ok_or_else(|| {
-            let present: Vec<&str> = self.field_names().take(12).collect();
-            self.error(
-                field,
-                format!(
-                    "the field is missing (the record has {})",
-                    present.join(", ")
-                ),
-            )
+            let reason = match self.fields.iter().any(|(name, _)| name == field) {
+                true => "the field is null".to_owned(),
+                false => format!("the field is missing (the record has {})", self.listed()),
+            };
+            self.error(field, reason)
         })
     }
 
@@ -189,6 +199,8 @@ pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::None => "null",
         Value::Bool(_) => "a boolean",
+        Value::Float(x) if x.is_nan() => "NaN",
+        Value::Float(x) if x.is_infinite() => "Infinity",
         Value::Int(_) | Value::Float(_) | Value::Complex(..) => "a number",
         Value::Str(_) | Value::Bytes(_) => "a string",
         Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::FrozenSet(_) => "an array",

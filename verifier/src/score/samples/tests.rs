@@ -105,6 +105,19 @@ fn a_bad_line_is_refused_with_its_number_and_the_reason() {
             "it has no `completion` or `solution`, only `task_id`",
         ),
         (
+            r#"{"task_id": 2, "completion": null}"#,
+            "its `completion` is null",
+        ),
+        (
+            r#"{"id": 2, "solution": null, "Completion": ""}"#,
+            "its `solution` is null",
+        ),
+        (r#"{"task": null, "completion": "a"}"#, "its `task` is null"),
+        (
+            r#"{"task_id": NaN}"#,
+            "not JSON (JSON has no number `NaN`, column ",
+        ),
+        (
             r#"{"task_id": 2, "Completion": "a"}"#,
             "is its `Completion` meant to be `completion`?",
         ),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use datasets::{MathTask, TaskSpec, final_answer};
+use datasets::{MathTask, TaskSpec, final_answer, loose_json};
 use serde_json::value::RawValue;
 
 use crate::grade::excerpt;
@@ -68,9 +68,15 @@ fn text(path: &str, text: &str, registry: &Registry) -> Result<Arc<RegisteredTas
         return fault("it is empty, so no completion could be correct".to_owned());
     }
     if is_meant_as_object(text) {
-        return match serde_json::from_str::<&RawValue>(text) {
+        let text = loose_json::repaired(text.into());
+        return match serde_json::from_slice::<&RawValue>(&text) {
             Ok(object) => whole_task(path, object),
-            Err(error) => fault(format!("it looks like a JSON object, and is not ({error})")),
+            Err(error) => {
+                let reason = loose_json::reason(&text, &error);
+                fault(format!(
+                    "it looks like a JSON object, and is not ({reason})"
+                ))
+            }
         };
     }
     match final_answer(text) {
@@ -214,6 +220,10 @@ mod tests {
                 "has no `kind` (its fields: answer)",
             ),
             (json!({ "kind": "math" }), "labels[1].answer: it is missing"),
+            (
+                json!({ "kind": "math", "answer": null }),
+                "answer: it is null",
+            ),
             (
                 json!({ "kind": "mth", "answer": "1" }),
                 "labels[1].kind: `mth` is not one of",

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::service::hold::Hold;
-use crate::service::request::{FieldError, Fields, check_count, read_object};
+use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
 use crate::service::{JudgeItem, ProblemResponse, Service, body};
 
 const CLIENT: Client = Client {
@@ -195,7 +195,7 @@ fn responses(service: &Service, body: &[u8]) -> Result<Vec<Map<String, Value>>, 
         let parse = |(index, response): (usize, &RawValue)| {
             serde_json::from_str(response.get()).map_err(|_| {
                 let place = format!("{name}[{index}]");
-                (place, "it must be an object".to_owned())
+                (place, wrong_kind("an object", response))
             })
         };
         responses.into_iter().enumerate().map(parse).collect()
