@@ -41,8 +41,8 @@ const OLD: Entries = TableDefinition::new("verdicts-1-old");
 pub enum VerdictDbError {
     /// Other processes have the file and all those beside it open.
     #[error(
-        "the cache {0} and the {} beside it are in use by other processes; this one stores its verdicts in memory only. Stop one of them to store these on disk",
-        MAX_FILES - 1
+        "the cache {0} and the {others} beside it are in use by other processes; this one stores its verdicts in memory only. Stop one of them to store these on disk",
+        others = MAX_FILES - 1
     )]
     InUse(PathBuf),
     /// The file cannot be opened or created.

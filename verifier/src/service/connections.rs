@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io::ErrorKind;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -182,7 +182,7 @@ async fn serve_connection(
                 // Errors of a connection are the client's.
                 Err(_) => return,
             },
-            Ok(()) = stopping.changed() => Pin::new(&mut connection).graceful_shutdown(),
+            Ok(()) = stopping.changed() => std::pin::Pin::new(&mut connection).graceful_shutdown(),
             () = &mut late => return,
         }
     }

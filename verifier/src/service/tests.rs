@@ -347,7 +347,7 @@ async fn a_body_is_read_alike_however_it_was_written() {
 async fn unknown_paths_and_wrong_methods_get_problem_documents() {
     let (app, _) = ready();
     for case in [
-        "/verify => `POST /v1/verify`?",
+        "/verify/ => `POST /v1/verify`?",
         "/v1/verify/ => `POST /v1/verify`?",
         "//v1//verify => `POST /v1/verify`?",
         "/v1/v1/Verify/ => `POST /v1/verify`?",
@@ -365,6 +365,14 @@ async fn unknown_paths_and_wrong_methods_get_problem_documents() {
             "{problem}"
         );
     }
+    let items = Body::from(json!({ "items": [] }).to_string());
+    let (_, problem, _) = send(&app, post("/verify").body(items).unwrap()).await;
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .ends_with("at `POST /v1/verify`")
+    );
     let (status, problem) = get(&app, "/v1/verify").await;
     assert_eq!(
         (status, problem["type"].as_str()),

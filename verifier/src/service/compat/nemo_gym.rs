@@ -139,7 +139,11 @@ fn expected_answer<'a>(fields: &mut Fields<'a>) -> Result<(String, &'a RawValue)
         let label = Fields::new(path, metadata)?.take(NAME)?;
         return Ok((format!("{path}{NAME}"), label));
     }
-    Ok((NAME.to_owned(), fields.take(NAME)?))
+    let label = fields.take(NAME).map_err(|(field, reason)| {
+        let hint = "this is NeMo Gym's route, and `items` are judged at `POST /v1/verify`";
+        (field, format!("{reason}; {hint}"))
+    })?;
+    Ok((NAME.to_owned(), label))
 }
 
 /// The question of a row, or else the user's last message.

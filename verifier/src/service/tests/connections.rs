@@ -152,7 +152,7 @@ async fn a_refusal_is_seen_by_a_client_that_sends_its_body_first() {
     for case in [
         "401 /v1/verify",
         "403 /v1/verify origin: http://a.example",
-        "404 /verify",
+        "404 /verify/",
         "405 /v1/info",
         "413 /v1/verify",
         "413 /compat/sandbox-fusion/run_code",
