@@ -86,11 +86,9 @@ mod tests {
             ("{\"a\": [1,\n -Infinity]}", Some("-Infinity")),
             ("{\"é\": Infinity}", Some("Infinity")),
             ("[nan]", Some("nan")),
-            ("[-inf, 1]", Some("-inf")),
             ("NaN", Some("NaN")),
             ("{\"NaN\": }", None),
             ("[None]", None),
-            ("[", None),
             ("", None),
         ] {
             let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();

@@ -219,24 +219,6 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_mark_carriage_returns_and_blank_lines_are_accepted() {
-        let file = "\u{feff}{\"a\":1}\r\n\r\n  \n{\"a\":2}";
-        assert_eq!(lines(file.as_bytes(), 100), Ok(vec![1, 4]));
-    }
-
-    #[test]
-    fn a_line_longer_than_the_limit_is_refused_without_being_read_to_its_end() {
-        let endless = std::io::BufReader::new(std::io::repeat(b'x'));
-        let error = records(Path::new("data.jsonl"), endless, 1000)
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "data.jsonl, line 1: the line is longer than 1000 bytes; one JSON object a line is expected"
-        );
-    }
-
-    #[test]
     fn lines_that_are_not_records_are_refused_with_their_number() {
         let cases: [(&[u8], &str); 5] = [
             (

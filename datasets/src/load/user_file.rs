@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_alike_however_it_was_saved_and_other_names_of_splits_are_known() {
+    fn a_file_is_read_alike_however_saved_and_splits_have_other_names() {
         let folder = tempfile::tempdir().unwrap();
         let splits = ["train", "eval", "test", "validation", "dev"];
         let line =

@@ -194,7 +194,7 @@ async fn a_refusal_is_seen_by_a_client_that_sends_its_body_first() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_without_end_is_disconnected_and_one_whose_body_was_read_is_not() {
+async fn an_endless_body_ends_its_connection_and_one_that_was_read_does_not() {
     let hasty = ConnectionTimeouts {
         linger: SHORT,
         ..TIMEOUTS
