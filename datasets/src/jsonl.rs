@@ -1,15 +1,55 @@
-//! Reads JSON Lines from files and pipes, packed with gzip or not. The length of a line is bounded.
+//! Reads texts that people and other programs wrote, packed with gzip or not: JSON Lines from files and pipes, and whole files. Their length is bounded.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
+
+use crate::loose_json;
 
 /// Longest line that is read, in bytes. The longest record of the known data sets has 0.8 MB.
 pub const MAX_LINE: usize = 64 << 20;
 
 /// First bytes of a gzip stream (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+pub const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// The text of a whole file of at most [`MAX_LINE`] bytes, without a byte order mark, and with `\n` for `\r\n`.
+///
+/// # Errors
+/// The system's, and one of the kind `InvalidData` if the text is too long or not UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
+    let (reader, _) = unpacked(File::open(path)?)?;
+    let mut bytes = Vec::new();
+    reader.take(MAX_LINE as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_LINE {
+        return Err(invalid(format!("it is longer than {MAX_LINE} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let byte = error.utf8_error().valid_up_to() + 1;
+        invalid(format!("byte {byte} is not UTF-8; save the file as UTF-8"))
+    })?;
+    let text = text.trim_start_matches('\u{feff}');
+    Ok(text.replace("\r\n", "\n"))
+}
+
+/// The bytes of `source`, unpacked if the first ones are those of gzip; and whether they are.
+fn unpacked<'a>(mut source: impl Read + 'a) -> io::Result<(Box<dyn BufRead + 'a>, bool)> {
+    let mut first = Vec::new();
+    source
+        .by_ref()
+        .take(GZIP.len() as u64)
+        .read_to_end(&mut first)?;
+    let packed = first == GZIP;
+    let whole = Cursor::new(first).chain(source);
+    let reader: Box<dyn BufRead + 'a> = if packed {
+        Box::new(BufReader::new(MultiGzDecoder::new(BufReader::new(whole))))
+    } else {
+        Box::new(BufReader::new(whole))
+    };
+    Ok((reader, packed))
+}
 
 /// The lines of a text. Each is read by a call of [`Lines::next_line`].
 pub struct Lines<'a> {
@@ -26,7 +66,7 @@ pub struct Lines<'a> {
 pub struct Line<'a> {
     /// From 1. Blank lines count.
     pub number: usize,
-    /// Without white space around it and without a byte order mark.
+    /// Without white space around it, a byte order mark and lone surrogates.
     pub text: &'a str,
 }
 
@@ -60,19 +100,8 @@ impl<'a> Lines<'a> {
     ///
     /// # Errors
     /// As [`Lines::new`].
-    pub fn up_to(max_line: usize, mut source: impl Read + 'a) -> io::Result<Lines<'a>> {
-        let mut first = Vec::new();
-        source
-            .by_ref()
-            .take(GZIP.len() as u64)
-            .read_to_end(&mut first)?;
-        let packed = first == GZIP;
-        let whole = Cursor::new(first).chain(source);
-        let reader: Box<dyn BufRead + 'a> = if packed {
-            Box::new(BufReader::new(MultiGzDecoder::new(BufReader::new(whole))))
-        } else {
-            Box::new(BufReader::new(whole))
-        };
+    pub fn up_to(max_line: usize, source: impl Read + 'a) -> io::Result<Lines<'a>> {
+        let (reader, packed) = unpacked(source)?;
         Ok(Lines {
             reader,
             packed,
@@ -105,9 +134,7 @@ impl<'a> Lines<'a> {
                     self.max_line
                 )));
             }
-            if self.number == 1 && self.buffer.starts_with(BYTE_ORDER_MARK) {
-                self.buffer.drain(..BYTE_ORDER_MARK.len());
-            }
+            self.buffer = loose_json::repaired(std::mem::take(&mut self.buffer));
             if !std::str::from_utf8(&self.buffer).is_ok_and(|text| text.trim().is_empty()) {
                 break;
             }
@@ -183,8 +210,11 @@ mod tests {
 
     #[test]
     fn gzip_and_short_reads_give_the_same_lines() {
-        let text = "\u{feff}{\"a\":1}\r\n\n  \n{\"a\":2}".as_bytes();
-        let expected = [(1, "{\"a\":1}".to_owned()), (4, "{\"a\":2}".to_owned())];
+        let text = "\u{feff}{\"a\":1}\r\n\n  \n{\"a\":\"\\ud83d\"}".as_bytes();
+        let expected = [
+            (1, "{\"a\":1}".to_owned()),
+            (4, "{\"a\":\"\\ufffd\"}".to_owned()),
+        ];
         assert_eq!(read(text).unwrap(), expected);
         assert_eq!(read(Slow(text)).unwrap(), expected);
         assert_eq!(read(Slow(&gzip(text))).unwrap(), expected);
@@ -193,6 +223,26 @@ mod tests {
         assert_eq!(read(&members[..]).unwrap(), expected);
         assert_eq!(read(&b""[..]).unwrap(), []);
         assert_eq!(read(&b"\n"[..]).unwrap(), []);
+    }
+
+    #[test]
+    fn a_whole_file_is_read_alike_however_it_was_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        let text = "one\n\ntwo \\ud800\n";
+        for saved in [
+            text.as_bytes().to_vec(),
+            format!("\u{feff}{text}").into_bytes(),
+            text.replace('\n', "\r\n").into_bytes(),
+            gzip(text.as_bytes()),
+            gzip(format!("\u{feff}{}", text.replace('\n', "\r\n")).as_bytes()),
+        ] {
+            std::fs::write(&path, saved).unwrap();
+            assert_eq!(read_text(&path).unwrap(), text);
+        }
+        std::fs::write(&path, b"\xff\xfea").unwrap();
+        let error = read_text(&path).unwrap_err().to_string();
+        assert!(error.starts_with("byte 1 is not UTF-8"), "{error}");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! - [`digest`] computes digests of tasks and data sets from their content;
 //! - [`passk`] estimates Pass@k and its interval, for both programs;
 //! - [`manifest`] lists what can be fetched, with sources and checksums; [`fetch`] fetches it into the cache folder;
-//! - [`jsonl`] reads JSON Lines, packed or not;
+//! - [`jsonl`] reads JSON Lines and other texts, packed or not; [`loose_json`] repairs what the parser would refuse;
 //! - [`settings`](mod@settings) declares the settings of a program, reads them and explains them, for both programs;
 //! - [`did_you_mean`] suggests the nearest known name for a misspelt one;
 //! - [`python_name`] checks names of Python functions;
@@ -23,6 +23,7 @@ pub mod error;
 pub mod fetch;
 pub mod jsonl;
 mod load;
+pub mod loose_json;
 pub mod manifest;
 mod overlap;
 pub mod passk;
@@ -35,7 +36,7 @@ pub mod value;
 
 pub use answer::{AnswerError, is_worked_solution, right_answer};
 pub use error::DatasetError;
-pub use load::{NAMES, open};
+pub use load::{NAMES, is_user_file, open};
 pub use overlap::overlap;
 pub use task::{
     CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest, Split,

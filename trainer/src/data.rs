@@ -107,7 +107,7 @@ impl PromptRenderer {
         } else if name.contains('{') {
             Template::parse(name).map_err(|error| DataError::Template(error.to_string()))?
         } else if Path::new(name).is_file() || is_path(name) {
-            let text = std::fs::read_to_string(name)
+            let text = datasets::jsonl::read_text(Path::new(name))
                 .map_err(|error| DataError::Template(format!("{name} cannot be read: {error}; give a file with the template, or a built-in template's name")))?;
             let template = if is_toml(name) {
                 Template::from_toml(&text)

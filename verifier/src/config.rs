@@ -209,7 +209,7 @@ impl Config {
         let mut table = match path {
             None => Table::new(),
             Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io {
+                let text = datasets::jsonl::read_text(path).map_err(|source| ConfigError::Io {
                     path: path.to_owned(),
                     source,
                 })?;

@@ -311,8 +311,8 @@ fn read_token(config: &Config, environment: Option<String>) -> Result<Option<Tok
         path: path.clone(),
         reason,
     };
-    let text =
-        std::fs::read_to_string(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
+    let text = datasets::jsonl::read_text(path)
+        .map_err(|error| fault(format!("cannot be read: {error}")))?;
     let token = text.lines().next().unwrap_or_default().trim();
     if token.is_empty() {
         return Err(fault("has nothing on its first line".to_owned()));

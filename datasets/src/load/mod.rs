@@ -32,7 +32,14 @@ pub const NAMES: [&str; 9] = [
     "starter-lean",
 ];
 
-/// Reads a data set: one of [`NAMES`], or the path of a user's `.jsonl` file (its form is described in `user_file.rs`).
+/// Whether the name of a data set is the path of a user's file.
+#[must_use]
+pub fn is_user_file(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
+}
+
+/// Reads a data set: one of [`NAMES`], or the path of a user's `.jsonl` or `.jsonl.gz` file (its form is described in `user_file.rs`).
 ///
 /// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder. The starter sets are
 /// part of the program.
@@ -41,11 +48,8 @@ pub const NAMES: [&str; 9] = [
 /// [`DatasetError`] for an unknown name, missing files, files of another version in the cache folder, and a file that cannot be
 /// read or has a wrong record.
 pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
-    let is_path = Path::new(name)
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("jsonl"));
     let load: fn(&Folder<'_>) -> Result<Dataset, DatasetError> = match name {
-        _ if is_path => return user_file::open(Path::new(name)),
+        _ if is_user_file(name) => return user_file::open(Path::new(name)),
         "mbppplus" => mbppplus::open,
         "math" => math::open,
         "gsm8k" => gsm8k::open,

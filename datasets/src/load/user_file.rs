@@ -15,7 +15,7 @@
 //! | `statement` | lean | the theorem, up to and including `:= by` |
 //! | `header` | lean, optional | imports and options before it |
 //! | `id` | optional | unique in the file; without it, the line's number |
-//! | `split` | optional | `train` or `eval` |
+//! | `split` | optional | `train` or `eval`; `test`, `validation` and `dev` are `eval` |
 //!
 //! Records in HumanEval's and HumanEval+'s own form are accepted unchanged (`humaneval.rs`).
 //!
@@ -59,11 +59,10 @@ const FIELDS: [&str; 20] = [
 ];
 
 pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
-    let name = path.file_stem().map_or_else(
-        || "data".to_owned(),
-        |stem| stem.to_string_lossy().into_owned(),
-    );
-    from_records(name, &record::read(path)?)
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let end = file.to_ascii_lowercase().rfind(".jsonl");
+    let name = &file[..end.unwrap_or(file.len())];
+    from_records(name.to_owned(), &record::read(path)?)
 }
 
 pub(super) fn from_records(name: String, records: &[Record]) -> Result<Dataset, DatasetError> {
@@ -97,10 +96,10 @@ pub(super) fn from_records(name: String, records: &[Record]) -> Result<Dataset, 
 fn split(record: &Record) -> Result<Split, DatasetError> {
     match record.optional_text("split")? {
         None | Some("train") => Ok(Split::Train),
-        Some("eval") => Ok(Split::Eval),
+        Some("eval" | "test" | "validation" | "valid" | "val" | "dev") => Ok(Split::Eval),
         Some(other) => Err(record.error(
             "split",
-            format!("`train` or `eval` is expected, not `{other}`"),
+            format!("`train`, `eval`, `test`, `validation` or `dev` is expected, not `{other}`"),
         )),
     }
 }
@@ -135,12 +134,11 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
     } else if record.has("tests") {
         TaskSpec::Program(program(record)?)
     } else {
-        let present: Vec<&str> = record.field_names().take(12).collect();
         return Err(record.error(
             None,
             format!(
                 "the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has {}",
-                present.join(", ")
+                record.listed()
             ),
         ));
     };
@@ -157,7 +155,10 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
         (None, _) => {
             return Err(record.error(
                 "question",
-                "the field is missing (`prompt` and `problem` work too)",
+                format!(
+                    "the field is missing (`prompt` and `problem` work too); the record has {}",
+                    record.listed()
+                ),
             ));
         }
     };
@@ -259,7 +260,8 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
     }
     let atol = record.optional_number("atol")?.unwrap_or(0.0);
     if !(atol.is_finite() && atol >= 0.0) {
-        return Err(record.error("atol", "a tolerance of 0 or more is expected"));
+        let reason = format!("a tolerance of 0 or more is expected, not {atol}");
+        return Err(record.error("atol", reason));
     }
     let compare = match record.optional_text("compare")? {
         None | Some("equal") => Compare::Equal,
@@ -361,6 +363,7 @@ fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::time::Duration;
 
     use proptest::prelude::*;
@@ -375,6 +378,32 @@ mod tests {
 
     fn ids(tasks: &[Task]) -> Vec<&str> {
         tasks.iter().map(|task| task.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_file_is_read_alike_however_saved_and_splits_have_other_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let splits = ["train", "eval", "test", "validation", "dev"];
+        let line =
+            |split: &&str| format!(r#"{{"question":"a\ud83d","answer":"1","split":"{split}"}}"#);
+        let plain = splits.iter().map(line).collect::<Vec<_>>().join("\r\n");
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(plain.as_bytes()).unwrap();
+        let packed = packed.finish().unwrap();
+        let marked = format!("\u{feff}{plain}").into_bytes();
+        for (name, bytes) in [
+            ("mine.jsonl", plain.into_bytes()),
+            ("mine.JSONL", marked),
+            ("mine.jsonl.gz", packed.clone()),
+            ("mine.jsonl", packed),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let dataset = crate::open(path.to_str().unwrap(), None).unwrap();
+            assert_eq!(ids(&dataset.train), ["mine/1"], "{name}");
+            assert_eq!(ids(&dataset.eval), ["mine/2", "mine/3", "mine/4", "mine/5"]);
+            assert_eq!(dataset.train[0].question, "a\u{fffd}", "{name}");
+        }
     }
 
     #[test]
@@ -522,8 +551,8 @@ mod tests {
                 "mine.jsonl, line 1: the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has question",
             ),
             (
-                r#"{"question":"a","answer":"1","split":"test"}"#,
-                "mine.jsonl, line 1, field `split`: `train` or `eval` is expected, not `test`",
+                r#"{"question":"a","answer":"1","split":"tests"}"#,
+                "mine.jsonl, line 1, field `split`: `train`, `eval`, `test`, `validation` or `dev` is expected, not `tests`",
             ),
             (
                 r#"{"statement":"theorem t : True"}"#,
@@ -597,6 +626,24 @@ mod tests {
         for (text, message) in cases {
             let error = load(text).expect_err(text);
             assert!(error.starts_with(message), "{text}\n{error}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_null_or_no_number_is_named_as_such() {
+        for case in [
+            r#""question":null,"answer":"1" => the record has question (null), answer"#,
+            r#""question":"a","answer":null => it has question, answer (null)"#,
+            r#""question":"a","answer":NaN => `answer`: text or a number is expected, not NaN"#,
+            r#""question":"a","answer":-Infinity => is expected, not Infinity"#,
+            r#""question":NaN,"answer":"1" => `question`: a string is expected, not NaN"#,
+            r#""id":NaN,"question":"a","answer":"1" => whole number is expected, not NaN"#,
+            r#""question":"q","entry_point":null,"asserts":["f"] => entry_point (null)"#,
+            r#""question":"q","entry_point":"f","asserts":["f"],"atol":NaN => expected, not NaN"#,
+        ] {
+            let (fields, says) = case.split_once(" => ").unwrap();
+            let error = load(&format!("{{{fields}}}")).expect_err(fields);
+            assert!(error.contains(says), "{fields}: {error}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use datasets::Dataset;
-use datasets::jsonl::Lines;
+use datasets::jsonl::{Lines, read_text};
 use engine::config::{ModelConfig, published, published_names};
 use engine::sample::MIN_TEMPERATURE;
 use engine::{Engine, EngineOptions, Leader, Sampling};
@@ -254,7 +254,7 @@ pub(crate) fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
         ))
         .into());
     }
-    let text = std::fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
+    let text = read_text(path).with_context(|| format!("{name} cannot be read"))?;
     ModelConfig::from_json(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))
 }
 

@@ -107,6 +107,7 @@ pub(crate) struct Args {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Split {
     /// Held-out tasks
+    #[value(aliases = ["test", "validation", "dev"])]
     Eval,
     /// Training tasks
     Train,

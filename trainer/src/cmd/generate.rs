@@ -385,8 +385,9 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
         LineError::Line { line, reason } => anyhow!("{}, line {line}: {reason}", path.display()),
     };
     while let Some(Line { number, text }) = source.next_line().map_err(failed)? {
-        let line: PromptLine = serde_json::from_str(text).with_context(|| {
-            format!("{}, line {number} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}", path.display())
+        let line: PromptLine = serde_json::from_str(text).map_err(|error| {
+            let reason = datasets::loose_json::reason(text.as_bytes(), &error);
+            anyhow!("{}, line {number} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}: {reason}", path.display())
         })?;
         lines.push((number, line));
     }

@@ -240,10 +240,7 @@ impl PlanInputs {
     pub(super) fn read(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<Self> {
         let dataset = data::open(config, data_dir)?;
         let records = match &config.data.teacher {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| TrainError::unread_teacher(config, path, &error))?
-                .lines()
-                .count(),
+            Some(path) => run::count_teacher_lines(config, path)?,
             None => dataset.train.len(),
         };
         let tasks = TaskCounts::of_dataset(&dataset);

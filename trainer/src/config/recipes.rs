@@ -139,7 +139,7 @@ pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
     {
         return Ok((format!("the built-in recipe {recipe}"), text.into_owned()));
     }
-    std::fs::read_to_string(path)
+    datasets::jsonl::read_text(path)
         .map(|text| (recipe.to_owned(), text))
         .map_err(|error| {
             let names: Vec<String> = names().collect();

@@ -1,7 +1,6 @@
 //! Checks before training: whether the verifier answers, has the tasks, and can judge them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,10 +60,7 @@ impl RewardClient {
         if let Some(info) = &info {
             self.limit_batch(info);
         }
-        let own = Path::new(name)
-            .extension()
-            .is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"));
-        let named = !own && self.has(dataset).await?;
+        let named = !datasets::is_user_file(name) && self.has(dataset).await?;
         self.inner.named.store(named, Ordering::Relaxed);
         for (kind, tasks) in &kinds {
             self.probe(kind, tasks).await?;

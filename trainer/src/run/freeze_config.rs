@@ -32,12 +32,8 @@ fn resolved(path: &Path) -> PathBuf {
 pub(crate) fn pin(mut config: Config) -> Config {
     config.model.path = config.model.path.map(|path| resolved(&path));
     config.data.teacher = config.data.teacher.map(|path| absolute(&path));
-    let dataset = Path::new(&config.data.dataset);
-    if dataset
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"))
-    {
-        config.data.dataset = text(dataset);
+    if datasets::is_user_file(&config.data.dataset) {
+        config.data.dataset = text(Path::new(&config.data.dataset));
     }
     if config.data.chat && config.data.chat_date.is_none() {
         config.data.chat_date = Some(today().to_string());

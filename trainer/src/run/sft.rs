@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use datasets::jsonl::{Line, LineError, Lines};
+use datasets::loose_json;
 use engine::Finish;
 use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
@@ -193,6 +195,14 @@ impl SftData {
     }
 }
 
+/// The number of a teacher's completions.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn count_teacher_lines(config: &Config, path: &Path) -> Result<usize, TrainError> {
+    read(config, path).map(|lines| lines.len())
+}
+
 fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
     let refused = |reason: String| TrainError::Teacher {
         path: path.to_owned(),
@@ -201,15 +211,16 @@ fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
     let unreadable = |error: io::Error| TrainError::unread_teacher(config, path, &error);
     let file = File::open(path).map_err(unreadable)?;
     let mut lines = Vec::new();
-    for (number, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(unreadable)?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        lines.push(serde_json::from_str(&line).map_err(|error| {
+    let mut source = Lines::new(file).map_err(unreadable)?;
+    let next = |error| match error {
+        LineError::Io(error) => unreadable(error),
+        LineError::Line { .. } => refused(error.to_string()),
+    };
+    while let Some(Line { number, text }) = source.next_line().map_err(next)? {
+        lines.push(serde_json::from_str(text).map_err(|error| {
             refused(format!(
-                "line {} is not {{\"task\": ID, \"completion\": TEXT}} ({error})",
-                number + 1
+                "line {number} is not {{\"task\": ID, \"completion\": TEXT}} ({})",
+                loose_json::reason(text.as_bytes(), &error)
             ))
         })?);
     }

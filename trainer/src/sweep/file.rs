@@ -109,7 +109,7 @@ impl SweepFile {
     /// # Errors
     /// [`SweepError::Unreadable`]; [`SweepError::File`] for an unknown key, or a value that makes no sense.
     pub fn read(path: &Path) -> Result<Self, SweepError> {
-        let text = std::fs::read_to_string(path).map_err(|source| SweepError::Unreadable {
+        let text = datasets::jsonl::read_text(path).map_err(|source| SweepError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
@@ -436,7 +436,7 @@ fn make_absolute(key: &str, value: &mut Value) {
     let path = PathBuf::from(&*text);
     let is_path = match key {
         "model.path" | "data.teacher" => true,
-        "data.dataset" => path.extension().is_some_and(|end| end == "jsonl"),
+        "data.dataset" => datasets::is_user_file(text),
         "data.template" => path.is_file(),
         _ => false,
     };

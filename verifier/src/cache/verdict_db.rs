@@ -20,6 +20,8 @@ use super::Key;
 const GATHER: Duration = Duration::from_millis(20);
 /// Size of redb's own page cache, in bytes.
 const PAGES: usize = 64 << 20;
+/// Maximum number of files beside each other, one for each process that uses the folder at the same time.
+const MAX_FILES: usize = 8;
 /// Maximum number of writes in a transaction.
 const MAX_BATCH: usize = 4096;
 /// Default approximate size limit of the file, in bytes.
@@ -37,9 +39,10 @@ const OLD: Entries = TableDefinition::new("verdicts-1-old");
 /// Why there is no cache on disk.
 #[derive(Debug, thiserror::Error)]
 pub enum VerdictDbError {
-    /// Another process has the file open.
+    /// Other processes have the file and all those beside it open.
     #[error(
-        "the cache {0} is in use by another process; this one stores its verdicts in memory only. Give it a folder of its own with --cache-dir to store them on disk"
+        "the cache {0} and the {others} beside it are in use by other processes; this one stores its verdicts in memory only. Stop one of them to store these on disk",
+        others = MAX_FILES - 1
     )]
     InUse(PathBuf),
     /// The file cannot be opened or created.
@@ -71,16 +74,27 @@ impl VerdictDb {
     /// Opens or creates the file, with the size limit [`BYTES`]. A file that is corrupt, or not a database, is moved aside with a warning.
     ///
     /// # Errors
-    /// [`VerdictDbError`] if the file is in use or cannot be opened or created.
+    /// [`VerdictDbError`] if too many processes use the folder, or the file cannot be opened or created.
     pub fn open(path: &Path) -> Result<VerdictDb, VerdictDbError> {
         VerdictDb::open_within(path, BYTES)
     }
 
-    /// Like [`VerdictDb::open`], with a size limit of about `bytes`. The least recently read verdicts are dropped first.
+    /// Like [`VerdictDb::open`], with a size limit of about `bytes`. The least recently read verdicts are dropped first. While another process has the file open, this is
+    /// the first file beside it that none has open: `verdicts-2.redb` beside `verdicts.redb`.
     ///
     /// # Errors
     /// As [`VerdictDb::open`].
     pub fn open_within(path: &Path, bytes: u64) -> Result<VerdictDb, VerdictDbError> {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let beside = |number| path.with_file_name(format!("{stem}-{number}.redb"));
+        std::iter::once(path.to_owned())
+            .chain((2..=MAX_FILES).map(beside))
+            .map(|file| VerdictDb::open_file(&file, bytes))
+            .find(|opened| !matches!(opened, Err(VerdictDbError::InUse(_))))
+            .unwrap_or_else(|| Err(VerdictDbError::InUse(path.to_owned())))
+    }
+
+    fn open_file(path: &Path, bytes: u64) -> Result<VerdictDb, VerdictDbError> {
         let unusable = |reason: String| VerdictDbError::Unusable {
             path: path.to_owned(),
             reason,
@@ -418,14 +432,22 @@ mod tests {
     }
 
     #[test]
-    fn opening_an_open_file_fails_as_in_use() {
+    fn each_process_has_a_file_of_its_own_and_keeps_its_verdicts() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
-        let _held = VerdictDb::open(&path).unwrap();
-        assert!(matches!(
-            VerdictDb::open(&path),
-            Err(VerdictDbError::InUse(_))
-        ));
+        let key = |at: usize| Key([at as u8; 32]);
+        let open = || VerdictDb::open(&path);
+        let held: Vec<VerdictDb> = (0..MAX_FILES).map(|_| open().unwrap()).collect();
+        assert!(matches!(open(), Err(VerdictDbError::InUse(_))));
+        for (at, cache) in held.iter().enumerate() {
+            cache.put(key(at), b"value".to_vec());
+        }
+        drop(held);
+        let again: Vec<VerdictDb> = (0..MAX_FILES).map(|_| open().unwrap()).collect();
+        for (at, cache) in again.iter().enumerate() {
+            assert!(cache.get(&key(at)).is_some() && cache.get(&key(at + 1)).is_none());
+        }
+        assert!(folder.path().join("cache-8.redb").is_file());
     }
 
     #[test]

@@ -35,7 +35,7 @@ use self::statement::{NoStatement, StatementModule, Statements};
 use super::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "lean-6";
+pub const VERSION: &str = "lean-7";
 
 /// Maximum size of a proof, and of a header with its statement, in bytes. No model writes more.
 const MAX_TEXT_BYTES: usize = 1 << 20;

@@ -6,14 +6,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use datasets::did_you_mean::nearest;
-use datasets::jsonl::{Line, LineError, Lines, MAX_LINE};
-use datasets::{Dataset, TaskSpec};
+use datasets::jsonl::{Line, LineError, Lines, read_text};
+use datasets::{Dataset, TaskSpec, loose_json};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::task_lookup::TaskLookup;
 use crate::grade::excerpt;
-use crate::service::surrogates;
+use crate::service::json_kind as kind;
 
 /// One completion of one task, or one program for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,10 +175,8 @@ fn sample(text: &str, lookup: &TaskLookup<'_>) -> Result<Sample, String> {
     if !text.starts_with('{') {
         return Err(format!("it is not a JSON object; {FORM}"));
     }
-    // A completion that was cut in the middle of a character ends in a lone surrogate, which is accepted.
-    let repaired = surrogates::replaced(text.as_bytes());
-    let text = repaired.as_deref().unwrap_or(text.as_bytes());
-    let record: Record<'_> = serde_json::from_slice(text).map_err(|error| parse_error(&error))?;
+    let record: Record<'_> =
+        serde_json::from_str(text).map_err(|error| parse_error(text, &error))?;
     let id = [
         ("task_id", record.task_id),
         ("task", record.task),
@@ -220,19 +218,23 @@ fn sample(text: &str, lookup: &TaskLookup<'_>) -> Result<Sample, String> {
 }
 
 /// The parser's message for a text that is not a sample, without its line number: the parser sees one line only.
-fn parse_error(error: &serde_json::Error) -> String {
-    let message = error.to_string();
+fn parse_error(text: &str, error: &serde_json::Error) -> String {
+    let message = loose_json::reason(text.as_bytes(), error);
     let what = message
         .rsplit_once(" at line ")
-        .map_or(message.as_str(), |(what, _)| what);
+        .map_or(message.as_str(), |(what, _)| what.trim_end_matches(','));
     if error.is_data() {
         return format!("{what}; {FORM}");
     }
     format!("it is not JSON ({what}, column {}); {FORM}", error.column())
 }
 
-fn missing(text: &[u8], what: &str, known: &[&str]) -> String {
-    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(text).unwrap_or_default();
+fn missing(text: &str, what: &str, known: &[&str]) -> String {
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
+    // A field with a value would not be missing.
+    if let Some(name) = known.iter().find(|name| fields.contains_key(**name)) {
+        return format!("its `{name}` is null, and {what} is required; {FORM}");
+    }
     let near = fields.keys().find_map(|name| {
         let meant = nearest(&name.to_lowercase(), known.iter().copied())?;
         Some(format!(
@@ -270,18 +272,6 @@ fn string(name: &str, json: &RawValue) -> Result<String, String> {
         .map_err(|_| format!("`{name}` is {}; a text is expected", kind(json)))
 }
 
-/// The kind of a JSON value, for messages.
-fn kind(json: &RawValue) -> &'static str {
-    match json.get().as_bytes().first() {
-        Some(b'"') => "a text",
-        Some(b'[') => "an array",
-        Some(b'{') => "an object",
-        Some(b't' | b'f') => "a boolean",
-        Some(b'n') => "null",
-        _ => "a number",
-    }
-}
-
 /// EvalPlus's folder of programs: a folder for each task, a file for each sample.
 fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreError> {
     let mut samples = Vec::new();
@@ -314,7 +304,8 @@ fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreErro
             samples.push(Sample {
                 task: task.to_owned(),
                 prompt: String::new(),
-                completion: source(&program).map_err(fault)?,
+                completion: read_text(&program)
+                    .map_err(|error| fault(format!("it cannot be read ({error})")))?,
                 is_whole_program: true,
             });
         }
@@ -345,23 +336,6 @@ fn sorted_entries(path: &Path) -> Result<Vec<PathBuf>, ScoreError> {
         (prefix.to_owned(), number, stem.into_owned())
     });
     Ok(entries)
-}
-
-/// The text of a program, of at most [`MAX_LINE`] bytes.
-fn source(path: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_LINE as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("it cannot be read ({error})"))?;
-    if bytes.len() > MAX_LINE {
-        return Err(format!(
-            "it is longer than {MAX_LINE} bytes, which no program is"
-        ));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let byte = error.utf8_error().valid_up_to() + 1;
-        format!("byte {byte} is not UTF-8; save the file as UTF-8")
-    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
+use datasets::jsonl::GZIP;
+use datasets::loose_json;
 use futures::StreamExt as _;
 
 use super::body_memory::BodyPermit;
@@ -69,8 +71,9 @@ impl ReceivedBody {
         } = self;
         tokio::task::spawn_blocking(move || {
             let bytes = match coding {
-                Coding::Plain => bytes,
-                Coding::Gzip => {
+                // A packed body is no JSON, so what begins like one is packed, whether its header says so or not.
+                Coding::Plain if !bytes.starts_with(&GZIP) => bytes,
+                Coding::Plain | Coding::Gzip => {
                     let limit = service.limits.body_bytes;
                     let unpacked = gzip::unpacked(&bytes[..], bytes.len(), limit, &mut permit)?;
                     drop(bytes);
@@ -78,6 +81,7 @@ impl ReceivedBody {
                     unpacked
                 }
             };
+            let bytes = loose_json::repaired(bytes);
             permit.grow_for_values(&bytes)?;
             Ok((parse(&service, &bytes)?, permit))
         })

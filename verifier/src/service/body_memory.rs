@@ -124,14 +124,14 @@ fn count_values(json: &[u8]) -> usize {
     values
 }
 
-/// Whether the quoted text that begins here may be a task in JSON, as the labels of other projects' clients are (`compat/label.rs`). Spaces may precede its bracket, and both
+/// Whether the quoted text that begins here may be a task or tests in JSON, as other projects' clients send them (`compat/label.rs`). Spaces may precede its bracket, and both
 /// may be escaped. Formulas begin with an escaped backslash, and are none.
 fn may_be_task(text: &[u8]) -> bool {
     let mut rest = text;
     loop {
         rest = match rest {
             [b' ', rest @ ..] | [b'\\', b'n' | b'r' | b't' | b'f', rest @ ..] => rest,
-            [b'{', ..] | [b'\\', b'u', ..] => return true,
+            [b'{' | b'[', ..] | [b'\\', b'u', ..] => return true,
             [first, ..] => return !first.is_ascii(),
             [] => return false,
         };
@@ -184,9 +184,10 @@ mod tests {
             quoted(&format!("\n{task}")),
             quoted(&format!("\u{3000}{task}")),
             quoted(task).replace('{', r"\u007b").replace(',', r"\u002c"),
+            quoted(&format!("\n[{task}]")),
         ] {
             let text: String = serde_json::from_str(&label).unwrap();
-            assert!(text.trim().starts_with('{'), "{label}");
+            assert!(text.trim().starts_with(['{', '[']), "{label}");
             let values = count_values(label.as_bytes());
             assert!(values >= count_values(text.as_bytes()), "{label}");
         }

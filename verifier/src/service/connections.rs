@@ -1,20 +1,26 @@
 //! Connections: their maximum number, the time limits for clients, and the shutdown.
 
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::Router;
+use axum::body::{Body, Bytes};
+use futures::StreamExt as _;
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::{Notify, Semaphore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use super::{Service, app};
 
@@ -25,6 +31,8 @@ pub(super) struct ConnectionTimeouts {
     pub(super) first: Duration,
     /// For the head of a later request, including the idle time before it, which hyper does not distinguish.
     pub(super) head: Duration,
+    /// For the rest of a body whose request is answered already, because it is refused.
+    pub(super) linger: Duration,
     /// At shutdown, once every complete request has its response: for incomplete requests and unread responses.
     pub(super) shutdown_grace: Duration,
 }
@@ -33,9 +41,13 @@ const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
     first: Duration::from_secs(10),
     // Longer than clients keep an idle connection (reqwest: 90 s), so that no request arrives on a connection that is just being closed.
     head: Duration::from_secs(120),
+    linger: Duration::from_secs(30),
     // Docker kills a process that has not ended after 10 s.
     shutdown_grace: Duration::from_secs(5),
 };
+
+/// Maximum number of bytes of a body that are discarded, several times the default of `limits.body_bytes`.
+const MAX_DISCARDED: u64 = 256 << 20;
 
 /// Poll interval for open requests at shutdown.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -91,7 +103,7 @@ pub(super) async fn serve_with(
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(timeouts.head);
-    let connections = GracefulShutdown::new();
+    let (stop, stopping) = watch::channel(());
     let room = Arc::new(Semaphore::new(
         service.connections.min(Semaphore::MAX_PERMITS),
     ));
@@ -115,39 +127,81 @@ pub(super) async fn serve_with(
         };
         match accepted {
             Ok((stream, _)) => {
-                let head = Arc::new(Notify::new());
-                let answers = {
-                    let (head, app) = (Arc::clone(&head), TowerToHyperService::new(app.clone()));
-                    service_fn(move |request: Request<Incoming>| {
-                        head.notify_one();
-                        app.call(request)
-                    })
-                };
-                let connection = http.serve_connection(TokioIo::new(stream), answers);
-                let connection = connections.watch(connection);
+                let (http, app, stopping) = (http.clone(), app.clone(), stopping.clone());
                 tokio::spawn(async move {
                     let _place = place;
-                    tokio::select! {
-                        // Errors of a connection are the client's.
-                        _ = connection => {}
-                        () = first_head_timeout(&head, timeouts.first) => {}
-                    }
+                    serve_connection(&http, stream, app, stopping, timeouts).await;
                 });
             }
             Err(error) => not_accepted(&error).await,
         }
     }
     // From now on, new connections are refused at once.
-    drop(listener);
+    drop((listener, stopping));
+    let _ = stop.send(());
     service.open_requests.last.store(true, Ordering::SeqCst);
     tokio::select! {
-        () = connections.shutdown() => {
+        () = stop.closed() => {
             tracing::info!("stopped: every request that was begun has its answer");
         }
         () = none_open(&service.open_requests, timeouts.shutdown_grace) => {
             tracing::info!("stopped: every complete request has its answer; clients did not complete the others");
         }
     }
+}
+
+/// Serves the requests of a connection. Closing a socket that has unread bytes resets the connection, and a client that is still sending then sees that instead of its answer.
+/// So an answer to a request whose body is unread says `Connection: close`, and after it the rest of the body is discarded.
+async fn serve_connection(
+    http: &http1::Builder,
+    stream: TcpStream,
+    app: Router,
+    mut stopping: watch::Receiver<()>,
+    timeouts: ConnectionTimeouts,
+) {
+    let (head, unread) = (&Notify::new(), &Arc::new(AtomicBool::new(false)));
+    let app = TowerToHyperService::new(app);
+    let answers = service_fn(move |request: Request<Incoming>| {
+        head.notify_one();
+        let answer = app.call(watched(request, unread));
+        Box::pin(async move {
+            let mut answer = answer.await?;
+            if unread.load(Ordering::SeqCst) {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(CONNECTION, close);
+            }
+            Ok::<_, Infallible>(answer)
+        })
+    });
+    let mut connection = http.serve_connection(TokioIo::new(stream), answers);
+    let mut late = pin!(first_head_timeout(head, timeouts.first));
+    loop {
+        tokio::select! {
+            done = poll_fn(|context| connection.poll_without_shutdown(context)) => match done {
+                Ok(()) => break,
+                // Errors of a connection are the client's.
+                Err(_) => return,
+            },
+            Ok(()) = stopping.changed() => std::pin::Pin::new(&mut connection).graceful_shutdown(),
+            () = &mut late => return,
+        }
+    }
+    let mut stream = connection.into_parts().io.into_inner();
+    if stream.shutdown().await.is_ok() && unread.load(Ordering::SeqCst) {
+        let mut rest = stream.take(MAX_DISCARDED);
+        let _ = tokio::time::timeout(timeouts.linger, copy(&mut rest, &mut sink())).await;
+    }
+}
+
+/// The request, with a body that sets `unread` to false at its end.
+fn watched(request: Request<Incoming>, unread: &Arc<AtomicBool>) -> Request<Body> {
+    unread.store(!request.body().is_end_stream(), Ordering::SeqCst);
+    let unread = Arc::clone(unread);
+    let end = futures::stream::once(async move {
+        unread.store(false, Ordering::SeqCst);
+        Ok(Bytes::new())
+    });
+    request.map(|body| Body::from_stream(Body::new(body).into_data_stream().chain(end)))
 }
 
 /// Returns after `timeout`; never if a head arrives before.

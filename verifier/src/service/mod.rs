@@ -16,7 +16,6 @@ mod problem;
 mod request;
 mod routes;
 mod strangers;
-pub(crate) mod surrogates;
 mod verify_batch;
 
 use std::sync::Arc;
@@ -41,6 +40,7 @@ pub use id::Id;
 pub use judge::{Batch, Refusal, judge};
 pub use problem::ProblemResponse;
 pub use request::JudgeItem;
+pub(crate) use request::json_kind;
 
 /// The settings of a service, resolved once before it starts.
 pub struct ServiceSettings {

@@ -1,5 +1,6 @@
 //! `/openapi.json`: the OpenAPI document of the routes and bodies, for people who write their own client.
 
+use datasets::did_you_mean::nearest;
 use serde_json::{Value as Json, json};
 use utoipa::OpenApi;
 use verifier_api::{
@@ -40,6 +41,24 @@ fn paths() -> Json {
         paths.extend(compat::paths());
     }
     paths
+}
+
+/// The route, with its method, that a path without one may mean: it differs by slashes, versions, letters' case or a typo.
+pub(super) fn nearest_route(path: &str) -> Option<String> {
+    let bare = |path: &str| {
+        let names = path.split('/');
+        let names = names.filter(|name| !matches!(*name, "" | "api" | "v1" | "v2"));
+        names.collect::<Vec<_>>().join("/").to_ascii_lowercase()
+    };
+    let paths = paths();
+    let routes = paths.as_object()?.iter();
+    let routes: Vec<_> = routes
+        .map(|(route, methods)| (bare(route), route, methods))
+        .collect();
+    let meant = nearest(&bare(path), routes.iter().map(|(bare, ..)| bare.as_str()))?;
+    let (_, route, methods) = routes.iter().find(|(bare, ..)| bare == meant)?;
+    let method = methods.as_object()?.keys().next()?.to_ascii_uppercase();
+    Some(format!("{method} {route}"))
 }
 
 fn native_paths() -> Json {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use datasets::loose_json;
 use verifier_api::Problem;
 
 use crate::grade::excerpt;
@@ -150,13 +151,13 @@ impl ProblemResponse {
     }
 
     /// A body of another service's route that is not JSON, or lacks fields.
-    pub(super) fn bad_body(reason: &serde_json::Error) -> ProblemResponse {
-        let status = if reason.is_data() {
+    pub(super) fn bad_body(body: &[u8], error: &serde_json::Error) -> ProblemResponse {
+        let status = if error.is_data() {
             StatusCode::UNPROCESSABLE_ENTITY
         } else {
             StatusCode::BAD_REQUEST
         };
-        let reason = excerpt(&reason.to_string());
+        let reason = excerpt(&loose_json::reason(body, error));
         let detail =
             format!("the body cannot be read ({reason}); send it as /openapi.json describes it");
         ProblemResponse::new(status, "bad-body", "The body cannot be read", detail)
@@ -310,9 +311,11 @@ impl ProblemResponse {
         )
     }
 
-    pub(super) fn unknown_route(path: &str) -> ProblemResponse {
+    /// `meant` is the route that the client may have meant.
+    pub(super) fn unknown_route(path: &str, meant: Option<String>) -> ProblemResponse {
         let path = excerpt(path);
-        let detail = format!("there is nothing at `{path}`; /openapi.json lists the routes");
+        let meant = meant.map_or_else(String::new, |route| format!(" (did you mean `{route}`?)"));
+        let detail = format!("there is nothing at `{path}`{meant}; /openapi.json lists the routes");
         ProblemResponse::new(
             StatusCode::NOT_FOUND,
             "unknown-route",
@@ -403,8 +406,8 @@ mod tests {
         for answer in [
             ProblemResponse::bad(Some(1), &long, "there is no such field"),
             ProblemResponse::bad_field(&long, "it is missing"),
-            ProblemResponse::bad_body(&variant.unwrap_err()),
-            ProblemResponse::unknown_route(&long),
+            ProblemResponse::bad_body(b"", &variant.unwrap_err()),
+            ProblemResponse::unknown_route(&long, None),
             ProblemResponse::wrong_method(&long, &long),
         ] {
             let document = serde_json::to_string(answer.problem()).unwrap();

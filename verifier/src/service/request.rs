@@ -10,13 +10,13 @@ use std::time::Duration;
 use datasets::did_you_mean::{hint, nearest};
 use datasets::{
     CodeTask, CodeTest, Compare, LeanTask, MathTask, ProgramTask, ProgramTest, TaskSpec, Value,
-    python_name, right_answer, time_limit,
+    loose_json, python_name, right_answer, time_limit,
 };
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use verifier_api::RequestLimits;
 
-use super::{Id, ProblemResponse, decimal, surrogates};
+use super::{Id, ProblemResponse, decimal};
 use crate::grade::code::TestMode;
 use crate::grade::excerpt;
 use crate::registry::{RegisteredTask, Registry};
@@ -63,9 +63,7 @@ pub(super) fn read(
     registry: &Registry,
     limits: &RequestLimits,
 ) -> Result<Vec<Result<JudgeItem, BadItem>>, ProblemResponse> {
-    let repaired = surrogates::replaced(body);
-    let body: &RawValue = serde_json::from_slice(repaired.as_deref().unwrap_or(body))
-        .map_err(ProblemResponse::not_json)?;
+    let body = json(body)?;
     let Some(mut body) = object(body) else {
         return Err(ProblemResponse::bad(
             None,
@@ -101,13 +99,15 @@ pub(super) fn read_object<T>(
     body: &[u8],
     parse: impl FnOnce(Fields<'_>) -> Result<T, FieldError>,
 ) -> Result<T, ProblemResponse> {
-    let repaired = surrogates::replaced(body);
-    let body: &RawValue = serde_json::from_slice(repaired.as_deref().unwrap_or(body))
-        .map_err(ProblemResponse::not_json)?;
-    Fields::new("", body)
+    Fields::new("", json(body)?)
         .map_err(|(_, reason)| ("(body)".to_owned(), reason))
         .and_then(parse)
         .map_err(|(field, reason)| ProblemResponse::bad(None, &field, &reason))
+}
+
+fn json(body: &[u8]) -> Result<&RawValue, ProblemResponse> {
+    serde_json::from_slice(body)
+        .map_err(|error| ProblemResponse::not_json(loose_json::reason(body, &error)))
 }
 
 /// Fails if the list `field` has more items than a request may hold.
@@ -141,6 +141,23 @@ pub(super) fn string(json: &RawValue) -> Option<String> {
     serde_json::from_str(json.get()).ok()
 }
 
+/// The kind of a JSON value, for messages.
+pub(crate) fn json_kind(json: &RawValue) -> &'static str {
+    match json.get().as_bytes().first() {
+        Some(b'"') => "a text",
+        Some(b'[') => "an array",
+        Some(b'{') => "an object",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+/// The reason if a value is not of the expected kind.
+pub(super) fn wrong_kind(expected: &str, json: &RawValue) -> String {
+    format!("it must be {expected}, not {}", json_kind(json))
+}
+
 fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldError> {
     let mut fields = Fields::new("", item)?;
     let id = fields.id()?;
@@ -162,12 +179,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
         test_mode: match fields.optional("all_tests").map(RawValue::get) {
             None | Some("false") => TestMode::UntilFailure,
             Some("true") => TestMode::All,
-            Some(_) => {
-                return Err((
-                    "all_tests".to_owned(),
-                    "it must be true or false".to_owned(),
-                ));
-            }
+            Some(_) => return Err(fields.fault("all_tests", "it must be true or false")),
         },
     };
     fields.done(&[
@@ -205,7 +217,7 @@ pub(super) fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
     if !inline.get().starts_with('{') {
         return Err((
             "task".to_owned(),
-            "it must be a task's id or an object with `kind`".to_owned(),
+            wrong_kind("a task's id or an object with `kind`", inline),
         ));
     }
     task_spec(Fields::new("task.", inline)?)
@@ -270,7 +282,7 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
         .get()
         .starts_with(|c: char| c == '-' || c.is_ascii_digit())
     {
-        return Err(fields.fault("answer", "it must be a string or a number"));
+        return Err(fields.wrong("answer", "a string or a number", answer));
     }
     decimal::from_json_number(answer.get()).ok_or_else(|| {
         fields.fault(
@@ -393,6 +405,8 @@ fn value(path: &str, json: &RawValue) -> Result<Value, FieldError> {
 pub(super) struct Fields<'a> {
     path: String,
     left: BTreeMap<String, &'a RawValue>,
+    /// Those that are `null`, if these count as absent.
+    nulls: BTreeMap<String, &'a RawValue>,
 }
 
 impl<'a> Fields<'a> {
@@ -402,12 +416,13 @@ impl<'a> Fields<'a> {
             Some(left) => Ok(Fields {
                 path: path.to_owned(),
                 left,
+                nulls: BTreeMap::new(),
             }),
             None => {
                 let place = path.trim_end_matches('.');
                 Err((
                     if place.is_empty() { "(item)" } else { place }.to_owned(),
-                    "it must be an object".to_owned(),
+                    wrong_kind("an object", json),
                 ))
             }
         }
@@ -417,10 +432,20 @@ impl<'a> Fields<'a> {
         (format!("{}{name}", self.path), reason.to_owned())
     }
 
+    fn wrong(&self, name: &str, expected: &str, json: &RawValue) -> FieldError {
+        self.fault(name, &wrong_kind(expected, json))
+    }
+
     pub(super) fn take(&mut self, name: &str) -> Result<&'a RawValue, FieldError> {
+        let is_null = self.nulls.contains_key(name);
+        let reason = if is_null {
+            "it is null"
+        } else {
+            "it is missing"
+        };
         self.left
             .remove(name)
-            .ok_or_else(|| self.fault(name, "it is missing"))
+            .ok_or_else(|| self.fault(name, reason))
     }
 
     /// An optional field. `null` counts as absent, as in files of tasks.
@@ -429,30 +454,33 @@ impl<'a> Fields<'a> {
     }
 
     fn id(&mut self) -> Result<Id, FieldError> {
-        Id::of(self.take("id")?).ok_or_else(|| self.fault("id", "it must be a string or a number"))
+        let id = self.take("id")?;
+        Id::of(id).ok_or_else(|| self.wrong("id", "a string or a number", id))
     }
 
     pub(super) fn string(&mut self, name: &str) -> Result<String, FieldError> {
-        string(self.take(name)?).ok_or_else(|| self.fault(name, "it must be a string"))
+        let json = self.take(name)?;
+        string(json).ok_or_else(|| self.wrong(name, "a string", json))
     }
 
     pub(super) fn optional_string(&mut self, name: &str) -> Result<Option<String>, FieldError> {
         let Some(json) = self.optional(name) else {
             return Ok(None);
         };
-        let text = string(json).ok_or_else(|| self.fault(name, "it must be a string"))?;
+        let text = string(json).ok_or_else(|| self.wrong(name, "a string", json))?;
         Ok(Some(text))
     }
 
     pub(super) fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
-        array(self.take(name)?).ok_or_else(|| self.fault(name, "it must be an array"))
+        let json = self.take(name)?;
+        array(json).ok_or_else(|| self.wrong(name, "an array", json))
     }
 
     fn list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
         let Some(json) = self.optional(name) else {
             return Ok(Vec::new());
         };
-        array(json).ok_or_else(|| self.fault(name, "it must be an array"))
+        array(json).ok_or_else(|| self.wrong(name, "an array", json))
     }
 
     /// An optional list of Python texts.
@@ -462,7 +490,7 @@ impl<'a> Fields<'a> {
             .enumerate()
             .map(|(index, text)| {
                 string(text).ok_or_else(|| {
-                    self.fault(&format!("{name}[{index}]"), "it must be a string of Python")
+                    self.wrong(&format!("{name}[{index}]"), "a string of Python", text)
                 })
             })
             .collect()
@@ -475,7 +503,8 @@ impl<'a> Fields<'a> {
 
     /// These fields without those that are `null`. Tables give each row the fields of all, so `null` is absent.
     pub(super) fn without_nulls(mut self) -> Fields<'a> {
-        self.left.retain(|_, value| value.get() != "null");
+        let is_null = |(_, value): &(String, &RawValue)| value.get() == "null";
+        (self.nulls, self.left) = self.left.into_iter().partition(is_null);
         self
     }
 

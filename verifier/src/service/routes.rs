@@ -153,7 +153,7 @@ pub(super) async fn openapi() -> Json<serde_json::Value> {
 }
 
 pub(super) async fn unknown(uri: Uri) -> ProblemResponse {
-    ProblemResponse::unknown_route(uri.path())
+    ProblemResponse::unknown_route(uri.path(), openapi::nearest_route(uri.path()))
 }
 
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> ProblemResponse {

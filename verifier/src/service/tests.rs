@@ -9,6 +9,7 @@ mod strangers;
 mod written;
 
 use std::collections::HashSet;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -304,9 +305,74 @@ async fn a_body_over_the_limit_is_refused_whether_its_length_is_announced_or_not
 }
 
 #[tokio::test]
+async fn a_body_is_read_alike_however_it_was_written() {
+    let (app, _) = ready();
+    let task = json!({ "kind": "math", "answer": "1" });
+    let plain = json!({ "items": [item("a", &task, "\\boxed{1} CUT")] }).to_string();
+    let plain = plain.replace("CUT", "\\ud83d").replace(',', ",\r\n");
+    let marked = format!("\u{feff}{plain}\r\n");
+    let packed = |text: &str| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    };
+    for (coding, body) in [
+        ("identity", plain.clone().into_bytes()),
+        ("identity", marked.clone().into_bytes()),
+        ("gzip", packed(&marked)),
+        ("identity", packed(&plain)),
+    ] {
+        let request = post("/v1/verify").header(header::CONTENT_ENCODING, coding);
+        let (status, body, _) = send(&app, request.body(Body::from(body)).unwrap()).await;
+        assert_eq!(status, StatusCode::OK, "{coding}: {body}");
+        assert_eq!(body["results"][0]["verdict"], "correct", "{coding}: {body}");
+    }
+    for path in [
+        "/v1/verify",
+        "/compat/sandbox-fusion/run_code",
+        "/compat/openrlhf/get_reward",
+    ] {
+        let body = Body::from("{\"items\": [{\"id\": 1,\n\"answer\": NaN}]}");
+        let (status, problem, _) = send(&app, post(path).body(body).unwrap()).await;
+        let detail = problem["detail"].as_str().unwrap();
+        let named = detail.contains("(JSON has no number `NaN`, at line 2 column ");
+        assert!(
+            status == StatusCode::BAD_REQUEST && named,
+            "{path}: {detail}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn unknown_paths_and_wrong_methods_get_problem_documents() {
     let (app, _) = ready();
-    assert_eq!(get(&app, "/v2/verify").await.0, StatusCode::NOT_FOUND);
+    for case in [
+        "/verify/ => `POST /v1/verify`?",
+        "/v1/verify/ => `POST /v1/verify`?",
+        "//v1//verify => `POST /v1/verify`?",
+        "/v1/v1/Verify/ => `POST /v1/verify`?",
+        "/v2/verify => `POST /v1/verify`?",
+        "/v1/verfy => `POST /v1/verify`?",
+        "/v1/healthz => `GET /healthz`?",
+        "/ => nothing at `/`;",
+        "/favicon.ico => nothing at `/favicon.ico`;",
+    ] {
+        let (path, says) = case.split_once(" => ").unwrap();
+        let (status, problem) = get(&app, path).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains(says),
+            "{problem}"
+        );
+    }
+    let items = Body::from(json!({ "items": [] }).to_string());
+    let (_, problem, _) = send(&app, post("/verify").body(items).unwrap()).await;
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .ends_with("at `POST /v1/verify`")
+    );
     let (status, problem) = get(&app, "/v1/verify").await;
     assert_eq!(
         (status, problem["type"].as_str()),

@@ -326,6 +326,10 @@ async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_written() {
     for (text, expected) in [
         (None, "it cannot be read (No such file"),
         (Some("{\"task\""), "line 1 is not"),
+        (
+            Some("{\"task\": NaN}"),
+            "(JSON has no number `NaN`, at line",
+        ),
     ] {
         if let Some(text) = text {
             std::fs::write(&file, text).unwrap();
@@ -364,7 +368,7 @@ async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resume
         r#"{"task": "toy/eval/0", "completion": "b"}"#,
         r#"{"task": "toy/train/3", "completion": "bbbbbbbbb"}"#,
     ];
-    std::fs::write(&file, lines.join("\n")).unwrap();
+    std::fs::write(&file, format!("\u{feff}{}", lines.join("\r\n"))).unwrap();
     let teacher = format!("data.teacher={}", file.display());
     let config = preset_config(&server.url, Preset::Sft, &[&teacher]);
     let demonstrations = demonstrations_of(&root, &config).await.unwrap();

@@ -32,7 +32,7 @@ fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
         ))
         .into());
     }
-    let text = std::fs::read_to_string(path)
+    let text = datasets::jsonl::read_text(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let pairs =
         pairs::parse(&text).map_err(|error| anyhow::anyhow!("{}, {error}", path.display()))?;

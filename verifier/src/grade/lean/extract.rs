@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::scan::{is_name, without_comments};
+
 /// The tags around a thought.
 const THOUGHT_START: &str = "<think>";
 const THOUGHT_END: &str = "</think>";
@@ -59,7 +61,12 @@ pub(super) fn proof_in(completion: &str) -> &str {
     let cut_off = open.filter(|(label, _)| *label != Label::None || !follows_text);
     blocks.extend(cut_off.map(|(label, start)| (label, &completion[start..])));
     blocks.retain(|(_, block)| !block.trim().is_empty());
-    let last = |wanted| blocks.iter().rfind(|(label, _)| *label == wanted);
+    let last = |wanted| {
+        let blocks = || blocks.iter().filter(|(label, _)| *label == wanted);
+        blocks()
+            .rfind(|(_, block)| !is_only_queries(block))
+            .or_else(|| blocks().next_back())
+    };
     match (
         last(Label::Lean).or_else(|| last(Label::None)),
         before_fences,
@@ -82,6 +89,51 @@ fn is_proof(text: &str) -> bool {
     last.contains("--") || last.ends_with("..") || !(is_heading || is_sentence)
 }
 
+/// The text without the queries after its last declaration: whole lines of `#print axioms NAME`, `#print NAME` or `#check NAME`, which change nothing. Only such lines and
+/// those that close a section may follow, so that a query surely ends with its line. `text` has no comments.
+pub(super) fn without_queries(text: &str) -> String {
+    let mut after: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some(line) = rest.split_inclusive('\n').next_back() {
+        if !(line.trim().is_empty() || is_query(line) || is_end(line)) {
+            break;
+        }
+        rest = &rest[..rest.len() - line.len()];
+        after.push(line);
+    }
+    // `open … in` before a query is a part of it.
+    if rest.split_whitespace().next_back() == Some("in") {
+        return text.to_owned();
+    }
+    let kept = after.iter().rev().filter(|line| !is_query(line));
+    rest.to_owned() + &kept.copied().collect::<String>()
+}
+
+/// Whether a line at the first column asks Lean about one name.
+fn is_query(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let name = match words[..] {
+        ["#print", "axioms", name] | ["#print", name] => name,
+        ["#check", name] => name.strip_prefix('@').unwrap_or(name),
+        _ => return false,
+    };
+    line.starts_with('#') && is_name(name)
+}
+
+/// Whether a line at the first column closes a section or a namespace.
+fn is_end(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    line.starts_with("end") && matches!(words[..], ["end"] | ["end", _])
+}
+
+/// Whether a block asks Lean about names, and holds nothing else.
+fn is_only_queries(block: &str) -> bool {
+    without_comments(block).is_ok_and(|bare| {
+        let mut lines = bare.lines().filter(|line| !line.trim().is_empty());
+        lines.all(is_query)
+    })
+}
+
 /// The text without its leading lines that repeat lines of the task's header: imports, `open` and `set_option`.
 pub(super) fn without_header<'a>(text: &'a str, header: &str) -> &'a str {
     let known: Vec<&str> = header
@@ -89,18 +141,37 @@ pub(super) fn without_header<'a>(text: &'a str, header: &str) -> &'a str {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
+    let imported: Vec<&str> = known.iter().copied().filter_map(import).collect();
+    let is_imported = |module: &str| {
+        let mathlib = imported.contains(&"Mathlib")
+            && WITHIN_MATHLIB.contains(&module.split('.').next().unwrap_or(module));
+        mathlib || imported.contains(&module)
+    };
     let mut rest = text;
     loop {
         let trimmed = rest.trim_start_matches(['\n', '\r']);
         let line = trimmed.lines().next().unwrap_or_default();
         let bare = line.trim();
         let blank = bare.is_empty() && !trimmed.is_empty();
-        if blank || (!bare.is_empty() && known.contains(&bare)) {
+        if blank
+            || (!bare.is_empty() && known.contains(&bare))
+            || import(bare).is_some_and(is_imported)
+        {
             rest = &trimmed[line.len()..];
         } else {
             return trimmed;
         }
     }
+}
+
+/// Libraries that `import Mathlib` imports whole.
+const WITHIN_MATHLIB: [&str; 3] = ["Mathlib", "Aesop", "Batteries"];
+
+/// The module that a line imports, if it does nothing else.
+fn import(line: &str) -> Option<&str> {
+    let module = line.strip_prefix("import")?;
+    let name = module.trim_start();
+    (name.len() < module.len() && is_name(name)).then_some(name)
 }
 
 /// Indents a tactic block: all its lines alike, and further than the theorem. The first line often lacks its indentation, which the prompt would have supplied.
@@ -185,6 +256,8 @@ mod tests {
             "```lean4\n{}```\nLean prints:\n```\nno goals\n```\n",
             "```lean4\n{}```\nLean prints\n```\nno goals\n```\n",
             "```lean4\n{}```\n```",
+            "```lean4\n{}```\nIts axioms:\n```lean4\n#print axioms t -- none\n```\n",
+            "```\n{}```\n```\n#check t\n#check @Nat.le\n```\n",
             "The rule is:\n```text\na = a\n```\nThe proof is:\n```\n{}```\n",
         ] {
             let completion = completion.replace("{}", theorem);

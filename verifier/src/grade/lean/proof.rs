@@ -4,7 +4,7 @@
 //! compiled modules of both files.
 
 use super::MAX_TEXT_BYTES;
-use super::extract::{ends_in_thought, indented, proof_in, without_header};
+use super::extract::{ends_in_thought, indented, proof_in, without_header, without_queries};
 use super::scan::{self, Refused};
 
 /// A theorem to be proved.
@@ -57,7 +57,7 @@ pub(super) fn sources(task: Task<'_>, completion: &str) -> Result<LeanSources, N
         let reason = format!("the proof has more than {MAX_TEXT_BYTES} bytes");
         return Err(NothingToCompile::NoProof(reason));
     }
-    let text = scan::without_comments(text).map_err(NothingToCompile::Refused)?;
+    let text = without_queries(&scan::without_comments(text).map_err(NothingToCompile::Refused)?);
     if text.trim().is_empty() {
         let why = if ends_in_thought(completion) {
             "the completion ends within its thought, before any proof"
@@ -181,6 +181,59 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    /// `{}` is the theorem with its proof, and nothing else is left of a completion but what follows ` => `.
+    #[test]
+    fn queries_after_the_proof_and_imports_of_the_header_are_left_out() {
+        let theorem = "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  rw [h]\n";
+        for case in [
+            "{}\n#print axioms two => {}",
+            "{}#check two\n\n#check @two  \r\n#print two -- it\n => {}",
+            "{}\n/- #eval 1 -/\n#check Nat.le_of_lt_succ' => {}",
+            "namespace A\n{}\n#print axioms two\nend A\n#check A.two => namespace A\n{}\nend A\n",
+            "  rw [h]\n#print axioms two\n => {}",
+            "lemma one : 1 = 1 := rfl\n{}\n#check one => lemma one : 1 = 1 := rfl\n{}",
+            "import  Mathlib\nimport Mathlib.Tactic\nimport Aesop\nopen Nat\n{} => {}",
+            "import Mathlib\n\nimport Batteries.Data.List -- x\n  rw [h] => {}",
+        ] {
+            let (completion, kept) = case.split_once(" => ").unwrap();
+            let kept = kept.replace("{}", theorem);
+            assert_eq!(text(&completion.replace("{}", theorem)), kept, "{case}");
+        }
+        for completion in [
+            "{}#eval 1",
+            "{}#eval 1\n#check two",
+            "{}#check two\n#eval 1",
+            "{} #check two",
+            "{}/- -/#check two",
+            "{}#check (two)",
+            "{}#check two theorem three : True := trivial",
+            "{}#check two\ntheorem three : True := trivial",
+            "{}#print axioms\ntwo",
+            "{}#check two; #eval 1",
+            "{}set_option pp.all true in #check two",
+            "{}open Nat in\n\n#print axioms two\nend A",
+            "{}def s := \"\n#check two\n\"",
+            "#check two\n{}",
+            "#print axioms Nat.le\n  rw [h]",
+            "import Lean\n{}",
+            "import Mathlibrary\n{}",
+            "import Mathlib macro\n{}",
+            "open Real\nimport Mathlib\n{}",
+            "{}import Mathlib",
+        ] {
+            let found = sources_of(&completion.replace("{}", theorem));
+            assert!(
+                matches!(found, Err(NothingToCompile::Refused(_))),
+                "{completion}"
+            );
+        }
+        let only = sources_of("```lean4\n#print axioms two\n```");
+        assert!(
+            matches!(only, Err(NothingToCompile::NoProof(_))),
+            "{only:?}"
+        );
     }
 
     #[test]

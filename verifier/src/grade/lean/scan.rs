@@ -537,7 +537,7 @@ pub(super) fn check_header(text: &str) -> Result<String, Refused> {
 }
 
 /// Whether Lean certainly reads a word as a single name: ASCII and subscript digits, each part beginning with a letter.
-fn is_name(word: &str) -> bool {
+pub(super) fn is_name(word: &str) -> bool {
     word.split('.').all(|part| {
         let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '\'' | '₀'..='₉');
         part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && part.chars().all(inner)

@@ -78,12 +78,6 @@ fn a_solution_is_a_whole_program_and_takes_precedence_over_a_completion() {
 }
 
 #[test]
-fn a_lone_surrogate_at_the_end_of_a_completion_is_replaced() {
-    let samples = read(br#"{"task_id": 2, "completion": "a\ud83d"}"#).unwrap();
-    assert_eq!(samples[0].completion, "a\u{fffd}");
-}
-
-#[test]
 fn a_bad_line_is_refused_with_its_number_and_the_reason() {
     let good = r#"{"task_id": 2, "completion": ""}"#;
     for (line, says) in [
@@ -104,6 +98,19 @@ fn a_bad_line_is_refused_with_its_number_and_the_reason() {
         (
             r#"{"task_id": 2}"#,
             "it has no `completion` or `solution`, only `task_id`",
+        ),
+        (
+            r#"{"task_id": 2, "completion": null}"#,
+            "its `completion` is null",
+        ),
+        (
+            r#"{"id": 2, "solution": null, "Completion": ""}"#,
+            "its `solution` is null",
+        ),
+        (r#"{"task": null, "completion": "a"}"#, "its `task` is null"),
+        (
+            r#"{"task_id": NaN}"#,
+            "not JSON (JSON has no number `NaN`, column ",
         ),
         (
             r#"{"task_id": 2, "Completion": "a"}"#,

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::client::{self, Client, Rewarded};
 use crate::grade::excerpt;
 use crate::registry::RegisteredTask;
-use crate::service::request::{FieldError, Fields, check_count, read_object};
+use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
 use crate::service::{Id, JudgeItem, ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -168,7 +168,8 @@ fn seconds(fields: &mut Fields<'_>, form: Form) -> Result<u64, FieldError> {
 fn snippet_of(path: &str, snippet: &RawValue, form: Form) -> Result<(String, String), FieldError> {
     let mut fields = Fields::new(path, snippet)?;
     let id = fields.take(form.id)?;
-    let id = Id::of(id).ok_or_else(|| fields.fault(form.id, "it must be a string or a number"))?;
+    let id =
+        Id::of(id).ok_or_else(|| fields.fault(form.id, &wrong_kind("a string or a number", id)))?;
     for name in form.texts {
         if let Some(code) = fields.optional_string(name)? {
             return Ok((id.to_string(), code));

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use datasets::{MathTask, TaskSpec, is_worked_solution, right_answer};
+use datasets::{MathTask, TaskSpec, is_worked_solution, loose_json, right_answer};
 use serde_json::value::RawValue;
 
 use crate::grade::excerpt;
@@ -66,9 +66,15 @@ fn text(path: &str, label: &str, registry: &Registry) -> Result<Arc<RegisteredTa
     let fault = |reason: String| Err((path.to_owned(), reason));
     let text = label.trim();
     if is_meant_as_object(text) {
-        return match serde_json::from_str::<&RawValue>(text) {
+        let text = loose_json::repaired(text.into());
+        return match serde_json::from_slice::<&RawValue>(&text) {
             Ok(object) => whole_task(path, object),
-            Err(error) => fault(format!("it looks like a JSON object, and is not ({error})")),
+            Err(error) => {
+                let reason = loose_json::reason(&text, &error);
+                fault(format!(
+                    "it looks like a JSON object, and is not ({reason})"
+                ))
+            }
         };
     }
     let is_long =
@@ -215,6 +221,10 @@ mod tests {
                 "has no `kind` (its fields: answer)",
             ),
             (json!({ "kind": "math" }), "labels[1].answer: it is missing"),
+            (
+                json!({ "kind": "math", "answer": null }),
+                "answer: it is null",
+            ),
             (
                 json!({ "kind": "mth", "answer": "1" }),
                 "labels[1].kind: `mth` is not one of",

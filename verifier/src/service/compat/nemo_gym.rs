@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::service::hold::Hold;
-use crate::service::request::{FieldError, Fields, check_count, read_object};
+use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
 use crate::service::{JudgeItem, ProblemResponse, Service, body};
 
 const CLIENT: Client = Client {
@@ -139,7 +139,11 @@ fn expected_answer<'a>(fields: &mut Fields<'a>) -> Result<(String, &'a RawValue)
         let label = Fields::new(path, metadata)?.take(NAME)?;
         return Ok((format!("{path}{NAME}"), label));
     }
-    Ok((NAME.to_owned(), fields.take(NAME)?))
+    let label = fields.take(NAME).map_err(|(field, reason)| {
+        let hint = "this is NeMo Gym's route, and `items` are judged at `POST /v1/verify`";
+        (field, format!("{reason}; {hint}"))
+    })?;
+    Ok((NAME.to_owned(), label))
 }
 
 /// The question of a row, or else the user's last message.
@@ -195,7 +199,7 @@ fn responses(service: &Service, body: &[u8]) -> Result<Vec<Map<String, Value>>, 
         let parse = |(index, response): (usize, &RawValue)| {
             serde_json::from_str(response.get()).map_err(|_| {
                 let place = format!("{name}[{index}]");
-                (place, "it must be an object".to_owned())
+                (place, wrong_kind("an object", response))
             })
         };
         responses.into_iter().enumerate().map(parse).collect()

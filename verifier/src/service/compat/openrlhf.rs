@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::{self, Client};
 use super::{completion, label};
-use crate::service::request::{FieldError, Fields, check_count, read_object, string};
+use crate::service::request::{FieldError, Fields, check_count, read_object, string, wrong_kind};
 use crate::service::{JudgeItem, ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -71,8 +71,8 @@ fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemRespon
         let mut items = Vec::with_capacity(queries.len());
         for (index, (query, label)) in queries.into_iter().zip(labels).enumerate() {
             let text = |name: &str, json| {
-                string(json)
-                    .ok_or_else(|| (format!("{name}[{index}]"), "it must be a string".to_owned()))
+                let wrong = || (format!("{name}[{index}]"), wrong_kind("a string", json));
+                string(json).ok_or_else(wrong)
             };
             let query = text("query", query)?;
             let prompt = prompts

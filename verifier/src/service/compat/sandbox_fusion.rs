@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::service::body_memory::BodyPermit;
 use crate::service::hold::Hold;
-use crate::service::{ProblemResponse, Service, body, surrogates};
+use crate::service::{ProblemResponse, Service, body};
 
 /// Seconds that SandboxFusion takes for a timeout that a request leaves out.
 const DEFAULT_TIMEOUT: f64 = 10.0;
@@ -91,9 +91,8 @@ async fn read<T: DeserializeOwned + Send + 'static, U: Send + 'static>(
 ) -> Result<(U, BodyPermit), ProblemResponse> {
     let mut hold = Hold::until(deadline(arrival, DEFAULT_TIMEOUT, DEFAULT_TIMEOUT));
     let parse = move |service: &Service, body: &[u8]| {
-        let repaired = surrogates::replaced(body);
-        let request = serde_json::from_slice(repaired.as_deref().unwrap_or(body))
-            .map_err(|error| ProblemResponse::bad_body(&error))?;
+        let request = serde_json::from_slice(body)
+            .map_err(|error| ProblemResponse::bad_body(body, &error))?;
         make(service, request)
     };
     let body = body::receive(service, headers, body, &mut hold)

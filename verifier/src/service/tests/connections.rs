@@ -15,6 +15,12 @@ use crate::service::connections::{ConnectionTimeouts, serve_with};
 /// Longer than anything in these tests takes.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
+const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
+    first: LONG,
+    head: LONG,
+    linger: LONG,
+    shutdown_grace: SHORT,
+};
 
 /// A service on a socket.
 struct Served {
@@ -62,12 +68,7 @@ async fn an_incomplete_request_does_not_keep_a_service_from_stopping() {
         "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"items\":",
         "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\nGET /hea",
     ] {
-        let timeouts = ConnectionTimeouts {
-            first: LONG,
-            head: LONG,
-            shutdown_grace: SHORT,
-        };
-        let served = Served::new(&service(settings()), timeouts).await;
+        let served = Served::new(&service(settings()), TIMEOUTS).await;
         let _client = served.client(half).await;
         tokio::time::sleep(SHORT).await;
         served.stop.send(()).unwrap();
@@ -81,7 +82,7 @@ async fn a_client_that_does_not_complete_a_head_is_disconnected() {
         let timeouts = ConnectionTimeouts {
             first,
             head,
-            shutdown_grace: SHORT,
+            ..TIMEOUTS
         };
         let served = Served::new(&service(settings()), timeouts).await;
         for half in ["", "POST /v1/ver"] {
@@ -94,16 +95,11 @@ async fn a_client_that_does_not_complete_a_head_is_disconnected() {
 
 #[tokio::test]
 async fn a_connection_over_the_limit_waits_until_another_ends() {
-    let timeouts = ConnectionTimeouts {
-        first: LONG,
-        head: LONG,
-        shutdown_grace: SHORT,
-    };
     let one = ServiceSettings {
         connections: 1,
         ..settings()
     };
-    let served = Served::new(&service(one), timeouts).await;
+    let served = Served::new(&service(one), TIMEOUTS).await;
     let first = served.client("").await;
     let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let mut second = served.client(request).await;
@@ -119,12 +115,7 @@ async fn a_connection_over_the_limit_waits_until_another_ends() {
 async fn an_item_that_is_being_judged_when_a_service_stops_gets_its_response() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
-    let timeouts = ConnectionTimeouts {
-        first: LONG,
-        head: LONG,
-        shutdown_grace: SHORT,
-    };
-    let served = Served::new(&service, timeouts).await;
+    let served = Served::new(&service, TIMEOUTS).await;
     let _half = served.client("POST /v1/ver").await;
     let body = json!({ "items": slow(0, 1) }).to_string();
     let head = format!(
@@ -147,4 +138,97 @@ async fn an_item_that_is_being_judged_when_a_service_stops_gets_its_response() {
         "{answer}"
     );
     in_time(served.done).await.unwrap();
+}
+
+/// Python's `urllib` reads no answer before it has sent the whole body.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_seen_by_a_client_that_sends_its_body_first() {
+    let open = Served::new(&service(settings()), TIMEOUTS).await;
+    let guarded = ServiceSettings {
+        token: Some(Token::new("secret")),
+        ..settings()
+    };
+    let guarded = Served::new(&service(guarded), TIMEOUTS).await;
+    for case in [
+        "401 /v1/verify",
+        "403 /v1/verify origin: http://a.example",
+        "404 /verify/",
+        "405 /v1/info",
+        "413 /v1/verify",
+        "413 /compat/sandbox-fusion/run_code",
+        "415 /v1/verify content-encoding: br",
+        "415 /v1/verify content-type: text/plain",
+        "421 /v1/verify host: a.example",
+    ] {
+        let (status, rest) = case.split_once(' ').unwrap();
+        let (path, header) = rest.split_once(' ').unwrap_or((rest, "accept: */*"));
+        let name = header.split(':').next().unwrap();
+        let default = ["host: localhost", "content-type: application/json"];
+        let default = default.iter().filter(|header| !header.starts_with(name));
+        let headers = default.fold(header.to_owned(), |all, header| all + "\r\n" + header);
+        let served = if status == "401" { &guarded } else { &open };
+        let body = "x".repeat(4 << 20);
+        for body in [
+            format!("content-length: {}\r\n\r\n{body}", body.len()),
+            format!("transfer-encoding: chunked\r\n\r\n400000\r\n{body}\r\n0\r\n\r\n"),
+        ] {
+            let head = format!("POST {path} HTTP/1.1\r\n{headers}\r\n{}", &body[..100]);
+            let mut client = served.client(&head).await;
+            // By now the answer is on its way.
+            tokio::time::sleep(SHORT).await;
+            in_time(client.write_all(&body.as_bytes()[100..]))
+                .await
+                .unwrap();
+            let mut answer = String::new();
+            in_time(client.read_to_string(&mut answer)).await.unwrap();
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status}")),
+                "{answer}"
+            );
+            assert!(
+                answer.contains("connection: close") && answer.ends_with('}'),
+                "{answer}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_endless_body_ends_its_connection_and_one_that_was_read_does_not() {
+    let hasty = ConnectionTimeouts {
+        linger: SHORT,
+        ..TIMEOUTS
+    };
+    let one = ServiceSettings {
+        connections: 1,
+        ..settings()
+    };
+    let served = Served::new(&service(one), hasty).await;
+    let head = "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length:";
+    for pause in [Duration::ZERO, SHORT / 10] {
+        let mut client = served.client(&format!("{head} 999999999999\r\n\r\n")).await;
+        let mut status = [0; 12];
+        in_time(client.read_exact(&mut status)).await.unwrap();
+        assert_eq!(&status, b"HTTP/1.1 413");
+        in_time(async {
+            while client.write_all(&[b'x'; 1000]).await.is_ok() {
+                tokio::time::sleep(pause).await;
+            }
+        })
+        .await;
+    }
+    // The place of its connection is free again.
+    let mut client = served
+        .client(&format!("{head} 2\r\n\r\n{{}}").repeat(2))
+        .await;
+    let mut answers = String::new();
+    while answers.matches("HTTP/1.1 422").count() < 2 {
+        let mut piece = [0; 1000];
+        let length = in_time(client.read(&mut piece)).await.unwrap();
+        assert!(
+            length > 0 && !answers.contains("connection: close"),
+            "{answers}"
+        );
+        answers += std::str::from_utf8(&piece[..length]).unwrap();
+    }
 }

@@ -407,6 +407,16 @@ async fn a_submission_that_cannot_be_judged_is_refused_with_the_remedy() {
             "at least one",
         ),
         (
+            with(json!({ "provided_data": { "test": " [] " } })),
+            "config.provided_data",
+            "at least one",
+        ),
+        (
+            with(json!({ "provided_data": { "test": "[{\"input\": {}}]" } })),
+            "config.provided_data",
+            "a text with it in JSON",
+        ),
+        (
             with(json!({ "provided_data": { "kind": "math" } })),
             "config.provided_data.answer",
             "missing",
@@ -438,13 +448,19 @@ async fn stdin_tests_and_humanevals_form_are_tasks() {
         Ok(doubled(source, calls))
     });
     let submission = |data: Json| json!({ "dataset": "x", "id": "a", "completion": "right", "config": { "provided_data": data } });
-    let stdio = json!({ "test": [{ "input": { "stdin": "21\n" }, "output": { "stdout": "42" } }] });
-    let (status, body) = ask(&app, SUBMIT, &submission(stdio)).await;
-    assert_eq!(
-        (status, &body["accepted"]),
-        (StatusCode::OK, &json!(true)),
-        "{body}"
-    );
+    let tests = json!([{ "input": { "stdin": "21\n" }, "output": { "stdout": "42" } }]);
+    let text = tests.to_string();
+    for test in [
+        tests,
+        json!(text),
+        json!(format!("\u{feff}\r\n {text}\n")),
+        json!(text.replace("[{", r#"[{"more": "\ud800", "#)),
+    ] {
+        let stdio = json!({ "test": test, "prompt": "", "entry_point": null });
+        let (status, body) = ask(&app, SUBMIT, &submission(stdio)).await;
+        let found = (status, &body["accepted"]);
+        assert_eq!(found, (StatusCode::OK, &json!(true)), "{test}: {body}");
+    }
     let humaneval = json!({ "prompt": "import math\n\ndef f(n):\n", "entry_point": "f",
                             "test": "def check(candidate):\n    assert candidate(1) == 2\n" });
     let runs = sandbox.runs.load(Ordering::SeqCst);

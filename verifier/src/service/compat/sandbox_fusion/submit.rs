@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use datasets::{ProgramTask, ProgramTest, TaskSpec};
+use datasets::{ProgramTask, ProgramTest, TaskSpec, loose_json};
 use sandboxes::outline::Stopped;
 use serde::Deserialize;
 use serde_json::json;
@@ -29,7 +29,7 @@ use crate::service::{Id, JudgeItem, ProblemResponse, Service, request};
 
 /// The forms of a task that a request may bring.
 const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval's form (`prompt`, `entry_point`, `test`), or an object with `test`, an array of \
-                     {\"input\": {\"stdin\": …}, \"output\": {\"stdout\": …}}";
+                     {\"input\": {\"stdin\": …}, \"output\": {\"stdout\": …}} or a text with it in JSON";
 
 pub(super) async fn submit(
     State(service): State<Arc<Service>>,
@@ -151,7 +151,10 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
         return whole_task(data);
     }
     let test = form.test.ok_or_else(|| wrong(FORMS))?;
-    if let Ok(tests) = serde_json::from_str::<Vec<StdioTest>>(test.get()) {
+    let text = request::string(&test);
+    // The array may be in a text, as tables have it.
+    let list = loose_json::repaired(text.as_deref().unwrap_or(test.get()).into());
+    if let Ok(tests) = serde_json::from_slice::<Vec<StdioTest>>(&list) {
         let tests: Vec<ProgramTest> = tests
             .into_iter()
             .map(|test| ProgramTest {
@@ -165,12 +168,8 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
         let time_limit = None;
         return Ok(TaskSpec::Program(ProgramTask { tests, time_limit }));
     }
-    match (
-        form.prompt,
-        form.entry_point,
-        serde_json::from_str::<String>(test.get()),
-    ) {
-        (Some(prompt), Some(entry_point), Ok(test)) => {
+    match (form.prompt, form.entry_point, text) {
+        (Some(prompt), Some(entry_point), Some(test)) => {
             // Tests may use what stands before the function.
             let head = format!("def {entry_point}(");
             let preamble = prompt.rfind(&head).map_or("", |at| prompt[..at].trim());
