@@ -44,7 +44,7 @@ pub enum DataError {
     },
     /// All prompts are longer than the limit, so no training task is left.
     #[error(
-        "no training task of {dataset} is left: `data.max_prompt_tokens` is {limit}, and the prompt of each ({left_out} in all) is longer. Raise it"
+        "no training task of {dataset} is left: `data.max_prompt_tokens` is {limit}, and the prompt of each ({left_out} in all) is longer. Raise it; completions of `sampling.max_tokens` leave {room} of the {context} tokens of the model's context for the prompt"
     )]
     Nothing {
         /// The data set.
@@ -53,6 +53,10 @@ pub enum DataError {
         left_out: usize,
         /// The limit.
         limit: usize,
+        /// The tokens that completions leave for the prompt.
+        room: usize,
+        /// Longest sequence, in tokens.
+        context: usize,
     },
     /// Completions leave too little of the context for the prompts, so no training task is left.
     #[error(
@@ -298,6 +302,8 @@ pub struct Prompts {
     pub left_out: usize,
     /// Number of held-out tasks that are not evaluated, because their prompts leave no room for an answer in the model's context.
     pub eval_left_out: usize,
+    /// The model's context, in tokens.
+    pub context: usize,
     /// `(training id, evaluation id)` of questions that are in both splits.
     pub overlap: Vec<(String, String)>,
 }
@@ -356,6 +362,8 @@ impl Prompts {
                 dataset: dataset.name,
                 left_out,
                 limit,
+                room: room(config.sampling.max_tokens),
+                context: encoder.context(),
             });
         }
         Ok(Self {
@@ -363,6 +371,7 @@ impl Prompts {
             eval,
             left_out,
             eval_left_out,
+            context: encoder.context(),
             overlap,
         })
     }

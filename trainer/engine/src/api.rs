@@ -98,7 +98,7 @@ pub struct Completion {
     /// Log-probability of each token under the sampling temperature alone, from the forward pass that sampled it: without cut-offs, and without `min_tokens`, so stop tokens
     /// have their share of the probability where they cannot be sampled too.
     pub logp: Vec<f32>,
-    /// Decoded text without special tokens, cut before a stop string.
+    /// Decoded text, without the stop token and the model's markers of turns and padding, cut before a stop string. Other special tokens are part of it.
     pub text: String,
     /// Why the completion ended.
     pub finish: Finish,

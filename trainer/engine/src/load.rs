@@ -20,6 +20,11 @@ use crate::text::Text;
 pub use lazy::LazyWeights;
 pub use random::Zeros;
 
+/// File with all of a model's weights.
+const SINGLE: &str = "model.safetensors";
+/// File that names the file of each weight, if there are several.
+const INDEX: &str = "model.safetensors.index.json";
+
 /// A weight: row-major values and their shape.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tensor {
@@ -93,30 +98,28 @@ pub fn open(path: &Path) -> Result<Loaded, EngineError> {
 
 /// Like [`open`], but the weights stay in their files until they are taken.
 pub fn open_lazy(path: &Path) -> Result<Loaded<LazyWeights>, EngineError> {
-    match files(path)? {
+    let (config, weights, text) = match files(path)? {
         Files::Folder => {
-            let config = folder_config(path)?;
-            let text = Text::from_folder(path, &config)?;
-            let weights = LazyWeights::in_folder(path, &config)?;
-            Ok(Loaded {
-                config,
-                weights,
-                text,
-            })
+            let mut config = folder_config(path)?;
+            let (weights, warning) = LazyWeights::in_folder(path, &config)?;
+            let mut text = Text::from_folder(path, &mut config)?;
+            text.warnings.extend(warning);
+            (config, weights, text)
         }
         Files::Gguf(file) => {
             let (gguf, config, text) = open_gguf(&file).map_err(|reason| wrong(&file, reason))?;
             let weights = LazyWeights::in_gguf(&file, gguf, &config)?;
-            Ok(Loaded {
-                config,
-                weights,
-                text,
-            })
+            (config, weights, text)
         }
-    }
+    };
+    Ok(Loaded {
+        config,
+        weights,
+        text,
+    })
 }
 
-/// Reads such a model's sizes and flags without its weights.
+/// Reads such a model's sizes and flags without its weights and its text side, so without the end tokens that only the latter names.
 pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
     match files(path)? {
         Files::Folder => folder_config(path),
@@ -130,8 +133,8 @@ pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
 pub fn text(path: &Path) -> Result<(ModelConfig, Text), EngineError> {
     match files(path)? {
         Files::Folder => {
-            let config = folder_config(path)?;
-            let text = Text::from_folder(path, &config)?;
+            let mut config = folder_config(path)?;
+            let text = Text::from_folder(path, &mut config)?;
             Ok((config, text))
         }
         Files::Gguf(file) => {
@@ -186,15 +189,42 @@ fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {
         )),
         (None, _) => Err(wrong(
             folder,
-            "holds neither a config.json nor a GGUF file, so it is not a model's folder".into(),
+            instead_of_weights(folder).unwrap_or_else(|| {
+                "holds neither a config.json nor a GGUF file, so it is not a model's folder".into()
+            }),
         )),
     }
 }
 
+/// What a folder holds instead of a model's weights in a form that is read, and what to do; `None` if nothing is known.
+fn instead_of_weights(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let describe = |name: &String| match name.as_str() {
+        SINGLE => (0, ""),
+        "adapter_config.json" => (
+            1,
+            "a LoRA adapter without its base model; merge it into that model (`merge_and_unload` of PEFT, then `save_pretrained`), and give the folder of the result",
+        ),
+        name if name.contains("-of-") && name.ends_with(".safetensors") => (
+            2,
+            "a part of the weights, without their index model.safetensors.index.json; fetch or save the model again, with its index",
+        ),
+        name if name.starts_with("pytorch_model") || name.ends_with(".pth") => (
+            3,
+            "weights in a form that is not read; take or save the model as safetensors (`save_pretrained` of transformers)",
+        ),
+        _ => (4, ""),
+    };
+    let name = names.min_by_key(|name| (describe(name).0, name.clone()))?;
+    let what = Some(describe(&name).1).filter(|what| !what.is_empty())?;
+    Some(format!("holds {name}: {what}"))
+}
+
 fn open_gguf(path: &Path) -> Result<(Gguf, ModelConfig, Text), String> {
     let mut gguf = Gguf::open(path)?;
-    let config = llama_cpp::config(&mut gguf)?;
-    let text = Text::from_gguf(&gguf, &config)?;
+    let mut config = llama_cpp::config(&mut gguf)?;
+    let text = Text::from_gguf(&gguf, &mut config)?;
     Ok((gguf, config, text))
 }
 

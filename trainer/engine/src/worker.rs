@@ -287,7 +287,7 @@ impl Engine {
         self.shared.text.encode(text, special)
     }
 
-    /// Text of token ids, without special tokens.
+    /// Text of token ids, without the special tokens that end a text, begin or end a turn, or pad.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, EngineError> {
         let tokenizer = &self.shared.text.tokenizer;
         tokenizer.decode(tokens).map_err(EngineError::Request)
@@ -303,9 +303,14 @@ impl Engine {
         self.shared.text.chat_prompt(messages, day)
     }
 
-    /// The model's end-of-text tokens.
+    /// The model's end-of-text tokens: those of its configuration, its tokenizer's files and its chat template.
     pub fn stop_tokens(&self) -> Vec<u32> {
         self.shared.stop_tokens.clone()
+    }
+
+    /// A token as written in the vocabulary.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.shared.text.tokenizer.token(id)
     }
 
     /// Facts about the loaded model, for people and for run folders.

@@ -117,7 +117,9 @@ fn special_tokens_are_recognised_only_on_request() {
     let literal = ENGINE.encode("<|im_end|>", false).unwrap();
     assert!(literal.len() > 1);
     assert_eq!(ENGINE.decode(&literal).unwrap(), "<|im_end|>");
-    assert_eq!(ENGINE.decode(&[2]).unwrap(), "");
+    // Tokens that end or begin a turn are left out, and other special tokens are text.
+    assert_eq!(ENGINE.decode(&[1, 2, 0]).unwrap(), "");
+    assert_eq!(ENGINE.decode(&[3]).unwrap(), "<repo_name>");
 }
 
 #[test]

@@ -35,14 +35,14 @@ pub(crate) fn of_tasks(
     tasks: Vec<Task>,
 ) -> anyhow::Result<Vec<Arc<Prompt>>> {
     let total = tasks.len();
-    let max_tokens = policy.context().saturating_sub(1);
-    let (prompts, left_out) = renderer.prompts(policy, tasks, max_tokens)?;
+    let context = policy.context();
+    let (prompts, left_out) = renderer.prompts(policy, tasks, context.saturating_sub(1))?;
     if prompts.is_empty() {
-        bail!("no task is left: every prompt fills the model's context");
+        bail!("no task is left: every prompt fills the model's context of {context} tokens");
     }
     if left_out > 0 {
         say(&format!(
-            "warning: {left_out} of {total} tasks are left out, since their prompts fill the model's context"
+            "warning: {left_out} of {total} tasks are left out, since their prompts fill the model's context of {context} tokens"
         ));
     }
     Ok(prompts)

@@ -15,6 +15,8 @@ pub struct TaskCounts {
     pub left_out: usize,
     /// Number of evaluation tasks that are left out, because their prompts leave no room for an answer.
     pub eval_left_out: usize,
+    /// The model's context, in tokens; 0 if it is not known.
+    pub context: usize,
     /// Number of evaluation tasks, without those.
     pub eval: usize,
     /// Number of evaluation tasks that are trained on too. Without splits in the data set's file, that is every one.
@@ -32,6 +34,7 @@ impl TaskCounts {
         Self {
             left_out: 0,
             eval_left_out: 0,
+            context: 0,
             eval: dataset.eval.len(),
             trained_on: trained_on(&overlap, ids),
             in_both: overlap.into_iter().next(),
@@ -45,6 +48,7 @@ impl TaskCounts {
         Self {
             left_out: prompts.left_out,
             eval_left_out: prompts.eval_left_out,
+            context: prompts.context,
             eval: prompts.eval.len(),
             trained_on: trained_on(&prompts.overlap, ids),
             in_both: prompts.overlap.first().cloned(),
@@ -69,15 +73,20 @@ pub fn warnings(config: &Config, tasks: &TaskCounts) -> Vec<String> {
         ));
     }
     if tasks.left_out > 0 {
+        let room = tasks.context.saturating_sub(config.sampling.max_tokens);
+        let limit = match config.data.max_prompt_tokens {
+            limit if limit < room => format!("`data.max_prompt_tokens` is {limit}, and "),
+            _ => String::new(),
+        };
         warnings.push(format!(
-            "{} training tasks are left out, because their prompts are too long (`data.max_prompt_tokens` is {})",
-            tasks.left_out, config.data.max_prompt_tokens
+            "{} training tasks are left out, because their prompts are too long: {limit}`sampling.max_tokens` leaves {room} of the {} tokens of the model's context for them",
+            tasks.left_out, tasks.context
         ));
     }
     if tasks.eval_left_out > 0 {
         warnings.push(format!(
-            "{} evaluation tasks are left out, because their prompts leave no room for an answer in the model's context",
-            tasks.eval_left_out
+            "{} evaluation tasks are left out, because their prompts leave no room for an answer in the model's context of {} tokens",
+            tasks.eval_left_out, tasks.context
         ));
     }
     if config.eval.samples > 0 && tasks.eval == 0 {

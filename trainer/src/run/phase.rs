@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use engine::Finish;
+
 use super::TrainError;
 use super::error::LoopExit;
 use super::folder::rollouts;
@@ -68,6 +70,9 @@ impl Run {
         }
         clock.enter(Activity::Inference);
         let mut samples = self.sample_groups(phase, from, &mut partial).await?;
+        if let Some(warning) = all_truncated(&samples.groups).filter(|_| phase.index == 0) {
+            self.job.journal.progress.say(&warning);
+        }
         let temperature = self.job.config.sampling.temperature as f32;
         if self.job.config.algorithm.sum_padding {
             clock.enter(Activity::Recompute);
@@ -224,5 +229,37 @@ impl Run {
             sample.reference = score.logp;
         }
         Ok(())
+    }
+}
+
+/// The warning about a phase whose completions all reach the limit of tokens.
+fn all_truncated(groups: &[SampledGroup]) -> Option<String> {
+    let mut samples = groups.iter().flat_map(|group| &group.samples).peekable();
+    samples.peek()?;
+    samples.all(|sample| sample.finish == Finish::Length).then(|| {
+        "warning: all completions of the first phase reach the limit of tokens, without an end token or a stop string. `rapid doctor --model MODEL` lists the model's end tokens. If one is missing, add its id to `eos_token_id` in generation_config.json; otherwise raise `sampling.max_tokens`, or set `data.stop`".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::{self, FakePolicy};
+
+    #[test]
+    fn completions_that_all_reach_the_limit_cause_a_warning() {
+        let warned = |finishes: &[Finish]| {
+            let (policy, tasks) = (FakePolicy::default(), fakes::dataset(1, 0).train);
+            let mut group = SampledGroup {
+                prompt: fakes::prompt(&policy, &tasks[0]),
+                samples: vec![fakes::sample("a", 0.0); finishes.len()],
+            };
+            for (sample, finish) in group.samples.iter_mut().zip(finishes) {
+                sample.finish = *finish;
+            }
+            all_truncated(&[group]).is_some()
+        };
+        assert!(warned(&[Finish::Length; 2]));
+        assert!(!warned(&[Finish::Length, Finish::Stop]) && !warned(&[]));
     }
 }

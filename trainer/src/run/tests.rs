@@ -67,6 +67,7 @@ fn prompts(policy: &dyn Policy) -> Prompts {
         eval: all(&dataset.eval),
         left_out: 0,
         eval_left_out: 0,
+        context: policy.context(),
         overlap: Vec::new(),
     }
 }

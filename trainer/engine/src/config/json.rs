@@ -315,34 +315,45 @@ struct Rope {
 }
 
 impl Rope {
+    /// As in transformers 5, which stores these settings under `rope_parameters`, separately for each kind of layer if there are several. A `rope_scaling` beside it wins.
     fn read(object: &Map<String, Value>) -> Result<Self, String> {
-        let theta = number(object.get("rope_theta"), "rope_theta")?.unwrap_or(10_000.0);
-        let local = number(object.get("rope_local_base_freq"), "rope_local_base_freq")?;
-        // transformers 5 stores these settings under `rope_parameters`, separately for each kind of layer if there are several.
-        let Some(Value::Object(parameters)) = object.get("rope_parameters") else {
-            return Ok(Self {
-                theta,
-                scaling: match object.get("rope_scaling") {
-                    None | Some(Value::Null) => None,
-                    Some(Value::Object(scaling)) => rope_scaling(scaling)?,
-                    Some(_) => return Err("`rope_scaling` is not an object".into()),
-                },
-                sliding_theta: local,
-            });
+        let settings = |name: &str| match object.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(settings)) => Ok(Some(settings).filter(|it| !it.is_empty())),
+            Some(_) => Err(format!("`{name}` is not an object")),
         };
-        let for_kind = |kind: &str| parameters.get(kind).and_then(Value::as_object);
-        let full = for_kind("full_attention").unwrap_or(parameters);
-        let sliding_theta = match for_kind("sliding_attention") {
-            Some(sliding) if rope_scaling(sliding)?.is_some() => {
-                return Err("`rope_parameters` scales the rotary embedding of layers with a sliding window, which is not supported".into());
-            }
-            Some(sliding) => number(sliding.get("rope_theta"), "rope_theta")?,
-            None => None,
+        let theta = |settings: Option<&Map<String, Value>>| {
+            number(settings.and_then(|it| it.get("rope_theta")), "rope_theta")
         };
+        let (scaling, parameters) = (settings("rope_scaling")?, settings("rope_parameters")?);
+        let for_kind = |kind: &str| parameters?.get(kind)?.as_object();
+        let full = for_kind("full_attention");
+        let is_flat = full.is_none();
+        let full = full.or(parameters);
+        let sliding = for_kind("sliding_attention");
+        if sliding.is_some_and(|it| !matches!(rope_scaling(it), Ok(None))) {
+            return Err("`rope_parameters` scales the rotary embedding of layers with a sliding window, which is not supported".into());
+        }
+        let stored = theta(full)?;
+        // A flat `rope_parameters` is replaced, and one for each kind of layer is changed.
+        let replaced = scaling.is_some() && is_flat;
+        let base = theta(scaling)?
+            .or(stored.filter(|_| !replaced))
+            .or(theta(Some(object))?)
+            .unwrap_or(10_000.0);
+        if let Some(lost) = stored.filter(|stored| replaced && *stored != base) {
+            return Err(format!(
+                "`rope_scaling` replaces `rope_parameters`, whose `rope_theta` is {lost}, by settings whose `rope_theta` is {base}; remove one of the two"
+            ));
+        }
+        let local = object.get("rope_local_base_freq");
         Ok(Self {
-            theta: number(full.get("rope_theta"), "rope_theta")?.unwrap_or(theta),
-            scaling: rope_scaling(full)?,
-            sliding_theta: sliding_theta.or(local),
+            theta: base,
+            scaling: match scaling.or(full) {
+                Some(settings) => rope_scaling(settings)?,
+                None => None,
+            },
+            sliding_theta: theta(sliding)?.or(number(local, "rope_local_base_freq")?),
         })
     }
 }

@@ -126,6 +126,24 @@ fn rotary_settings_are_read_from_the_fields_of_transformers_5() {
 }
 
 #[test]
+fn rope_scaling_wins_over_rope_parameters_as_in_transformers_5() {
+    for case in include_str!("rope_settings.tsv").lines().skip(1) {
+        let columns: Vec<&str> = case.split('\t').collect();
+        let mut json = published(Family::parse(columns[0]).unwrap());
+        for (name, value) in ["rope_scaling", "rope_parameters", "rope_theta"]
+            .iter()
+            .zip(&columns[1..])
+        {
+            json[name] = serde_json::from_str(value).unwrap();
+        }
+        let config = ModelConfig::from_json(&json.to_string());
+        let found = config.map(|it| format!("{:?} {}", it.rope_scaling, it.rope_theta));
+        let found = found.unwrap_or_else(|error| error);
+        assert!(found.contains(columns[4]), "{case}: {found}");
+    }
+}
+
+#[test]
 fn a_multimodal_model_is_read_as_its_text_part() {
     // Like Gemma 3 4B's configuration, which omits the fields that have defaults in transformers.
     let json = json!({

@@ -17,6 +17,9 @@ const MAX_DEPTH: usize = 4;
 /// GGML's own limit, `GGML_MAX_DIMS`.
 const MAX_DIMS: u32 = 4;
 
+/// GGML's names of number formats, in the order of their numbers (`ggml_type`).
+const GGML_TYPES: &str = "F32 F16 Q4_0 Q4_1 Q4_2 Q4_3 Q5_0 Q5_1 Q8_0 Q8_1 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ2_XXS IQ2_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ2_S IQ4_XS I8 I16 I32 I64 F64 IQ1_M BF16 Q4_0_4_4 Q4_0_4_8 Q4_0_8_8 TQ1_0 TQ2_0 IQ4_NL_4_4 IQ4_NL_4_8 IQ4_NL_8_8 MXFP4 NVFP4";
+
 /// A metadata value. Arrays that no model needs are skipped and represented by [`Value::Other`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
@@ -64,7 +67,11 @@ impl Kind {
             13 => Ok(Self::Quantised(GgmlDType::Q5K)),
             14 => Ok(Self::Quantised(GgmlDType::Q6K)),
             other => Err(format!(
-                "the tensor `{tensor}` is of GGML type {other}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are supported, so take the model in one of these"
+                "the tensor `{tensor}` is of GGML type {}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are supported, so take the model in one of these",
+                GGML_TYPES
+                    .split(' ')
+                    .nth(other as usize)
+                    .map_or_else(|| format!("{other}, which is unknown"), str::to_owned)
             )),
         }
     }

@@ -13,7 +13,7 @@ const ROPE_FACTORS: &str = "rope_freqs.weight";
 /// Prefixes of the tensors of a model's vision part, which some files contain beside the text part.
 const VISION_PREFIXES: [&str; 2] = ["v.", "mm."];
 /// Names of the tokens that end a text or a turn, in the supported families.
-const END_TOKENS: [&str; 6] = [
+pub(crate) const END_TOKENS: [&str; 6] = [
     "<|endoftext|>",
     "<|end_of_text|>",
     "<|im_end|>",
@@ -153,14 +153,7 @@ fn reject_unused_tensors(gguf: &Gguf, config: &ModelConfig) -> Result<(), String
             .any(|start| name.starts_with(start));
         !known.contains(*name) && *name != ROPE_FACTORS && !is_vision
     });
-    match other {
-        None => Ok(()),
-        Some(name) => Err(format!(
-            "has the tensor `{name}`, which this version does not support in a `{}` model of {} layers, and computing without it would be wrong; use another conversion, or the model as safetensors if its config.json is supported",
-            config.family.name(),
-            config.num_hidden_layers
-        )),
-    }
+    other.map_or(Ok(()), |name| Err(super::unused(name, config)))
 }
 
 fn linear_rope(metadata: &Metadata<'_>) -> Result<Option<RopeScaling>, String> {
@@ -284,7 +277,8 @@ pub(crate) fn tensor(
     name: &str,
     shape: &[usize],
 ) -> Result<Vec<f32>, String> {
-    let mut data = gguf.tensor(&llama_cpp_name(name, config.flags), shape)?;
+    let stored = llama_cpp_name(name, config.flags);
+    let mut data = super::finite(&stored, gguf.tensor(&stored, shape)?)?;
     if config.flags.unit_offset_norms && name.ends_with("norm.weight") {
         // The conversion to GGUF has added the 1.
         data.iter_mut().for_each(|w| *w -= 1.0);

@@ -11,6 +11,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::config::ModelConfig;
 use crate::error::EngineError;
 
 /// An error about a model's file.
@@ -19,6 +20,29 @@ pub(crate) fn wrong(path: &Path, reason: String) -> EngineError {
         path: path.to_owned(),
         reason,
     }
+}
+
+/// What is wrong with a file that has a tensor which the decoder does not use.
+pub(crate) fn unused(tensor: &str, config: &ModelConfig) -> String {
+    format!(
+        "has the tensor `{tensor}`, which this version does not support in a `{}` model of {} layers, and computing without it would be wrong; use another conversion, or a supported model with its adapters merged",
+        config.family.name(),
+        config.num_hidden_layers
+    )
+}
+
+/// Rejects weights that are not finite numbers, which would look like a run that diverged.
+pub(crate) fn finite(tensor: &str, values: Vec<f32>) -> Result<Vec<f32>, String> {
+    // A maximum over integers, unlike a search, is computed by vector instructions.
+    let magnitude = |x: &f32| x.to_bits() & (u32::MAX >> 1);
+    if values.iter().map(magnitude).fold(0, u32::max) < f32::INFINITY.to_bits() {
+        return Ok(values);
+    }
+    let count = values.iter().filter(|x| !x.is_finite()).count();
+    Err(format!(
+        "{count} of the {} elements of the tensor `{tensor}` are NaN or infinite; the file is damaged, or was saved by a training run that diverged, so fetch it again or take an earlier checkpoint",
+        values.len()
+    ))
 }
 
 /// Limit in bytes. The largest of a model's text files are tokenizers of some tens of megabytes.

@@ -78,7 +78,7 @@ enum Kind {
 
 /// An open safetensors file.
 pub(crate) struct SafetensorsFile {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     file: File,
     entries: BTreeMap<String, Entry>,
     metadata: BTreeMap<String, String>,

@@ -144,10 +144,14 @@ impl SequenceGroup {
         }
     }
 
-    /// The text of a sample, without special tokens and cut before a stop string.
+    /// The text of a sample, without its stop token and cut before a stop string.
     pub(crate) fn text(&self, sample: usize, tokenizer: &Tokenizer) -> Result<String, String> {
         let sample = &self.samples[sample];
-        let text = tokenizer.decode_after(&sample.tokens)?;
+        let own = match sample.tokens.split_last() {
+            Some((last, own)) if self.stop_tokens.contains(last) => own,
+            _ => &sample.tokens[..],
+        };
+        let text = tokenizer.decode_after(own)?;
         Ok(sample.stop.cut(&text).to_owned())
     }
 }

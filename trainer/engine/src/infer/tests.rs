@@ -308,4 +308,6 @@ fn the_first_min_tokens_tokens_cannot_be_stop_tokens() {
         assert_eq!(sequence.push(1, sampled, &tokenizer), Ok(ended));
     }
     assert_eq!(*sequence.draw(0).suppressed, [3, 4], "the other sample");
+    // The text ends before the stop token, though that is not a special token.
+    assert_eq!(sequence.text(1, &tokenizer).unwrap(), "\t\t\t");
 }

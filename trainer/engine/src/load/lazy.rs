@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{TensorSource, shards, text_name};
+use super::{INDEX, SINGLE, TensorSource, instead_of_weights, shards, text_name};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::file::gguf::Gguf;
 use crate::file::safetensors::SafetensorsFile;
-use crate::file::{llama_cpp, wrong};
+use crate::file::{finite, llama_cpp, unused, wrong};
 
 /// The weights in a model's files. Each is read when it is taken, so only one of them needs memory.
 pub struct LazyWeights {
@@ -48,19 +48,29 @@ impl LazyWeights {
         })
     }
 
-    /// The weights in a folder's `*.safetensors`, after checking that each exists in the configured shape.
-    pub(super) fn in_folder(folder: &Path, config: &ModelConfig) -> Result<Self, EngineError> {
-        let single = folder.join("model.safetensors");
-        let index = folder.join("model.safetensors.index.json");
+    /// The weights in a folder's `*.safetensors`, after checking that each exists in the configured shape and that there are no others; and a warning.
+    pub(super) fn in_folder(
+        folder: &Path,
+        config: &ModelConfig,
+    ) -> Result<(Self, Option<String>), EngineError> {
+        let (single, index) = (folder.join(SINGLE), folder.join(INDEX));
+        let mut warning = None;
         let paths = if single.exists() {
+            // `transformers` reads it too, rather than the index.
+            if index.exists()
+                && !shards(folder, &index).is_ok_and(|files| files == [single.as_path()])
+            {
+                warning = Some(format!(
+                    "both {SINGLE} and {INDEX}, which names other files, are there; {SINGLE} is read. Remove the one that is not the model's"
+                ));
+            }
             vec![single]
         } else if index.exists() {
             shards(folder, &index)?
         } else {
-            return Err(wrong(
-                folder,
-                "holds no model.safetensors; other forms of weights (pytorch_model.bin) are not read, so take the model as safetensors".into(),
-            ));
+            let found = instead_of_weights(folder)
+                .unwrap_or_else(|| format!("holds no {SINGLE}; take the model as safetensors"));
+            return Err(wrong(folder, found));
         };
         let mut shapes: BTreeMap<String, Vec<usize>> = config.tensor_shapes().into_iter().collect();
         let (mut files, mut locations) = (Vec::new(), BTreeMap::new());
@@ -71,15 +81,18 @@ impl LazyWeights {
                 if let Some(shape) = shapes.remove(&name) {
                     file.check(stored, &shape)?;
                     locations.insert(name, (files.len(), stored.to_owned()));
+                } else if !may_be_unused(&name, config) {
+                    return Err(wrong(path, unused(stored, config)));
                 }
             }
             files.push(file);
         }
         match shapes.len() {
-            0 => Ok(Self {
-                config: config.clone(),
-                files: Files::Safetensors { files, locations },
-            }),
+            0 => {
+                let config = config.clone();
+                let files = Files::Safetensors { files, locations };
+                Ok((Self { config, files }, warning))
+            }
             n => Err(wrong(
                 folder,
                 format!(
@@ -91,6 +104,15 @@ impl LazyWeights {
     }
 }
 
+/// Whether a tensor that the decoder does not use changes nothing: the copy of a tied head, frequencies that early checkpoints store, a part for images.
+fn may_be_unused(name: &str, config: &ModelConfig) -> bool {
+    let part = name.strip_prefix("model.").unwrap_or(name);
+    (config.tie_word_embeddings && name == "lm_head.weight")
+        || name.ends_with(".rotary_emb.inv_freq")
+        || part.starts_with("vision_tower.")
+        || part.starts_with("multi_modal_projector.")
+}
+
 impl TensorSource for LazyWeights {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
         match &mut self.files {
@@ -99,7 +121,9 @@ impl TensorSource for LazyWeights {
             Files::Safetensors { files, locations } => {
                 let (number, stored) =
                     locations.remove(name).ok_or_else(|| super::missing(name))?;
-                files[number].tensor(&stored, shape)
+                let file = &mut files[number];
+                let values = finite(&stored, file.tensor(&stored, shape)?);
+                values.map_err(|reason| wrong(&file.path, reason))
             }
         }
     }

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tempfile::TempDir;
 
+mod end_tokens;
 mod families;
 mod hostile;
 
@@ -455,6 +456,16 @@ fn shards_are_combined() {
         weights(&config())
     );
 
+    // A single file wins, with a warning unless the index names it.
+    folder(&files);
+    for (named, warnings) in [("a.safetensors", 1), ("model.safetensors", 0)] {
+        let map = json!({"weight_map": {"model.norm.weight": named}});
+        std::fs::write(&index, map.to_string()).unwrap();
+        let text = open(files.folder.path()).unwrap().text;
+        assert_eq!(text.warnings.len(), warnings, "{:?}", text.warnings);
+    }
+    std::fs::remove_file(files.folder.path().join("model.safetensors")).unwrap();
+
     std::fs::write(
         &index,
         json!({"weight_map": {"x": "../a.safetensors"}}).to_string(),
@@ -503,14 +514,23 @@ fn errors_name_the_files_that_a_folder_lacks() {
 }
 
 #[test]
-fn chat_models_stop_at_every_token_of_their_generation_config() {
-    let files = Files::new();
-    folder(&files);
-    files.write("generation_config.json", r#"{"eos_token_id": [255, 256]}"#);
-    assert_eq!(
-        open(files.folder.path()).unwrap().config.eos_token_ids,
-        [256, 255]
-    );
+fn a_folder_without_weights_is_described_by_what_it_holds_instead() {
+    for (name, words) in [
+        ("adapter_config.json", "LoRA adapter"),
+        ("model-00001-of-00002.safetensors", "without their index"),
+        ("pytorch_model.bin", "form that is not read"),
+        ("consolidated.00.pth", "form that is not read"),
+    ] {
+        let files = Files::new();
+        files.write(name, "{}");
+        for whole in [false, true] {
+            let error = open(files.folder.path()).err().unwrap().to_string();
+            let says = error.contains(name) && error.contains(words);
+            assert!(says, "{whole}: {error}");
+            folder(&files);
+            std::fs::remove_file(files.folder.path().join("model.safetensors")).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The text side of a model: tokenizer and chat template, and the files that store them in checkpoints.
 
 mod detokenizer;
+mod end_tokens;
 mod gguf;
 pub(crate) mod random_model_tokenizer;
 mod stop;
@@ -28,6 +29,8 @@ pub struct Text {
     pub tokenizer: Tokenizer,
     /// The chat template, if the model has one.
     pub template: Option<ChatTemplate>,
+    /// Doubts about the model's files, for the user.
+    pub(crate) warnings: Vec<String>,
     files: BTreeMap<String, String>,
 }
 
@@ -37,12 +40,17 @@ impl Text {
         Self {
             tokenizer,
             template: None,
+            warnings: Vec::new(),
             files: BTreeMap::new(),
         }
     }
 
-    /// Reads a folder's `tokenizer.json` and, if they exist, `tokenizer_config.json` and `chat_template.jinja`.
-    pub(crate) fn from_folder(folder: &Path, config: &ModelConfig) -> Result<Self, EngineError> {
+    /// Reads a folder's `tokenizer.json` and, if they exist, `tokenizer_config.json`, `special_tokens_map.json` and `chat_template.jinja`. The end tokens that they name
+    /// are added to the configuration's.
+    pub(crate) fn from_folder(
+        folder: &Path,
+        config: &mut ModelConfig,
+    ) -> Result<Self, EngineError> {
         let mut files = BTreeMap::new();
         for name in [
             "tokenizer.json",
@@ -67,40 +75,33 @@ impl Text {
             ));
         };
         let tokenizer = Tokenizer::from_json(json).map_err(|e| wrong("tokenizer.json", e))?;
-        let settings: Value = match files.get("tokenizer_config.json") {
-            Some(text) => serde_json::from_str(text)
-                .map_err(|e| wrong("tokenizer_config.json", format!("not valid JSON: {e}")))?,
-            None => Value::Null,
+        let parsed = |name: &str| match files.get(name) {
+            Some(text) => {
+                serde_json::from_str(text).map_err(|e| wrong(name, format!("not valid JSON: {e}")))
+            }
+            None => Ok(Value::Null),
         };
-        let special = special_tokens(&settings, &tokenizer, config);
+        let [settings, map] = SETTINGS.map(parsed);
+        let (settings, map) = (settings?, map?);
         let (name, source) = match files.get("chat_template.jinja") {
             Some(source) => ("chat_template.jinja", Some(source.as_str())),
             None => ("tokenizer_config.json", configured_template(&settings)),
         };
-        let template = source
-            .map(|source| ChatTemplate::new(source, special))
-            .transpose()
-            .map_err(|e| wrong(name, e))?;
-        Ok(Self {
-            tokenizer,
-            template,
-            files,
-        })
+        let text = Self::new(tokenizer, [&settings, &map], source, config);
+        let (text, _) = text.map_err(|e| wrong(name, e))?;
+        Ok(Self { files, ..text })
     }
 
-    /// Reads the tables in a GGUF file's metadata.
-    pub(crate) fn from_gguf(gguf: &Gguf, config: &ModelConfig) -> Result<Self, String> {
+    /// Reads the tables in a GGUF file's metadata. The end token of its chat template is added to the configuration's.
+    pub(crate) fn from_gguf(gguf: &Gguf, config: &mut ModelConfig) -> Result<Self, String> {
         let json = gguf::tokenizer_json(gguf, config)?.to_string();
         let tokenizer = Tokenizer::from_json(&json)?;
-        let special = special_tokens(&Value::Null, &tokenizer, config);
         let source = match gguf.value("tokenizer.chat_template") {
             Some(crate::file::gguf::Value::Text(source)) => Some(source.as_str()),
             _ => None,
         };
+        let (text, special) = Self::new(tokenizer, [&Value::Null; 2], source, config)?;
         let settings = gguf::tokenizer_config(&special, source, config);
-        let template = source
-            .map(|source| ChatTemplate::new(source, special))
-            .transpose()?;
         let files = BTreeMap::from([
             ("tokenizer.json".to_owned(), json),
             (
@@ -108,11 +109,33 @@ impl Text {
                 format!("{settings:#}\n"),
             ),
         ]);
-        Ok(Self {
+        Ok(Self { files, ..text })
+    }
+
+    /// The text side with the contents of [`SETTINGS`] and a template's source, without files; and the texts of special tokens by their names in templates.
+    fn new(
+        mut tokenizer: Tokenizer,
+        settings: [&Value; 2],
+        source: Option<&str>,
+        config: &mut ModelConfig,
+    ) -> Result<(Self, BTreeMap<String, String>), String> {
+        let template = |special: &BTreeMap<_, _>| {
+            let template = source.map(|source| ChatTemplate::new(source, special.clone()));
+            template.transpose()
+        };
+        let special = special_tokens(settings, &tokenizer, config);
+        let files = [0, 1].map(|file| (SETTINGS[file], settings[file]));
+        let own = template(&special)?;
+        let warnings = end_tokens::apply(config, &mut tokenizer, &files, own.as_ref(), &special);
+        // The first end token of a model whose config.json has none is known only now. A checkpoint of the model lists it there.
+        let special = special_tokens(settings, &tokenizer, config);
+        let text = Self {
+            template: template(&special)?,
             tokenizer,
-            template,
-            files,
-        })
+            warnings,
+            files: BTreeMap::new(),
+        };
+        Ok((text, special))
     }
 
     /// Token ids of a text; see [`Engine::encode`](crate::Engine::encode).
@@ -147,9 +170,12 @@ pub fn today() -> Date {
     jiff::Zoned::now().date()
 }
 
-/// The names by which templates refer to special tokens (`bos_token`, …) → the tokens' text.
+/// Files with the texts of special tokens. The first takes precedence.
+const SETTINGS: [&str; 2] = ["tokenizer_config.json", "special_tokens_map.json"];
+
+/// The names by which templates refer to special tokens (`bos_token`, …) → the tokens' text. `settings` are the contents of [`SETTINGS`].
 fn special_tokens(
-    settings: &Value,
+    settings: [&Value; 2],
     tokenizer: &Tokenizer,
     config: &ModelConfig,
 ) -> BTreeMap<String, String> {
@@ -161,20 +187,19 @@ fn special_tokens(
         ("unk_token", None),
     ];
     for (name, id) in ids {
-        let setting = settings.get(name);
-        let text = match setting {
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(Value::Object(token)) => token
-                .get("content")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+        let text = match settings.iter().find_map(|settings| settings.get(name)) {
             // An explicit null means that the token does not exist.
-            Some(_) => None,
+            Some(setting) => token_text(setting).map(str::to_owned),
             None => id.and_then(|id| tokenizer.token(id)),
         };
         special.extend(text.map(|text| (name.to_owned(), text)));
     }
     special
+}
+
+/// The text of a special token in a setting, which is a string or an object.
+fn token_text(setting: &Value) -> Option<&str> {
+    setting.get("content").unwrap_or(setting).as_str()
 }
 
 /// The template in `chat_template`, which is a string or a list of named templates.

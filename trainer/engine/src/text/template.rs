@@ -60,6 +60,16 @@ impl ChatTemplate {
     /// computes on the way and the depth of its values are not: the library has no limit for them, and lets a namespace contain itself. A template that exhausts
     /// the memory or the stack ends the process.
     pub fn render(&self, messages: &[(String, String)], day: Date) -> Result<String, String> {
+        self.conversation(messages, day, true)
+    }
+
+    /// Renders messages, followed by the beginning of a reply if `add_generation_prompt` is set.
+    pub(super) fn conversation(
+        &self,
+        messages: &[(String, String)],
+        day: Date,
+        add_generation_prompt: bool,
+    ) -> Result<String, String> {
         let length: usize = messages.iter().map(|(_, content)| content.len()).sum();
         let messages: Vec<Value> = messages
             .iter()
@@ -67,7 +77,7 @@ impl ChatTemplate {
             .collect();
         let variables = context! {
             messages,
-            add_generation_prompt => true,
+            add_generation_prompt,
             // Templates test whether these are none.
             tools => (),
             documents => (),

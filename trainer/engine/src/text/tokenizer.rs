@@ -1,5 +1,6 @@
 //! Text ↔ token ids, by Hugging Face's `tokenizers` library.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A tokenizer.
@@ -10,6 +11,8 @@ pub struct Tokenizer {
     literal: tokenizers::Tokenizer,
     /// Tokens of an ordinary text, and their decoded text.
     anchor: (Vec<u32>, String),
+    /// Special tokens that are no part of a decoded text.
+    left_out: BTreeSet<u32>,
 }
 
 impl Tokenizer {
@@ -28,6 +31,7 @@ impl Tokenizer {
             with_special,
             literal,
             anchor: (Vec::new(), String::new()),
+            left_out: BTreeSet::new(),
         };
         let anchor = tokenizer.encode("a", false)?;
         let text = tokenizer.decode(&anchor)?;
@@ -48,9 +52,28 @@ impl Tokenizer {
             .map_err(|e| format!("the text cannot be tokenized: {e}"))
     }
 
-    /// Text of token ids, without special tokens. Bytes that are not UTF-8 become U+FFFD.
+    /// Leaves these of the special tokens out of decoded texts: those that end a text or a turn, begin one, or pad. Other special tokens, such as `</think>`, are text.
+    pub(crate) fn leave_out(&mut self, tokens: impl IntoIterator<Item = u32>) {
+        let added = self.with_special.get_added_tokens_decoder();
+        let special = |id: &u32| added.get(id).is_some_and(|token| token.special);
+        self.left_out = tokens.into_iter().filter(special).collect();
+    }
+
+    /// The longest added token that a text begins with.
+    pub(crate) fn added_at_start(&self, text: &str) -> Option<u32> {
+        let added = self.with_special.get_added_tokens_decoder().into_iter();
+        let found = added.filter(|(_, token)| text.starts_with(&token.content));
+        let longest = found.max_by_key(|(id, token)| (token.content.len(), *id));
+        longest
+            .filter(|(_, token)| !token.content.is_empty())
+            .map(|(id, _)| id)
+    }
+
+    /// Text of token ids, without those that are left out. Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, String> {
-        caught(|| self.with_special.decode(tokens, true))
+        let tokens = tokens.iter().copied();
+        let tokens: Vec<u32> = tokens.filter(|id| !self.left_out.contains(id)).collect();
+        caught(|| self.with_special.decode(&tokens, false))
             .map_err(|e| format!("the tokens cannot be decoded: {e}"))
     }
 

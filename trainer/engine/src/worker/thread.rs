@@ -193,6 +193,9 @@ fn open_alone<W: TensorSource>(
         weights,
         text,
     } = load()?;
+    for warning in &text.warnings {
+        tracing::warn!("the model: {warning}");
+    }
     let stop_tokens = config.eos_token_ids.clone();
     let mut model = Model::new(config, weights, backend)?;
     model.share(sharing)?;

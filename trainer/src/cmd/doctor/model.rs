@@ -29,7 +29,10 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
             )];
         }
     };
-    let mut checks = vec![Check::ok("model", description(name, &engine))];
+    let mut checks = vec![
+        Check::ok("model", description(name, &engine)),
+        end_tokens(&engine),
+    ];
     match generate(&engine, device) {
         Ok(generated) => checks.extend(generated),
         Err(error) => checks.push(Check::fail(
@@ -54,6 +57,20 @@ fn description(name: &str, engine: &Engine) -> String {
         info.vocabulary,
         info.device
     )
+}
+
+/// The tokens that end a completion, with their ids.
+fn end_tokens(engine: &Engine) -> Check {
+    let text = |id| format!("{} ({id})", engine.token(id).unwrap_or_default());
+    let tokens: Vec<String> = engine.stop_tokens().into_iter().map(text).collect();
+    match tokens.as_slice() {
+        [] => Check::warn(
+            "end tokens",
+            "none, so completions end at a stop string or at the limit of tokens",
+            "name one as `eos_token_id` in config.json, or as `eos_token` in tokenizer_config.json",
+        ),
+        tokens => Check::ok("end tokens", tokens.join(", ")),
+    }
 }
 
 fn logits(name: &str, threads: Option<usize>) -> Check {

@@ -41,13 +41,19 @@ fn blocks_are_dequantised_as_by_candle() {
         let error = Gguf::open(&path).unwrap().tensor("x", &[6, 256]);
         assert!(error.unwrap_err().contains("[3, 512]"));
     }
-    let q2k = QTensor::quantize(&exact, GgmlDType::Q2K).unwrap();
-    let file = gguf_bytes(&BTreeMap::new(), &[("x".into(), q2k)]);
-    let error = Gguf::open(&files.write("x.gguf", file)).err().unwrap();
-    assert!(
-        error.contains("type 10") && error.contains("Q4_K"),
-        "{error}"
-    );
+    let whole = QTensor::quantize(&exact, GgmlDType::F32).unwrap();
+    let mut file = gguf_bytes(&BTreeMap::new(), &[("x".into(), whole)]);
+    // Version, counts, name, dimensions, sizes: then the type.
+    let at = 4 + 4 + 16 + 9 + 4 + 16;
+    for (number, name) in [(10u32, "Q2_K"), (23, "IQ4_XS"), (39, "MXFP4"), (99, "99")] {
+        file[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        let error = Gguf::open(&files.write("x.gguf", &file)).err().unwrap();
+        let expected = format!("GGML type {name}");
+        assert!(
+            error.contains(&expected) && error.contains("Q4_K"),
+            "{error}"
+        );
+    }
 }
 
 /// The metadata of the Llama of [`metadata`] under another architecture.

@@ -119,6 +119,58 @@ fn unused_weights_in_a_gguf_file_are_rejected() {
 }
 
 #[test]
+fn unused_weights_in_safetensors_are_rejected_unless_they_change_nothing() {
+    let files = Files::new();
+    folder(&files);
+    for extra in [
+        "model.layers.0.self_attn.q_proj.bias",
+        "model.layers.0.self_attn.q_norm.weight",
+        "model.layers.2.input_layernorm.weight",
+        "model.layers.0.mlp.gate_proj.lora_A.weight",
+        "lm_head.bias",
+        "+model.layers.0.self_attn.rotary_emb.inv_freq",
+        "+model.vision_tower.blk.0.bias",
+        "+lm_head.weight",
+    ] {
+        let accepted = extra.strip_prefix('+');
+        let extra = accepted.unwrap_or(extra);
+        let tied = CONFIG.replace("embeddings\": false", "embeddings\": true");
+        files.write("config.json", &tied);
+        let mut stored = weights(&ModelConfig::from_json(&tied).unwrap());
+        let name = "model.norm.weight";
+        let copy = stored.tensors[name].clone();
+        stored.tensors.insert(extra.into(), copy);
+        files.write("model.safetensors", safetensors(&stored, DType::F32));
+        let error = open(files.folder.path()).err().map(|e| e.to_string());
+        assert_eq!(error.is_none(), accepted.is_some(), "{extra}: {error:?}");
+        assert!(error.is_none_or(|error| error.contains(&format!("`{extra}`"))));
+    }
+}
+
+#[test]
+fn weights_that_are_not_finite_are_named_with_their_file() {
+    let files = Files::new();
+    folder(&files);
+    let name = "model.layers.1.mlp.up_proj.weight";
+    for value in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut damaged = weights(&config());
+        damaged.tensors.get_mut(name).unwrap().data[7] = value;
+        for dtype in [DType::F32, DType::BF16, DType::F16] {
+            files.write("model.safetensors", safetensors(&damaged, dtype));
+            let error = open(files.folder.path()).err().unwrap().to_string();
+            let expected =
+                format!("model.safetensors: 1 of the 6144 elements of the tensor `{name}`");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
+    let mut file = gguf(&metadata(), GgmlDType::F32);
+    let last = file.len() - 64;
+    file[last..last + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let error = files.error("model.gguf", file);
+    assert!(error.contains("NaN or infinite"), "{error}");
+}
+
+#[test]
 fn arrays_of_bytes_are_skipped() {
     let files = Files::new();
     let array = |value: Value| Value::Array(vec![value; 3]);
