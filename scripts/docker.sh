@@ -3,6 +3,8 @@
 # debootstrap if they are missing. If no engine answers, it starts dockerd and leaves it running. If it fails, its last line gives the reason, and it exits with 1.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+# shellcheck source-path=SCRIPTDIR source=packages.sh
+source scripts/packages.sh
 
 image=${1:-rapid-python:1}
 log=${CARGO_TARGET_DIR:-target}/dockerd.log
@@ -14,12 +16,6 @@ cannot() {
 
 answers() {
   docker info >/dev/null 2>&1
-}
-
-install() {
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-  printf 'installing %s\n' "$*"
-  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"; } >"$log.apt" 2>&1 </dev/null
 }
 
 # Starts dockerd with the given options, and waits until it answers or ends.
@@ -39,8 +35,10 @@ start() {
 
 mkdir -p "$(dirname "$log")"
 if ! answers; then
-  command -v dockerd >/dev/null || install docker.io debootstrap iptables ||
+  command -v dockerd >/dev/null || install "$log.apt" docker.io debootstrap iptables ||
     cannot "no Docker engine answers, and this user cannot install one; as root: apt-get install docker.io debootstrap"
+  # Newer releases of Debian have the client in a package of its own.
+  command -v docker >/dev/null || install "$log.apt" docker-cli || cannot "there is no Docker client (docker); as root: apt-get install docker-cli"
   [ "$(id -u)" = 0 ] || cannot "no Docker engine answers; start it (sudo systemctl start docker) and join the group docker"
   # The sandbox's containers have no network, so an engine without a network suffices.
   start || start --iptables=false --bridge=none || start --iptables=false --bridge=none --storage-driver=vfs ||
@@ -49,7 +47,7 @@ if ! answers; then
 fi
 
 if ! docker image inspect "$image" >/dev/null 2>&1; then
-  [ "$(id -u)" != 0 ] || command -v debootstrap >/dev/null || install debootstrap
+  [ "$(id -u)" != 0 ] || command -v debootstrap >/dev/null || install "$log.apt" debootstrap
   if [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null; then
     bash sandboxes/docker/import-image.sh "$image" || cannot "sandboxes/docker/import-image.sh could not make the sandbox's image"
   else

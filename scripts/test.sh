@@ -4,12 +4,15 @@
 # ($RAPID_HOME) the first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
 # As root on Debian or Ubuntu it changes the system: it installs shellcheck, bubblewrap, curl, git, docker.io, iptables, debootstrap, npm, openmpi-bin and mpich if they are missing. If no
 # Docker engine answers, it starts dockerd and leaves it running. As any other user it installs no packages, and skips the tests that need missing ones.
+# With CI set, it is a failure if something that the script could have installed is missing.
 # RAPID_TEST_LONG=1 runs in full what takes tens of minutes, also under a Slurm of one node, for which it installs slurm-wlm, munge and libpmix-dev.
 # With --data, it runs only the tests that read data sets.
 # With --lean, it runs only the tests of Lean proofs, but all of them, which takes ten minutes, and writes sandboxes/lean/RESULTS.md.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"
+# shellcheck source-path=SCRIPTDIR source=packages.sh
+source scripts/packages.sh
 
 target=${CARGO_TARGET_DIR:-target}
 log=$target/test.log
@@ -29,31 +32,18 @@ skip() {
   printf 'SKIPPED: %s\n' "$1"
 }
 
-# Succeeds if a cargo subcommand of rustup is installed or rustup can install it.
+# Succeeds if a cargo subcommand of rustup is installed or rustup can install it. Where CI is set and there is a rustup, it is an error if it cannot.
 component() {
-  "cargo-$1" --version >/dev/null 2>&1 || rustup component add "$2" >/dev/null 2>&1
-}
-
-# Installs those of the given packages that are missing, if this user may.
-install() {
-  local packages=()
-  for package in "$@"; do
-    dpkg-query --show "$package" >/dev/null 2>&1 || packages+=("$package")
-  done
-  [ "${#packages[@]}" != 0 ] || return 0
-  if [ "$(id -u)" != 0 ]; then
-    printf 'not installed, and this user cannot install them: %s\n' "${packages[*]}"
-    return 0
-  fi
-  printf 'installing %s\n' "${packages[*]}"
-  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${packages[@]}"; } >"$target/apt.log" 2>&1 </dev/null ||
-    printf 'the installation failed; see %s\n' "$target/apt.log"
+  "cargo-$1" --version >/dev/null 2>&1 || rustup component add "$2" >/dev/null 2>&1 || {
+    [ -z "${CI:-}" ] || ! command -v rustup >/dev/null || { printf 'error: rustup cannot install %s\n' "$2" >&2; exit 1; }
+    return 1
+  }
 }
 
 # The tests read each whole data set if it is on the machine, else a dozen records (RAPID_TEST_DATA, datasets/excerpts).
 if [ "${1:-}" = --data ]; then
-  # All targets: without the tests, crates are built with other features, so once more.
-  cargo build --release --locked --workspace --all-targets
+  # With the tests: without them, crates are built with other features, so once more.
+  cargo build --release --locked --workspace --lib --bins --tests --examples
   step "tests that read data sets"
   cargo test --release --locked --workspace --test real_data --test math_data --test minif2f --test determinism
   cargo test --release --locked --workspace --test end_to_end -- trains_with_real_rewards
@@ -64,7 +54,11 @@ step "packages"
 mkdir -p "$target"
 if command -v apt-get >/dev/null; then
   # The linter of the scripts, the jail of Lean's proofs, and the programs in the documents' commands.
-  install shellcheck bubblewrap curl git
+  install "$target/apt.log" shellcheck bubblewrap curl git || true
+  # It fetches tokenizers and Lean. Node's own packages have it too.
+  command -v npm >/dev/null || install "$target/apt-npm.log" npm || true
+  install "$target/apt-mpi.log" openmpi-bin mpich || true
+  must_have shellcheck bwrap npm mpirun.openmpi mpirun.mpich
 fi
 for program in curl git; do
   if ! command -v "$program" >/dev/null; then
@@ -86,7 +80,8 @@ else
 fi
 
 step "build"
-cargo build --release --locked --workspace --all-targets
+# Without benchmarks, which no test runs; the lints check that they compile.
+cargo build --release --locked --workspace --lib --bins --tests --examples
 
 step "artifacts"
 "$target/release/rapid" fetch model:smollm2-135m-instruct
@@ -114,11 +109,11 @@ if bash scripts/docker.sh | tee "$target/docker.log"; then
   # From here on, a Docker sandbox that does not work is a failure.
   export RAPID_TEST_DOCKER=required
 else
+  must_have dockerd docker
   skip "tests that need Docker: $(tail -n 1 "$target/docker.log")"
 fi
 
 step "MPI"
-install openmpi-bin mpich
 if command -v mpirun.openmpi >/dev/null && command -v mpirun.mpich >/dev/null; then
   export RAPID_TEST_MPI=required
 else

@@ -341,16 +341,19 @@ fn a_sweep_that_no_verifier_can_judge_is_refused_before_its_folder_is_made() {
 }
 
 #[test]
-fn a_full_disk_is_named_and_the_run_can_be_resumed() {
+fn a_full_disk_is_named_at_the_start_and_later_and_the_run_can_be_resumed() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
     std::fs::create_dir(&small).unwrap();
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"])
-        .arg(&small)
-        .output();
-    if !mounted.is_ok_and(|out| out.status.success()) {
+    let mount = |options: &str| {
+        let mut command = Command::new("mount");
+        command
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(&small);
+        command.output().is_ok_and(|out| out.status.success())
+    };
+    if !mount("size=64m") {
         artifacts::skipped("a full disk needs a small file system, which only root may mount");
         return;
     }
@@ -363,8 +366,24 @@ fn a_full_disk_is_named_and_the_run_can_be_resumed() {
         "--out".into(),
         small.join("run").into(),
     ]);
-    let outcome = run(&mut rapid(arguments));
-    let config = small.join("run/config.toml").is_file();
+    let refused = run(&mut rapid(&arguments)).failure(1);
+    assert!(
+        refused.contains("is free for")
+            && refused.contains("make room")
+            && !refused.contains("--resume"),
+        "{refused}"
+    );
+    assert!(!small.join("run").exists());
+    // There was room at the start.
+    assert!(mount("remount,size=4g"));
+    let running = start(&mut rapid(&arguments));
+    let config = small.join("run/config.toml");
+    wait_for("the run folder", Duration::from_secs(300), || {
+        config.is_file().then_some(())
+    });
+    assert!(mount("remount,size=64m"));
+    let outcome = running.finish();
+    let config = config.is_file();
     let _ = Command::new("umount").arg(&small).status();
     let error = outcome.failure(1);
     assert!(

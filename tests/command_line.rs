@@ -6,6 +6,7 @@ use std::process::Command;
 
 use tests::artifacts;
 use tests::programs::{program, rapid, rapid_verifier, run};
+use tests::repository::root;
 
 #[test]
 fn a_dry_run_has_the_same_errors_as_the_run() {
@@ -194,5 +195,46 @@ fn the_help_of_every_command_has_examples() {
                 "{name} {subcommand} --help:\n{help}"
             );
         }
+    }
+}
+
+#[test]
+fn packages_that_dpkg_only_knows_by_name_are_installed_and_ci_fails_without_them() {
+    let fakes = "dpkg-query() { printf $STATUS; }; apt-get() { echo $* >&2; }; id() { echo 0; }";
+    let install = "install apt.log mpich && grep --quiet mpich apt.log";
+    for (ci, status, lines, succeeds) in [
+        ("", "installed\\n", "installed mpich", true),
+        ("", "installed\\ninstalled\\n", "installed mpich", true),
+        (
+            "",
+            "installed\\n",
+            "install apt.log mpich && ! test -e apt.log",
+            true,
+        ),
+        ("", "not-installed\\n", install, true),
+        ("", "config-files\\n", install, true),
+        ("", "half-installed\\n", install, true),
+        ("", "", install, true),
+        ("1", "", "must_have bash no-such-program", false),
+        ("1", "", "must_have bash", true),
+        ("", "", "must_have no-such-program", true),
+        // Another user cannot install it.
+        (
+            "1",
+            "",
+            "id() { echo 1000; }; must_have no-such-program",
+            true,
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let packages = root().join("scripts/packages.sh");
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("source \"$0\"; {fakes}; {lines}")])
+            .arg(packages);
+        bash.current_dir(folder.path())
+            .env("CI", ci)
+            .env("STATUS", status);
+        let succeeded = bash.output().unwrap().status.success();
+        assert_eq!(succeeded, succeeds, "{ci} {status} {lines}");
     }
 }

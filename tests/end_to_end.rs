@@ -145,6 +145,7 @@ fn an_extended_run_equals_a_run_of_that_length_from_the_start() {
         "algorithm.n_step=4",
         "algorithm.h=2",
         "run.checkpoint_every=0",
+        "run.keep_state=true",
         "sampling.max_tokens=6",
     ]));
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);

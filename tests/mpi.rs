@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tests::artifacts;
-use tests::programs::{Outcome, Running, Verifier, program, rapid, run, start};
+use tests::programs::{Outcome, Running, Verifier, program, rapid, run, start, wait_for};
 use tests::repository::root;
 use tests::training::{Job, repeating, set};
 
@@ -77,6 +77,7 @@ fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &[&str]) -> Ve
         "run.slices=4",
         "run.updates=4",
         "run.checkpoint_every=2",
+        "run.keep_state=true",
         "algorithm.n_step=8",
         "algorithm.group_size=4",
     ]));
@@ -391,13 +392,18 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
             .arg(&small);
         command.output().is_ok_and(|out| out.status.success())
     };
-    if !mount("size=24m") {
+    if !mount("size=4g") {
         artifacts::skipped("a full disk needs a small file system, which only root may mount");
         return;
     }
     let out = small.join("run");
-    let outcome = start(&mut launched(&open_mpi, 2, &undisturbed.arguments(&out)));
-    let outcome = outcome.finish_within(LIMIT);
+    let running = start(&mut launched(&open_mpi, 2, &undisturbed.arguments(&out)));
+    // At the start, there was room.
+    wait_for("the run folder", LIMIT, || {
+        out.join("config.toml").exists().then_some(())
+    });
+    assert!(mount("remount,size=24m"));
+    let outcome = running.finish_within(LIMIT);
     let resumed = mount("remount,size=4g").then(|| undisturbed.resume(&open_mpi, 2, &out));
     let _ = Command::new("umount").arg(&small).status();
     assert!(outcome.code != Some(0), "{}", outcome.stderr);

@@ -1,7 +1,8 @@
 //! Unbiased Pass@k, and bootstrap intervals over tasks.
 //!
 //! The samples of one task are correlated, so the bootstrap resamples tasks: an interval shows how the figure would vary with other tasks
-//! of the same kind. A comparison of two evaluations on the same tasks is paired: it resamples the differences.
+//! of the same kind. A comparison of two evaluations on the same tasks is paired: it resamples the differences. Where resampling shows too little, as
+//! with tasks that are all wrong, the interval is wider: see [`honest`].
 //!
 //! Every interval of both programs is computed here, so that one evaluation has one interval wherever it is shown. The seed and the number of
 //! resamples are fixed, the order of the tasks does not matter, and below [`MIN_TASKS`] there is no interval.
@@ -111,7 +112,9 @@ impl From<EstimateRecord> for Estimate {
             mean: record.mean,
             interval: ends
                 .filter(|_| record.tasks >= MIN_TASKS)
-                .map(|(low, high)| Interval { low, high }),
+                .map(|(low, high)| {
+                    honest(Interval { low, high }, record.mean, record.tasks, SHARE)
+                }),
             tasks: record.tasks,
         }
     }
@@ -121,7 +124,7 @@ impl From<EstimateRecord> for Estimate {
 #[must_use]
 pub fn pass_at(counts: &[Counts], k: usize) -> Option<Estimate> {
     let values: Vec<f64> = counts.iter().filter_map(|task| task.pass_at(k)).collect();
-    bootstrap(values)
+    bootstrap(values, SHARE)
 }
 
 /// Pass@k after − before over pairs of the same task's counts, with its paired interval.
@@ -132,30 +135,67 @@ pub fn paired_difference(before_after: &[(Counts, Counts)], k: usize) -> Option<
         .iter()
         .filter_map(|(before, after)| Some(after.pass_at(k)? - before.pass_at(k)?))
         .collect();
-    bootstrap(differences)
+    bootstrap(differences, DIFFERENCE)
+}
+
+/// The range of a share, and that of a difference of shares.
+const SHARE: (f64, f64) = (0.0, 1.0);
+const DIFFERENCE: (f64, f64) = (-1.0, 1.0);
+
+/// The interval that resampling `tasks` values between the ends of `range` gave, or a wider one, of 95%, where it shows too little.
+///
+/// - It has no width, as if all n tasks are wrong: the values agree, and a share w of other tasks may have any other value. w = z² / (n + z²) is the upper end of
+///   Wilson's interval (1927) of 0 of n.
+/// - It reaches an end of the range, and the mean does not, as if one task of 20 is right: Wilson's interval of the mean. No values with this mean vary more than those
+///   that it is for.
+#[must_use]
+pub fn honest(
+    resampled: Interval,
+    mean: f64,
+    tasks: usize,
+    (lowest, highest): (f64, f64),
+) -> Interval {
+    let (n, range, z) = (tasks as f64, highest - lowest, 1.959_963_984_540_054);
+    let (share, other) = ((mean - lowest) / range, z * z / (n + z * z));
+    let Interval { low, high } = resampled;
+    let (low, high) = if high - low < 1e-9 {
+        (share * (1.0 - other), share + other * (1.0 - share))
+    } else if (low <= lowest && mean > lowest) || (high >= highest && mean < highest) {
+        let middle = (share + z * z / (2.0 * n)) * (1.0 - other);
+        let width = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt() * (1.0 - other);
+        (middle - width, middle + width)
+    } else {
+        return resampled;
+    };
+    Interval {
+        low: lowest + low * range,
+        high: lowest + high * range,
+    }
 }
 
 /// The mean with its percentile bootstrap interval. The same values give the same result, on every machine and in any order.
-fn bootstrap(mut values: Vec<f64>) -> Option<Estimate> {
+fn bootstrap(mut values: Vec<f64>, range: (f64, f64)) -> Option<Estimate> {
     if values.is_empty() {
         return None;
     }
     // The order of the tasks differs between the two programs.
     values.sort_by(f64::total_cmp);
     let n = values.len();
+    let mean = values.iter().sum::<f64>() / n as f64;
     let interval = (n >= MIN_TASKS).then(|| {
         let mut random = SplitMix(SEED);
         let mut means: Vec<f64> = (0..RESAMPLES)
             .map(|_| (0..n).map(|_| values[random.below(n)]).sum::<f64>() / n as f64)
             .collect();
         means.sort_by(f64::total_cmp);
-        Interval {
+        let resampled = Interval {
             low: percentile(&means, 0.025),
             high: percentile(&means, 0.975),
-        }
+        };
+        honest(resampled, mean, n, range)
     });
     Some(Estimate {
-        mean: values.iter().sum::<f64>() / n as f64,
+        mean,
         interval,
         tasks: n,
     })
@@ -247,9 +287,33 @@ mod tests {
     fn the_interval_is_about_two_standard_errors_wide() {
         // 100 tasks, half right: the standard error of the mean is 0.05.
         let values = (0..100).map(|i| f64::from(i % 2)).collect();
-        let interval = bootstrap(values).unwrap().interval.unwrap();
+        let interval = bootstrap(values, SHARE).unwrap().interval.unwrap();
         assert!((interval.low - 0.402).abs() < 0.015, "{interval:?}");
         assert!((interval.high - 0.598).abs() < 0.015, "{interval:?}");
+    }
+
+    #[test]
+    fn an_interval_is_not_empty_where_all_tasks_agree_and_contains_what_is_seen() {
+        let right = |right: usize, tasks: usize| -> Vec<f64> {
+            (0..tasks)
+                .map(|task| f64::from(u8::from(task < right)))
+                .collect()
+        };
+        // For shares, statsmodels.stats.proportion.proportion_confint(right, tasks, method="wilson").
+        for (values, range, ends) in [
+            (right(0, 20), SHARE, ["0.0000", "0.1611"]),
+            (right(20, 20), SHARE, ["0.8389", "1.0000"]),
+            (right(0, 100), SHARE, ["0.0000", "0.0370"]),
+            (right(1, 20), SHARE, ["0.0089", "0.2361"]),
+            (right(19, 20), SHARE, ["0.7639", "0.9911"]),
+            // A share of 3.84 / 23.84 of other tasks may be right, or wrong.
+            (vec![0.5; 20], SHARE, ["0.4194", "0.5806"]),
+            (vec![0.0; 20], DIFFERENCE, ["-0.1611", "0.1611"]),
+            (vec![-1.0; 20], DIFFERENCE, ["-1.0000", "-0.6777"]),
+        ] {
+            let found = bootstrap(values, range).unwrap().interval.unwrap();
+            assert_eq!([found.low, found.high].map(|end| format!("{end:.4}")), ends);
+        }
     }
 
     #[test]
@@ -268,30 +332,31 @@ mod tests {
     #[test]
     fn an_estimate_is_written_with_its_interval_or_with_null() {
         let of = |tasks: usize| pass_at(&vec![counts(4, 1); tasks], 1).unwrap();
-        for (estimate, text) in [
-            (of(20), r#"{"mean":0.25,"low":0.25,"high":0.25,"tasks":20}"#),
-            (of(1), r#"{"mean":0.25,"low":null,"high":null,"tasks":1}"#),
-        ] {
-            assert_eq!(serde_json::to_string(&estimate).unwrap(), text);
-            assert_eq!(serde_json::from_str::<Estimate>(text).unwrap(), estimate);
+        for estimate in [of(20), of(1), pass_at(&[counts(4, 0); 20], 1).unwrap()] {
+            let text = serde_json::to_string(&estimate).unwrap();
+            assert_eq!(serde_json::from_str::<Estimate>(&text).unwrap(), estimate);
         }
-        // As an early build of 0.1.0 wrote it.
+        let null = r#"{"mean":0.25,"low":null,"high":null,"tasks":1}"#;
+        assert_eq!(serde_json::to_string(&of(1)).unwrap(), null);
+        // As earlier builds of 0.1.0 wrote them.
+        let empty = r#"{"mean":0.25,"low":0.25,"high":0.25,"tasks":20}"#;
+        assert_eq!(serde_json::from_str::<Estimate>(empty).unwrap(), of(20));
         let old = r#"{"mean":0.25,"low":0.25,"high":0.25,"tasks":1}"#;
         assert_eq!(serde_json::from_str::<Estimate>(old).unwrap(), of(1));
     }
 
     #[test]
     fn pairing_detects_a_difference_that_the_spread_of_tasks_would_hide() {
-        // Every task gains one right sample in eight. The spread between tasks is wide.
-        let before: Vec<Counts> = (0..28).map(|i| counts(8, i % 8)).collect();
+        // Every task gains one right sample in eight, or two. The spread between tasks is wide.
+        let before: Vec<Counts> = (0..28).map(|i| counts(8, i % 7)).collect();
         let pairs: Vec<(Counts, Counts)> = before
             .iter()
-            .map(|task| (*task, counts(8, task.correct + 1)))
+            .map(|task| (*task, counts(8, task.correct + 1 + task.correct % 2)))
             .collect();
         let gain = paired_difference(&pairs, 1).unwrap();
         let interval = gain.interval.unwrap();
-        assert!(close(gain.mean, 0.125));
-        assert!(close(interval.low, 0.125) && close(interval.high, 0.125));
+        assert!(close(gain.mean, 5.0 / 28.0));
+        assert!(interval.low > 0.125 && interval.high < 0.25, "{interval:?}");
         let unpaired = pass_at(&before, 1).unwrap().interval.unwrap();
         assert!(unpaired.high - unpaired.low > 0.15);
     }
@@ -331,10 +396,10 @@ mod tests {
             (values, shuffled) in prop::collection::vec(0.0f64..1.0, MIN_TASKS..40)
                 .prop_flat_map(|values| (Just(values.clone()), Just(values).prop_shuffle()))
         ) {
-            let estimate = bootstrap(values).unwrap();
+            let estimate = bootstrap(values, SHARE).unwrap();
             let interval = estimate.interval.unwrap();
             prop_assert!(interval.low <= estimate.mean + 1e-9 && estimate.mean <= interval.high + 1e-9);
-            prop_assert_eq!(estimate, bootstrap(shuffled).unwrap());
+            prop_assert_eq!(estimate, bootstrap(shuffled, SHARE).unwrap());
         }
     }
 }

@@ -189,9 +189,15 @@ impl CheckpointSettings {
 
 const REMEDY: &str = "Restore the file; or delete it, and give its settings on the command line (--template, --max-tokens, --temperature, --stop)";
 
+/// Whether a folder is a checkpoint, also one that was copied without its settings.
+#[must_use]
+pub fn is_checkpoint(model: &Path) -> bool {
+    model.join("run.json").is_file()
+}
+
 /// `config.toml` of the run folder that has this folder as a checkpoint.
 fn run_of(model: &Path) -> Option<PathBuf> {
-    if !model.join("run.json").is_file() {
+    if !is_checkpoint(model) {
         return None;
     }
     let folder = model.canonicalize().ok()?;

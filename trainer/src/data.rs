@@ -147,6 +147,12 @@ impl PromptRenderer {
         &self.name
     }
 
+    /// Whether prompts are in the model's chat template.
+    #[must_use]
+    pub fn is_chat(&self) -> bool {
+        self.chat
+    }
+
     /// The same renderer with another date.
     #[must_use]
     pub fn on_day(self, day: Date) -> Self {

@@ -29,8 +29,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Minimum time limit of a request. A batch of proofs that all reach Lean's deadline takes most of it.
 const MIN_WAIT: Duration = Duration::from_secs(60 * 60);
-/// Shortest time between two warnings about a verifier that does not answer.
-const REMINDER: Duration = Duration::from_secs(60);
+/// Trouble after so much time without any is another outage. It is longer than any pause between two tries.
+const CALM: Duration = Duration::from_secs(60);
 
 /// One completion to judge.
 #[derive(Debug, Clone)]
@@ -218,8 +218,8 @@ struct Inner {
     named: AtomicBool,
     /// By task id, the digest of the content that decides the task's verdicts.
     digests: Mutex<HashMap<String, Digest>>,
-    /// Time of the last warning about trouble, so that many requests with the same trouble warn once.
-    warned: Mutex<Option<Instant>>,
+    /// What was said about a verifier that gives no verdicts.
+    outage: Mutex<Outage>,
 }
 
 impl RewardClient {
@@ -256,7 +256,7 @@ impl RewardClient {
                 expected: Expected::of(settings),
                 named: AtomicBool::new(true),
                 digests: Mutex::default(),
-                warned: Mutex::new(None),
+                outage: Mutex::default(),
             }),
         })
     }
@@ -410,18 +410,12 @@ impl RewardClient {
         self.inner.client.verify(items).await
     }
 
-    /// Whether to warn now: the first time, and then once every [`REMINDER`].
-    fn warning_is_due(&self) -> bool {
-        let mut warned = self
-            .inner
-            .warned
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let due = warned.is_none_or(|warned| warned.elapsed() >= REMINDER);
-        if due {
-            *warned = Some(Instant::now());
-        }
-        due
+    /// As [`Outage::is_news`].
+    fn is_news(&self, masks: bool) -> bool {
+        let outage = self.inner.outage.lock();
+        outage
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_news(masks)
     }
 
     /// Pauses before the next try, or, if the patience has ended, masks the samples without a verdict. `retry_after` is the pause that the verifier asked for.
@@ -434,17 +428,19 @@ impl RewardClient {
     ) {
         let left = self.inner.patience.saturating_sub(trouble.lasted());
         if left.is_zero() {
-            tracing::warn!(
-                "{}: no verdict within {} s ({reason}); samples are masked",
-                self.url(),
-                self.inner.patience.as_secs()
-            );
+            if self.is_news(true) {
+                tracing::warn!(
+                    "{}: no verdict within {} s ({reason}); samples are masked",
+                    self.url(),
+                    self.inner.patience.as_secs()
+                );
+            }
             for open in judged.iter_mut().filter(|judged| judged.is_none()) {
                 *open = Some(masked(&reason));
             }
             return;
         }
-        if self.warning_is_due() {
+        if self.is_news(false) {
             tracing::warn!("{reason}. Trying again for up to {} s", left.as_secs());
         }
         tokio::time::sleep(trouble.pause(retry_after).min(left)).await;
@@ -501,6 +497,26 @@ fn too_many(error: &ClientError) -> bool {
                 || (problem.status == 422 && problem.field.as_deref() == Some("items"))
         }
         _ => false,
+    }
+}
+
+/// What was said about a verifier that gives no verdicts, so that an outage is said once, and once that samples are masked.
+#[derive(Debug, Default)]
+struct Outage {
+    /// When there was trouble last.
+    last: Option<Instant>,
+    /// Whether samples were said to be masked since it began.
+    masks: bool,
+}
+
+impl Outage {
+    /// Whether to say it: that there is trouble, or that samples are masked.
+    fn is_news(&mut self, masks: bool) -> bool {
+        let begins = self.last.is_none_or(|last| last.elapsed() >= CALM);
+        self.last = Some(Instant::now());
+        let masked = self.masks && !begins;
+        self.masks = masks || masked;
+        if masks { !masked } else { begins }
     }
 }
 

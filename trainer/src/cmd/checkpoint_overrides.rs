@@ -4,7 +4,9 @@ use std::path::Path;
 
 use datasets::Task;
 use engine::text::{Date, today};
-use trainer::checkpoint_settings::{CheckpointSettings, CheckpointSettingsError};
+use trainer::checkpoint_settings::{
+    CheckpointSettings, CheckpointSettingsError, NAME, is_checkpoint,
+};
 use trainer::config::{Data, Eval, Verifier};
 use trainer::data::PromptRenderer;
 use trainer::stderr::say;
@@ -16,6 +18,8 @@ use super::prompts;
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     checkpoint: Option<CheckpointSettings>,
+    /// What a folder without settings is told about them.
+    missing: Option<String>,
     /// Descriptions of the values that come from the checkpoint.
     from_checkpoint: Vec<String>,
     /// The options of the command line that override the checkpoint's values.
@@ -25,8 +29,14 @@ pub(crate) struct Settings {
 impl Settings {
     /// The settings in a model's folder; empty ones if it has none.
     pub(crate) fn of(model: &Path) -> Result<Self, CheckpointSettingsError> {
+        let checkpoint = CheckpointSettings::of(model)?;
+        let missing = (checkpoint.is_none() && model.is_dir()).then(|| {
+            let warning = if is_checkpoint(model) { "warning: " } else { "" };
+            format!("{warning}{} has no {NAME}, with which a checkpoint has its run's template, limits and temperature, so those of this command are used", model.display())
+        });
         Ok(Self {
-            checkpoint: CheckpointSettings::of(model)?,
+            checkpoint,
+            missing,
             ..Self::default()
         })
     }
@@ -158,7 +168,7 @@ impl Settings {
         }
     }
 
-    /// Prints which values come from the checkpoint and which from the command line; nothing for a model without settings.
+    /// Prints which values come from the checkpoint and which from the command line, or that a folder has no settings; nothing for a file.
     pub(crate) fn report(&self) {
         if let Some(text) = self.description() {
             say(&text);
@@ -166,7 +176,9 @@ impl Settings {
     }
 
     fn description(&self) -> Option<String> {
-        let checkpoint = self.checkpoint.as_ref()?;
+        let Some(checkpoint) = &self.checkpoint else {
+            return self.missing.clone();
+        };
         if self.from_checkpoint.is_empty() && self.overridden.is_empty() {
             return None;
         }
@@ -187,7 +199,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainer::checkpoint_settings::{NAME, SettingsFile};
+    use trainer::checkpoint_settings::SettingsFile;
     use trainer::config;
 
     /// A checkpoint of the recipe `quickstart`, with settings on top.
@@ -280,7 +292,14 @@ mod tests {
             (renderer.name(), settings.max_tokens(None, 512)),
             ("auto", 512)
         );
-        assert_eq!(settings.description(), None);
+        let missing = settings.description().unwrap();
+        assert!(missing.contains(" has no rapid.toml, "), "{missing}");
+        // A checkpoint that was copied without it.
+        std::fs::write(folder.path().join("run.json"), "").unwrap();
+        let copied = Settings::of(folder.path()).unwrap().description();
+        assert_eq!(copied.unwrap(), format!("warning: {missing}"));
+        let file = Settings::of(&folder.path().join("m.gguf")).unwrap();
+        assert_eq!(file.description(), None);
         let error = settings.renderer(&prompt(None, &[]), "starter-math", &[]);
         assert!(error.unwrap_err().to_string().contains("has no tasks"));
     }

@@ -173,6 +173,10 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let engine =
             tokio::task::block_in_place(|| open_model_on(&args.model, &args.device, ranks))?;
         let device = engine.info().device.clone();
+        let message = [("user".to_owned(), "a".to_owned())];
+        let has_chat = engine.chat_prompt(&message, renderer.day()).is_ok();
+        let max_tokens = settings.sampling.max_tokens;
+        say(&prompts::description(&renderer, has_chat, max_tokens));
         let engine: Arc<dyn Policy> = Arc::new(engine);
         let mut tasks = args.split.tasks(dataset);
         tasks.truncate(limit);
@@ -243,7 +247,8 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         None => {}
     }
     super::print(&output(args, &settings, &renderer, &evaluation)?)?;
-    if let Some(hint) = Verdicts::of(&evaluation.records).hint() {
+    let samples = evaluation.records.iter().map(|record| &record.sample);
+    if let Some(hint) = Verdicts::hint(samples, ("--template", "--max-tokens")) {
         say(&format!("warning: {hint}"));
     }
     judged
@@ -366,7 +371,7 @@ fn output(
     evaluation: &Evaluation,
 ) -> anyhow::Result<String> {
     let summary = evaluation.summary(&settings.k);
-    let verdicts = Verdicts::of(&evaluation.records);
+    let verdicts = Verdicts::of(evaluation.records.iter().map(|record| &record.sample));
     let temperature = settings.sampling.sampling.temperature;
     if args.json {
         let figures = Figures {

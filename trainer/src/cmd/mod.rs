@@ -29,6 +29,7 @@ mod nvtx;
 mod prompts;
 pub(crate) mod quickstart;
 pub(crate) mod report;
+mod shell;
 pub(crate) mod study;
 pub(crate) mod sweep;
 pub(crate) mod train;

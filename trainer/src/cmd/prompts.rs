@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::bail;
-use datasets::Task;
+use datasets::{Task, Template, template};
 use trainer::config;
 use trainer::data::{DataError, Prompt, PromptRenderer};
 use trainer::policy::Policy;
@@ -28,6 +28,31 @@ pub(crate) fn renderer(data: &config::Data, tasks: &[Task]) -> anyhow::Result<Pr
     })
 }
 
+/// How prompts are made and completions end, in words: a figure depends on it as much as on the model. `has_chat` says whether the model has a chat template.
+pub(crate) fn description(renderer: &PromptRenderer, has_chat: bool, max_tokens: usize) -> String {
+    let built_in = |name: &&str| Template::named(name).as_ref() == Ok(renderer.template());
+    let template = match (
+        renderer.name(),
+        template::names().into_iter().find(built_in),
+    ) {
+        ("auto", Some(name)) => format!("{name} (auto)"),
+        (text, _) if text.contains('{') => format!("{text:?}"),
+        (name, _) => name.to_owned(),
+    };
+    let stop = match renderer.stop_strings() {
+        [] => "no stop strings".to_owned(),
+        some => format!("stop {some:?}"),
+    };
+    let chat = match (renderer.is_chat(), has_chat) {
+        (true, _) => "in the model's chat template",
+        (false, true) => "without the model's chat template (--chat uses it)",
+        (false, false) => "the model has no chat template",
+    };
+    format!(
+        "prompts: template {template}, {chat}; completions: at most {max_tokens} tokens, {stop}"
+    )
+}
+
 /// The prompts of tasks; those that fill the model's context are left out with a warning.
 pub(crate) fn of_tasks(
     renderer: &PromptRenderer,
@@ -46,4 +71,32 @@ pub(crate) fn of_tasks(
         ));
     }
     Ok(prompts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::args::PromptArgs;
+
+    #[test]
+    fn the_template_the_stop_strings_the_limit_and_the_unused_chat_template_are_named() {
+        let described = |dataset: &str, template: &str, has_chat: bool| {
+            let arguments = PromptArgs::new(Some(template.to_owned()), false, Vec::new());
+            let renderer = PromptRenderer::new(&arguments.data(dataset)).unwrap();
+            description(&renderer, has_chat, 24)
+        };
+        assert_eq!(
+            described("starter-math", "few-shot-boxed", true),
+            "prompts: template few-shot-boxed, without the model's chat template (--chat uses it); completions: at most 24 tokens, stop [\"\\n\"]"
+        );
+        let own =
+            ", the model has no chat template; completions: at most 24 tokens, no stop strings";
+        for (template, name) in [
+            ("auto", "plain (auto)"),
+            ("Q: {question}", "\"Q: {question}\""),
+        ] {
+            let text = described("mine.jsonl", template, false);
+            assert_eq!(text, format!("prompts: template {name}{own}"));
+        }
+    }
 }

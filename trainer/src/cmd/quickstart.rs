@@ -12,7 +12,7 @@ use trainer::stderr::say;
 
 use super::args::{device, from_zero, positive};
 use super::verifier_process::VerifierProcess;
-use super::{Interrupted, count};
+use super::{Interrupted, count, shell};
 
 const RECIPE: &str = "quickstart";
 const SANDBOX: &str = "python-wasi";
@@ -102,12 +102,10 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     match summary.ended {
         RunOutcome::Finished => super::print(&outcome(&summary.folder, &page)?),
         RunOutcome::Interrupted => {
+            let (program, folder) = (shell::program(), shell::path(&folder));
             say(&format!(
-                "stopped after {} of {} updates; continue with\n  rapid quickstart --resume {}\nor, with a verifier of your own,\n  rapid train --resume {} --verifier URL",
-                summary.step,
-                summary.updates,
-                folder.display(),
-                folder.display()
+                "stopped after {} of {} updates; continue with\n  {program} quickstart --resume {folder}\nor, with a verifier of your own,\n  {program} train --resume {folder} --verifier URL",
+                summary.step, summary.updates
             ));
             Err(Interrupted.into())
         }
@@ -166,27 +164,37 @@ fn outcome(folder: &Path, page: &Path) -> anyhow::Result<String> {
     let comparison = Comparison::of(&run).unwrap_or_default();
     let updates = run.steps.last().map_or(0, |step| step.step);
     let seed = run.config.map_or(0, |config| config.run.seed);
-    Ok(outcome_text(&comparison, updates, seed, folder, page))
+    let program = shell::program();
+    Ok(outcome_text(
+        &comparison,
+        updates,
+        seed,
+        &program,
+        (folder, page),
+    ))
 }
 
 fn outcome_text(
     comparison: &Comparison,
     updates: usize,
     seed: u64,
-    folder: &Path,
-    page: &Path,
+    program: &str,
+    (folder, page): (&Path, &Path),
 ) -> String {
     format!(
         "\n{}, {} of each, before and after {}:\n\n{}\nThe report is {}\n\nNext:\n\
-         \x20 rapid generate --model {last} --dataset starter-math --split eval --limit 5 --out completions.jsonl\n\
-         \x20 rapid quickstart --seed {next_seed:<26} another run, to see how much is luck\n\
-         \x20 rapid train --help                                 your own model, tasks and recipe\n",
+         \x20 what it answers now:\n\
+         \x20   {program} generate --model {last} --dataset starter-math --split eval --limit 5 --out completions.jsonl\n\
+         \x20 another run, to see how much is luck:\n\
+         \x20   {program} quickstart --seed {next_seed}\n\
+         \x20 your own model, tasks and recipe:\n\
+         \x20   {program} train --help\n",
         count(comparison.tasks, "held-out task"),
         count(comparison.samples, "sample"),
         count(updates, "update"),
         comparison.text(),
-        page.display(),
-        last = folder.join("checkpoints").join("last").display(),
+        run::absolute(page).display(),
+        last = shell::path(&folder.join("checkpoints").join("last")),
         next_seed = seed.wrapping_add(1)
     )
 }
@@ -236,8 +244,11 @@ mod tests {
             &comparison,
             10,
             0,
-            Path::new("runs/quickstart"),
-            Path::new("runs/quickstart/report.html"),
+            "'/home/it/my rapid/target/release/rapid'",
+            (
+                Path::new("/home/it/my rapid/runs/quickstart"),
+                Path::new("/home/it/my rapid/runs/quickstart/report.html"),
+            ),
         );
         let dataset = config::load(RECIPE, &[]).unwrap().data.dataset;
         assert!(text.contains(&format!(" --dataset {dataset} ")), "{text}");

@@ -9,20 +9,20 @@ use engine::{Leader, check_slices};
 use trainer::config::{self, Config, MAX_THREADS};
 use trainer::data::{self, Prompts};
 use trainer::interrupt::StopSignal;
-use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan, TaskCounts, warnings};
+use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan, TaskCounts, free_space, warnings};
 use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
 
 use super::args::{check_data_dir, positive, up_to};
-use super::count;
+use super::{count, shell};
 
 /// Train a model by reinforcement learning on a verifier's rewards
 ///
 /// The recipe states the model, the tasks and the algorithm. The run writes everything into its folder: the resolved configuration, metrics,
 /// samples, evaluations, checkpoints. --resume continues a run that was interrupted or killed, to the bit; it also continues a finished run
-/// that --set makes longer.
+/// that --set makes longer, if it was made with run.keep_state=true.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("start").required(true).args(["recipe", "resume"]))]
 #[command(after_help = format!("\
@@ -144,15 +144,15 @@ async fn train(
         ranks,
     };
     let result = run::launch(launch).await;
-    let resume = resume_command(&folder);
+    let (program, typed) = (shell::program(), shell::path(&folder));
+    let resume = format!("{program} train --resume {typed}");
     match result {
         Ok(summary) if summary.ended == RunOutcome::Finished => {
             super::print(&format!("{}\n", folder.display()))?;
             say(&format!(
-                "finished after {}, {}; `rapid report {}` makes its report",
+                "finished after {}, {}; `{program} report {typed}` makes its report",
                 count(summary.step, "update"),
-                summary.time(),
-                folder.display()
+                summary.time()
             ));
             Ok(())
         }
@@ -177,16 +177,6 @@ async fn train(
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// The command that continues a run, from any folder.
-fn resume_command(folder: &Path) -> String {
-    let folder = run::absolute(folder).display().to_string();
-    let needs_no_quotes = |letter: char| letter.is_alphanumeric() || "/._-+=:@%,".contains(letter);
-    if folder.chars().all(needs_no_quotes) {
-        return format!("rapid train --resume {folder}");
-    }
-    format!("rapid train --resume '{}'", folder.replace('\'', r"'\''"))
 }
 
 fn plan(
@@ -215,11 +205,21 @@ fn plan(
     if let Ok(Some(large)) = fit {
         say(&format!("warning: {large}"));
     }
+    let disk = match (target, &plan.model) {
+        (Target::New(folder), Some(model)) => {
+            model.fits_on_disk(plan.checkpoints, free_space(folder))
+        }
+        _ => Ok(None),
+    };
+    if let Ok(Some(little)) = &disk {
+        say(&format!("warning: {little}"));
+    }
     for warning in warnings(config, &inputs.task_counts()) {
         say(&format!("warning: {warning}"));
     }
     super::print(&planned(config, &plan))?;
     fit?;
+    disk?;
     Ok(())
 }
 
@@ -370,22 +370,6 @@ fn free_folder(recipe: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_resume_command_works_from_any_folder() {
-        let here = std::env::current_dir().unwrap();
-        let command = resume_command(Path::new("runs/it's mine"));
-        assert!(
-            command.starts_with("rapid train --resume '/")
-                && command.contains(here.to_str().unwrap())
-                && command.ends_with(r"/runs/it'\''s mine'"),
-            "{command}"
-        );
-        assert_eq!(
-            resume_command(Path::new("/runs/mine")),
-            "rapid train --resume /runs/mine"
-        );
-    }
 
     #[test]
     fn the_output_of_a_dry_run_is_the_same_recipe() {

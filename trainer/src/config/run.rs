@@ -24,6 +24,8 @@ settings! {
         pub checkpoint_every: usize = 20 => whole(0, MAX_COUNT),
         /// Number of newest checkpoints that are kept, in addition to the best one. A run whose last weights are not evaluated keeps one more.
         pub keep: usize = 1 => whole(1, MAX_COUNT),
+        /// Whether a run that has finished keeps the state of its checkpoints (`state.bin`, three times the trained weights). Only with it can the run be made longer.
+        pub keep_state: bool,
         /// Slices of a mini-batch, which the ranks of a launcher (mpirun, srun) divide between them: a power of two, at least the number of ranks. Results depend on it, and
         /// not on the number of ranks.
         pub slices: usize = 1 => whole(1, MAX_SLICES),

@@ -224,11 +224,11 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     );
     assert_eq!(
         refusal(with("[run]\ngroup_size = 4\n")),
-        "my.toml: there is no key `run.group_size`; the section [run] has epochs, updates, seed, checkpoint_every, keep, slices, alarms. There is `algorithm.group_size`"
+        "my.toml: there is no key `run.group_size`; the section [run] has epochs, updates, seed, checkpoint_every, keep, keep_state, slices, alarms. There is `algorithm.group_size`"
     );
     assert_eq!(
         refusal(set(&["run.name=x"])),
-        "--set run.name=x: there is no key `run.name`; the section [run] has epochs, updates, seed, checkpoint_every, keep, slices, alarms. There is `model.name`"
+        "--set run.name=x: there is no key `run.name`; the section [run] has epochs, updates, seed, checkpoint_every, keep, keep_state, slices, alarms. There is `model.name`"
     );
     assert_eq!(
         refusal(set(&["a.b.c=1"])),

@@ -1,10 +1,11 @@
 //! How many completions got each verdict, which explains a low figure.
 
+use datasets::passk::percent;
 use engine::Finish;
 use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
 
-use super::Record;
+use crate::record::SampleRecord;
 
 /// If this share of the judged completions has no answer, the prompt is more likely at fault than the model.
 const NEARLY_ALL: f64 = 0.9;
@@ -29,11 +30,10 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// The counts of an evaluation.
-    #[must_use]
-    pub fn of(records: &[Record]) -> Self {
+    /// The counts of samples.
+    pub fn of<'a>(samples: impl IntoIterator<Item = &'a SampleRecord>) -> Self {
         let mut counts = Self::default();
-        for Record { sample, .. } in records {
+        for sample in samples {
             *match sample.verdict {
                 Verdict::Correct => &mut counts.correct,
                 Verdict::Incorrect => &mut counts.incorrect,
@@ -60,22 +60,34 @@ impl Verdicts {
         ]
     }
 
-    /// The hint to print if nearly all completions have no answer in the required form.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    /// The hint to print if nearly all completions have no answer in the required form, with one of them. `settings` are the names of the settings of the template and of
+    /// the limit of tokens.
+    pub fn hint<'a>(
+        samples: impl Iterator<Item = &'a SampleRecord> + Clone,
+        settings: (&str, &str),
+    ) -> Option<String> {
+        let hint = Self::of(samples.clone()).remark(settings)?;
+        let is_malformed = |sample: &&SampleRecord| sample.verdict == Verdict::Malformed;
+        let example = samples.clone().find(is_malformed)?.completion.chars();
+        let beginning: String = example.take(120).collect();
+        Some(format!("{hint} One of them begins: {beginning:?}"))
+    }
+
+    fn remark(&self, (template, limit): (&str, &str)) -> Option<String> {
         let all: usize = self.named().iter().map(|(_, count)| count).sum();
         let judged = all - self.unavailable;
         if judged == 0 || (self.malformed as f64) < NEARLY_ALL * judged as f64 {
             return None;
         }
         let cut = if self.truncated as f64 >= NEARLY_ALL * all as f64 {
-            ", and the limit of tokens (--max-tokens), at which nearly all are cut off"
+            format!(", and the limit of tokens ({limit}), at which nearly all are cut off")
         } else {
-            ""
+            String::new()
         };
         Some(format!(
-            "{} of {judged} completions have no answer in the form asked for (malformed): is the template right (--template){cut}?",
-            self.malformed
+            "{} of {judged} completions ({}) have no answer in the form that is graded (malformed): does the template ask for it ({template}){cut}?",
+            self.malformed,
+            percent(self.malformed as f64 / judged as f64)
         ))
     }
 }
@@ -93,16 +105,32 @@ mod tests {
             truncated: 14,
             ..Verdicts::default()
         };
+        let options = ("--template", "--max-tokens");
         assert_eq!(
-            some.hint().unwrap(),
-            "9 of 10 completions have no answer in the form asked for (malformed): is the template right (--template), and the limit of tokens (--max-tokens), at which nearly all are cut off?"
+            some.remark(options).unwrap(),
+            "9 of 10 completions (90.0%) have no answer in the form that is graded (malformed): does the template ask for it (--template), and the limit of tokens (--max-tokens), at which nearly all are cut off?"
         );
         let fewer = Verdicts {
             malformed: 8,
             incorrect: 1,
             ..some
         };
-        assert_eq!(fewer.hint(), None);
-        assert_eq!(Verdicts::default().hint(), None);
+        assert_eq!(fewer.remark(options), None);
+        assert_eq!(Verdicts::default().remark(options), None);
+    }
+
+    #[test]
+    fn the_hint_shows_the_beginning_of_a_completion_without_an_answer() {
+        let sample: SampleRecord = serde_json::from_value(serde_json::json!({
+            "task": "a", "sample": 0, "prompt": "", "completion": "1\n2".repeat(60), "reward": 0.0, "verdict": "malformed",
+            "detail": {}, "tokens": 1, "logp": -1.0, "finish": "stop",
+        }))
+        .unwrap();
+        let hint = Verdicts::hint([&sample].into_iter(), ("`data.template`", "")).unwrap();
+        let end = format!(
+            "ask for it (`data.template`)? One of them begins: {:?}",
+            "1\n2".repeat(40)
+        );
+        assert!(hint.ends_with(&end), "{hint}");
     }
 }

@@ -1,6 +1,7 @@
 //! The memory that a run takes, estimated before it starts.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::config::ModelConfig;
@@ -72,6 +73,22 @@ impl fmt::Display for MemoryBudget {
 pub struct TooLarge {
     estimate: MemoryEstimate,
     budget: MemoryBudget,
+}
+
+/// A disk without room for all checkpoints of a run: the bytes of one, their number, and the bytes that are free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a checkpoint takes {one} of disk space, up to {all} are there at once, and {free} is free: make room, lower run.keep, or give --out on another disk",
+    one = gb(*.0), all = .1, free = gb(*.2)
+)]
+pub struct TooLittleDisk(u64, usize, u64);
+
+/// Bytes that may still be written into a folder, which need not exist yet; `None` if the system does not report it.
+#[must_use]
+pub fn free_space(folder: &Path) -> Option<u64> {
+    let folder = std::path::absolute(folder).ok()?;
+    let parent = folder.ancestors().find(|parent| parent.exists())?;
+    let stat = rustix::fs::statvfs(parent).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 pub(super) fn gb(bytes: u64) -> String {
@@ -165,6 +182,22 @@ impl MemoryEstimate {
         match budget {
             MemoryBudget::Machine(bytes) if minimum <= bytes => Ok(Some(large)),
             _ => Err(large),
+        }
+    }
+
+    /// Checks whether `checkpoints` checkpoints fit into the `free` bytes of a disk. It returns a warning if only some do.
+    ///
+    /// # Errors
+    /// [`TooLittleDisk`] if not even one fits.
+    pub fn fits_on_disk(
+        &self,
+        checkpoints: usize,
+        free: Option<u64>,
+    ) -> Result<Option<TooLittleDisk>, TooLittleDisk> {
+        let all = self.checkpoint * checkpoints as u64;
+        match free.map(|free| TooLittleDisk(self.checkpoint, checkpoints, free)) {
+            Some(little) if little.2 < self.checkpoint => Err(little),
+            little => Ok(little.filter(|little| little.2 < all)),
         }
     }
 }

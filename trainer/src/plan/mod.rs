@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::data::PromptSchedule;
 use memory::gb;
 
-pub use memory::{MemoryBudget, MemoryEstimate, TooLarge};
+pub use memory::{MemoryBudget, MemoryEstimate, TooLarge, TooLittleDisk, free_space};
 pub use warnings::{TaskCounts, warnings};
 
 /// The sizes of a run; `Display` writes them as text.
@@ -71,10 +71,16 @@ impl RunPlan {
             evaluations: if evaluates { schedule.evaluations() } else { 0 },
             eval_completions: eval_tasks * config.eval.samples,
             resampled: completions * config.algorithm.dynamic_sampling,
-            checkpoints: config.run.keep + usize::from(config.eval.samples > 0) + 1,
+            checkpoints: checkpoints(config),
             model,
         }
     }
+}
+
+/// As [`RunPlan::checkpoints`].
+#[must_use]
+pub fn checkpoints(config: &Config) -> usize {
+    config.run.keep + usize::from(config.eval.samples > 0) + 1
 }
 
 impl fmt::Display for RunPlan {

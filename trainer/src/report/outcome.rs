@@ -74,7 +74,7 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
             } else if interval.is_below_zero() {
                 "The whole interval lies below zero: the model got worse."
             } else {
-                "The interval contains zero: these tasks and samples show no difference between the two."
+                "The interval contains zero, so it is undetermined whether the model got better or worse: it takes more tasks or samples."
             };
             format!(
                 "{change} points, 95% interval {} to {}. {verdict}",

@@ -43,7 +43,7 @@ pub(super) fn render(runs: &[RunData], files: &[&str]) -> String {
     }
     let _ = writeln!(
         out,
-        ". Intervals are 95% percentile bootstrap intervals over tasks ({RESAMPLES} resamples); with fewer than {MIN_TASKS} tasks there is no interval. Differences are paired by task. \
+        ". Intervals are 95% percentile bootstrap intervals over tasks ({RESAMPLES} resamples), and wider where these reach 0% or 100% or all tasks agree; with fewer than {MIN_TASKS} tasks there is no interval. Differences are paired by task. \
          Each figure is rounded separately, so the last digit of a difference may not match the two figures beside it. Made by rapid {}.</p></footer>",
         env!("CARGO_PKG_VERSION")
     );

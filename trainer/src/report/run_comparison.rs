@@ -140,7 +140,7 @@ impl<'a> RunDifference<'a> {
             )
         } else {
             format!(
-                "These tasks and samples show no difference between {a} and {b} in Pass@{k}: the interval contains zero."
+                "It is undetermined which of {a} and {b} has the higher Pass@{k}: the interval contains zero."
             )
         })
     }

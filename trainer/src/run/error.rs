@@ -7,7 +7,7 @@ use engine::EngineError;
 
 use crate::config::{Config, ConfigError};
 use crate::data::DataError;
-use crate::plan::TooLarge;
+use crate::plan::{TooLarge, TooLittleDisk};
 use crate::reward::RewardError;
 use crate::rollout::RolloutError;
 
@@ -26,6 +26,9 @@ pub enum TrainError {
     /// The run does not fit into memory.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    /// There is no disk space for its checkpoints.
+    #[error(transparent)]
+    TooLittleDisk(#[from] TooLittleDisk),
     /// There can be no rewards.
     #[error(transparent)]
     Reward(#[from] RewardError),
@@ -149,6 +152,11 @@ pub enum TrainError {
         /// What is wrong.
         reason: String,
     },
+    /// A checkpoint has only weights.
+    #[error(
+        "{0} has no state.bin, from which training would go on: a run that has finished removes it, unless `run.keep_state = true` was set before. Start another run from its weights (`--set model.path={0}`)"
+    )]
+    NoState(PathBuf),
     /// The samples of the phase under way are missing.
     #[error(
         "{0} is missing or damaged: it holds the samples of the phase under way, and they cannot be sampled again, because the policy that sampled them no longer exists. Restore it, or delete the newest checkpoint to continue from the one before it"
@@ -181,7 +189,7 @@ pub enum TrainError {
     },
     /// A setting that would make the continued run another run.
     #[error(
-        "`{0}` cannot change when a run is continued, since its updates so far depend on it; start a new run, or leave the setting out (the section [verifier], [engine] but for `dtype` and `kernel`, `run.checkpoint_every`, `run.keep` and `run.alarms` can change, and `run.updates` or `run.epochs` can grow)"
+        "`{0}` cannot change when a run is continued, since its updates so far depend on it; start a new run, or leave the setting out (the section [verifier], [engine] but for `dtype` and `kernel`, `run.checkpoint_every`, `run.keep`, `run.keep_state` and `run.alarms` can change, and `run.updates` or `run.epochs` can grow)"
     )]
     Fixed(String),
     /// A setting that would make the continued run shorter than it is.
@@ -281,6 +289,8 @@ impl TrainError {
                 | Self::Gap { .. }
                 | Self::NoCheckpoint { .. }
                 | Self::Checkpoint { .. }
+                | Self::NoState(_)
+                | Self::TooLittleDisk(_)
                 | Self::Samples(_)
                 | Self::OtherTasks { .. }
                 | Self::OtherModel(_)

@@ -6,12 +6,13 @@ use super::choose_h::{self, EssOfPhase};
 use super::extend::{self, Extension};
 use super::folder::truncate::{self, Truncation};
 use super::folder::{Log, checkpoint, rollouts};
+use super::freeze_config::absolute;
 use super::train_loop::Run;
 use super::update::UpdateSettings;
 use super::{Job, TrainError};
 use crate::checkpoint_settings::SettingsFile;
 use crate::config::{self, Config};
-use crate::data::PromptRenderer;
+use crate::data::{PromptRenderer, PromptSchedule};
 use crate::eval;
 use crate::record::{ClockRecord, EvalRecord, best};
 use crate::rollout::SamplingParams;
@@ -50,7 +51,12 @@ impl Run {
             rollouts::check(&job.folder, &schedule, step, &job.prompts.train)?;
         }
         if step > 0 {
-            checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
+            if checkpoint::has_state(&job.folder, step) {
+                checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
+            } else if step < schedule.updates() || evaluation_is_due(&job, &schedule, step)? {
+                let folder = absolute(&checkpoint::folder_of(&job.folder, step));
+                return Err(TrainError::NoState(folder));
+            }
         }
         if let Some(extension) = &extension {
             extension.begin(&job.folder)?;
@@ -124,6 +130,17 @@ impl Run {
             job,
         })
     }
+}
+
+/// Whether an evaluation after `step` updates is required and not logged. Without one, a run that has made all updates has finished, and needs no weights.
+fn evaluation_is_due(
+    job: &Job,
+    schedule: &PromptSchedule,
+    step: usize,
+) -> Result<bool, TrainError> {
+    let evals: Vec<EvalRecord> = job.folder.read(Log::Eval)?;
+    let logged = evals.iter().any(|eval| eval.step == step);
+    Ok(!logged && job.evaluates() && schedule.evaluates_after(step))
 }
 
 /// The best evaluation whose checkpoint exists. A checkpoint may have been removed by hand, or by a run that stepped back.

@@ -45,6 +45,7 @@ schedule = \"constant\"
 [run]
 updates = 10
 checkpoint_every = 2
+keep_state = true
 [eval]
 every = 4
 samples = 4
@@ -537,6 +538,11 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
         exchanged: 0,
     };
     let plan = RunPlan::new(&config, 11, 5, Some(model));
+    // The newest checkpoint, the best, and one that is being written.
+    let disk = |free| model.fits_on_disk(plan.checkpoints, Some(free));
+    assert_eq!(disk(4_800_000_000), Ok(None));
+    assert!(disk(4_799_999_999).is_ok_and(|warning| warning.is_some()));
+    assert!(disk(1_599_999_999).is_err());
     // 33 prompts: 9 updates of 4 prompts, the last of 1; 3 phases of 3 updates.
     assert_eq!(
         (

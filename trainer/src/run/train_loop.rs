@@ -80,6 +80,9 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
         // Without an evaluation of the last weights, nothing shows that they compute finite numbers, so the checkpoint before them remains.
         let unproven = evals.iter().all(|eval| eval.step != run.step);
         run.prune_to(usize::MAX, usize::from(unproven))?;
+        if !run.job.config.run.keep_state {
+            checkpoint::remove_states(&run.job.folder)?;
+        }
         times = run.job.clock.save(&run.job.folder, run.step)?;
     }
     Ok(Summary {

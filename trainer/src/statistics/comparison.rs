@@ -9,7 +9,7 @@ use super::{ALPHA, Contrast, Outcomes, Resamples, holm, student};
 pub struct Comparison {
     /// The arm's mean − the reference's.
     pub difference: Contrast,
-    /// The difference's 90% interval by the bootstrap, which is that of the equivalence test; `None` for too few clusters of tasks.
+    /// The difference's 90% interval by the bootstrap, which is that of the equivalence test; `None` for too few clusters of tasks, or seeds.
     pub resampled_90: Option<Interval>,
     /// Its 90% t interval over seeds, which has to agree with it.
     pub over_seeds_90: Option<Interval>,
@@ -35,7 +35,7 @@ impl Comparison {
         let resampled = Contrast::distribution(resamples, &weights);
         let level = 1.0 - 2.0 * ALPHA;
         Self {
-            resampled_90: Contrast::interval(outcomes, &resampled, level),
+            resampled_90: Contrast::interval(outcomes, resamples, &weights, level),
             over_seeds_90: student::interval(&difference.by_seed, level),
             difference,
             p_difference: resampled.p_two_sided(),
@@ -107,7 +107,7 @@ pub struct Corrected {
 ///
 /// - A difference needs a corrected p-value of at most 5%, and a 95% t interval over seeds without 0.
 /// - Equivalence needs a corrected p-value of at most 5%, and a 90% t interval over seeds within the margin. It is refuted if both 90% intervals are beyond the margin.
-/// - Without an interval, as with one seed or too few clusters of tasks, nothing is concluded.
+/// - Without an interval, as with one seed, two, or too few clusters of tasks, nothing is concluded.
 #[must_use]
 pub fn verdicts(comparisons: &[Comparison], margin: f64) -> Vec<Corrected> {
     let corrected =

@@ -1,17 +1,18 @@
 //! Contrasts: weighted sums of the arms' means, such as the difference of two or a slope.
 
-use datasets::passk::{Interval, MIN_TASKS};
+use datasets::passk::{self, Interval, MIN_TASKS};
 
-use super::{Distribution, Outcomes, Resamples, student};
+use super::{Distribution, MIN_SEEDS, Outcomes, Resamples, student};
 
 /// A weighted sum of the arms' means, with weights that sum to 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
     /// The sum over the means of all seeds and tasks.
     pub estimate: f64,
-    /// Its 95% interval by the hierarchical bootstrap; `None` for fewer than [`MIN_TASKS`] clusters of tasks.
+    /// Its 95% interval by the hierarchical bootstrap; `None` for fewer than [`MIN_TASKS`] clusters of tasks, and for two seeds. With one seed it is
+    /// over tasks alone.
     pub resampled: Option<Interval>,
-    /// Its 95% t interval over seeds; `None` for one seed.
+    /// Its 95% t interval over seeds; `None` for fewer than [`MIN_SEEDS`] seeds, or equal ones.
     pub over_seeds: Option<Interval>,
     /// The sum of each seed.
     pub by_seed: Vec<f64>,
@@ -30,19 +31,27 @@ impl Contrast {
             .collect();
         Self {
             estimate: sum(weights, |arm| outcomes.mean(arm)),
-            resampled: Self::interval(outcomes, &Self::distribution(resamples, weights), 0.95),
+            resampled: Self::interval(outcomes, resamples, weights, 0.95),
             over_seeds: student::interval(&by_seed, 0.95),
             by_seed,
         }
     }
 
-    /// The interval of the sum, of which this is the distribution, at a level such as 0.95; `None` for too few clusters of tasks.
+    /// The interval of the sum by the bootstrap at a level such as 0.95; `None` as [`Contrast::resampled`].
     pub(super) fn interval(
         outcomes: &Outcomes,
-        distribution: &Distribution,
+        resamples: &Resamples,
+        weights: &[f64],
         level: f64,
     ) -> Option<Interval> {
-        (outcomes.clusters() >= MIN_TASKS).then(|| distribution.interval(level))
+        let (seeds, tasks) = (outcomes.by_seed(0).len(), outcomes.clusters());
+        if tasks < MIN_TASKS || (2..MIN_SEEDS).contains(&seeds) {
+            return None;
+        }
+        let resampled = Self::distribution(resamples, weights).interval(level);
+        let most = weights.iter().map(|weight| weight.abs()).sum::<f64>() / 2.0;
+        let estimate = sum(weights, |arm| outcomes.mean(arm));
+        Some(passk::honest(resampled, estimate, tasks, (-most, most)))
     }
 
     /// The sum in each resample.
@@ -84,7 +93,11 @@ mod tests {
         let mean = |a: f64, b: f64, seed: f64| 0.3 + 0.10 * a - 0.04 * b + 0.01 * seed;
         let arms: Vec<Vec<Vec<f64>>> = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
             .iter()
-            .map(|(a, b)| [0.0, 1.0].map(|seed| vec![mean(*a, *b, seed); 25]).to_vec())
+            .map(|(a, b)| {
+                [0.0, 1.0, 2.0]
+                    .map(|seed| vec![mean(*a, *b, seed); 25])
+                    .to_vec()
+            })
             .collect();
         let outcomes = Outcomes::new(&arms, &(0..25).collect::<Vec<_>>());
         let resamples = outcomes.resample();
@@ -96,21 +109,31 @@ mod tests {
             let found = Contrast::of(&outcomes, &resamples, &weights);
             assert!((found.estimate - effect).abs() < 1e-12, "{found:?}");
             assert!(found.by_seed.iter().all(|one| (one - effect).abs() < 1e-12));
-            let high = found.resampled.unwrap().high;
-            assert!((high - effect).abs() < 1e-12, "{found:?}");
+            // All tasks agree, and all seeds.
+            let tasks = found.resampled.unwrap();
+            assert!(tasks.low < effect && effect < tasks.high, "{found:?}");
+            assert_eq!(found.over_seeds, None);
         }
         assert_eq!(Contrast::with_and_without(&[true, true]), None);
         assert_eq!(Contrast::with_and_without(&[false]), None);
     }
 
     #[test]
-    fn too_few_tasks_have_no_interval() {
-        let interval = |tasks: usize| {
-            let arms = [0.0, 1.0].map(|mean| vec![vec![mean; tasks]; 2]);
+    fn too_few_tasks_and_two_seeds_have_no_interval() {
+        let interval = |tasks: usize, seeds: usize| {
+            let arms = [0.0, 1.0].map(|mean| vec![vec![mean; tasks]; seeds]);
             let outcomes = Outcomes::new(&arms, &(0..tasks).collect::<Vec<_>>());
             Contrast::of(&outcomes, &outcomes.resample(), &[-1.0, 1.0]).resampled
         };
-        assert_eq!(interval(MIN_TASKS - 1), None);
-        assert!(interval(MIN_TASKS).is_some());
+        assert_eq!(interval(MIN_TASKS - 1, 3), None);
+        assert_eq!(interval(MIN_TASKS, 2), None);
+        for seeds in [1, 3] {
+            // Every task is right in one arm and wrong in the other.
+            let found = interval(MIN_TASKS, seeds).unwrap();
+            assert!(
+                (found.low - 0.677_75).abs() < 1e-4 && found.high == 1.0,
+                "{found:?}"
+            );
+        }
     }
 }

@@ -7,7 +7,8 @@ use datasets::passk::Interval;
 pub struct Correlation {
     /// Pearson's r.
     pub r: f64,
-    /// Its 95% interval by Fisher's z, for pairs that are independent and about normal: tanh(atanh r ± 1.96 / √(n − 3)); `None` with fewer than four pairs.
+    /// Its 95% interval by Fisher's z, for pairs that are independent and about normal: tanh(atanh r ± 1.96 / √(n − 3)); `None` with fewer than four pairs, and on a
+    /// line.
     pub interval: Option<Interval>,
     /// Number of pairs.
     pub pairs: usize,
@@ -31,7 +32,7 @@ pub fn pearson(pairs: &[(f64, f64)]) -> Option<Correlation> {
         return None;
     }
     let r = (xy / (xx * yy).sqrt()).clamp(-1.0, 1.0);
-    let interval = (pairs.len() > 3).then(|| {
+    let interval = (pairs.len() > 3 && r.abs() < 1.0 - 1e-12).then(|| {
         let width = 1.959_963_984_540_054 / (n - 3.0).sqrt();
         Interval {
             low: (r.atanh() - width).tanh(),
@@ -69,10 +70,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_one_and_a_constant_has_none() {
+    fn a_line_has_no_interval_and_a_constant_no_correlation() {
         let line: Vec<(f64, f64)> = (0..5).map(|i| (f64::from(i), f64::from(-2 * i))).collect();
         assert_eq!(pearson(&line).unwrap().r, -1.0);
-        assert_eq!(pearson(&line[..3]).unwrap().interval, None);
+        assert_eq!(pearson(&line).unwrap().interval, None);
         assert_eq!(pearson(&[(1.0, 2.0), (2.0, 2.0)]), None);
         // 0.1 + 0.2 is not 0.3.
         assert_eq!(pearson(&[(1.0, 0.1 + 0.2), (2.0, 0.3), (4.0, 0.3)]), None);

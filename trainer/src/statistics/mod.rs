@@ -24,5 +24,8 @@ pub use ratio::{Ratio, paired_ratio};
 pub use slope::{Slope, SlopeVerdict, least_squares};
 pub use spread::Spread;
 
+/// With fewer seeds, or pairs, there is no interval over them: two values, or values that are equal by chance, say little about their spread.
+pub const MIN_SEEDS: usize = 3;
+
 /// The level at which a hypothesis is refused.
 pub const ALPHA: f64 = 0.05;

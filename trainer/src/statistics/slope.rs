@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_slope_in_every_seed_is_seen() {
-        let falls = slope([[0.30, 0.31, 0.32], [0.26, 0.27, 0.28], [0.22, 0.23, 0.24]]);
-        assert!((falls.slope.estimate + 0.02).abs() < 1e-12, "{falls:?}");
+        let falls = slope([[0.30, 0.31, 0.32], [0.26, 0.27, 0.28], [0.22, 0.231, 0.24]]);
+        assert!((falls.slope.estimate + 0.02).abs() < 1e-3, "{falls:?}");
         assert_eq!(falls.verdict(), SlopeVerdict::Falls);
         assert!((falls.bound - 0.005).abs() < 1e-12);
-        let rises = slope([[0.22; 3], [0.26, 0.27, 0.26], [0.30; 3]]);
+        let rises = slope([[0.22; 3], [0.26; 3], [0.30, 0.301, 0.30]]);
         assert_eq!(rises.verdict(), SlopeVerdict::Rises);
     }
 
@@ -151,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_no_slope() {
+    fn equal_values_have_a_slope_of_zero_from_which_nothing_is_concluded() {
         let none = slope([[7.0 / 37.0; 3]; 3]);
         assert_eq!(none.slope.estimate, 0.0);
-        assert_eq!(none.verdict(), SlopeVerdict::NoLargerThan(0.0));
+        assert_eq!(none.verdict(), SlopeVerdict::Undetermined);
     }
 
     #[test]

@@ -2,14 +2,13 @@
 
 use datasets::passk::Interval;
 
-use super::Spread;
+use super::{MIN_SEEDS, Spread};
 
 /// The interval of a mean at this level, such as 0.95, from values that are independent and about normal: mean ± t · sd / √n with n − 1 degrees of freedom. `None`
-/// with fewer than two values.
+/// with fewer than [`MIN_SEEDS`] values, and if all are equal.
 #[must_use]
 pub fn interval(values: &[f64], level: f64) -> Option<Interval> {
-    let spread = Spread::of(values)?;
-    let error = spread.sd? / (values.len() as f64).sqrt();
+    let (spread, error) = error_of_mean(values)?;
     let width = quantile(f64::midpoint(1.0, level), (values.len() - 1) as f64) * error;
     Some(Interval {
         low: spread.mean - width,
@@ -17,14 +16,21 @@ pub fn interval(values: &[f64], level: f64) -> Option<Interval> {
     })
 }
 
-/// The p-value of a mean of 0, two-sided, from values that are independent and about normal. `None` with fewer than two values.
+/// The spread of values, and the standard error of their mean; `None` where [`interval`] is.
+fn error_of_mean(values: &[f64]) -> Option<(Spread, f64)> {
+    let spread = Spread::of(values)?;
+    let largest = values
+        .iter()
+        .fold(0.0_f64, |most, value| most.max(value.abs()));
+    // Sums of floating-point numbers differ in their last digits where the values do not.
+    let sd = spread.sd.filter(|sd| *sd > (1e-9 * largest).max(1e-12))?;
+    (values.len() >= MIN_SEEDS).then(|| (spread, sd / (values.len() as f64).sqrt()))
+}
+
+/// The p-value of a mean of 0, two-sided, from values that are independent and about normal. `None` where [`interval`] is.
 #[must_use]
 pub fn p_of_zero(values: &[f64]) -> Option<f64> {
-    let spread = Spread::of(values)?;
-    let error = spread.sd? / (values.len() as f64).sqrt();
-    if error == 0.0 {
-        return Some(f64::from(spread.mean == 0.0));
-    }
+    let (spread, error) = error_of_mean(values)?;
     let t = (spread.mean / error).abs();
     Some(2.0 * cumulative(-t, (values.len() - 1) as f64))
 }
@@ -159,11 +165,22 @@ mod tests {
     }
 
     #[test]
-    fn one_value_has_no_interval() {
-        assert_eq!(interval(&[1.0], 0.95), None);
-        assert_eq!(interval(&[], 0.95), None);
-        // 2 ± t(0.975, 1) · √2 / √2
-        let two = interval(&[1.0, 3.0], 0.95).unwrap();
-        assert!((two.high - 14.706_204_736_175).abs() < 1e-9, "{two:?}");
+    fn two_values_and_equal_values_have_no_interval() {
+        let tenths = [0.1 + 0.2, 0.3, 0.3, 0.3];
+        for values in [
+            &[][..],
+            &[1.0],
+            &[1.0, 3.0],
+            &[0.0125; 5],
+            &[0.0; 3],
+            &tenths,
+        ] {
+            assert_eq!(interval(values, 0.95), None, "{values:?}");
+            assert_eq!(p_of_zero(values), None, "{values:?}");
+        }
+        // 2 ± t(0.975, 2) / √3
+        let three = interval(&[1.0, 2.0, 3.0], 0.95).unwrap();
+        let high = 2.0 + 4.302_652_729_749 / 3.0_f64.sqrt();
+        assert!((three.high - high).abs() < 1e-9, "{three:?}");
     }
 }

@@ -135,8 +135,10 @@ fn chart(
     let intervals = series.iter().any(|series| !series.intervals.is_empty());
     let about = if intervals {
         "with the 95% t interval over runs"
-    } else {
+    } else if arms.iter().all(|arm| arm.values(of).len() < 2) {
         "one run each"
+    } else {
+        "with no interval: it takes three runs that differ"
     };
     let claim = claim(number);
     let note = match claim.as_str() {

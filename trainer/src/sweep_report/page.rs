@@ -128,8 +128,8 @@ fn footer(out: &mut String, tables: &[Table], figures: &[Figure]) {
     let _ = writeln!(
         out,
         "<footer><p>The numbers and drawings of this page: {}.</p>\
-         <p>Bootstrap: {RESAMPLES} resamples of seeds, then of tasks, the same for all arms; tasks that ask for the same computation are drawn together. Intervals are percentiles. \
-         Below {MIN_TASKS} different computations there are none, and with so few, or with one seed, nothing is concluded. With few seeds the bootstrap's intervals may be too narrow, so each stands beside the t interval over seeds. \
+         <p>Bootstrap: {RESAMPLES} resamples of seeds, then of tasks, the same for all arms; tasks that ask for the same computation are drawn together. Intervals are percentiles, or wider where all tasks agree. \
+         Below {MIN_TASKS} different computations there are none, and with so few, or below three seeds, nothing is concluded. With one seed they are over tasks alone, and with two there are none. With few seeds the bootstrap's intervals may be too narrow, so each stands beside the t interval over seeds. \
          Columns marked <em>paper</em> are from {}, with the pages in the program's data file results.toml.</p>\
          <p>Made by rapid {}.</p></footer>",
         links.join(", "),

@@ -222,7 +222,7 @@ fn time_ratio(compared: &Compared<'_, '_>, tested: bool) -> Option<Vec<Cell>> {
     Some(cells)
 }
 
-/// An interval over seeds; nothing for one seed.
+/// An interval over seeds; nothing for too few seeds.
 fn over_seeds(value: f64, interval: Option<Interval>) -> Cell {
     interval.map_or(Cell::None, |interval| in_points(value, Some(interval)))
 }

@@ -61,8 +61,11 @@ pub(super) fn all(
     }
     if folder.file().compare.is_none() {
         warnings.push("The sweep file has no [compare], so nothing is compared. It may be added: `rapid sweep` with the changed file takes it over.".into());
-    } else if folder.file().seeds.len() < 2 {
-        warnings.push("There is one seed, so nothing is concluded about accuracy.".into());
+    } else if let Some(seeds) = ["no seed", "one seed", "two seeds"].get(folder.file().seeds.len())
+    {
+        warnings.push(format!(
+            "Of {seeds}, there is no interval over seeds, so nothing is concluded about accuracy."
+        ));
     } else if folder
         .file()
         .compare
@@ -73,7 +76,7 @@ pub(super) fn all(
     }
     let compared = tests.compared.iter().filter_map(|it| it.accuracy.as_ref());
     let mut differences = compared.map(|(comparison, _)| &comparison.difference);
-    if differences.any(|difference| difference.resampled.is_none()) {
+    if differences.any(|it| it.resampled.is_none() && it.by_seed.len() != 2) {
         warnings.push(format!("The evaluations have fewer than {MIN_TASKS} different computations, so differences have no interval by the bootstrap."));
     }
     for sloped in &tests.slopes {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
+use trainer::plan::free_space;
 use trainer::sweep::{Plan, PlannedRun, RunState, SweepFile, SweepFolder, estimate};
 
 use super::sizes::Sizes;
@@ -62,14 +63,6 @@ fn disk<'a>(rows: impl Iterator<Item = &'a Row>, keep_checkpoints: bool) -> Opti
     } else {
         largest(each)
     }
-}
-
-/// Bytes that may still be written into a folder, which need not exist yet; `None` if the system does not report it.
-fn free_space(folder: &Path) -> Option<u64> {
-    let folder = std::path::absolute(folder).ok()?;
-    let parent = folder.ancestors().find(|parent| parent.exists())?;
-    let stat = rustix::fs::statvfs(parent).ok()?;
-    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 fn gb(bytes: u64) -> String {
@@ -228,13 +221,5 @@ mod tests {
             assert_eq!(disk(std::iter::empty(), keep_checkpoints), Some(0));
         }
         assert_eq!(largest([Some(1), None].into_iter()), None);
-    }
-
-    #[test]
-    fn the_free_space_of_a_folder_is_that_of_the_one_that_it_will_be_in() {
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("runs/not-there-yet");
-        assert!(free_space(&inner).is_some_and(|bytes| bytes > 0));
-        assert!(!inner.exists());
     }
 }

@@ -105,7 +105,7 @@ fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
         page.contains("A has the higher Pass@1 of A and B: the whole interval lies above zero.")
     );
     assert!(page.contains(
-        "These tasks and samples show no difference between A and C in Pass@1: the interval contains zero."
+        "It is undetermined which of A and C has the higher Pass@1: the interval contains zero."
     ));
     assert!(page.contains("after 10 updates, on the same 24 tasks"));
     let csv = fs::read_to_string(folder.path().join("both/report-differences.csv")).unwrap();
@@ -115,14 +115,15 @@ fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
         fields[1][..7],
         ["a-run", "b-run", "Pass@1", "24", "0.75", "0.25", "0.5"]
     );
-    assert_eq!(fields[3][6..], ["0", "0", "0"]);
+    assert_eq!(fields[3][6], "0");
+    assert!(fields[3][7].starts_with("-0.137976") && fields[3][8].starts_with("0.137976"));
     let ends: Vec<f64> = fields[1][7..]
         .iter()
         .map(|end| end.parse().unwrap())
         .collect();
-    // Paired by task the differences are equal, and their interval is narrow.
+    // Paired by task the differences are equal, and a share of 0.138 of other tasks may differ.
     assert!(
-        ends[0] <= 0.5 && 0.5 <= ends[1] && ends[1] - ends[0] < 0.1,
+        (ends[0] - 0.293).abs() < 1e-3 && (ends[1] - 0.569).abs() < 1e-3,
         "{ends:?}"
     );
 }

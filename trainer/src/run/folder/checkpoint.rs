@@ -153,6 +153,25 @@ pub(in crate::run) fn unusable(folder: &Path, error: EngineError) -> TrainError 
     }
 }
 
+/// Whether a checkpoint has the state from which training goes on.
+pub(in crate::run) fn has_state(run: &RunFolder, step: usize) -> bool {
+    folder_of(run, step).join(STATE).exists()
+}
+
+/// Removes the state of all checkpoints of a run that has finished. Before, its last evaluation has to survive a loss of power: without it, the run needs the state.
+pub(in crate::run) fn remove_states(run: &RunFolder) -> Result<(), TrainError> {
+    run.sync()?;
+    let root = run.checkpoints();
+    let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
+    for path in entries.flatten().map(|entry| entry.path().join(STATE)) {
+        match std::fs::remove_file(&path) {
+            Err(error) if path.exists() => return Err(TrainError::io(&path, error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Points `last` at a checkpoint.
 pub(in crate::run) fn mark_last(run: &RunFolder, step: usize) -> Result<(), TrainError> {
     link(run, "last", step)

@@ -126,7 +126,8 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
     let sizes = engine::load::config(&model)?;
     let ranks = launch.ranks.as_ref().map_or(1, Leader::size);
-    preflight::check(&config, &sizes, policy.as_ref(), &prompts, ranks, progress)?;
+    let place = (ranks, &launch.target);
+    preflight::check(&config, &sizes, policy.as_ref(), &prompts, place, progress)?;
     let sft_data = match teacher {
         Some(teacher) => Some(
             teacher

@@ -4,22 +4,23 @@ use engine::config::ModelConfig;
 
 use crate::config::Config;
 use crate::data::{DataError, Prompts};
-use crate::plan::{MemoryBudget, MemoryEstimate, TaskCounts, warnings};
+use crate::plan::{MemoryBudget, MemoryEstimate, TaskCounts, checkpoints, free_space, warnings};
 use crate::policy::Policy;
 use crate::rollout;
 use crate::run::TrainError;
+use crate::run::launch::Target;
 use crate::run::observers::Progress;
 
 /// Refuses a run that cannot work on `ranks` ranks, and prints warnings about one that may not work.
 ///
 /// # Errors
-/// [`TrainError::TooLarge`], [`TrainError::Engine`], [`TrainError::Data`].
+/// [`TrainError::TooLarge`], [`TrainError::TooLittleDisk`], [`TrainError::Engine`], [`TrainError::Data`].
 pub(super) fn check(
     config: &Config,
     model: &ModelConfig,
     policy: &dyn Policy,
     prompts: &Prompts,
-    ranks: usize,
+    (ranks, target): (usize, &Target),
     progress: &Progress,
 ) -> Result<(), TrainError> {
     if config.algorithm.sum_padding {
@@ -30,6 +31,12 @@ pub(super) fn check(
     let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
     if let Some(large) = estimate.fits(MemoryBudget::of(config.engine_options()?.device))? {
         progress.say(&format!("warning: {large}"));
+    }
+    // Of a run that is resumed, some checkpoints are there already.
+    if let Target::New(folder) = target
+        && let Some(little) = estimate.fits_on_disk(checkpoints(config), free_space(folder))?
+    {
+        progress.say(&format!("warning: {little}"));
     }
     for warning in warnings(config, &TaskCounts::of_prompts(prompts)) {
         progress.say(&format!("warning: {warning}"));

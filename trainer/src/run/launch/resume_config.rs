@@ -27,7 +27,12 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
             || (path.starts_with("engine.") && !fixed.contains(&path.as_str()))
             || matches!(
                 path.as_str(),
-                "run.checkpoint_every" | "run.keep" | "run.alarms" | "run.updates" | "run.epochs"
+                "run.checkpoint_every"
+                    | "run.keep"
+                    | "run.keep_state"
+                    | "run.alarms"
+                    | "run.updates"
+                    | "run.epochs"
             );
         if free {
             changes.push(set.clone());

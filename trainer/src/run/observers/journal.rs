@@ -110,6 +110,18 @@ impl Journal {
         samples: &PhaseSamples,
     ) -> Result<(), TrainError> {
         rollouts::dump_phase(folder, phase, samples)?;
+        if phase.index == 0 && samples.from == 0 {
+            let records: Vec<SampleRecord> = samples
+                .groups
+                .iter()
+                .flat_map(SampleRecord::of_group)
+                .collect();
+            let settings = ("`data.template`", "`sampling.max_tokens`");
+            if let Some(hint) = eval::Verdicts::hint(records.iter(), settings) {
+                self.progress
+                    .say(&format!("warning: in the first phase, {hint}"));
+            }
+        }
         if let Some(tensorboard) = &mut self.tensorboard {
             let excerpt: Vec<SampleRecord> = head(&samples.groups);
             tensorboard.phase(phase.first_update + samples.from, &excerpt);

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use datasets::passk::{MIN_TASKS, no_interval, percent};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use super::time_left::{TimeLeft, human_duration};
 use crate::config::Config;
@@ -15,6 +15,9 @@ use crate::stderr::say;
 
 /// Shortest time between two lines about the same piece of work.
 const REMINDER: Duration = Duration::from_secs(30);
+/// The bar of a known number of items, and that of an update, which reports nothing until it is done.
+const COUNTED: &str = "{spinner} {prefix} [{bar:12}] {pos}/{len} {wide_msg}";
+const TIMED: &str = "{spinner} {prefix} [{timed}] {wide_msg}";
 
 /// Reports the progress of a run.
 #[derive(Debug)]
@@ -22,8 +25,8 @@ pub struct Progress {
     output: Output,
     /// `None` before the run begins.
     time_left: Option<TimeLeft>,
-    /// Training reward of the last update, or of the phase under way.
-    reward: Option<f64>,
+    /// The newest mean reward, with what it is the mean of.
+    reward: Option<String>,
     /// The best evaluation after at least one update: its step and its Pass@1.
     best: Option<(usize, f64)>,
     /// Seconds until the last completion of the phase under way was sampled; `None` before.
@@ -44,14 +47,7 @@ impl Progress {
     #[must_use]
     pub fn on_stderr() -> Self {
         if std::io::stderr().is_terminal() {
-            let bar = ProgressBar::new(0);
-            // The template is a constant and parses; if it did not, the default style would do.
-            if let Ok(style) =
-                ProgressStyle::with_template("{spinner} {prefix} [{bar:12}] {pos}/{len} {wide_msg}")
-            {
-                bar.set_style(style.progress_chars("=> "));
-            }
-            return Self::new(Output::Bar(bar));
+            return Self::new(Output::Bar(ProgressBar::new(0)));
         }
         Self::new(Output::Lines)
     }
@@ -116,8 +112,10 @@ impl Progress {
         if let Some(time_left) = &mut self.time_left {
             time_left.sampling(seconds, progress.sampled);
         }
-        self.reward = mean_reward(progress).or(self.reward);
         let place = place(phase, self.time_left.as_ref());
+        if let Some(reward) = mean_reward(progress) {
+            self.reward = Some(format!("mean reward of phase {place} {reward:.3}"));
+        }
         if progress.is_sampling() {
             self.sampling_time = None;
         } else {
@@ -171,6 +169,7 @@ impl Progress {
         let state = format!("{}{}", sampling_state(progress), self.outlook());
         match &self.output {
             Output::Bar(bar) => {
+                set_style(bar, COUNTED, 0.0);
                 bar.set_length(progress.wanted as u64);
                 bar.set_position(done as u64);
                 bar.set_prefix(name.to_owned());
@@ -194,9 +193,9 @@ impl Progress {
         };
         time_left.sampled(phase);
         if let Output::Bar(bar) = &self.output {
-            bar.set_prefix("update");
-            bar.set_length(time_left.updates() as u64);
-            bar.set_position((phase.first_update + update) as u64);
+            let number = phase.first_update + update + 1;
+            bar.set_prefix(format!("update {number}/{}", time_left.updates()));
+            set_style(bar, TIMED, time_left.update().unwrap_or(30.0));
             let each = time_left
                 .update()
                 .map(|seconds| format!(", {} each", human_duration(seconds)))
@@ -207,7 +206,8 @@ impl Progress {
                 phase.updates.len(),
                 place(phase, Some(time_left)),
                 self.reward
-                    .map(|reward| format!(", reward {reward:.3}"))
+                    .as_ref()
+                    .map(|reward| format!(", {reward}"))
                     .unwrap_or_default(),
                 self.outlook()
             ));
@@ -217,7 +217,8 @@ impl Progress {
     /// An update is done, which took `seconds`.
     pub(in crate::run) fn updated(&mut self, record: &StepRecord, seconds: f64) {
         self.last_line = Instant::now();
-        self.reward = Some(record.algo.reward);
+        let (step, reward) = (record.step, record.algo.reward);
+        self.reward = Some(format!("mean reward of update {step} {reward:.3}"));
         let updates = self.time_left.as_mut().map_or(0, |time_left| {
             time_left.updated(record.step, seconds);
             time_left.updates()
@@ -250,6 +251,7 @@ impl Progress {
     fn outlook(&self) -> String {
         let best = self
             .best
+            .filter(|(_, pass)| *pass > 0.0)
             .map(|(_, pass)| format!(", best Pass@1 {}", percent(pass)))
             .unwrap_or_default();
         let left = self
@@ -261,6 +263,24 @@ impl Progress {
             .unwrap_or_default();
         left + &best
     }
+}
+
+/// Gives a bar one of the styles. A timed one begins now, and is nearly full after the `expected` seconds.
+fn set_style(bar: &ProgressBar, template: &str, expected: f64) {
+    let started = Instant::now();
+    let draw = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let _ = out.write_str(&timed_bar(started.elapsed().as_secs_f64() / expected));
+    };
+    // The template is a constant and parses; if it did not, the style before would do.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> ").with_key("timed", draw));
+    }
+}
+
+/// A bar after this share of the expected time. It is never full.
+fn timed_bar(time: f64) -> String {
+    let done = (12.0 * (1.0 - (-2.5 * time).exp())).min(11.0) as usize;
+    format!("{:<12}", "=".repeat(done) + ">")
 }
 
 /// The number of a phase, counted from 1, and of how many if that is known.
@@ -281,10 +301,11 @@ fn mean_reward(progress: &RolloutProgress) -> Option<f64> {
     (judged > 0).then(|| progress.reward / judged as f64)
 }
 
-/// The mean reward, and the number of masked samples.
+/// The mean reward of all judged samples, and the number of masked ones.
 fn outcome(progress: &RolloutProgress) -> String {
+    let judged = progress.judged - progress.masked;
     let reward = mean_reward(progress)
-        .map(|reward| format!(", reward {reward:.3}"))
+        .map(|reward| format!(", mean reward of {judged} completions {reward:.3}"))
         .unwrap_or_default();
     match progress.masked {
         0 => reward,
@@ -312,8 +333,9 @@ fn sampling_state(progress: &RolloutProgress) -> String {
 fn update_line(record: &StepRecord, updates: usize, outlook: &str) -> String {
     let algo = &record.algo;
     format!(
-        "update {}/{updates}: reward {:.3} ({} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {:.4}, length {:.1}{outlook}",
+        "update {}/{updates}: mean reward of its {} completions {:.3} (groups: {} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {:.4}, mean length {:.1}{outlook}",
         record.step,
+        algo.judged,
         algo.reward,
         record.groups.right,
         record.groups.mixed,
@@ -350,6 +372,7 @@ fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
         figures.push(format!("{} masked", record.masked));
     }
     let best = match best {
+        Some((_, pass)) if pass <= 0.0 => String::new(),
         Some((step, _)) if step == record.step => "; the best so far".to_owned(),
         Some((step, pass)) => format!("; the best so far: Pass@1 {} after {step}", percent(pass)),
         None => String::new(),
@@ -385,13 +408,34 @@ mod tests {
         };
         assert_eq!(
             sampling_state(&progress),
-            "60 tokens/s, reward 0.250, 4 masked, 1 min left"
+            "60 tokens/s, mean reward of 36 completions 0.250, 4 masked, 1 min left"
         );
         let first = RolloutProgress {
             wanted: 256,
             ..RolloutProgress::default()
         };
         assert_eq!(sampling_state(&first), "none done yet");
+    }
+
+    #[test]
+    fn the_line_of_an_update_names_its_numbers() {
+        let record = include_str!("alarms/quickstart.jsonl")
+            .lines()
+            .next()
+            .unwrap();
+        let line = update_line(&serde_json::from_str(record).unwrap(), 10, "");
+        assert!(
+            line.starts_with("update 1/10: mean reward of its 128 completions 0."),
+            "{line}"
+        );
+        assert!(line.contains(" (groups: "), "{line}");
+    }
+
+    #[test]
+    fn the_bar_of_an_update_moves_and_is_not_full_before_it_ends() {
+        let bars = [0.0, 0.1, 0.5, 1.0, 1e6].map(timed_bar);
+        let bar = |done: usize| format!("{}>{}", "=".repeat(done), " ".repeat(11 - done));
+        assert_eq!(bars, [0, 2, 8, 11, 11].map(bar));
     }
 
     fn evaluated(step: usize, tasks: usize) -> EvalRecord {
@@ -416,10 +460,11 @@ mod tests {
     #[test]
     fn an_evaluation_names_the_best_so_far() {
         let line = |step, best| evaluation_line(&evaluated(step, 24), best);
-        let figures = "Pass@1 50.0% (95% interval 50.0% to 50.0%)";
+        let figures = "Pass@1 50.0% (95% interval 43.1% to 56.9%)";
         assert!(line(0, None).ends_with(&format!("on 24 tasks: {figures}")));
         assert!(line(8, Some((8, 0.5))).ends_with("; the best so far"));
         assert!(line(9, Some((8, 0.6))).ends_with("; the best so far: Pass@1 60.0% after 8"));
+        assert!(line(8, Some((8, 0.0))).ends_with(figures), "0% is no best");
         let masked = EvalRecord {
             masked: 3,
             ..evaluated(8, 24)

@@ -520,3 +520,42 @@ async fn a_run_cannot_be_made_shorter() {
     assert_eq!(outputs_with_config(&root), before);
     assert!(!root.join("extended.jsonl").exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finished_run_keeps_its_state_only_if_asked_and_cannot_go_on_without() {
+    let (home, server) = (
+        tempfile::tempdir().unwrap(),
+        FakeVerifier::accepting_b().await,
+    );
+    let root = home.path().join("run");
+    let config = config(&server.url, &["run.keep_state=false", "run.keep=2"]);
+    let state = |step: usize| root.join(format!("checkpoints/step-{step}/state.bin"));
+    let log = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    run_in(&root, &config).await.unwrap();
+    assert!(root.join("checkpoints/step-10/run.json").exists());
+    let metrics = log("metrics.jsonl");
+    // Again, as a cluster restarts a job, and after a kill that left an older state.
+    for _ in 0..2 {
+        assert!(!state(10).exists() && !state(8).exists());
+        std::fs::write(state(8), "").unwrap();
+        let again = run_in(&root, &config).await.unwrap();
+        assert_eq!((again.ended, again.step), (RunOutcome::Finished, 10));
+        assert_eq!(log("metrics.jsonl"), metrics);
+    }
+    let refused = async |config: &Config| {
+        let files = [log("metrics.jsonl"), log("config.toml")];
+        let error = run_in(&root, config).await.unwrap_err();
+        assert!(error.is_refusal(), "{error}");
+        assert_eq!([log("metrics.jsonl"), log("config.toml")], files);
+        error.to_string()
+    };
+    let longer = resumed_config(&root, &["run.updates=20", "run.keep_state=true"]).unwrap();
+    let error = refused(&longer).await;
+    assert!(
+        error.contains("has no state.bin") && error.contains("`run.keep_state = true`"),
+        "{error}"
+    );
+    // The last evaluation was lost, and the weights for it are not loaded.
+    std::fs::write(root.join("eval.jsonl"), "").unwrap();
+    assert!(refused(&config).await.contains("has no state.bin"));
+}

@@ -78,7 +78,7 @@ fn the_figure_of_the_comparisons_has_the_numbers_of_their_table() {
 fn a_sweep_that_tests_nothing_has_figures_without_a_margin() {
     let effects =
         "tests = false\n[compare.effects]\n\"a large H\" = [\"rapid-h4\", \"rapid-h8\"]\n";
-    let sweep = sweep("[0, 1]", effects);
+    let sweep = sweep("[0, 1, 2]", effects);
     let page = sweep.page();
     for (name, column) in [
         ("comparisons", "difference_points"),

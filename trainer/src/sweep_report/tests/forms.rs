@@ -126,16 +126,34 @@ fn without_times_nothing_is_measured_in_seconds() {
 }
 
 #[test]
-fn too_few_tasks_have_no_interval_and_the_page_says_so() {
-    let file = arms("[0, 1]", 0.02) + "tests = false\n";
-    let sweep = Synthetic::new(&file);
-    sweep.run_all(|_| Truth { tasks: 15, ..EQUAL });
-    let page = sweep.page();
-    assert!(page.contains("The evaluations have fewer than 20 different computations"));
-    for row in sweep.csv("comparisons.csv") {
-        assert!(!row["difference_points"].is_empty(), "{row:?}");
-        assert_eq!(row["difference_points_low"], "", "{row:?}");
-        assert!(!row["over_seeds_points_low"].is_empty(), "{row:?}");
+fn too_few_tasks_or_seeds_have_no_interval_and_the_page_says_so() {
+    for (seeds, tasks, warning) in [
+        (
+            "[0, 1, 2]",
+            15,
+            "The evaluations have fewer than 20 different computations",
+        ),
+        (
+            "[0, 1]",
+            80,
+            "Of two seeds, there is no interval over seeds",
+        ),
+    ] {
+        let sweep = Synthetic::new(&(arms(seeds, 0.02) + "tests = false\n"));
+        sweep.run_all(|_| Truth { tasks, ..EQUAL });
+        let page = sweep.page();
+        assert!(page.contains(warning), "{seeds}");
+        let over_seeds = page.contains("with the 95% t interval over runs");
+        assert_eq!(over_seeds, seeds == "[0, 1, 2]");
+        for row in sweep.csv("comparisons.csv") {
+            assert!(!row["difference_points"].is_empty(), "{row:?}");
+            assert_eq!(row["difference_points_low"], "", "{row:?}");
+            assert_eq!(
+                !row["over_seeds_points_low"].is_empty(),
+                over_seeds,
+                "{row:?}"
+            );
+        }
     }
 }
 
