@@ -49,7 +49,7 @@ pub use extract::Extraction;
 pub use stdio::{ProgramRun, VERSION as STDIO_VERSION};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "code-12";
+pub const VERSION: &str = "code-13";
 
 /// Fuel per second that even a slow machine burns on the slowest work per unit of fuel (reads scattered over memory). It determines the backstop.
 const SLOW_FUEL_PER_SECOND: f64 = 1e8;
@@ -335,16 +335,24 @@ impl CodeGrader {
             }
             return Ok(TestResults::unloadable(total, fault).grading());
         }
+        let expected = self.expected_values(attempt, task)?;
+        if attempt.first_pass && first_pass::is_hopeless(expected.fuel) {
+            return Err(failure(&Deferred::Long.into()).into());
+        }
+        let limits = with_fuel(
+            self.limits,
+            self.limits.fuel.max(expected.fuel.saturating_mul(2)),
+        );
         let mut results = TestResults::default();
         if !task.tests.is_empty() {
-            results = self.run_calls(attempt, task, source)?;
+            results = self.run_calls(attempt, task, source, expected, &limits)?;
         }
         if !task.asserts.is_empty() {
             results = match attempt.mode {
                 TestMode::UntilFailure if results.failure.is_some() => {
                     results.append_not_run(self.suite(attempt, task)?.tests.len())
                 }
-                _ => results.append(self.run_test_code(attempt, task, source)?),
+                _ => results.append(self.run_test_code(attempt, task, source, &limits)?),
             };
         }
         Ok(results.grading())
@@ -356,19 +364,12 @@ impl CodeGrader {
         attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
-    ) -> Result<TestResults, EarlyEnd> {
-        let calls = calls_of(task);
-        let expected = self.expected_values(attempt, task)?;
-        if attempt.first_pass && first_pass::is_hopeless(expected.fuel) {
-            return Err(failure(&Deferred::Long.into()).into());
-        }
-        let limits = with_fuel(
-            self.limits,
-            self.limits.fuel.max(expected.fuel.saturating_mul(2)),
-        );
-        let calls: Arc<[String]> = calls.into();
+        expected: Arc<ExpectedValues>,
+        limits: &Limits,
+    ) -> Result<TestResults, Box<Grading>> {
+        let calls: Arc<[String]> = calls_of(task).into();
         let check: ValueCheck = {
-            let (calls, expected) = (Arc::clone(&calls), Arc::clone(&expected));
+            let calls = Arc::clone(&calls);
             let (atol, compare) = (task.atol, task.compare);
             Arc::new(move |index, got| {
                 value_mismatch(&calls[index], &expected.values[index], got, atol, compare)
@@ -388,8 +389,8 @@ impl CodeGrader {
                 ..Request::new(work, limits)
             })
         };
-        TestResults::run(calls.len(), &limits, attempt.mode, run, &check)
-            .map_err(|error| failure(&error).into())
+        TestResults::run(calls.len(), limits, attempt.mode, run, &check)
+            .map_err(|error| failure(&error))
     }
 
     fn suite(&self, attempt: Attempt<'_>, task: &CodeTask) -> Result<Arc<Suite>, Box<Grading>> {
@@ -404,6 +405,7 @@ impl CodeGrader {
         attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
+        limits: &Limits,
     ) -> Result<TestResults, Box<Grading>> {
         let suite = self.suite(attempt, task)?;
         let mut stopped = Vec::new();
@@ -434,14 +436,9 @@ impl CodeGrader {
             Ok(run)
         };
         let any_value: ValueCheck = Arc::new(|_, _| None);
-        let mut results = TestResults::run(
-            suite.tests.len(),
-            &self.limits,
-            attempt.mode,
-            run,
-            &any_value,
-        )
-        .map_err(|error| failure(&error))?;
+        let mut results =
+            TestResults::run(suite.tests.len(), limits, attempt.mode, run, &any_value)
+                .map_err(|error| failure(&error))?;
         if results.uncalled && results.failure.is_none() {
             let reason = format!(
                 "the task's test code never calls `{}`, so any program would pass; correct the task",
