@@ -156,6 +156,8 @@ fn tasks_whose_tests_can_be_passed_without_solving_anything_are_reported() {
         task("unequal", "assert solve([3, 1]) != [3, 1]"),
         task("strong", "assert solve([3, 1]) == [1, 3]"),
         task("broken", "assert solve([3, 1]) == ["),
+        task("unsolved", "assert solve([3, 1]) == [3]")
+            .replace('}', ",\"canonical\":\"solve = sorted\"}"),
     ];
     let file = folder.path().join("own.jsonl");
     std::fs::write(&file, tasks.join("\n")).unwrap();
@@ -195,9 +197,11 @@ fn tasks_whose_tests_can_be_passed_without_solving_anything_are_reported() {
     let expected: Vec<(&str, &str)> = expected.iter().map(|(a, b)| (&**a, &**b)).collect();
     assert_eq!(weak, expected);
     assert!(report["unavailable"]["own/broken"].is_string());
+    let unsolved = report["unavailable"]["own/unsolved"].as_str().unwrap();
+    assert!(unsolved.contains("canonical solution"), "{unsolved}");
     let table = audit(&[]);
     assert!(
-        table.starts_with("own: 2 of 5 functions have weak tests\n"),
+        table.starts_with("own: 2 of 6 functions have weak tests\n"),
         "{table}"
     );
 }

@@ -93,6 +93,7 @@ def main():
             function = whole_program
         elif job["mode"] == "test":
             namespace = new_module("tests")
+            watch_library()
             namespace[job["entry_point"]] = stub
         else:
             namespace = new_module("program")
@@ -134,13 +135,17 @@ def call():
     else:
         request = parse(request)
     serving = job["mode"] == "serve"
-    arguments, keywords = request if serving else (request, {})
+    arguments, keywords, *told = request if serving else (request, {})
     try:
-        returned = function(*arguments, **keywords)
-        if serving:
-            # Before anything that the result is yet to do.
-            after = encode_arguments(request)
-            returned = drawn(returned)
+        placed = follow(told[0]) if told else ()
+        try:
+            returned = function(*arguments, **keywords)
+            if serving:
+                # Before anything that the result is yet to do.
+                after = encode_arguments([arguments, keywords])
+                returned = drawn(returned)
+        finally:
+            restore(placed)
     except BaseException as error:
         limits.enter()
         answer = raised(b"E", error, kind=kind_of(error) if serving else None)

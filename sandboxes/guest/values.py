@@ -1,5 +1,5 @@
 """The encoding of values, which is the one of `datasets::Value`: JSON, with tags for what JSON lacks. Between two instances of the interpreter there are tags of their own
-besides, for what only an interpreter can compare (`EXACT`).
+besides, for what only an interpreter can compare (`between.py`).
 
 The files of the harness, of which this is the first (`HARNESS` in `src/protocol/mod.rs`), are executed as one, once, while the interpreter is warmed, in a namespace with a
 private copy of the builtins. Everything that they need is bound there before any program runs, so that a program that patches `builtins`, `json`
@@ -14,11 +14,10 @@ import builtins
 import marshal
 import sys
 import types
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice
 
 import _host
 import _json
@@ -29,11 +28,11 @@ send = _host.call
 DEPTH = 36  # each level takes up to three brackets, and parsers stop at 128
 PIECE = 1 << 15  # bytes of a long value that are sent at a time
 SLICE = 1 << 11  # elements of a long list that are written together
-DRAWN = 1 << 16  # elements of an iterator, of which longer ones are not sent
 INT64_LOW, INT64_HIGH = -(2**63), 2**63 - 1
 
 mro_of = type.__dict__["__mro__"].__get__
 name_of = type.__dict__["__name__"].__get__
+dict_of = type.__dict__["__dict__"].__get__
 exception_args = BaseException.__dict__["args"].__get__
 array_tolist = numpy.ndarray.tolist
 scalar_item = numpy.generic.item
@@ -66,50 +65,6 @@ class Unsendable(Exception):
     """A value that has no encoding; its argument is the type's name."""
 
 
-class Opaque:
-    """In the tests' instance, a result that has no encoding: it equals nothing, itself included."""
-
-    __slots__ = ("kind",)
-    __hash__ = None
-    last = None  # The type of the one that came last, for people.
-
-    def __init__(self, kind):
-        self.kind = Opaque.last = kind[:100] if type(kind) is str else "object"
-
-    def __eq__(self, other):
-        return False
-
-    def __ne__(self, other):
-        return True
-
-    def __repr__(self):
-        return f"<{self.kind} object of the program>"
-
-
-class Drawn:
-    """What an iterator gives, which travels in its place: its elements, and type and message of what it raises behind them, if anything."""
-
-    __slots__ = ("generator", "items", "error")
-
-    def __init__(self, iterator):
-        self.generator = type(iterator) is types.GeneratorType
-        self.items = []
-        self.error = None
-        try:
-            for item in islice(iterator, DRAWN + 1):
-                self.items.append(item)
-        except BaseException as error:
-            self.error = [type_name(error), message_of(error)]
-
-
-def drawn(value):
-    """What goes to the tests' instance for a result: for an iterator of the interpreter's own types, all that it gives, where that is not too much."""
-    if id(type(value)) not in ITERATORS:
-        return value
-    taken = Drawn(value)
-    return value if len(taken.items) > DRAWN else taken
-
-
 def type_name(value):
     name = name_of(type(value))
     return str.__str__(name)[:100] if type(name) is str else "object"
@@ -118,7 +73,7 @@ def type_name(value):
 class Encoder:
     """Writes the pieces of one JSON text. After each `limit` bytes it sends them ahead (`P`), or, where they must stay together, raises `TooLarge`."""
 
-    __slots__ = ("parts", "size", "limit", "together", "opaque")
+    __slots__ = ("parts", "size", "limit", "together", "opaque", "objects", "places")
 
     def __init__(self, limit, together, opaque=True):
         self.parts = []
@@ -126,6 +81,9 @@ class Encoder:
         self.limit = limit
         self.together = together
         self.opaque = opaque
+        # Objects of the program's own classes: a value has their numbers, and behind it stand their attributes.
+        self.objects = []
+        self.places = {}
 
     def put(self, text):
         self.size += len(text) if text.isascii() else len(text.encode("utf-8"))
@@ -250,15 +208,50 @@ class Encoder:
         depth += 1
         if depth > DEPTH:
             raise TooLarge
+        if self.together and id(kind) not in BUILT_IN:
+            exact = EXACT.get(id(kind))
+            parts = exact and exact[1](value)
+            if parts is not None:
+                return self.sequence(f'{{"{exact[0]}":', parts, depth)
+            fields = fields_of(kind)
+            if fields is not None:
+                return self.sequence('{"$named":', [type_name(value), fields, [*tuple.__iter__(value)]], depth)
         for base in mro_of(kind):
             encode = ENCODERS.get(id(base))
             if encode is not None:
                 return encode(self, value, depth)
-        exact = EXACT.get(id(kind)) if self.together else None
-        if exact is None:
-            return self.no_encoding(type_name(value))
-        tag, parts = exact
-        return self.sequence(f'{{"{tag}":', parts(value), depth)
+        if self.together and self.opaque and is_own(kind):
+            return self.object(value)
+        return self.no_encoding(type_name(value))
+
+    def object(self, value):
+        place = self.places.get(id(value))
+        if place is None:
+            if len(self.objects) == OBJECTS:
+                return self.no_encoding(type_name(value))
+            place = self.places[id(value)] = len(self.objects)
+            self.objects.append(value)
+        self.put(f'{{"$object":{place}}}')
+
+    def attributes(self):
+        """Puts the attributes of all objects behind the value; none of an object where they are too large or nested too deeply."""
+        self.parts.insert(0, '{"$objects":[')
+        self.put(",[")
+        limit = self.limit
+        for place, value in enumerate(self.objects):
+            kind = quote(type_name(value).encode("utf-8", "replace").decode("utf-8"))
+            self.put(f"{',' if place else ''}[{kind},")
+            parts, size = len(self.parts), self.size
+            try:
+                self.limit = limit // 2
+                self.mapping(data_of(value), 1)
+            except TooLarge:
+                del self.parts[parts:]
+                self.size = size
+                self.parts.append("null")
+            self.limit = limit
+            self.put("]")
+        self.put("]]}")
 
     def array(self, value, depth):
         value = array_tolist(value)
@@ -294,6 +287,7 @@ class Encoder:
 
 numpy_generic = numpy.generic
 INT = {id(int)}
+BUILT_IN = {id(kind) for kind in (list, tuple, dict, set)}
 
 # By identity: a look-up by the class itself would call its metaclass's `__hash__`.
 ENCODERS = {
@@ -316,36 +310,11 @@ ENCODERS = {
 }
 
 
-ITERATORS = {
-    id(kind)
-    for kind in [types.GeneratorType, map, filter, zip, enumerate, reversed, *vars(sys.modules["itertools"]).values()]
-    + [type(iter(plain)) for plain in ([], (), "", set(), {}, range(0), reversed([]))]
-    if type(kind) is type
-}
-
-# What is made anew from these parts equals the original. For these very types alone: a subclass may be equal to something else.
-EXACT = {
-    id(kind): (tag, parts)
-    for kind, tag, parts in (
-        (range, "$range", lambda value: [value.start, value.stop, value.step]),
-        (Fraction, "$fraction", lambda value: [value.numerator, value.denominator]),
-        (Decimal, "$decimal", lambda value: [str(value)]),
-        (date, "$date", lambda value: [value.isoformat()]),
-        (datetime, "$datetime", lambda value: [value.isoformat()]),
-        (time, "$time", lambda value: [value.isoformat()]),
-        (timedelta, "$timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
-        (deque, "$deque", lambda value: [[*value], value.maxlen]),
-        (type({}.keys()), "$keys", lambda value: [*value]),
-        (type({}.values()), "$values", lambda value: [*value]),
-        (type({}.items()), "$items", lambda value: [*value]),
-        (Drawn, "$iterator", lambda value: [value.generator, value.items, value.error]),
-    )
-}
-
-
 def encode(value, limit, together, opaque=True):
     encoder = Encoder(limit, together, opaque)
     encoder.value(value)
+    if encoder.objects:
+        encoder.attributes()
     return encoder.take()
 
 
@@ -372,7 +341,7 @@ DECODERS = {
     "$complex": lambda body: complex(decode(body[0]), decode(body[1])),
     "$float": float,
     "$int": int,
-    "$opaque": Opaque,
+    "$opaque": lambda body: Opaque(body),
     "$range": lambda body: range(*decode(body)),
     "$fraction": lambda body: Fraction(*decode(body)),
     "$decimal": lambda body: Decimal(*body),
@@ -385,18 +354,14 @@ DECODERS = {
     "$values": lambda body: dict(enumerate(decode(body))).values(),
     "$items": lambda body: dict(decode(body)).items(),
     "$iterator": lambda body: iterator(*body),
+    "$array": lambda body: array(*body),
+    "$named": lambda body: named(*body),
+    "$counter": lambda body: Counter(decode(body[0])),
+    "$ordered": lambda body: OrderedDict(decode(body[0])),
+    "$default": lambda body: defaultdict(FACTORIES.get(body[1]), decode(body[0])),
+    "$objects": lambda body: with_objects(*body),
+    "$object": lambda body: objects[body],
 }
-
-
-def iterator(generator, items, error):
-    """An iterator that gives, and raises, what the program's one did."""
-
-    def again():
-        yield from decode(items)
-        if error is not None:
-            raise exception(*error)
-
-    return again() if generator else map(lambda item: item, again())
 
 
 def parse(payload):

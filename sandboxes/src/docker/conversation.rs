@@ -47,18 +47,21 @@ pub(super) fn read<T>(request: &[u8], answer: impl FnOnce(&[u8]) -> T) -> T {
     }
 }
 
-/// Answers a candidate's guest, whose last request was `request`, until it has no further request. Its last request stays unanswered: a guest that is to get
-/// another call waits for the answer.
+/// Answers a candidate's guest, whose last request was `request`, until it has no further request, or asks the tests' guest, and returns what it asks. Its last request stays
+/// unanswered: a guest that is to get another call waits for the answer.
 pub(super) async fn converse(
     guest: &mut Guest,
     candidate: &mut Candidate,
     request: &[u8],
-) -> Result<(), Termination> {
+) -> Result<Option<String>, Termination> {
     let mut request = bytes::Bytes::copy_from_slice(request);
     loop {
+        if let Some(question) = read(&request, |request| candidate.question(request))? {
+            return Ok(Some(question));
+        }
         let answer = read(&request, |request| candidate.answer(request))?;
         if candidate.ended() {
-            return Ok(());
+            return Ok(None);
         }
         if is_answered(&request) {
             guest.send(&answer).await?;
@@ -68,15 +71,15 @@ pub(super) async fn converse(
 }
 
 /// How a candidate's part ended. Whatever happens after the last call was answered is ignored.
-pub(super) fn end(
+pub(super) fn end<T>(
     candidate: &Candidate,
-    outcome: Result<(), Termination>,
+    outcome: Result<T, Termination>,
 ) -> Result<End, SandboxError> {
     match (candidate.unloadable(), outcome) {
         (Some((kind, message)), _) => Ok(End::Unloadable { kind, message }),
         (None, _) if candidate.completed() => Ok(End::Completed),
         (None, Err(stop)) => end_of_stop(stop),
-        (None, Ok(())) => Ok(End::Died(
+        (None, Ok(_)) => Ok(End::Died(
             "the program broke the conversation off".to_owned(),
         )),
     }

@@ -9,8 +9,10 @@ use super::conversation::{converse, end, end_of_stop, prepare, read, report};
 use super::guest::{Guest, Meter};
 use super::pool::Pool;
 use super::termination::Termination;
-use crate::protocol::test_instance::call_answer;
-use crate::protocol::{Candidate, Reply, TestInstance, arguments, is_answered, whole_program};
+use crate::protocol::test_instance::{NO_QUESTION, call_answer};
+use crate::protocol::{
+    Broken, Candidate, Reply, TestInstance, arguments, is_answered, whole_program,
+};
 use crate::{End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 /// Bytes of memory below which the interpreter cannot work.
@@ -141,7 +143,7 @@ async fn talk(
     limits: Limits,
 ) -> Result<(), Termination> {
     tokio::select! {
-        outcome = converse(guest, candidate, b"J") => outcome,
+        outcome = converse(guest, candidate, b"J") => outcome.map(|_| ()),
         stop = overrun(meters, limits) => Err(stop),
     }
 }
@@ -189,14 +191,24 @@ async fn converse_with_tests(
     candidate: &mut Candidate,
 ) -> Result<(), Termination> {
     let mut request = bytes::Bytes::from_static(b"J");
+    let mut asking = false;
     loop {
         let answer = match read(&request, |request| test_instance.answer(request))? {
             Reply::Answer(answer) => answer,
             Reply::Call(arguments) => {
                 candidate.expect(arguments)?;
-                converse(program, candidate, b"N").await?;
-                call_answer(candidate.take_results().pop())?
+                let asked = converse(program, candidate, b"N").await?;
+                asking = asked.is_some();
+                call_answer(asked, candidate)?
             }
+            Reply::GoOn(answer) if asking => {
+                program.send(&answer).await?;
+                let request = program.receive(candidate.longest()).await?;
+                let asked = converse(program, candidate, &request).await?;
+                asking = asked.is_some();
+                call_answer(asked, candidate)?
+            }
+            Reply::GoOn(_) => return Err(Broken::Protocol(NO_QUESTION).into()),
         };
         if test_instance.ended() {
             return Ok(());

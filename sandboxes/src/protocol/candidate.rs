@@ -11,6 +11,7 @@
 //! | `V`, `E`, `T` | the end of an open call: the value or its last piece, an exception, or a value that is nested too deeply or too large |
 //! | `B` | some elements of a long list in the interpreter's own binary form ([`marshal`]), any number of times while a call is open |
 //! | `M` | the end of an open call: the value in that form, or the last elements of the list |
+//! | `A` | while a call of a serving conversation is open: asks for what test code has put in place of a function or a stream ([`Candidate::question`]) |
 //!
 //! The host may refuse the binary form. It then answers the next `N` with `?`, which opens the call again, and the guest sends the same value as JSON. Pieces may replace a
 //! binary form that was begun, but not the other way round. A serving conversation ([`Candidate::serving`]) has no binary form.
@@ -188,6 +189,22 @@ impl Candidate {
         self.results.clear();
         self.state = State::Ready;
         Ok(())
+    }
+
+    /// What the guest asks the tests' instance while its call is open; `None` for any other request.
+    ///
+    /// # Errors
+    /// [`Broken::Protocol`] if the question is not JSON.
+    pub(crate) fn question(&self, request: &[u8]) -> Result<Option<String>, Broken> {
+        match request.split_first() {
+            Some((b'A', payload)) if self.serving && self.state == State::InCall => {
+                match value(payload)? {
+                    Call::Returned(text) => Ok(Some(text)),
+                    Call::Raised { .. } | Call::TooDeepOrLarge => Ok(None),
+                }
+            }
+            _ => Ok(None),
+        }
     }
 
     pub(crate) fn longest(&self) -> usize {

@@ -16,7 +16,11 @@ pub(crate) use test_instance::{Reply, TestInstance};
 pub(crate) const HARNESS: &str = concat!(
     include_str!("../../guest/values.py"),
     "\n",
+    include_str!("../../guest/between.py"),
+    "\n",
     include_str!("../../guest/conversation.py"),
+    "\n",
+    include_str!("../../guest/library.py"),
     "\n",
     include_str!("../../guest/judge.py"),
     "\n",
@@ -38,7 +42,7 @@ const SLACK: usize = 64 << 10;
 
 /// Whether the guest waits for the answer to `request`. The answer to any other request is empty, and a transport may leave it out.
 pub(crate) fn is_answered(request: &[u8]) -> bool {
-    matches!(request.first(), Some(b'J' | b'N' | b'C'))
+    matches!(request.first(), Some(b'J' | b'N' | b'C' | b'A'))
 }
 
 /// Why a conversation cannot continue.

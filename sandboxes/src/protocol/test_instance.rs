@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 use super::candidate::{check_watch, exception, job, value};
-use super::{Broken, SLACK};
+use super::{Broken, Candidate, SLACK};
 use crate::{Call, End, Limits, Program, Watch};
 
-/// Requests are those of a candidate, and also `C` (call the entry point; the answer is `V`, `E` or `T`, as the candidate answered) and `X` (a test passes a value
-/// that cannot be sent: `TooLarge`, or `Unsendable` with the value's type).
+/// Requests are those of a candidate, and also `C` (call the entry point; the answer is `V`, `E` or `T`, as the candidate answered, or `A` with what it asks), `A` (the answer to
+/// that, after which the same follows) and `X` (a test passes a value that cannot be sent: `TooLarge`, or `Unsendable` with the value's type).
 pub(crate) struct TestInstance {
     job: Vec<u8>,
     state: State,
@@ -20,6 +20,9 @@ pub(crate) struct TestInstance {
     unloadable: Option<(String, String)>,
     watch: Option<Watch>,
 }
+
+/// What is wrong with an answer for which the candidate's instance does not wait.
+pub(crate) const NO_QUESTION: &str = "an answer to no question";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -37,6 +40,8 @@ pub(crate) enum Reply {
     Answer(Vec<u8>),
     /// It calls the entry point once, with these arguments, in the candidate's instance. [`call_answer`] turns the result into the answer.
     Call(String),
+    /// It answers the candidate's question with this, and the call goes on.
+    GoOn(Vec<u8>),
 }
 
 impl TestInstance {
@@ -133,6 +138,7 @@ impl TestInstance {
                 self.called = true;
                 return Ok(Reply::Call(arguments));
             }
+            (State::Loading | State::Testing, b'A') => return Ok(Reply::GoOn(payload.to_vec())),
             (_, b'X') => {
                 let (reason, kind) = exception(payload)?;
                 return Err(Broken::Task(if reason == "TooLarge" {
@@ -158,12 +164,18 @@ impl TestInstance {
     }
 }
 
-/// The answer to a call of the entry point, from its result in the candidate's instance.
+/// The answer to a call of the entry point: what the candidate's instance asks, or its result there.
 ///
 /// # Errors
 /// [`Broken::Protocol`] if the candidate gave no answer.
-pub(crate) fn call_answer(result: Option<Call>) -> Result<Vec<u8>, Broken> {
-    match result {
+pub(crate) fn call_answer(
+    asked: Option<String>,
+    candidate: &mut Candidate,
+) -> Result<Vec<u8>, Broken> {
+    if let Some(question) = asked {
+        return Ok([b"A", question.as_bytes()].concat());
+    }
+    match candidate.take_results().pop() {
         Some(Call::Returned(text)) => Ok([b"V", text.as_bytes()].concat()),
         Some(Call::Raised { kind, message }) => {
             let body =
@@ -240,6 +252,7 @@ mod tests {
             &["V1"][..],
             &["J", "N"],
             &["J", "L", "C[]"],
+            &["A1"],
             &["J", "L", "N", "N"],
         ] {
             let mut instance = instance(&["one"]);

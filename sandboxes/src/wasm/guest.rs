@@ -91,7 +91,7 @@ impl Guest {
     /// The conversation with a guest that runs a candidate's program.
     pub(super) fn conversation(&mut self) -> Result<&mut Candidate, Termination> {
         match &mut self.data().host_call {
-            HostCall::Candidate(candidate) => Ok(candidate),
+            HostCall::Candidate(candidate, _) => Ok(candidate),
             HostCall::Unanswered | HostCall::Tests(_) => {
                 Err(Termination::Protocol("no candidate's instance"))
             }
@@ -112,7 +112,8 @@ impl Guest {
 
 /// Runs `work` with guests to its end on this thread, and returns its result.
 ///
-/// wasmtime's asynchronous calls give every guest a native stack of its own. No future that is awaited in them is ever pending.
+/// wasmtime's asynchronous calls give every guest a native stack of its own. The only future in them that is ever pending is that of a candidate's question (`instance_pair`),
+/// whose turn is polled again once there is an answer.
 pub(super) fn run_now<T>(work: impl Future<Output = T>) -> T {
     work.now_or_never()
         .expect("no host function of the sandbox waits")

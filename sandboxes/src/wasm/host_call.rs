@@ -3,7 +3,7 @@
 use wasmtime::{Caller, Linker};
 
 use super::fuel::charge;
-use super::instance_pair::InstancePair;
+use super::instance_pair::{InstancePair, Question};
 use super::store_data::StoreData;
 use super::termination::Termination;
 use crate::protocol::Candidate;
@@ -16,17 +16,25 @@ const REQUEST_PRICE: u64 = 4_000;
 pub(super) enum HostCall {
     /// Nobody, while the interpreter is warmed and while an answer is being computed.
     Unanswered,
-    /// The guest runs a candidate's program.
-    Candidate(Box<Candidate>),
+    /// The guest runs a candidate's program, and may ask the tests' guest.
+    Candidate(Box<Candidate>, Question),
     /// The guest runs tests.
     Tests(Box<InstancePair>),
 }
 
 impl HostCall {
+    /// The guest runs a candidate's program.
+    pub(super) fn candidate(candidate: Candidate) -> HostCall {
+        HostCall::Candidate(Box::new(candidate), Question::default())
+    }
+
     async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Termination> {
         match self {
             HostCall::Unanswered => Err(Termination::Protocol("a request where nobody answers")),
-            HostCall::Candidate(candidate) => Ok(candidate.answer(request)?),
+            HostCall::Candidate(candidate, question) => match candidate.question(request)? {
+                Some(text) => Ok(question.ask(text).await),
+                None => Ok(candidate.answer(request)?),
+            },
             HostCall::Tests(instance_pair) => instance_pair.answer(request).await,
         }
     }
@@ -34,7 +42,7 @@ impl HostCall {
     /// The fuel for the text that the host wrote for the last request, in addition to the answer.
     fn take_price(&mut self) -> u64 {
         match self {
-            HostCall::Candidate(candidate) => candidate.take_price(),
+            HostCall::Candidate(candidate, _) => candidate.take_price(),
             HostCall::Unanswered | HostCall::Tests(_) => 0,
         }
     }
@@ -43,7 +51,7 @@ impl HostCall {
     fn longest(&self) -> usize {
         match self {
             HostCall::Unanswered => 0,
-            HostCall::Candidate(candidate) => candidate.longest(),
+            HostCall::Candidate(candidate, _) => candidate.longest(),
             HostCall::Tests(instance_pair) => instance_pair.test_instance.longest(),
         }
     }

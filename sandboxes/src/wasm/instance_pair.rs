@@ -1,32 +1,106 @@
 //! Answers a test instance, with the help of the candidate's instance.
 
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use futures::FutureExt;
+
 use super::TURN;
 use super::guest::Guest;
 use super::termination::Termination;
-use crate::protocol::test_instance::call_answer;
+use crate::protocol::test_instance::{NO_QUESTION, call_answer};
 use crate::protocol::{Reply, TestInstance};
+
+/// A turn of the candidate's instance, which gives the instance back.
+type Turn = Pin<Box<dyn Future<Output = (Guest, Result<i32, Termination>)> + Send>>;
 
 /// A conversation with the tests' instance, and a candidate's instance that has loaded its program.
 pub(super) struct InstancePair {
     pub(super) test_instance: TestInstance,
-    pub(super) candidate: Guest,
+    /// `None` during a turn.
+    pub(super) candidate: Option<Guest>,
+    /// The turn that waits for the answer to `question`.
+    turn: Option<Turn>,
+    question: Question,
 }
 
 impl InstancePair {
+    pub(super) fn new(test_instance: TestInstance, candidate: Guest, question: Question) -> Self {
+        InstancePair {
+            test_instance,
+            candidate: Some(candidate),
+            turn: None,
+            question,
+        }
+    }
+
     /// # Errors
     /// The test instance must stop: the candidate stopped, or the task's own code does not work here.
     pub(super) async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Termination> {
         match self.test_instance.answer(request)? {
             Reply::Answer(answer) => Ok(answer),
-            Reply::Call(arguments) => self.call(arguments).await,
+            Reply::Call(arguments) => {
+                let candidate = self.candidate.as_mut();
+                let candidate = candidate.ok_or(Termination::Protocol("a call during a call"))?;
+                candidate.conversation()?.expect(arguments)?;
+                self.turn = self.candidate.take().map(|mut guest| -> Turn {
+                    Box::pin(async move {
+                        let outcome = guest.turn(TURN).await;
+                        (guest, outcome)
+                    })
+                });
+                self.go_on()
+            }
+            Reply::GoOn(answer) => {
+                self.question.lock().answer = Some(answer);
+                self.go_on()
+            }
         }
     }
 
-    /// Calls the entry point once, in a turn of the candidate's instance.
-    async fn call(&mut self, arguments: String) -> Result<Vec<u8>, Termination> {
-        self.candidate.conversation()?.expect(arguments)?;
-        self.candidate.turn(TURN).await?;
-        let result = self.candidate.conversation()?.take_results().pop();
-        Ok(call_answer(result)?)
+    /// Continues the candidate's turn to its end, or to its next question.
+    fn go_on(&mut self) -> Result<Vec<u8>, Termination> {
+        let turn = self.turn.as_mut();
+        let turn = turn.ok_or(Termination::Protocol(NO_QUESTION))?;
+        let ended = turn.now_or_never();
+        let asked = self.question.lock().asked.take();
+        if let Some((guest, outcome)) = ended {
+            self.turn = None;
+            self.candidate = Some(guest);
+            outcome?;
+        }
+        match &mut self.candidate {
+            Some(candidate) => Ok(call_answer(None, candidate.conversation()?)?),
+            None => asked
+                .map(|question| [b"A", question.as_bytes()].concat())
+                .ok_or(Termination::Protocol("a turn without an answer")),
+        }
+    }
+}
+
+/// What a candidate's instance asks the tests' instance, and the answer.
+#[derive(Clone, Default)]
+pub(super) struct Question(Arc<Mutex<Exchange>>);
+
+#[derive(Default)]
+struct Exchange {
+    asked: Option<String>,
+    answer: Option<Vec<u8>>,
+}
+
+impl Question {
+    fn lock(&self) -> MutexGuard<'_, Exchange> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pending until the answer is there.
+    pub(super) async fn ask(&self, text: String) -> Vec<u8> {
+        self.lock().asked = Some(text);
+        std::future::poll_fn(|_| match self.lock().answer.take() {
+            Some(answer) => Poll::Ready(answer),
+            None => Poll::Pending,
+        })
+        .await
     }
 }

@@ -2,7 +2,7 @@
 
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
-use super::instance_pair::InstancePair;
+use super::instance_pair::{InstancePair, Question};
 use super::store_data::StoreData;
 use super::termination::Termination;
 use super::wasi::{Input, Output};
@@ -52,9 +52,7 @@ impl WasmSandbox {
     /// Runs the calls of a conversation, in one instance.
     fn answer(&self, candidate: Candidate, limits: &Limits) -> Result<Run, SandboxError> {
         run_now(async {
-            let mut guest = self
-                .start(HostCall::Candidate(Box::new(candidate)), limits)
-                .await?;
+            let mut guest = self.start(HostCall::candidate(candidate), limits).await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
             let end = end(candidate, outcome)?;
@@ -71,9 +69,9 @@ impl WasmSandbox {
         limits: &Limits,
     ) -> Result<Run, SandboxError> {
         run_now(async {
-            let mut candidate = self
-                .start(HostCall::Candidate(Box::new(candidate)), limits)
-                .await?;
+            let question = Question::default();
+            let host_call = HostCall::Candidate(Box::new(candidate), question.clone());
+            let mut candidate = self.start(host_call, limits).await?;
             let outcome = candidate.turn(TURN).await;
             let loaded = end(
                 candidate.conversation().map_err(|stop| broken(&stop))?,
@@ -82,10 +80,7 @@ impl WasmSandbox {
             if loaded != End::Completed {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
-            let instance_pair = InstancePair {
-                test_instance,
-                candidate,
-            };
+            let instance_pair = InstancePair::new(test_instance, candidate, question);
             let mut guest = self
                 .start(HostCall::Tests(Box::new(instance_pair)), limits)
                 .await?;
@@ -102,7 +97,17 @@ impl WasmSandbox {
                 (None, Err(stop)) => stop.end()?,
             };
             let calls = test_instance.take_results();
-            let mut run = report(&mut instance_pair.candidate, calls, end);
+            let Some(candidate) = &mut instance_pair.candidate else {
+                // The tests stopped while it waited for an answer.
+                return Ok(Run {
+                    calls,
+                    end,
+                    fuel,
+                    peak_memory: peak,
+                    stdout: String::new(),
+                });
+            };
+            let mut run = report(candidate, calls, end);
             run.fuel = run.fuel.saturating_add(fuel);
             run.peak_memory = run.peak_memory.max(peak);
             Ok(run)
@@ -120,7 +125,7 @@ impl WasmSandbox {
         let data = StoreData {
             stdin: Input::new(stdin.as_bytes()),
             stdout: Output::refusing(whole_program::max_output(limits)),
-            ..self.data(HostCall::Candidate(Box::new(candidate)), limits)
+            ..self.data(HostCall::candidate(candidate), limits)
         };
         run_now(async {
             let mut guest = self.start_with(data, limits).await?;

@@ -232,6 +232,29 @@ def f(kind, *arguments): return MADE[kind](*arguments)
     assert_eq!((passed(&run), run.end), (vec![false], End::Completed));
 }
 
+/// Judges `program` by `tests`: parts between blank lines, of which the first is the prelude.
+fn each_part_passes(sandbox: &dyn Sandbox, program: &str, tests: &str) {
+    let parts: Vec<&str> = tests.split("\n\n").collect();
+    let run = judge(sandbox, program, parts[0], &parts[1..]);
+    assert_eq!(passed(&run), vec![true; parts.len() - 1], "{run:?}");
+}
+
+pub(crate) fn what_tests_put_in_place_of_the_library_reaches_the_program(sandbox: &dyn Sandbox) {
+    each_part_passes(
+        sandbox,
+        include_str!("replaced_program.py"),
+        include_str!("replaced_tests.py"),
+    );
+}
+
+pub(crate) fn tests_see_the_data_of_results_and_never_their_methods(sandbox: &dyn Sandbox) {
+    each_part_passes(
+        sandbox,
+        include_str!("data_program.py"),
+        include_str!("data_tests.py"),
+    );
+}
+
 pub(crate) fn a_failed_test_names_the_type_of_an_opaque_value(sandbox: &dyn Sandbox) {
     let source =
         "import itertools\nclass Stack: pass\ndef f(n): return Stack() if n else itertools.count()";

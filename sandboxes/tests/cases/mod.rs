@@ -44,6 +44,8 @@ macro_rules! cases {
                 what_the_program_leaves_alone_stays_the_tests_own
                 exceptions_keep_their_type
                 iterators_and_objects_of_the_library_arrive_unchanged
+                what_tests_put_in_place_of_the_library_reaches_the_program
+                tests_see_the_data_of_results_and_never_their_methods
                 a_failed_test_names_the_type_of_an_opaque_value
                 a_run_whose_tests_never_call_the_program_is_uncalled
                 the_program_keeps_its_state_between_calls_and_cannot_reach_the_tests

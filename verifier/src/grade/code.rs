@@ -354,16 +354,22 @@ impl CodeGrader {
             }
             return Ok(TestResults::unloadable(total, fault).grading());
         }
+        let expected = self.expected_values(attempt, task)?;
+        if attempt.first_pass && first_pass::is_hopeless(expected.fuel) {
+            return Err(failure(&Deferred::Long.into()).into());
+        }
+        let canonical = task.canonical.is_some().then_some(expected.fuel);
+        let limits = with_fuel(self.limits, self.fuel_limit(task.time_limit, canonical));
         let mut results = TestResults::default();
         if !task.tests.is_empty() {
-            results = self.run_calls(attempt, task, source)?;
+            results = self.run_calls(attempt, task, source, expected, &limits)?;
         }
         if !task.asserts.is_empty() {
             results = match attempt.mode {
                 TestMode::UntilFailure if results.failure.is_some() => {
                     results.append_not_run(self.suite(attempt, task)?.tests.len())
                 }
-                _ => results.append(self.run_test_code(attempt, task, source)?),
+                _ => results.append(self.run_test_code(attempt, task, source, &limits)?),
             };
         }
         let mut grading = results.grading();
@@ -381,17 +387,12 @@ impl CodeGrader {
         attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
-    ) -> Result<TestResults, EarlyEnd> {
-        let calls = calls_of(task);
-        let expected = self.expected_values(attempt, task)?;
-        if attempt.first_pass && first_pass::is_hopeless(expected.fuel) {
-            return Err(failure(&Deferred::Long.into()).into());
-        }
-        let canonical = task.canonical.is_some().then_some(expected.fuel);
-        let limits = with_fuel(self.limits, self.fuel_limit(task.time_limit, canonical));
-        let calls: Arc<[String]> = calls.into();
+        expected: Arc<ExpectedValues>,
+        limits: &Limits,
+    ) -> Result<TestResults, Box<Grading>> {
+        let calls: Arc<[String]> = calls_of(task).into();
         let check: ValueCheck = {
-            let (calls, expected) = (Arc::clone(&calls), Arc::clone(&expected));
+            let calls = Arc::clone(&calls);
             let rule = Rule::from(task);
             Arc::new(move |index, got| {
                 value_mismatch(&calls[index], &expected.values[index], got, rule)
@@ -412,8 +413,8 @@ impl CodeGrader {
                 ..Request::new(work, limits)
             })
         };
-        TestResults::run(calls.len(), &limits, attempt.mode, run, &check)
-            .map_err(|error| failure(&error).into())
+        TestResults::run(calls.len(), limits, attempt.mode, run, &check)
+            .map_err(|error| failure(&error))
     }
 
     fn suite(&self, attempt: Attempt<'_>, task: &CodeTask) -> Result<Arc<Suite>, Box<Grading>> {
@@ -428,9 +429,9 @@ impl CodeGrader {
         attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
+        limits: &Limits,
     ) -> Result<TestResults, Box<Grading>> {
         let suite = self.suite(attempt, task)?;
-        let limits = with_fuel(self.limits, self.fuel_limit(task.time_limit, None));
         let (source, entry_point) = callable(&task.entry_point, source);
         let mut stopped = Vec::new();
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
@@ -461,7 +462,7 @@ impl CodeGrader {
         };
         let any_value: ValueCheck = Arc::new(|_, _| None);
         let mut results =
-            TestResults::run(suite.tests.len(), &limits, attempt.mode, run, &any_value)
+            TestResults::run(suite.tests.len(), limits, attempt.mode, run, &any_value)
                 .map_err(|error| failure(&error))?;
         if results.uncalled && results.failure.is_none() {
             let reason = format!(

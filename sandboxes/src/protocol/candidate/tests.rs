@@ -43,6 +43,7 @@ fn a_request_out_of_turn_stops_the_guest() {
         &["J", "L", "V1"],
         &["J", "L", "N", "V1", "V1"],
         &["J", "L", "N", "N"],
+        &["J", "L", "N", "A1"],
         &["J", "L", "N", "V1", "N", "N"],
         &[""],
     ] {

@@ -1,9 +1,13 @@
 //! Runs a task's canonical solution, whose results are the expected values.
 
 use datasets::{CodeTask, Value};
+use sandboxes::Sandbox;
+use serde_json::Value as Json;
 
-use super::CodeGrader;
-use super::expected_values::{CanonicalRun, ExpectedResult, NoCanonicalResult};
+use super::expected_values::{
+    CanonicalRun, ExpectedResult, NoCanonicalResult, NoExpectedValues, SOLUTION_FUEL,
+};
+use super::{Attempt, CodeGrader, TestMode, with_fuel};
 
 /// The result of a task's canonical solution: the expected values that samples are compared with, or why there are none.
 #[derive(Clone)]
@@ -19,10 +23,10 @@ impl CanonicalResult {
 }
 
 impl CodeGrader {
-    /// Whether `task` takes its expected values from a canonical solution.
+    /// Whether `task` has a canonical solution to run: for its expected values, or on its own test code.
     #[must_use]
     pub fn uses_canonical_solution(task: &CodeTask) -> bool {
-        task.canonical.is_some() && !task.tests.is_empty()
+        task.canonical.is_some() && !(task.tests.is_empty() && task.asserts.is_empty())
     }
 
     /// The result of `task`'s canonical solution, from the cache or by a run here. In a `first_pass`, a long run is given up.
@@ -54,13 +58,54 @@ impl CodeGrader {
         task: &CodeTask,
         work: impl FnOnce(&CanonicalRun<'_>) -> T,
     ) -> T {
+        let solution = task.canonical.as_deref().unwrap_or_default();
         work(&CanonicalRun {
             sandbox: &*self.sandbox,
             task,
-            solution: task.canonical.as_deref().unwrap_or_default(),
+            solution,
             calls: &calls_of(task),
+            check: &|sandbox| self.check_own_tests(sandbox, task, solution),
             limits: &self.limits,
             inline: self.inline,
+        })
+    }
+
+    /// Runs the canonical solution on the task's own test code, as far as it has any, and returns the fuel used.
+    fn check_own_tests(
+        &self,
+        sandbox: &dyn Sandbox,
+        task: &CodeTask,
+        solution: &str,
+    ) -> Result<u64, NoExpectedValues> {
+        if task.asserts.is_empty() {
+            return Ok(0);
+        }
+        let attempt = Attempt {
+            sandbox,
+            mode: TestMode::UntilFailure,
+            canonical_result: None,
+            first_pass: false,
+        };
+        let limits = with_fuel(self.limits, self.limits.fuel.max(SOLUTION_FUEL));
+        let text = |detail: &Json, name: &str| detail[name].as_str().map(str::to_owned);
+        let results = self
+            .run_test_code(attempt, task, solution, &limits)
+            .map_err(|grading| NoExpectedValues {
+                reason: text(&grading.detail, "reason").unwrap_or_default(),
+                retryable: grading.retryable,
+            })?;
+        let Some((_, detail)) = &results.failure else {
+            return Ok(results.fuel);
+        };
+        let what = text(detail, "raised").or_else(|| text(detail, "reason"));
+        Err(NoExpectedValues {
+            reason: format!(
+                "the task's canonical solution does not pass the task's own test code here (`{}`: {}). The task cannot be judged; correct it, or leave it out",
+                text(detail, "assert").unwrap_or_default(),
+                what.unwrap_or_default()
+            ),
+            // A clock may decide otherwise another time.
+            retryable: results.nondeterministic,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The expected values of a task: its canonical solution runs once, in the same sandbox, and the results are cached in memory and on disk.
+//! The expected values of a task: its canonical solution runs once, in the same sandbox, also on the task's test code, and the results are cached in memory and on disk.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ use crate::grade::excerpt;
 
 /// Fuel for a canonical solution, of a data set's task and of an inline task alike: three times what the slowest of MBPP+ uses (task 599, 698 G), some minutes of a core.
 /// It limits the cost of a task that is requested only once.
-const SOLUTION_FUEL: u64 = 2_000_000_000_000;
+pub(super) const SOLUTION_FUEL: u64 = 2_000_000_000_000;
 
 /// Poll interval while another thread or process runs the canonical solution.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The expected values of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ExpectedValues {
     /// The encoded value that each call of the canonical solution returned.
     pub values: Vec<String>,
@@ -56,6 +56,8 @@ pub(super) struct CanonicalRun<'a> {
     pub task: &'a CodeTask,
     pub solution: &'a str,
     pub calls: &'a [String],
+    /// Runs the solution on the task's test code, and returns the fuel used.
+    pub check: &'a dyn Fn(&dyn Sandbox) -> Result<u64, NoExpectedValues>,
     /// The limits of an ordinary program.
     pub limits: &'a Limits,
     /// Whether the task is inline.
@@ -184,7 +186,7 @@ impl ExpectedValuesCache {
 impl CanonicalRun<'_> {
     pub(super) fn key(&self) -> Key {
         let identity = self.sandbox.identity();
-        KeyWriter::new()
+        let key = KeyWriter::new()
             .field("expected-1")
             .field(&identity.backend)
             .field(&identity.digest)
@@ -192,15 +194,52 @@ impl CanonicalRun<'_> {
             .field((self.limits.value as u64).to_le_bytes())
             .field(self.solution)
             .field(&self.task.entry_point)
-            .fields(self.calls.iter())
+            .fields(self.calls.iter());
+        if self.task.asserts.is_empty() {
+            return key.finish();
+        }
+        key.field(super::VERSION)
+            .fields(self.task.imports.iter())
+            .fields(self.task.asserts.iter())
             .finish()
     }
 
-    /// Runs the canonical solution.
+    /// Runs the canonical solution on the calls, then on the test code.
+    ///
+    /// # Errors
+    /// As [`CanonicalRun::run_calls`].
+    fn run(
+        &self,
+        first_pass: bool,
+    ) -> Result<Result<ExpectedValues, NoExpectedValues>, NoCanonicalResult> {
+        let expected = if self.calls.is_empty() {
+            Ok(ExpectedValues::default())
+        } else {
+            self.run_calls(first_pass)?
+        };
+        let Ok(mut expected) = expected else {
+            return Ok(expected);
+        };
+        let checked = if first_pass {
+            (self.check)(&FirstPass(self.sandbox))
+        } else {
+            (self.check)(self.sandbox)
+        };
+        match checked {
+            Err(none) if none.retryable && first_pass => Err(NoCanonicalResult::NotInFirstPass),
+            Err(none) => Ok(Err(none)),
+            Ok(fuel) => {
+                expected.fuel = expected.fuel.saturating_add(fuel);
+                Ok(Ok(expected))
+            }
+        }
+    }
+
+    /// Runs the canonical solution on the calls.
     ///
     /// # Errors
     /// [`NoCanonicalResult::NotInFirstPass`] in a `first_pass`, if the run is long or needs memory that is in use.
-    fn run(
+    fn run_calls(
         &self,
         first_pass: bool,
     ) -> Result<Result<ExpectedValues, NoExpectedValues>, NoCanonicalResult> {

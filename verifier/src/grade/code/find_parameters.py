@@ -202,7 +202,7 @@ def parameters(function, marks, bound):
     needed = [item.arg for item in plain[: max(free, 0)]] + [item.arg for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults) if default is None]
     known = {item.arg for item in plain + arguments.kwonlyargs}
     for name in needed:
-        if name not in given:
+        if name not in given and name not in FIXTURES:
             raise ValueError(f"`{function.name}` in line {function.lineno} takes `{name}`, which no `parametrize` gives it: fixtures are not run here; {REMEDY}")
     for name in given:
         if name not in known and arguments.kwarg is None:

@@ -9,6 +9,7 @@ import itertools
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 LEAVING = ("sys.exit", "exit", "quit")
+FIXTURES = {"capsys", "monkeypatch"}  # those of pytest's that `run_case.py` has
 
 
 def find(code, entry_point):
@@ -116,8 +117,13 @@ def tests_in(body, names, entry_point):
                 continue
             if node.name == "check" and required(node.args) == 1:
                 call = f"check({entry_point})"
-            elif node.name.startswith("test") and required(node.args) == 0:
+            elif node.name.startswith("test") and required(node.args) <= patches(node, names):
                 call = f"{node.name}()"
+            elif node.name.startswith("test") and takes_fixtures(node.args, patches(node, names)):
+                waits = ", _rapid_run_async" if isinstance(node, ast.AsyncFunctionDef) else ""
+                tests.append([f"_rapid_run_sets({node.name}{waits})", node.name])
+                taken.add(node)
+                continue
             else:
                 continue
             tests.append([f"_rapid_run_async({call})" if isinstance(node, ast.AsyncFunctionDef) else call, call])
@@ -145,7 +151,7 @@ def methods(node, classes, case, shared):
     found = {name: item for name, item in functions.items() if name.startswith("test") and not is_generator(item)}
     if case is None:
         plain = "__init__" not in functions
-        return {name: item for name, item in found.items() if plain and (item.decorator_list or shared or required(item.args) == 1)}
+        return {name: item for name, item in found.items() if plain and (item.decorator_list or shared or required(item.args) == 1 or takes_fixtures(item.args, 1))}
     waits = case.endswith("IsolatedAsyncioTestCase")
     return {name: item for name, item in found.items() if waits or isinstance(item, ast.FunctionDef)}
 
@@ -165,6 +171,20 @@ def required(arguments):
     if any(default is None for default in arguments.kw_defaults):
         return 99
     return len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+
+
+def patches(function, names):
+    """How many arguments its decorators `patch` and `patch.object` give it."""
+    known = {"unittest.mock.patch": 1, "unittest.mock.patch.object": 2}
+    calls = [(item, known.get(meaning(item.func, names))) for item in function.decorator_list if isinstance(item, ast.Call)]
+    return sum(count is not None and len(item.args) <= count and all(word.arg != "new" for word in item.keywords) for item, count in calls)
+
+
+def takes_fixtures(arguments, bound):
+    """Whether what a call must give, after `bound` arguments, are fixtures."""
+    given = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    needed = [item.arg for item in [*arguments.posonlyargs, *arguments.args][bound:given]]
+    return given > bound and required(arguments) == given and FIXTURES.issuperset(needed)
 
 
 def is_generator(function):

@@ -1,4 +1,4 @@
-"""What test code uses of pytest, which the sandbox does not have: marks, `param`, `raises`, `approx` and `fail`. Its fixtures are not run here."""
+"""What test code uses of pytest, which the sandbox does not have: marks, `param`, `raises`, `approx` and `fail`. `run_case.py` has two of its fixtures."""
 
 
 def _rapid_pytest():
@@ -159,7 +159,7 @@ def _rapid_pytest():
             return Mark(name)
 
     def missing(name):
-        raise AttributeError(f"pytest.{name} is not to be had where test code is run; fixtures are not run here")
+        raise AttributeError(f"pytest.{name} is not to be had where test code is run; of fixtures there are capsys and monkeypatch")
 
     module = types.ModuleType("pytest")
     module.mark, module.param, module.raises, module.approx, module.fail = Marker(), Param, raises, approx, fail

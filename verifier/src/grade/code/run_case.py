@@ -27,7 +27,7 @@ def _rapid_run_method(kind, name, run=lambda outcome: None, choice=()):
             test = getattr(instance, name)
             step(instance, "setup_method", test)
             try:
-                run(dress(test)(**arguments))
+                _rapid_call(dress(test), arguments, run)
             finally:
                 step(instance, "teardown_method", test)
     finally:
@@ -35,9 +35,93 @@ def _rapid_run_method(kind, name, run=lambda outcome: None, choice=()):
 
 
 def _rapid_run_sets(test, run=lambda outcome: None, choice=()):
-    """Runs a test function with chosen sets of its arguments."""
-    for arguments, dress in _rapid_sets(test.pytestmark, choice):
-        run(dress(test)(**arguments))
+    """Runs a test function with chosen sets of its arguments, or without any."""
+    for arguments, dress in _rapid_sets(getattr(test, "pytestmark", []), choice):
+        _rapid_call(dress(test), arguments, run)
+
+
+def _rapid_call(test, arguments, run):
+    """Calls a test with its arguments, and with those of pytest's fixtures that it takes."""
+    import contextlib
+    import inspect
+
+    with contextlib.ExitStack() as stack:
+        for name, fixture in (("capsys", _RapidCapsys), ("monkeypatch", _RapidMonkeypatch)):
+            if name in inspect.signature(test).parameters and name not in arguments:
+                arguments = {**arguments, name: stack.enter_context(fixture())}
+        run(test(**arguments))
+
+
+class _RapidCapsys:
+    """`capsys`: what is written while a test runs."""
+
+    def __enter__(self):
+        import sys
+
+        self.sys, self.streams = sys, (sys.stdout, sys.stderr)
+        self.readouterr()
+        return self
+
+    def readouterr(self):
+        import collections
+        import io
+
+        got = [stream.getvalue() if isinstance(stream, io.StringIO) else "" for stream in (self.sys.stdout, self.sys.stderr)]
+        self.sys.stdout, self.sys.stderr = io.StringIO(), io.StringIO()
+        return collections.namedtuple("CaptureResult", "out err")(*got)
+
+    def __exit__(self, *error):
+        self.sys.stdout, self.sys.stderr = self.streams
+
+
+class _RapidMonkeypatch:
+    """`monkeypatch`: changes that are undone after a test."""
+
+    absent = object()
+
+    def __enter__(self):
+        self.changes = []
+        return self
+
+    def setattr(self, target, name, value=absent, raising=True):
+        if value is self.absent:
+            import pkgutil
+
+            (target, _, name), value = target.rpartition("."), name
+            target = pkgutil.resolve_name(target)
+        old = vars(target).get(name, self.absent) if isinstance(target, type) else getattr(target, name, self.absent)
+        if raising and not hasattr(target, name):
+            raise AttributeError(f"{target!r} has no attribute {name!r}")
+        self.changes.append((setattr, delattr, target, name, old))
+        setattr(target, name, value)
+
+    def delattr(self, target, name):
+        self.changes.append((setattr, delattr, target, name, getattr(target, name)))
+        delattr(target, name)
+
+    def setitem(self, target, name, value):
+        self.changes.append((type(target).__setitem__, type(target).__delitem__, target, name, target.get(name, self.absent)))
+        target[name] = value
+
+    def delitem(self, target, name):
+        self.setitem(target, name, None)
+        del target[name]
+
+    def setenv(self, name, value):
+        import os
+
+        self.setitem(os.environ, name, value)
+
+    def undo(self):
+        for put, drop, target, name, old in reversed(self.changes):
+            if old is not self.absent:
+                put(target, name, old)
+            else:
+                drop(target, name)
+        self.changes = []
+
+    def __exit__(self, *error):
+        self.undo()
 
 
 def _rapid_sets(marks, choice):

@@ -35,6 +35,41 @@ fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
 }
 
 #[test]
+fn a_task_whose_solution_fails_the_tasks_own_test_code_is_unavailable() {
+    for tests in [Vec::new(), task(None).tests] {
+        let (grader, sandbox) = grader(FakeSandbox::doubling());
+        let code_task = |canonical: &str| CodeTask {
+            tests: tests.clone(),
+            asserts: vec!["assert f(1)".to_owned()],
+            ..task(Some(canonical))
+        };
+        let graded = |canonical: &str, program: &str| {
+            grader.grade(&code_task(canonical), program, TestMode::All)
+        };
+        for program in ["right", "wrong", "right"] {
+            let grading = graded("another function", program);
+            assert_eq!(
+                (grading.verdict, grading.retryable),
+                (Verdict::Unavailable, false)
+            );
+            let reason = grading.detail["reason"].as_str().unwrap();
+            assert!(
+                reason.contains("own test code here (`assert f(1)`: AssertionError: )"),
+                "{reason}"
+            );
+        }
+        // The test code is read, and the solution runs once on each kind of test.
+        let runs = 2 + usize::from(!tests.is_empty());
+        assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
+        for (program, verdict) in [("right", Verdict::Correct), ("wrong", Verdict::Incorrect)] {
+            assert_eq!(graded("right", program).verdict, verdict);
+        }
+        let invalid = graded("another function", "no python");
+        assert_eq!(invalid.verdict, Verdict::Incorrect);
+    }
+}
+
+#[test]
 fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
     let sandbox = Arc::new(FakeSandbox::doubling());
     let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
