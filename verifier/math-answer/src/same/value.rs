@@ -364,6 +364,7 @@ impl ValueComparer {
 fn is_two(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(Full(two)) if *two == RBig::from(2))
 }
+
 /// Whether it is real for real variables: without roots, functions and i.
 fn is_always_real(expr: &Expr) -> bool {
     match expr {

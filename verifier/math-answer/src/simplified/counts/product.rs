@@ -412,13 +412,8 @@ impl Counter<'_> {
                         if rational(exponent, self.meter).is_some_and(|exponent| exponent.abs() >= *index))
                 };
                 let index = index.trunc();
-                let powers = holds_power(inner)
-                    || inner.parts().into_iter().any(holds_power)
-                    || has_whole_root(inner, &index)
-                    || inner
-                        .parts()
-                        .into_iter()
-                        .any(|part| has_whole_root(part, &index));
+                let is_power = |part: &Expr| holds_power(part) || has_whole_root(part, &index);
+                let powers = is_power(inner) || inner.parts().into_iter().any(is_power);
                 let sums = match inner {
                     Expr::Quotient(above, below) => {
                         u8::from(has_sum_factor(above)) + u8::from(has_sum_factor(below))
