@@ -310,7 +310,11 @@ fn conversations_become_the_same_text_and_tokens_as_in_transformers() {
             continue;
         };
         let folder = tempfile::tempdir().unwrap();
-        let text = from_folder(&published, folder.path()).text;
+        let Loaded { config, text, .. } = from_folder(&published, folder.path());
+        let ends = config.eos_token_ids.iter();
+        let ends: Vec<_> = ends.map(|id| text.tokenizer.token(*id)).collect();
+        let end = ["<|im_end|>", "<|eot_id|>", "<end_of_turn>"].map(|end| vec![Some(end.into())]);
+        assert!(end.contains(&ends), "{family}: {ends:?}");
         let template = text.template.unwrap();
         for case in golden_family["conversations"].as_array().unwrap() {
             let actual = dateless(
