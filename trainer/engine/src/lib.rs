@@ -24,7 +24,7 @@ pub use api::{
     AdamW, Completion, Device, EngineOptions, Finish, GenerateRequest, ModelInfo, Objective,
     Objectives, StepReport,
 };
-pub use backend::group::{Leader, bucket_elements, check_slices, sampling_share};
+pub use backend::group::{Leader, check_slices};
 pub use backend::{Dtype, MemoryMeter};
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;

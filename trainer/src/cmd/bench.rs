@@ -4,7 +4,6 @@ mod machine_peaks;
 mod plan;
 mod profile;
 mod rollout;
-mod scale;
 mod step;
 mod train;
 
@@ -60,18 +59,12 @@ enum What {
         after_help = "Examples:\n  rapid bench step --prompts 8 --samples 4 --prompt-tokens 64 --tokens 64"
     )]
     Step(Options),
-    /// What an iteration would take on many GPUs: counted work and the rates of a network, nothing measured
-    #[command(
-        after_help = "Examples:\n  rapid bench scale --random-weights qwen2.5-1.5b --dtype bf16 --prompts 64 --samples 16 --tokens 512 --min-tokens 64 --updates 4"
-    )]
-    Scale(scale::Scale),
 }
 
 impl What {
     fn options(&self) -> &Options {
         match self {
             Self::Rollout(options) | Self::Train(options) | Self::Step(options) => options,
-            Self::Scale(scale) => scale.options(),
         }
     }
 }
@@ -309,7 +302,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         What::Rollout(_) => rollout::measure,
         What::Train(_) => train::measure,
         What::Step(_) => step::measure,
-        What::Scale(scale) => return scale::run(scale),
     };
     options.check()?;
     if options.device.device == PLAN {

@@ -116,7 +116,7 @@ impl Plan {
             what: match what {
                 What::Rollout(_) => "sampling",
                 What::Train(_) => "training",
-                What::Step(_) | What::Scale(_) => "an iteration",
+                What::Step(_) => "an iteration",
             },
             device: H200,
             model: options.model_name(),
@@ -182,7 +182,7 @@ impl Plan {
 }
 
 /// The work of a command on a device that counts it, and the most memory that it allocates.
-pub(super) fn counted(
+fn counted(
     what: &What,
     options: &Options,
     device: DeviceModel,
@@ -197,7 +197,7 @@ pub(super) fn counted(
 }
 
 /// The engine's options. Its device is not opened.
-pub(super) fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
+fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
     let device = DeviceArgs {
         device: "cpu".to_owned(),
         ..options.device.clone()
