@@ -60,6 +60,7 @@ fn inline_code(code: &CodeTask) -> InlineTask {
     });
     InlineTask::Code {
         entry_point: code.entry_point.clone(),
+        class_name: None,
         tests: tests.collect(),
         asserts: code.asserts.clone(),
         prefix: code.prefix.clone(),

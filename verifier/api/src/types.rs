@@ -72,6 +72,9 @@ pub enum InlineTask {
     Code {
         /// The name of the function that the completion must define, which is not a keyword of Python, or a method of its class: `Solution().add`.
         entry_point: String,
+        /// The class of which `entry_point` is a method, if that is only its name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class_name: Option<String>,
         /// Calls and the values that they must return.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tests: Vec<CodeTest>,

@@ -33,6 +33,7 @@ fn a_request_has_the_json_of_the_contract() {
             })),
             item(TaskRef::Inline(InlineTask::Code {
                 entry_point: "f".to_owned(),
+                class_name: None,
                 tests: vec![CodeTest {
                     args: vec![json!(1), json!({ "$tuple": [2] })],
                     expected: Some(json!(3)),
@@ -72,6 +73,7 @@ fn an_inline_task_has_everything_that_decides_its_verdicts() {
     };
     let whole = item(TaskRef::Inline(InlineTask::Code {
         entry_point: "f".to_owned(),
+        class_name: Some("C".to_owned()),
         // `null` is the value `None`, which differs from no value.
         tests: vec![test(None), test(Some(Json::Null))],
         asserts: Vec::new(),
@@ -92,7 +94,7 @@ fn an_inline_task_has_everything_that_decides_its_verdicts() {
     assert_eq!(
         sent(&request),
         concat!(
-            r#"{"items":[{"id":"a","task":{"kind":"code","entry_point":"f","tests":[{"args":[1]},{"args":[1],"expected":null}],"#,
+            r#"{"items":[{"id":"a","task":{"kind":"code","entry_point":"f","class_name":"C","tests":[{"args":[1]},{"args":[1],"expected":null}],"#,
             r#""prefix":"def f(n):","canonical":"def f(n): return n","imports":["import math"],"atol":0.5,"compare":"not-none","time_limit":2.5},"prompt":"p","completion":"c"},"#,
             r#"{"id":"a","task":"mbppplus/2","task_digest":"00","prompt":"p","completion":"c"}]}"#
         )
