@@ -2,9 +2,9 @@
 
 use wasmtime::{Config, Engine, OptLevel, RegallocAlgorithm};
 
-/// Bytes of native stack that wasm frames may use. The guest's interpreter raises `RecursionError` at limits of its own that are far below this. A guest that
-/// reaches this limit anyway ends with a trap.
-const WASM_STACK: usize = 128 << 20;
+/// Bytes of native stack that wasm frames may use. The guest's interpreter raises `RecursionError` at limits of its own (`recursion`), which any recursion reaches first. A guest that
+/// reaches this limit anyway ends with a trap. Only the pages that a guest uses take memory.
+const WASM_STACK: usize = 384 << 20;
 /// Bytes of native stack of a guest: the wasm frames and, below them, the host functions.
 const STACK: usize = WASM_STACK + (2 << 20);
 /// The memory image of a warmed interpreter is about 100 MiB, part of it zeros. Up to this size, an image is always mapped and never copied.

@@ -16,9 +16,9 @@ use wasmtime::{Instance, Store, TypedFunc};
 use super::store_data::StoreData;
 
 /// Bytes of the stack in linear memory that the interpreter uses before it raises `RecursionError`. A level of `sorted` with a key takes 2.2 KiB of them, most other
-/// levels 0.5 KiB, so that nearly all recursion reaches the interpreter's own limit of 1000 first. With twice as many bytes, a program that raised that limit reached the
-/// end of the native stack, which exists beside this one (`engine`), and died there; and the `repr` of a list that is nested 20,000 deep used up its fuel.
-pub(super) const STACK: u32 = 1 << 20;
+/// levels 0.5 KiB: 5,000 of those fit. Programs that recurse through C code use up to 60 times as many bytes of the native stack, which exists beside this one and has no such
+/// limit. It is large enough that this one ends first (`engine`).
+pub(super) const STACK: u32 = 4 << 20;
 /// Bytes that must be left below the stack that is announced.
 const SPARE: u32 = 8 << 20;
 

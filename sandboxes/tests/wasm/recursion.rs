@@ -70,6 +70,24 @@ fn recursion_through_c_code_goes_as_deep_as_natively() {
     assert_eq!(shallow, [""; 0]);
 }
 
+/// Shapes whose levels take so much stack that fewer than 5,000 fit.
+const WIDE: &[&str] = &["sorted with a key"];
+
+#[test]
+fn with_a_raised_limit_recursion_through_c_code_passes_4999_levels_or_raises() {
+    let mut shallow = Vec::new();
+    for (name, source) in SHAPES {
+        let source = format!("import sys\nsys.setrecursionlimit(10**6)\n{source}");
+        let run = run(sandbox(), &source, &["[4999]"]);
+        match run.calls.as_slice() {
+            [Call::Returned(depth)] if depth == "4999" => {}
+            [Call::Raised { kind, .. }] if kind == "RecursionError" => shallow.push(*name),
+            other => shallow.push(format!("{name}: {:?} {other:?}", run.end).leak()),
+        }
+    }
+    assert_eq!(shallow, WIDE);
+}
+
 #[test]
 fn only_the_recursion_limit_bounds_plain_recursion() {
     let plain = "def f(n): return 1 + f(n - 1) if n else 0";

@@ -27,6 +27,14 @@ pub(crate) const SHAPES: &[(&str, &str)] = &[
         "def f(n): return 1 + min([n - 1], key=f) if n else 0",
     ),
     (
+        "max of a map",
+        "def f(n): return max(map(lambda m: 1 + f(m), [n - 1])) if n else 0",
+    ),
+    (
+        "cached methods",
+        "import functools\nclass A:\n    @functools.cache\n    def depth(self, n): return 1 + self.depth(n - 1) if n else 0\ndef f(n): return A().depth(n)",
+    ),
+    (
         "lru_cache",
         "import functools\n@functools.lru_cache(None)\ndef f(n): return 1 + f(n - 1) if n else 0",
     ),
