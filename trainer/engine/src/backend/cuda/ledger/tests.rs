@@ -4,8 +4,6 @@ use super::super::driver::{Format, Matrix};
 use super::signature::Kind;
 use super::*;
 
-mod published;
-
 fn words(device: &mut dyn Driver, values: &[u32]) -> Address {
     let bytes: Vec<u8> = values.iter().flat_map(|word| word.to_le_bytes()).collect();
     let address = device.allocate(bytes.len()).unwrap();
