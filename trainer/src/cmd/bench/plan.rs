@@ -182,7 +182,7 @@ impl Plan {
 }
 
 /// The work of a command on a device that counts it, and the most memory that it allocates.
-fn counted(
+pub(super) fn counted(
     what: &What,
     options: &Options,
     device: DeviceModel,
@@ -197,7 +197,7 @@ fn counted(
 }
 
 /// The engine's options. Its device is not opened.
-fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
+pub(super) fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
     let device = DeviceArgs {
         device: "cpu".to_owned(),
         ..options.device.clone()
