@@ -368,7 +368,7 @@ fn a_full_disk_is_named_at_the_start_and_later_and_the_run_can_be_resumed() {
     ]);
     let refused = run(&mut rapid(&arguments)).failure(1);
     assert!(
-        refused.contains("is free for")
+        refused.contains("is free: ")
             && refused.contains("make room")
             && !refused.contains("--resume"),
         "{refused}"

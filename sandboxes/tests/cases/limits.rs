@@ -60,8 +60,13 @@ pub(crate) fn endless_recursion_raises_and_the_next_call_works(sandbox: &dyn San
         "def f(n):\n    x, y = [], []\n    for _ in range(100000): x, y = [x], [y]\n    return x == y if n else 0",
         "import json\ndef f(n): return json.loads('[' * 100000) if n else 0",
     ];
+    // The `repr` of nested lists takes the square of their depth.
+    let limits = Limits {
+        fuel: 100_000_000_000,
+        ..Limits::default()
+    };
     for source in sources {
-        let run = run(sandbox, source, &["[1]", "[0]"]);
+        let run = run_within(sandbox, source, &["[1]", "[0]"], &limits);
         assert_eq!(run.end, End::Completed, "{source}");
         assert!(
             matches!(&run.calls[0], Call::Raised { kind, .. } if kind == "RecursionError"),

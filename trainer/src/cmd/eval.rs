@@ -248,7 +248,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     }
     super::print(&output(args, &settings, &renderer, &evaluation)?)?;
     let samples = evaluation.records.iter().map(|record| &record.sample);
-    if let Some(hint) = Verdicts::hint(samples, ("--template", "--max-tokens")) {
+    if let Some(hint) = Verdicts::hint(&samples, ("--template", "--max-tokens")) {
         say(&format!("warning: {hint}"));
     }
     judged

@@ -63,7 +63,7 @@ impl Verdicts {
     /// The hint to print if nearly all completions have no answer in the required form, with one of them. `settings` are the names of the settings of the template and of
     /// the limit of tokens.
     pub fn hint<'a>(
-        samples: impl Iterator<Item = &'a SampleRecord> + Clone,
+        samples: &(impl Iterator<Item = &'a SampleRecord> + Clone),
         settings: (&str, &str),
     ) -> Option<String> {
         let hint = Self::of(samples.clone()).remark(settings)?;
@@ -126,7 +126,7 @@ mod tests {
             "detail": {}, "tokens": 1, "logp": -1.0, "finish": "stop",
         }))
         .unwrap();
-        let hint = Verdicts::hint([&sample].into_iter(), ("`data.template`", "")).unwrap();
+        let hint = Verdicts::hint(&[&sample].into_iter(), ("`data.template`", "")).unwrap();
         let end = format!(
             "ask for it (`data.template`)? One of them begins: {:?}",
             "1\n2".repeat(40)

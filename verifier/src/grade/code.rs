@@ -14,6 +14,7 @@ mod evalplus_special_rules;
 mod expected_values;
 mod extract;
 mod first_pass;
+mod fuel;
 mod program;
 mod run_tests;
 mod stdio;
@@ -23,12 +24,11 @@ mod value_mismatch;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use datasets::python_name::{class_of_method, invalid_entry_point_reason};
 use datasets::{CodeTask, Compare, Value};
 use sandboxes::outline::Stopped;
-use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work, docker};
+use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
@@ -54,11 +54,6 @@ pub const VERSION: &str = "code-13";
 
 /// Fuel per second that even a slow machine burns on the slowest work per unit of fuel (reads scattered over memory). It determines the backstop.
 const SLOW_FUEL_PER_SECOND: f64 = 1e8;
-
-/// Fuel in WebAssembly for what a native interpreter does in a second: a task's `time_limit` has this much for each of its seconds.
-const FUEL_PER_SECOND: u64 = 25_000_000_000;
-/// The limit of fuel in multiples of what the task's canonical solution uses.
-const CANONICAL_FUEL: u64 = 10;
 
 /// Judges programs in one sandbox.
 #[derive(Clone)]
@@ -182,28 +177,6 @@ impl CodeGrader {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    /// The fuel of a program on a task with this time limit, whose canonical solution uses `canonical` units, if that is known. A program that works like the solution has
-    /// enough of it, whatever the time limit.
-    fn fuel_limit(&self, time_limit: Option<Duration>, canonical: Option<u64>) -> u64 {
-        let least = self.limits.fuel;
-        let in_docker = self.sandbox.identity().backend == docker::BACKEND;
-        let second = if in_docker {
-            docker::FUEL_PER_SECOND
-        } else {
-            FUEL_PER_SECOND
-        } as f64;
-        let by_time = time_limit.map(|limit| (limit.as_secs_f64() * second) as u64);
-        let by_solution = |factor: u64| canonical.unwrap_or(0).saturating_mul(factor);
-        match by_time {
-            Some(by_time) if !in_docker => by_time.max(by_solution(2)),
-            // 50 G unless it is set.
-            None if !in_docker && canonical.is_none() => least.saturating_mul(5) / 2,
-            _ => least
-                .max(by_time.unwrap_or(0))
-                .max(by_solution(CANONICAL_FUEL)),
-        }
     }
 
     /// Judges `completion`. Blocks while the program runs, and while the canonical solution runs if its result is missing.

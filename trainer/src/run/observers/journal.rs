@@ -117,7 +117,7 @@ impl Journal {
                 .flat_map(SampleRecord::of_group)
                 .collect();
             let settings = ("`data.template`", "`sampling.max_tokens`");
-            if let Some(hint) = eval::Verdicts::hint(records.iter(), settings) {
+            if let Some(hint) = eval::Verdicts::hint(&records.iter(), settings) {
                 self.progress
                     .say(&format!("warning: in the first phase, {hint}"));
             }

@@ -1,0 +1,297 @@
+use std::io::Write as _;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn load(text: &str) -> Result<Dataset, String> {
+    record::parse("mine.jsonl", text)
+        .and_then(|records| from_records("mine".to_owned(), &records))
+        .map_err(|e| e.to_string())
+}
+
+fn ids(tasks: &[Task]) -> Vec<&str> {
+    tasks.iter().map(|task| task.id.as_str()).collect()
+}
+
+#[test]
+fn a_file_is_read_alike_however_saved_and_splits_have_other_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let splits = ["train", "eval", "test", "validation", "dev"];
+    let line = |split: &&str| format!(r#"{{"question":"a\ud83d","answer":"1","split":"{split}"}}"#);
+    let plain = splits.iter().map(line).collect::<Vec<_>>().join("\r\n");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(plain.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let marked = format!("\u{feff}{plain}").into_bytes();
+    for (name, bytes) in [
+        ("mine.jsonl", plain.into_bytes()),
+        ("mine.JSONL", marked),
+        ("mine.jsonl.gz", packed.clone()),
+        ("mine.jsonl", packed),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let dataset = crate::open(path.to_str().unwrap(), None).unwrap();
+        assert_eq!(ids(&dataset.train), ["mine/1"], "{name}");
+        assert_eq!(ids(&dataset.eval), ["mine/2", "mine/3", "mine/4", "mine/5"]);
+        assert_eq!(dataset.train[0].question, "a\u{fffd}", "{name}");
+    }
+}
+
+#[test]
+fn the_fields_decide_the_kind_of_a_record() {
+    let dataset = load(concat!(
+        r#"{"prompt":"1+1?","answer":2,"split":"train","source":"me"}"#,
+        "\n",
+        r#"{"id":"f","question":"q","entry_point":"f","tests":[{"args":[{"$tuple":[1]}],"expected":{"$set":[]}}],"atol":1,"compare":"set","split":"eval"}"#,
+        "\n",
+        r#"{"id":7,"statement":"theorem t : True := by\n","header":"import Std\n","split":"eval"}"#,
+        "\n",
+        r#"{"id":"p","question":"q","tests":[{"stdin":"1\n","stdout":"2"}],"time_limit":2.5}"#,
+    ))
+    .unwrap();
+    assert_eq!(ids(&dataset.train), ["mine/1", "mine/p"]);
+    assert_eq!(
+        dataset.train[1].spec,
+        TaskSpec::Program(ProgramTask {
+            tests: vec![ProgramTest {
+                stdin: "1\n".to_owned(),
+                stdout: "2".to_owned()
+            }],
+            time_limit: Some(Duration::from_millis(2500)),
+        })
+    );
+    assert_eq!(ids(&dataset.eval), ["mine/f", "mine/7"]);
+    assert_eq!(dataset.train[0].question, "1+1?");
+    assert_eq!(
+        dataset.train[0].spec,
+        TaskSpec::Math(MathTask {
+            answer: "2".to_owned()
+        })
+    );
+    let TaskSpec::Code(code) = &dataset.eval[0].spec else {
+        panic!()
+    };
+    assert_eq!(code.tests[0].args, [Value::Tuple(vec![Value::from(1)])]);
+    assert_eq!(code.tests[0].expected, Some(Value::Set(vec![])));
+    assert_eq!((code.atol, code.compare), (1.0, Compare::Set));
+    assert_eq!(
+        dataset.eval[1].spec,
+        TaskSpec::Lean(LeanTask {
+            header: "import Std".to_owned(),
+            statement: "theorem t : True := by".to_owned()
+        })
+    );
+}
+
+#[test]
+fn an_answer_that_is_a_number_is_written_without_an_exponent() {
+    for (number, written) in [
+        ("2", "2"),
+        ("0.50", "0.5"),
+        ("2.0", "2.0"),
+        ("1e-7", "0.0000001"),
+        ("-2.5E20", "-250000000000000000000"),
+        (
+            "123456789012345678901234567890",
+            "123456789012345678901234567890",
+        ),
+    ] {
+        let dataset = load(&format!(r#"{{"question":"q","answer":{number}}}"#)).unwrap();
+        let TaskSpec::Math(math) = &dataset.train[0].spec else {
+            panic!("{number}")
+        };
+        assert_eq!(math.answer, written);
+    }
+    assert!(load(r#"{"question":"q","answer":1e999}"#).is_err());
+}
+
+#[test]
+fn of_a_worked_solution_the_answer_at_its_end_counts() {
+    for (text, answer) in [
+        (r"16 - 3 - 4 = 9\n9 * 200 = 1,800\n#### 1,800", "1800"),
+        (r"We add 3+4=7, so it is $\\boxed{7}$.", "7"),
+    ] {
+        let dataset = load(&format!(r#"{{"question":"q","answer":"{text}"}}"#)).unwrap();
+        let TaskSpec::Math(math) = &dataset.train[0].spec else {
+            panic!()
+        };
+        assert_eq!(math.answer, answer);
+    }
+}
+
+#[test]
+fn integers_of_any_size_stay_exact() {
+    let dataset = load(
+        r#"{"question":"q","entry_point":"f","tests":[{"args":[],"expected":123456789012345678901234567890}]}"#,
+    )
+    .unwrap();
+    let TaskSpec::Code(code) = &dataset.train[0].spec else {
+        panic!()
+    };
+    let expected = code.tests[0].expected.as_ref().unwrap();
+    assert_eq!(expected.to_python(), "123456789012345678901234567890");
+}
+
+#[test]
+fn records_of_a_file_without_splits_are_for_training_and_evaluation() {
+    let undivided =
+        load("{\"question\":\"a\",\"answer\":\"1\"}\n{\"question\":\"b\",\"answer\":\"2\"}")
+            .unwrap();
+    assert_eq!(ids(&undivided.train), ids(&undivided.eval));
+    let divided =
+        load("{\"question\":\"a\",\"answer\":\"1\"}\n{\"question\":\"b\",\"answer\":\"2\",\"split\":\"eval\"}").unwrap();
+    assert_eq!(
+        (ids(&divided.train), ids(&divided.eval)),
+        (vec!["mine/1"], vec!["mine/2"])
+    );
+}
+
+#[test]
+fn a_wrong_record_is_refused_with_file_line_field_and_remedy() {
+    let cases = [
+        (
+            r#"{"question":"a","anwser":"1"}"#,
+            "mine.jsonl, line 1: the field `anwser` is not known; did you mean `answer`?",
+        ),
+        (
+            r#"{"question":"a","answer":""}"#,
+            "mine.jsonl, line 1, field `answer`: it is empty",
+        ),
+        (
+            r#"{"question":"a","answer":"\frac{1}{2}"}"#,
+            "mine.jsonl, line 1, field `answer`: it has the control character U+000C",
+        ),
+        (
+            r#"{"question":"a","answer":"It is\n#### "}"#,
+            "mine.jsonl, line 1, field `answer`: nothing follows its last `####`",
+        ),
+        (
+            r#"{"question":"a","answer":"9 - 2 = 7\n#### 7\nDone."}"#,
+            "mine.jsonl, line 1, field `answer`: several lines follow its last `####`",
+        ),
+        (
+            r#"{"question":"a","answer":[1]}"#,
+            "mine.jsonl, line 1, field `answer`: text or a number is expected, not an array",
+        ),
+        (
+            r#"{"answer":"1"}"#,
+            "mine.jsonl, line 1, field `question`: the field is missing (`prompt` and `problem` work too)",
+        ),
+        (
+            r#"{"question":"a"}"#,
+            "mine.jsonl, line 1: the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has question",
+        ),
+        (
+            r#"{"question":"a","answer":"1","split":"tests"}"#,
+            "mine.jsonl, line 1, field `split`: `train`, `eval`, `test`, `validation` or `dev` is expected, not `tests`",
+        ),
+        (
+            r#"{"statement":"theorem t : True"}"#,
+            "mine.jsonl, line 1, field `statement`: the statement is expected to end in `:= by`, after which the proof follows",
+        ),
+        (
+            r#"{"question":"q","entry_point":"f(x)","asserts":["assert f"]}"#,
+            "mine.jsonl, line 1, field `entry_point`: `f(x)` is not the name of a Python function",
+        ),
+        (
+            r#"{"question":"q","entry_point":"Solution.f","asserts":["assert f"]}"#,
+            "mine.jsonl, line 1, field `entry_point`: `Solution.f` is not the name of a Python function; write a method as `Solution().f`",
+        ),
+        (
+            r#"{"question":"q","entry_point":"f","canonical":"class Solution:\n    def f(self):\n        return 1\n","tests":[{"args":[]}]}"#,
+            "mine.jsonl, line 1, field `entry_point`: `f` is a method of `Solution`; write `Solution().f`, or add `class_name`",
+        ),
+        (
+            r#"{"question":"Complete it:\n```python\nclass Solution:\n    def f(self, n: int) -> int:\n```","entry_point":"f","tests":[{"args":[1],"expected":1}]}"#,
+            "mine.jsonl, line 1, field `entry_point`: `f` is a method of `Solution`; write `Solution().f`",
+        ),
+        (
+            r#"{"question":"q","entry_point":"f","asserts":["assert f"],"time_limit":"2"}"#,
+            "mine.jsonl, line 1, field `time_limit`: a number of seconds is expected, above 0 and at most 60",
+        ),
+        (
+            r#"{"question":"q","entry_point":"class","asserts":["assert f"]}"#,
+            "mine.jsonl, line 1, field `entry_point`: `class` is a keyword of Python, so it cannot be the name of a function; give the name that the completion must define",
+        ),
+        (
+            r#"{"question":"q","entry_point":"f","asserts":["assert f", " "]}"#,
+            "mine.jsonl, line 1, field `asserts`: text 2 is empty, so it tests nothing",
+        ),
+        (
+            r#"{"question":"q","entry_point":"f"}"#,
+            "mine.jsonl, line 1, field `tests`: the task has no tests: give `tests` or `asserts`, and at least one of them",
+        ),
+        (
+            r#"{"question":"q","tests":[]}"#,
+            "mine.jsonl, line 1, field `tests`: the task has no tests; give at least one",
+        ),
+        (
+            r#"{"question":"q","tests":[{"stdin":"1"}]}"#,
+            "mine.jsonl, line 1, field `tests`: test 1: `stdout` is missing: a test of a program is",
+        ),
+        (
+            r#"{"question":"q","tests":[{"args":[1],"expected":2}]}"#,
+            "mine.jsonl, line 1, field `tests`: test 1: `args` does not fit: a test of a program is",
+        ),
+        (
+            r#"{"question":"q","tests":[{"stdin":1,"stdout":"2"}]}"#,
+            "mine.jsonl, line 1, field `tests`: test 1: `stdin` does not fit: a test of a program is",
+        ),
+        (
+            r#"{"question":"q","entry_point":"f","tests":[{"args":[]}]}"#,
+            "mine.jsonl, line 1, field `tests`: test 1: `expected` is missing, and there is no `canonical` program to compute it",
+        ),
+        (
+            r#"{"question":"q","entry_point":"f","tests":[{"args":[],"expect":1}]}"#,
+            "mine.jsonl, line 1, field `tests`: test 1: the field `expect` is not known (did you mean `expected`?); a test has `args` and `expected`",
+        ),
+        (
+            r#"{"question":"q","entry_point":"f","tests":[{"args":[{"$tupel":[]}],"expected":1}]}"#,
+            "mine.jsonl, line 1, field `tests`: test 1: `$tupel` is not a tag",
+        ),
+        (
+            "{\"id\":\"x\",\"question\":\"a\",\"answer\":\"1\"}\n{\"id\":\"x\",\"question\":\"b\",\"answer\":\"2\"}",
+            "mine.jsonl, line 2, field `id`: the id is also that of line 1; ids are unique in a file",
+        ),
+    ];
+    for (text, message) in cases {
+        let error = load(text).expect_err(text);
+        assert!(error.starts_with(message), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn a_field_that_is_null_or_no_number_is_named_as_such() {
+    for case in [
+        r#""question":null,"answer":"1" => the record has question (null), answer"#,
+        r#""question":"a","answer":null => it has question, answer (null)"#,
+        r#""question":"a","answer":NaN => `answer`: text or a number is expected, not NaN"#,
+        r#""question":"a","answer":-Infinity => is expected, not Infinity"#,
+        r#""question":NaN,"answer":"1" => `question`: a string is expected, not NaN"#,
+        r#""id":NaN,"question":"a","answer":"1" => whole number is expected, not NaN"#,
+        r#""question":"q","entry_point":null,"asserts":["f"] => entry_point (null)"#,
+        r#""question":"q","entry_point":"f","asserts":["f"],"atol":NaN => expected, not NaN"#,
+    ] {
+        let (fields, says) = case.split_once(" => ").unwrap();
+        let error = load(&format!("{{{fields}}}")).expect_err(fields);
+        assert!(error.contains(says), "{fields}: {error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_file_makes_the_loader_panic(
+        lines in prop::collection::vec(
+            prop_oneof![
+                any::<String>(),
+                r#"\{("(question|answer|entry_point|tests|asserts|statement|id|split|atol)":(""|"a"|1|null|\[\]|\[\{"args":\[1\]\}\]|\{\}),?){0,5}\}"#,
+            ],
+            0..4,
+        )
+    ) {
+        let _ = load(&lines.join("\n"));
+    }
+}
