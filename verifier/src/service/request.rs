@@ -386,7 +386,7 @@ fn seconds(fields: &mut Fields<'_>) -> Result<Option<Duration>, FieldError> {
     let limit = time_limit(&value(&format!("{}time_limit", fields.path), json)?);
     limit
         .map(Some)
-        .map_err(|reason| fields.fault("time_limit", &reason))
+        .map_err(|reason| fields.fault("time_limit", reason))
 }
 
 fn compare(fields: &mut Fields<'_>) -> Result<Compare, FieldError> {

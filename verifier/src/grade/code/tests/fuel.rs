@@ -1,5 +1,7 @@
 //! The limit of fuel.
 
+use std::time::Duration;
+
 use super::*;
 
 #[test]
