@@ -199,7 +199,7 @@ fn the_help_of_every_command_has_examples() {
 }
 
 #[test]
-fn packages_that_dpkg_only_knows_by_name_are_installed_and_ci_fails_without_them() {
+fn packages_known_by_name_alone_are_installed() {
     let fakes = "dpkg-query() { printf $STATUS; }; apt-get() { echo $* >&2; }; id() { echo 0; }";
     let install = "install apt.log mpich && grep --quiet mpich apt.log";
     for (ci, status, lines, succeeds) in [

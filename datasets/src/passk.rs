@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_not_empty_where_all_tasks_agree_and_contains_what_is_seen() {
+    fn an_interval_has_a_width_even_where_all_tasks_agree() {
         let right = |right: usize, tasks: usize| -> Vec<f64> {
             (0..tasks)
                 .map(|task| f64::from(u8::from(task < right)))

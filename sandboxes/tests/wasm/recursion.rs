@@ -74,7 +74,7 @@ fn recursion_through_c_code_goes_as_deep_as_natively() {
 const WIDE: &[&str] = &["sorted with a key"];
 
 #[test]
-fn with_a_raised_limit_recursion_through_c_code_passes_4999_levels_or_raises() {
+fn recursion_through_c_code_passes_4999_levels_or_raises() {
     let mut shallow = Vec::new();
     for (name, source) in SHAPES {
         let source = format!("import sys\nsys.setrecursionlimit(10**6)\n{source}");

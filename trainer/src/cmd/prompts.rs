@@ -79,7 +79,7 @@ mod tests {
     use crate::cmd::args::PromptArgs;
 
     #[test]
-    fn the_template_the_stop_strings_the_limit_and_the_unused_chat_template_are_named() {
+    fn template_stop_strings_limit_and_unused_chat_template_are_named() {
         let described = |dataset: &str, template: &str, has_chat: bool| {
             let arguments = PromptArgs::new(Some(template.to_owned()), false, Vec::new());
             let renderer = PromptRenderer::new(&arguments.data(dataset)).unwrap();

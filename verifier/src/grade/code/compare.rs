@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_equals_nothing_but_is_not_none_and_an_element_of_a_set_of_json_may_be_a_tuple() {
+    fn an_object_equals_nothing_and_a_list_in_a_set_of_json_may_be_a_tuple() {
         let object = Value::Opaque("Match".to_owned());
         let pairs = Value::parse_json(r#"{"$set": [[1, 2], [3, 4]]}"#).unwrap();
         for (compare, expected, got, passes) in [

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn the_fuel_of_a_program_depends_on_the_canonical_solution_and_the_time_limit() {
+fn fuel_depends_on_the_canonical_solution_and_the_time_limit() {
     const G: u64 = 1_000_000_000;
     // The sandbox, the fuel of the canonical solution, and the time limit in seconds.
     for (backend, solution, seconds, limit) in [
