@@ -71,7 +71,7 @@ pub struct MathTask {
 /// A Python function to write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodeTask {
-    /// The function that the completion must define, or a method ([`crate::python_name::Method`]).
+    /// The function that the completion must define, or a method ([`crate::python_name::method`]).
     pub entry_point: String,
     /// The code that a completion continues (HumanEval's form): the prompt, which ends in the function's head.
     pub prefix: Option<String>,
