@@ -9,7 +9,7 @@ mod value_digest;
 pub mod wasm;
 
 pub use sandbox::{
-    Call, Deferred, End, Identity, Limits, MAX_STREAM_BYTES, Patience, Program, Request, Run,
-    Sandbox, SandboxError, Watch, Work,
+    Abandoned, Call, Deferred, End, Identity, Limits, MAX_STREAM_BYTES, Patience, Program, Request,
+    Run, Sandbox, SandboxError, Watch, Work,
 };
 pub use value_digest::is_same_encoding;

@@ -27,6 +27,8 @@ pub struct Request<'a> {
     pub work: Work<'a>,
     /// Sees how each call (or test) ended, and may end the run there.
     pub watch: Option<&'a Watch>,
+    /// Breaks the run off when nobody waits for it any more.
+    pub abandoned: Option<&'a Abandoned>,
     /// Whether the run may wait for memory.
     pub patience: Patience,
     /// The resources that the run may use.
@@ -40,6 +42,7 @@ impl<'a> Request<'a> {
         Request {
             work,
             watch: None,
+            abandoned: None,
             patience: Patience::Wait,
             limits: *limits,
         }
@@ -136,6 +139,30 @@ impl Watch {
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Watch")
+    }
+}
+
+/// Whether nobody waits for a run any more. A run in WebAssembly asks each time it has used some fuel, and one in Docker several times a second; it is then
+/// [`Deferred::Abandoned`].
+#[derive(Clone)]
+pub struct Abandoned(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Abandoned {
+    /// A run is abandoned once `is_abandoned` returns true.
+    pub fn new(is_abandoned: impl Fn() -> bool + Send + Sync + 'static) -> Abandoned {
+        Abandoned(Arc::new(is_abandoned))
+    }
+
+    /// Whether nobody waits any more.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.0()
+    }
+}
+
+impl fmt::Debug for Abandoned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Abandoned")
     }
 }
 
@@ -266,6 +293,9 @@ pub enum Deferred {
     /// The program needs more memory than is free now ([`Patience::Defer`]).
     #[error("the memory that the program needs is in use by other programs")]
     NoMemory,
+    /// Nobody waits for the run any more ([`Abandoned`]).
+    #[error("nobody waits for the result any more")]
+    Abandoned,
     /// The sandbox failed this time. The text states what happened.
     #[error("{0}")]
     Failed(String),

@@ -1,8 +1,11 @@
 //! A sandbox for tests that runs nothing: a function returns its results.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use sandboxes::{Call, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
+use sandboxes::{
+    Abandoned, Call, Deferred, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work,
+};
 
 /// Returns the run for a program's source, its calls (or its tests), and the limits.
 pub(crate) type RunFn =
@@ -98,7 +101,16 @@ impl Sandbox for FakeSandbox {
         &self.identity
     }
 
+    /// A program that contains "endless" ends when it is abandoned.
     fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
+        if let Work::Calls { program, .. } | Work::Tests { program, .. } = request.work
+            && program.source.contains("endless")
+        {
+            while !request.abandoned.is_some_and(Abandoned::is_abandoned) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            return Err(Deferred::Abandoned.into());
+        }
         let (program, calls) = match request.work {
             Work::Calls { program, calls } => (program, calls),
             Work::Tests { program, tests, .. } => (program, tests),

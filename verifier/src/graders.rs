@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use datasets::{CodeTask, CodeTest, Compare, MathTask, TaskSpec, Value};
 use sandboxes::outline::Stopped;
 use sandboxes::wasm::WasmSandbox;
-use sandboxes::{Deferred, Identity, Limits, Sandbox, SandboxError};
+use sandboxes::{Abandoned, Deferred, Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};
 
 use crate::cache::{ExpectedValueStore, Key, KeyWriter};
@@ -136,14 +136,15 @@ impl Graders {
         completion: &str,
         mode: TestMode,
         given: Option<&CanonicalResult>,
+        abandoned: &Abandoned,
     ) -> Result<Grading, NoVerdictYet> {
         match &task.spec {
             TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
-            TaskSpec::Code(spec) => match self.code_grader(task) {
+            TaskSpec::Code(spec) => match self.code_grader(task, Some(abandoned)) {
                 Ok(grader) => grader.grade_first_pass(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Program(spec) => match self.code_grader(task) {
+            TaskSpec::Program(spec) => match self.code_grader(task, Some(abandoned)) {
                 Ok(grader) => grader.grade_program_first_pass(spec, completion, mode),
                 Err(unavailable) => Ok(*unavailable),
             },
@@ -162,14 +163,15 @@ impl Graders {
         completion: &str,
         mode: TestMode,
         given: Option<&CanonicalResult>,
+        abandoned: &Abandoned,
     ) -> Result<Grading, Key> {
         match &task.spec {
             TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
-            TaskSpec::Code(spec) => match self.code_grader(task) {
+            TaskSpec::Code(spec) => match self.code_grader(task, Some(abandoned)) {
                 Ok(grader) => grader.grade_with(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Program(spec) => Ok(match self.code_grader(task) {
+            TaskSpec::Program(spec) => Ok(match self.code_grader(task, Some(abandoned)) {
                 Ok(grader) => grader.grade_program(spec, completion, mode),
                 Err(unavailable) => *unavailable,
             }),
@@ -200,11 +202,12 @@ impl Graders {
         &self,
         task: &RegisteredTask,
         first_pass: bool,
+        abandoned: Option<&Abandoned>,
     ) -> Result<CanonicalResult, NoCanonicalResult> {
         match &task.spec {
             TaskSpec::Code(spec) if CodeGrader::uses_canonical_solution(spec) => {
                 let grader = self
-                    .code_grader(task)
+                    .code_grader(task, abandoned)
                     .map_err(|_| NoCanonicalResult::Unavailable)?;
                 grader.try_canonical_result(spec, first_pass)
             }
@@ -215,7 +218,7 @@ impl Graders {
     /// Whether the result of a task's canonical solution is cached, in memory or on disk.
     #[must_use]
     pub fn has_canonical_result(&self, task: &RegisteredTask) -> bool {
-        match (&task.spec, self.code_grader(task)) {
+        match (&task.spec, self.code_grader(task, None)) {
             (TaskSpec::Code(spec), Ok(grader)) => grader.has_canonical_result(spec),
             _ => false,
         }
@@ -240,7 +243,7 @@ impl Graders {
         if !matches!(task.spec, TaskSpec::Code(_) | TaskSpec::Program(_)) {
             return Ok(None);
         }
-        let grader = self.code_grader(task).map_err(|unavailable| {
+        let grader = self.code_grader(task, None).map_err(|unavailable| {
             let reason = unavailable.detail["reason"].to_string();
             Stopped::Failed(Deferred::Failed(reason).into())
         })?;
@@ -258,10 +261,21 @@ impl Graders {
         self.code.grader()
     }
 
-    fn code_grader(&self, task: &RegisteredTask) -> Result<Arc<CodeGrader>, Box<Grading>> {
+    /// The grader for a task. What is run for an inline one, which anyone may send, is broken off when it is `abandoned`. What is run for others is of use to the next client.
+    fn code_grader(
+        &self,
+        task: &RegisteredTask,
+        abandoned: Option<&Abandoned>,
+    ) -> Result<Arc<CodeGrader>, Box<Grading>> {
         let grader = self.code.grader()?;
         Ok(match (task.inline, task.is_whole_program) {
-            (true, _) => Arc::new(grader.for_inline()),
+            (true, _) => {
+                let grader = grader.for_inline();
+                Arc::new(match abandoned {
+                    Some(abandoned) => grader.until(abandoned),
+                    None => grader,
+                })
+            }
             (false, true) => Arc::new(grader.for_whole_programs()),
             (false, false) => grader,
         })

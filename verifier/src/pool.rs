@@ -1,6 +1,7 @@
 //! Worker threads with a queue that is bounded, and fair between requests.
 //!
-//! Each request has a lane. Workers take one job from each lane in turn, so that a single item does not wait for all items of another request with a thousand. Places are
+//! Each request has a lane. Workers take one job from each client in turn, and of a client one from each of its lanes in turn. So a single item waits neither for all items of
+//! another request with a thousand, nor for all requests of another client with as many. Places are
 //! reserved for a whole request before its first job is queued. A job that continues in another pool stays in its request's lane.
 
 use std::collections::VecDeque;
@@ -12,14 +13,26 @@ use std::time::{Duration, Instant};
 /// Maximum number of threads of a pool.
 pub const MAX_WORKERS: usize = 1_024;
 
+/// Whose requests share a turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientId(pub u64);
+
 /// A request's lane. It is unique across all pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lane(u64);
+pub struct Lane {
+    client: ClientId,
+    request: u64,
+}
 
 impl Lane {
-    fn new() -> Lane {
+    /// The lane of a new request.
+    #[must_use]
+    pub fn new(client: ClientId) -> Lane {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Lane(NEXT.fetch_add(1, Ordering::Relaxed))
+        Lane {
+            client,
+            request: NEXT.fetch_add(1, Ordering::Relaxed),
+        }
     }
 }
 
@@ -44,9 +57,13 @@ struct Shared {
     workers: usize,
 }
 
+/// Jobs in the order in which they are run: in turn by client, then by request.
+#[derive(Default)]
+struct Turns(VecDeque<(ClientId, VecDeque<(Lane, VecDeque<Box<dyn Job>>)>)>);
+
 #[derive(Default)]
 struct State {
-    lanes: VecDeque<(Lane, VecDeque<Box<dyn Job>>)>,
+    lanes: Turns,
     /// Number of jobs in the lanes.
     queued: usize,
     /// Number of places that are reserved for jobs not yet in the lanes.
@@ -69,6 +86,55 @@ pub struct Reservation {
     shared: Arc<Shared>,
     left: usize,
     lane: Lane,
+}
+
+impl Turns {
+    fn push(&mut self, lane: Lane, job: Box<dyn Job>) {
+        let lanes = queue_of(&mut self.0, lane.client);
+        queue_of(lanes, lane).push_back(job);
+    }
+
+    fn pop(&mut self) -> Option<Box<dyn Job>> {
+        let (client, mut lanes) = self.0.pop_front()?;
+        let (lane, mut jobs) = lanes.pop_front()?;
+        let job = jobs.pop_front();
+        if !jobs.is_empty() {
+            lanes.push_back((lane, jobs));
+        }
+        if !lanes.is_empty() {
+            self.0.push_back((client, lanes));
+        }
+        job
+    }
+
+    /// Takes out the jobs that nobody waits for.
+    fn take_unwanted(&mut self) -> Vec<Box<dyn Job>> {
+        let mut unwanted = Vec::new();
+        for (_, lanes) in &mut self.0 {
+            for (_, jobs) in &mut *lanes {
+                for mut job in std::mem::take(jobs) {
+                    if job.wanted() {
+                        jobs.push_back(job);
+                    } else {
+                        unwanted.push(job);
+                    }
+                }
+            }
+            lanes.retain(|(_, jobs)| !jobs.is_empty());
+        }
+        self.0.retain(|(_, lanes)| !lanes.is_empty());
+        unwanted
+    }
+}
+
+/// The queue under `key`, which is the last if it is new.
+fn queue_of<K: PartialEq, T>(queues: &mut VecDeque<(K, VecDeque<T>)>, key: K) -> &mut VecDeque<T> {
+    let place = queues.iter().position(|(other, _)| *other == key);
+    let place = place.unwrap_or_else(|| {
+        queues.push_back((key, VecDeque::new()));
+        queues.len() - 1
+    });
+    &mut queues[place].1
 }
 
 impl Shared {
@@ -110,19 +176,11 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Reserves places for `jobs` jobs of one request, in a new lane.
+    /// Reserves places for `jobs` jobs of the request with `lane`.
     ///
     /// # Errors
     /// [`Full`] if the queue has fewer free places.
-    pub fn reserve(&self, jobs: usize) -> Result<Reservation, Full> {
-        self.reserve_in(Lane::new(), jobs)
-    }
-
-    /// Reserves places for `jobs` more jobs of the request with `lane`.
-    ///
-    /// # Errors
-    /// As [`Pool::reserve`].
-    fn reserve_in(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
+    pub fn reserve(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
         let mut state = self.shared.lock();
         // A queue with readmitted jobs may be over its capacity, which is no reason to refuse a request that needs no place.
         if jobs > 0 && state.queued + state.reserved + jobs > self.shared.capacity {
@@ -141,7 +199,7 @@ impl Pool {
 
     /// Queues a job that another pool's thread has given up, or runs it on this thread if the queue is full.
     pub fn submit_or_run(&self, lane: Lane, job: Box<dyn Job>) {
-        match self.reserve_in(lane, 1) {
+        match self.reserve(lane, 1) {
             Ok(mut place) => place.submit(job),
             Err(Full { .. }) => job.run(),
         }
@@ -167,19 +225,9 @@ impl Pool {
 
     /// Drops the queued jobs whose results nobody waits for.
     pub fn sweep(&self) {
-        let mut unwanted = Vec::new();
         let mut state = self.shared.lock();
-        for (_, lane) in &mut state.lanes {
-            for mut job in std::mem::take(lane) {
-                if job.wanted() {
-                    lane.push_back(job);
-                } else {
-                    unwanted.push(job);
-                }
-            }
-        }
+        let unwanted = state.lanes.take_unwanted();
         state.queued -= unwanted.len();
-        state.lanes.retain(|(_, lane)| !lane.is_empty());
         drop(state);
         // Dropping a job may take other locks.
         drop(unwanted);
@@ -234,10 +282,7 @@ impl Reservation {
         self.left -= 1;
         state.reserved -= 1;
         state.queued += 1;
-        match state.lanes.iter_mut().find(|(lane, _)| *lane == self.lane) {
-            Some((_, jobs)) => jobs.push_back(job),
-            None => state.lanes.push_back((self.lane, VecDeque::from([job]))),
-        }
+        state.lanes.push(self.lane, job);
         drop(state);
         self.shared.more.notify_one();
     }
@@ -255,18 +300,13 @@ fn work(shared: &Shared) {
         if state.stopped {
             return;
         }
-        let Some((lane, mut jobs)) = state.lanes.pop_front() else {
+        let Some(mut job) = state.lanes.pop() else {
             state = shared
                 .more
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             continue;
         };
-        let job = jobs.pop_front();
-        if !jobs.is_empty() {
-            state.lanes.push_back((lane, jobs));
-        }
-        let Some(mut job) = job else { continue };
         state.queued -= 1;
         state.running += 1;
         drop(state);
@@ -330,7 +370,7 @@ mod tests {
             let (release, hold) = mpsc::channel();
             let pool = Pool::new("test", 1, capacity).unwrap();
             let wanted = Arc::new(AtomicBool::new(true));
-            pool.reserve(1).unwrap().submit(Box::new(Note {
+            pool.reserve(new_lane(), 1).unwrap().submit(Box::new(Note {
                 text: "first",
                 to: to.clone(),
                 wanted,
@@ -348,11 +388,11 @@ mod tests {
         }
 
         fn submit(&self, texts: &[&'static str], wanted: &Arc<AtomicBool>) {
-            self.submit_in(Lane::new(), texts, wanted);
+            self.submit_in(new_lane(), texts, wanted);
         }
 
         fn submit_in(&self, lane: Lane, texts: &[&'static str], wanted: &Arc<AtomicBool>) {
-            let mut room = self.pool.reserve_in(lane, texts.len()).unwrap();
+            let mut room = self.pool.reserve(lane, texts.len()).unwrap();
             for text in texts {
                 room.submit(Box::new(Note {
                     text,
@@ -374,6 +414,10 @@ mod tests {
         }
     }
 
+    fn new_lane() -> Lane {
+        Lane::new(ClientId(0))
+    }
+
     fn yes() -> Arc<AtomicBool> {
         Arc::new(AtomicBool::new(true))
     }
@@ -389,12 +433,23 @@ mod tests {
     #[test]
     fn a_single_job_does_not_wait_for_a_request_whose_jobs_arrive_one_by_one() {
         let bench = Bench::busy(100);
-        let lane = Lane::new();
+        let lane = new_lane();
         for text in ["a1", "a2", "a3", "a4"] {
             bench.submit_in(lane, &[text], &yes());
         }
         bench.submit(&["b1"], &yes());
         assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
+    }
+
+    #[test]
+    fn a_client_with_many_requests_has_one_turn_as_others_have() {
+        let bench = Bench::busy(100);
+        for text in ["a1", "a2", "a3", "a4"] {
+            bench.submit_in(Lane::new(ClientId(1)), &[text], &yes());
+        }
+        bench.submit_in(Lane::new(ClientId(2)), &["b1", "b2"], &yes());
+        let order = ["first", "a1", "b1", "a2", "b2", "a3", "a4"];
+        assert_eq!(bench.finish(), order);
     }
 
     #[test]
@@ -406,19 +461,19 @@ mod tests {
     #[test]
     fn a_request_is_admitted_as_a_whole_or_not_at_all() {
         let bench = Bench::busy(3);
-        let room = bench.pool.reserve(2).unwrap();
-        let full = bench.pool.reserve(2).err().unwrap();
+        let room = bench.pool.reserve(new_lane(), 2).unwrap();
+        let full = bench.pool.reserve(new_lane(), 2).err().unwrap();
         assert!(full.retry_after >= Duration::from_secs(1));
         drop(room);
-        assert!(bench.pool.reserve(3).is_ok());
+        assert!(bench.pool.reserve(new_lane(), 3).is_ok());
     }
 
     #[test]
     fn a_readmitted_job_has_room_in_a_full_queue() {
         let bench = Bench::busy(1);
-        let lane = Lane::new();
+        let lane = new_lane();
         bench.submit_in(lane, &["a1"], &yes());
-        assert!(bench.pool.reserve(1).is_err());
+        assert!(bench.pool.reserve(new_lane(), 1).is_err());
         bench.pool.readmit(
             lane,
             Box::new(Note {
@@ -434,7 +489,7 @@ mod tests {
     #[test]
     fn a_request_without_jobs_is_admitted_while_the_queue_is_over_its_capacity() {
         let bench = Bench::busy(1);
-        let lane = Lane::new();
+        let lane = new_lane();
         bench.submit_in(lane, &["a1"], &yes());
         bench.pool.readmit(
             lane,
@@ -445,8 +500,8 @@ mod tests {
                 hold: None,
             }),
         );
-        assert!(bench.pool.reserve(0).is_ok());
-        assert!(bench.pool.reserve(1).is_err());
+        assert!(bench.pool.reserve(new_lane(), 0).is_ok());
+        assert!(bench.pool.reserve(new_lane(), 1).is_err());
         assert_eq!(bench.finish(), ["first", "a1", "a2"]);
     }
 
@@ -456,9 +511,9 @@ mod tests {
         let wanted = yes();
         bench.submit(&["a1", "a2", "a3"], &wanted);
         wanted.store(false, Ordering::SeqCst);
-        assert!(bench.pool.reserve(1).is_err());
+        assert!(bench.pool.reserve(new_lane(), 1).is_err());
         bench.pool.sweep();
-        assert!(bench.pool.reserve(3).is_ok());
+        assert!(bench.pool.reserve(new_lane(), 3).is_ok());
         assert_eq!(bench.finish(), ["first"]);
     }
 
@@ -474,7 +529,11 @@ mod tests {
             }
         }
         let bench = Bench::busy(10);
-        bench.pool.reserve(1).unwrap().submit(Box::new(Panics));
+        bench
+            .pool
+            .reserve(new_lane(), 1)
+            .unwrap()
+            .submit(Box::new(Panics));
         bench.submit(&["after"], &yes());
         assert_eq!(bench.finish(), ["first", "after"]);
     }

@@ -83,7 +83,7 @@ pub fn run(
                     let Some(index) = lock().pop_front() else {
                         return;
                     };
-                    match graders.try_canonical_result(&tasks[index].task, false) {
+                    match graders.try_canonical_result(&tasks[index].task, false, None) {
                         Ok(result) => {
                             let outcome = result.failure().map_or(
                                 Outcome::Computed,

@@ -10,6 +10,7 @@ use verifier_api::{Judgement, Verdict};
 
 use crate::grade::code::TestMode;
 use crate::metrics::name;
+use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
 use crate::service::{Batch, Id, JudgeItem, Service, judge};
 
@@ -93,10 +94,14 @@ impl<'a> SampleScorer<'a> {
 
     async fn judge_one(&self, index: usize) -> Judgement {
         let judgement = match self.judge_item(index) {
-            Some(item) => judge(self.service, Batch::new(self.service, vec![item]))
-                .await
-                .ok()
-                .and_then(|mut judgements| judgements.pop()),
+            Some(item) => judge(
+                self.service,
+                ClientId::default(),
+                Batch::new(self.service, vec![item]),
+            )
+            .await
+            .ok()
+            .and_then(|mut judgements| judgements.pop()),
             None => None,
         };
         judgement.unwrap_or_else(|| Judgement {

@@ -16,6 +16,7 @@ use sandboxes::Identity;
 use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
 use verifier::config::Config;
 use verifier::grade::lean::{LeanGrader, LeanSettings};
+use verifier::pool::ClientId;
 use verifier::service::{Batch, Id, JudgeItem, judge};
 use verifier_api::Verdict;
 
@@ -158,7 +159,7 @@ async fn without_lean_every_proof_is_unavailable_with_a_remedy() {
         })
         .collect();
     let batch = Batch::new(&service, items);
-    let judgements = judge(&service, batch).await.unwrap();
+    let judgements = judge(&service, ClientId::default(), batch).await.unwrap();
     assert_eq!(judgements.len(), tasks.len());
     for judgement in judgements {
         assert_eq!(

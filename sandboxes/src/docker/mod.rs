@@ -28,7 +28,7 @@ use self::engine::Engine;
 use self::parsing_containers::ParsingContainers;
 use self::pool::{ContainerFactory, Pool};
 use crate::protocol::{HARNESS, IMPORTS};
-use crate::{Deferred, Identity, Limits, SandboxError};
+use crate::{Abandoned, Deferred, Identity, Limits, SandboxError};
 
 /// The environment of the harness: a clock and randomness that repeat, the calls to the host, and the last restrictions.
 const ENVIRONMENT: &str = concat!(
@@ -48,6 +48,8 @@ const HOST: &str = "docker 3";
 const THREADS: usize = 2;
 /// How long closing waits for containers to be removed.
 const CLOSING: Duration = Duration::from_secs(20);
+/// Interval at which a run is checked for being abandoned.
+const ABANDONED_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How the Docker sandbox is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,17 +128,34 @@ impl DockerSandbox {
         }
     }
 
-    /// Does `work` on the runtime's threads, and waits for it.
+    /// Does `work` on the runtime's threads, and waits for it until it is abandoned.
     fn wait_for<T: Send + 'static>(
         &self,
+        abandoned: Option<&Abandoned>,
         work: impl Future<Output = Result<T, SandboxError>> + Send + 'static,
     ) -> Result<T, SandboxError> {
+        let abandoned = abandoned.cloned();
+        let work = async move {
+            tokio::select! {
+                done = work => done,
+                () = until_abandoned(abandoned) => Err(Deferred::Abandoned.into()),
+            }
+        };
         match &self.runtime {
             Some(runtime) => on(runtime, work),
             None => Err(SandboxError::Deferred(Deferred::Failed(
                 "the sandbox is being closed".to_owned(),
             ))),
         }
+    }
+}
+
+async fn until_abandoned(abandoned: Option<Abandoned>) {
+    let Some(abandoned) = abandoned else {
+        return std::future::pending().await;
+    };
+    while !abandoned.is_abandoned() {
+        tokio::time::sleep(ABANDONED_INTERVAL).await;
     }
 }
 

@@ -38,7 +38,7 @@ impl Sandbox for DockerSandbox {
         match request.work {
             Work::Calls { program, calls } => {
                 let candidate = Candidate::calling(program, calls, request.watch, &limits);
-                self.wait_for(run_calls(pool, candidate, limits))
+                self.wait_for(request.abandoned, run_calls(pool, candidate, limits))
             }
             Work::Tests {
                 program,
@@ -48,17 +48,25 @@ impl Sandbox for DockerSandbox {
                 let candidate = Candidate::serving(program, &limits);
                 let test_instance =
                     TestInstance::new(program, prelude, tests, request.watch, &limits);
-                self.wait_for(run_tests(pool, candidate, test_instance, limits))
+                self.wait_for(
+                    request.abandoned,
+                    run_tests(pool, candidate, test_instance, limits),
+                )
             }
             Work::WholeProgram { source, stdin } => {
                 whole_program::check(stdin)?;
                 let candidate = whole_program::candidate(source, Some(stdin), &limits);
-                self.wait_for(run_whole_program(pool, candidate, limits))
+                self.wait_for(
+                    request.abandoned,
+                    run_whole_program(pool, candidate, limits),
+                )
             }
             Work::Outline { texts } => {
                 let (parsing_containers, texts) =
                     (Arc::clone(&self.parsing_containers), texts.to_vec());
-                self.wait_for(async move { parsing_containers.read(&texts, limits).await })
+                self.wait_for(request.abandoned, async move {
+                    parsing_containers.read(&texts, limits).await
+                })
             }
         }
     }

@@ -7,9 +7,9 @@ use wasmtime::{AsContextMut, Caller, Global, Instance, Linker, Val};
 use super::meter::{FUEL, MARK, REFUEL};
 use super::store_data::StoreData;
 use super::termination::Termination;
-use crate::Limits;
+use crate::{Abandoned, Limits};
 
-/// Fuel between two checks of the wall clock, which is some tens of milliseconds.
+/// Fuel between two checks of the wall clock and of whether anyone waits, which is some tens of milliseconds.
 const SLICE: i64 = 100_000_000;
 
 /// The fuel of one guest.
@@ -105,6 +105,10 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
             }
             if tank.started.elapsed().as_secs_f64() > tank.backstop {
                 return Err(Termination::Backstop(tank.backstop).into());
+            }
+            let abandoned = caller.data().abandoned.as_ref();
+            if abandoned.is_some_and(Abandoned::is_abandoned) {
+                return Err(Termination::Abandoned.into());
             }
             tank.lower_mark(&mut caller)
         },

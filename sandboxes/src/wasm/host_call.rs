@@ -8,9 +8,11 @@ use super::store_data::StoreData;
 use super::termination::Termination;
 use crate::protocol::Candidate;
 
-/// Fuel for a request, in addition to that for its bytes. A request takes the host some microseconds, and a guest a few hundred units. Without a price, a program that only
-/// makes requests would run many times as long as any other, into the backstop.
-const REQUEST_PRICE: u64 = 4_000;
+/// Fuel for a request, in addition to that for its bytes. It takes the host about a microsecond, and a guest a few hundred units. Without a price, a program that only makes
+/// requests would run many times as long as any other, into the backstop.
+const REQUEST_PRICE: u64 = 12_000;
+/// Fuel for each byte of a request, which the host checks.
+const REQUEST_BYTE_PRICE: u64 = 10;
 
 /// What answers a guest's requests.
 pub(super) enum HostCall {
@@ -68,7 +70,10 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
                 let memory = caller.data().memory.ok_or(Termination::Protocol(
                     "a request before the memory was known",
                 ))?;
-                charge(&mut caller, REQUEST_PRICE + u64::from(length))?;
+                charge(
+                    &mut caller,
+                    REQUEST_PRICE + REQUEST_BYTE_PRICE * u64::from(length),
+                )?;
                 if length as usize > caller.data().host_call.longest() {
                     return Err(Termination::Protocol(
                         "a request that is longer than any value may be",

@@ -39,7 +39,7 @@ use crate::{Identity, SandboxError};
 const TURN: &str = "_rapid()";
 /// The versions of everything that verdicts depend on, except the artifact and the harness: the world that a guest sees (`wasi`), the prices of fuel (`meter` and the conversation),
 /// and how deep programs may recurse (`recursion`). Increase them when one of these changes, or when the conversation accepts other answers.
-const HOST: &str = "world 1, prices 5, stack 4 MiB";
+const HOST: &str = "world 1, prices 6, stack 4 MiB";
 
 /// Runs programs in copies of one warmed interpreter. Runs are independent; start as many at a time as there are cores.
 pub struct WasmSandbox {

@@ -23,7 +23,7 @@ impl Sandbox for WasmSandbox {
                 arguments::check_calls(calls)?;
                 self.answer(
                     Candidate::calling(program, calls, request.watch, limits),
-                    limits,
+                    request,
                 )
             }
             Work::Tests {
@@ -33,16 +33,16 @@ impl Sandbox for WasmSandbox {
             } => self.run_tests(
                 Candidate::serving(program, limits),
                 TestInstance::new(program, prelude, tests, request.watch, limits),
-                limits,
+                request,
             ),
             Work::WholeProgram { source, stdin } => {
                 whole_program::check(stdin)?;
-                self.run_whole_program(source, stdin, limits)
+                self.run_whole_program(source, stdin, request)
             }
             Work::Outline { texts } => {
                 let mut candidate = Candidate::outlining(limits);
                 candidate.set_calls(texts);
-                self.answer(candidate, limits)
+                self.answer(candidate, request)
             }
         }
     }
@@ -50,9 +50,9 @@ impl Sandbox for WasmSandbox {
 
 impl WasmSandbox {
     /// Runs the calls of a conversation, in one instance.
-    fn answer(&self, candidate: Candidate, limits: &Limits) -> Result<Run, SandboxError> {
+    fn answer(&self, candidate: Candidate, request: &Request<'_>) -> Result<Run, SandboxError> {
         run_now(async {
-            let mut guest = self.start(HostCall::candidate(candidate), limits).await?;
+            let mut guest = self.start(HostCall::candidate(candidate), request).await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
             let end = end(candidate, outcome)?;
@@ -66,12 +66,12 @@ impl WasmSandbox {
         &self,
         candidate: Candidate,
         test_instance: TestInstance,
-        limits: &Limits,
+        request: &Request<'_>,
     ) -> Result<Run, SandboxError> {
         run_now(async {
             let question = Question::default();
             let host_call = HostCall::Candidate(Box::new(candidate), question.clone());
-            let mut candidate = self.start(host_call, limits).await?;
+            let mut candidate = self.start(host_call, request).await?;
             let outcome = candidate.turn(TURN).await;
             let loaded = end(
                 candidate.conversation().map_err(|stop| broken(&stop))?,
@@ -82,7 +82,7 @@ impl WasmSandbox {
             }
             let instance_pair = InstancePair::new(test_instance, candidate, question);
             let mut guest = self
-                .start(HostCall::Tests(Box::new(instance_pair)), limits)
+                .start(HostCall::Tests(Box::new(instance_pair)), request)
                 .await?;
             let outcome = guest.turn(TURN).await;
             let (fuel, peak) = (guest.used(), guest.data().memory_limiter.peak());
@@ -119,13 +119,14 @@ impl WasmSandbox {
         &self,
         source: &str,
         stdin: &str,
-        limits: &Limits,
+        request: &Request<'_>,
     ) -> Result<Run, SandboxError> {
+        let limits = &request.limits;
         let candidate = whole_program::candidate(source, None, limits);
         let data = StoreData {
             stdin: Input::new(stdin.as_bytes()),
             stdout: Output::refusing(whole_program::max_output(limits)),
-            ..self.data(HostCall::candidate(candidate), limits)
+            ..self.data(HostCall::candidate(candidate), request)
         };
         run_now(async {
             let mut guest = self.start_with(data, limits).await?;
@@ -142,13 +143,21 @@ impl WasmSandbox {
         })
     }
 
-    fn data(&self, host_call: HostCall, limits: &Limits) -> StoreData {
-        StoreData::new(self.library.clone(), limits, host_call)
+    fn data(&self, host_call: HostCall, request: &Request<'_>) -> StoreData {
+        StoreData {
+            abandoned: request.abandoned.cloned(),
+            ..StoreData::new(self.library.clone(), &request.limits, host_call)
+        }
     }
 
     /// Starts an instance whose requests `host_call` answers.
-    async fn start(&self, host_call: HostCall, limits: &Limits) -> Result<Guest, SandboxError> {
-        self.start_with(self.data(host_call, limits), limits).await
+    async fn start(
+        &self,
+        host_call: HostCall,
+        request: &Request<'_>,
+    ) -> Result<Guest, SandboxError> {
+        let data = self.data(host_call, request);
+        self.start_with(data, &request.limits).await
     }
 
     async fn start_with(&self, data: StoreData, limits: &Limits) -> Result<Guest, SandboxError> {

@@ -8,7 +8,7 @@ use super::fuel::Tank;
 use super::host_call::HostCall;
 use super::termination::Termination;
 use super::wasi::{Clock, Files, Input, Output, Random};
-use crate::Limits;
+use crate::{Abandoned, Limits};
 
 /// The data of a guest's store.
 pub(super) struct StoreData {
@@ -20,6 +20,7 @@ pub(super) struct StoreData {
     pub(super) stderr: Output,
     pub(super) host_call: HostCall,
     pub(super) memory_limiter: MemoryLimiter,
+    pub(super) abandoned: Option<Abandoned>,
     /// The guest's fuel; `None` before it is instantiated, and while the interpreter is warmed, since that is not metered.
     pub(super) tank: Option<Tank>,
     /// The guest's linear memory; `None` before it is instantiated.
@@ -30,6 +31,7 @@ impl StoreData {
     /// The data of a new store. Guests differ only in the library's zip, the limits and who answers their requests.
     pub(super) fn new(library: Arc<[u8]>, limits: &Limits, host_call: HostCall) -> StoreData {
         StoreData {
+            abandoned: None,
             files: Files::new(library),
             clock: Clock::new(),
             random: Random::new(),

@@ -20,6 +20,9 @@ pub(super) enum Termination {
          raise the sandbox's backstop"
     )]
     Backstop(f64),
+    /// Nobody waits for the run any more.
+    #[error("nobody waits for the run any more")]
+    Abandoned,
     /// The guest reached the memory limit.
     #[error("the memory limit was met")]
     Memory,
@@ -75,6 +78,7 @@ impl Termination {
             Termination::Fuel => Ok(End::OutOfFuel),
             Termination::Memory => Ok(End::OutOfMemory),
             Termination::Watched => Ok(End::Watched),
+            Termination::Abandoned => Err(Deferred::Abandoned.into()),
             Termination::Backstop(_) => Err(Deferred::Failed(self.to_string()).into()),
             Termination::Task(problem) => Err(SandboxError::Unusable(problem.clone())),
             other => Ok(End::Died(other.to_string())),

@@ -1,6 +1,10 @@
 //! Every limit ends a run in its own way, which is the same each time.
 
-use sandboxes::{Call, End, Limits, Sandbox, SandboxError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sandboxes::{
+    Abandoned, Call, Deferred, End, Limits, Program, Request, Sandbox, SandboxError, Work,
+};
 
 use super::{result, run, run_within, timed_out, try_run};
 
@@ -16,6 +20,43 @@ pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
     ] {
         let run = run_within(sandbox, &format!("def f():\n    {body}"), &["[]"], &limits);
         assert!(timed_out(&run.end), "{body}: {run:?}");
+    }
+}
+
+pub(crate) fn an_abandoned_run_is_broken_off(sandbox: &dyn Sandbox) {
+    let limits = Limits {
+        fuel: u64::MAX / 2,
+        ..Limits::default()
+    };
+    let source = "def f():\n    while True: pass";
+    let program = Program {
+        source,
+        entry_point: "f",
+    };
+    let forever = format!("{source}\nf()");
+    let calls = ["[]".to_owned()];
+    for work in [
+        Work::Calls {
+            program,
+            calls: &calls,
+        },
+        Work::Tests {
+            program,
+            prelude: "",
+            tests: &["f()".to_owned()],
+        },
+        Work::WholeProgram {
+            source: &forever,
+            stdin: "",
+        },
+    ] {
+        let asked = AtomicUsize::new(0);
+        let abandoned = Abandoned::new(move || asked.fetch_add(1, Ordering::Relaxed) > 1);
+        let request = Request {
+            abandoned: Some(&abandoned),
+            ..Request::new(work, &limits)
+        };
+        assert_eq!(sandbox.run(&request), Err(Deferred::Abandoned.into()));
     }
 }
 

@@ -55,6 +55,7 @@ macro_rules! cases {
             }
             limits {
                 a_loop_inside_one_library_call_is_metered
+                an_abandoned_run_is_broken_off
                 a_program_that_takes_all_memory_is_out_of_memory
                 a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuration
                 endless_recursion_raises_and_the_next_call_works

@@ -50,8 +50,19 @@ fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
 }
 
 #[test]
-fn a_request_costs_fuel_for_the_time_that_it_takes_the_host() {
-    let source = "import _host\ndef f(n):\n    for _ in range(n): _host.call(b'P')\n    return 1";
-    let fuel = |calls| run(sandbox(), source, &[calls]).fuel;
-    assert!(fuel("[10000]") - fuel("[0]") > 40_000_000);
+fn work_of_the_host_costs_fuel_for_the_time_that_it_takes() {
+    for (operation, price) in [
+        ("_host.call(b'P')", 12_000),
+        ("os.urandom(1)", 1_000),
+        ("os.urandom(10000)", 160_000),
+        ("time.sleep(0)", 1_000),
+        ("os.write(1, b'')", 1_000),
+    ] {
+        let source = format!(
+            "import _host, os, time\ndef f(n):\n    for _ in range(n): {operation}\n    return 1"
+        );
+        let fuel = |calls| run(sandbox(), &source, &[calls]).fuel;
+        let each = (fuel("[1000]") - fuel("[0]")) / 1_000;
+        assert!(each > price, "{operation} costs {each}");
+    }
 }

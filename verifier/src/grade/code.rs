@@ -7,6 +7,7 @@
 //!
 //! The program never sees an expected value. Its output and its exit code decide nothing.
 
+mod abandonable;
 mod canonical;
 mod compare;
 mod equality;
@@ -28,12 +29,15 @@ use std::sync::Arc;
 use datasets::python_name::{class_of_method, invalid_entry_point_reason};
 use datasets::{CodeTask, Compare, Value};
 use sandboxes::outline::Stopped;
-use sandboxes::{Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work};
+use sandboxes::{
+    Abandoned, Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work,
+};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
 use super::{Grading, excerpt};
 use crate::cache::{ExpectedValueStore, Key};
+use abandonable::Abandonable;
 use canonical::calls_of;
 use compare::Rule;
 use expected_values::{ExpectedValues, ExpectedValuesCache};
@@ -154,6 +158,19 @@ impl CodeGrader {
     pub fn for_inline(&self) -> CodeGrader {
         CodeGrader {
             inline: true,
+            ..self.clone()
+        }
+    }
+
+    /// This grader for a client who may leave: its runs are broken off then.
+    #[must_use]
+    pub fn until(&self, abandoned: &Abandoned) -> CodeGrader {
+        let sandbox = Abandonable {
+            sandbox: Arc::clone(&self.sandbox),
+            abandoned: abandoned.clone(),
+        };
+        CodeGrader {
+            sandbox: Arc::new(sandbox),
             ..self.clone()
         }
     }

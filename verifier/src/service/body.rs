@@ -1,7 +1,7 @@
 //! Receives request bodies within the limits of size, time and memory, and unpacks them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -12,49 +12,82 @@ use futures::StreamExt as _;
 use super::body_memory::BodyPermit;
 use super::gzip::{self, Coding};
 use super::hold::Hold;
-use super::{ProblemResponse, Service};
+use super::pace::Pace;
+use super::sender::{Held, Sender};
+use super::{ProblemResponse, Refusal, Service};
 
 /// Time limit for reading a request's body.
 const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How far a client may lag that sends a body.
+const LAG: Duration = Duration::from_secs(10);
 
 /// A complete body, as it was sent.
 pub(super) struct ReceivedBody {
     bytes: Vec<u8>,
     coding: Coding,
     permit: BodyPermit,
+    held: Held,
 }
 
-/// Receives the body of a request with these headers.
+/// Receives the body of a request from `sender`.
 ///
 /// # Errors
 /// If the body is too large, too slow or incomplete, if its coding is unknown, or if there is no memory for it while `hold` lasts.
 pub(super) async fn receive(
     service: &Service,
-    headers: &HeaderMap,
+    sender: &Sender,
     body: Body,
     hold: &mut Hold,
 ) -> Result<ReceivedBody, ProblemResponse> {
     let limit = service.limits.body_bytes;
-    let coding = gzip::coding(headers)?;
-    let length = length(headers, limit)?;
-    let mut permit = loop {
-        match service.body_memory.acquire(length) {
-            Ok(permit) => break permit,
-            Err(_) if hold.wait(service).await => {}
-            Err(full) => return Err(full.into()),
+    let coding = gzip::coding(&sender.headers)?;
+    check_length(&sender.headers, limit)?;
+    let mut permit = with_hold(service, hold, || service.body_memory.acquire(0)).await?;
+    let mut bytes = Vec::new();
+    let mut pieces = body.into_data_stream();
+    let mut pace = Pace::new(Instant::now());
+    let end = Instant::now() + TIMEOUT;
+    loop {
+        let now = Instant::now();
+        let wait = LAG.saturating_sub(pace.lag(now)).min(end - now);
+        let piece = tokio::time::timeout(wait, pieces.next()).await;
+        let Some(piece) = piece.map_err(|_| ProblemResponse::late(TIMEOUT))? else {
+            break;
+        };
+        let piece = piece.map_err(|_| ProblemResponse::unread())?;
+        let length = bytes.len() + piece.len();
+        if length > limit {
+            return Err(ProblemResponse::too_large(limit));
         }
-    };
-    let bytes = read(body, limit, TIMEOUT).await?;
-    permit.shrink(bytes.len());
+        with_hold(service, hold, || permit.grow(length)).await?;
+        pace.record(piece.len(), Instant::now());
+        bytes.extend_from_slice(&piece);
+    }
     Ok(ReceivedBody {
         bytes,
         coding,
         permit,
+        held: sender.held.clone(),
     })
 }
 
+/// Repeats an attempt to reserve memory while `hold` lasts.
+async fn with_hold<T>(
+    service: &Service,
+    hold: &mut Hold,
+    mut attempt: impl FnMut() -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    loop {
+        match attempt() {
+            Err(_) if hold.wait(service).await => {}
+            result => return result,
+        }
+    }
+}
+
 impl ReceivedBody {
-    /// Unpacks the body and parses it, on a thread that serves no other requests, which a large body would block. Also returns the permit, to be held until the response.
+    /// Unpacks the body and parses it, on a thread that serves no other requests, which a large body would block. The sender holds its memory from then on.
     ///
     /// # Errors
     /// If the body cannot be unpacked, if there is no memory for its values, and those of `parse`.
@@ -62,12 +95,13 @@ impl ReceivedBody {
         self,
         service: &Arc<Service>,
         parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
-    ) -> Result<(T, BodyPermit), ProblemResponse> {
+    ) -> Result<T, ProblemResponse> {
         let service = Arc::clone(service);
         let ReceivedBody {
             bytes,
             coding,
             mut permit,
+            held,
         } = self;
         tokio::task::spawn_blocking(move || {
             let bytes = match coding {
@@ -83,62 +117,23 @@ impl ReceivedBody {
             };
             let bytes = loose_json::repaired(bytes);
             permit.grow_for_values(&bytes)?;
-            Ok((parse(&service, &bytes)?, permit))
+            let parsed = parse(&service, &bytes)?;
+            held.put(permit);
+            Ok(parsed)
         })
         .await
         .map_err(|_| ProblemResponse::unread())?
     }
 }
 
-/// The maximum length of the body: the announced one, or `limit` if none is announced.
-fn length(headers: &HeaderMap, limit: usize) -> Result<usize, ProblemResponse> {
+/// Fails if a body is announced that is longer than `limit`.
+fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), ProblemResponse> {
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok())
         .and_then(|length| length.parse::<usize>().ok());
     match announced {
         Some(length) if length > limit => Err(ProblemResponse::too_large(limit)),
-        announced => Ok(announced.unwrap_or(limit)),
-    }
-}
-
-/// Reads a body of at most `limit` bytes within `timeout`.
-async fn read(body: Body, limit: usize, timeout: Duration) -> Result<Vec<u8>, ProblemResponse> {
-    tokio::time::timeout(timeout, all(body, limit))
-        .await
-        .map_err(|_| ProblemResponse::late(timeout))?
-}
-
-async fn all(body: Body, limit: usize) -> Result<Vec<u8>, ProblemResponse> {
-    let mut bytes = Vec::new();
-    let mut pieces = body.into_data_stream();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|_| ProblemResponse::unread())?;
-        if bytes.len() + piece.len() > limit {
-            return Err(ProblemResponse::too_large(limit));
-        }
-        bytes.extend_from_slice(&piece);
-    }
-    Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::http::StatusCode;
-    use axum::response::IntoResponse as _;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_body_that_does_not_arrive_is_given_up() {
-        let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-        let timeout = Duration::from_millis(10);
-        let problem = read(Body::from_stream(pieces), 100, timeout)
-            .await
-            .unwrap_err();
-        assert_eq!(
-            problem.into_response().status(),
-            StatusCode::REQUEST_TIMEOUT
-        );
+        _ => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
-//! Limits the memory of request bodies and of what is parsed from them. A body counts from its first byte until its response.
+//! Limits the memory of request bodies and of what is parsed from them. A body counts, as far as it has arrived, until its answer is sent.
 //!
 //! The limit is in bytes of bodies. Each stands for up to four bytes of memory, since parsing copies texts. A value of a task may be one digit in the body, and takes some
-//! 64 bytes once it is parsed. So the values of a body count in addition to its bytes.
+//! 200 bytes once it is parsed. So the values of a body count in addition to its bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{ProblemResponse, Refusal};
 
 /// Maximum number of values of a body, keys included.
-pub(super) const MAX_VALUES: usize = 8 << 20;
-/// Bytes that a value counts as, a quarter of what it takes.
-const VALUE_BYTES: usize = 16;
+pub(super) const MAX_VALUES: usize = 4 << 20;
+/// Bytes of memory that a byte of the limit stands for.
+const MEMORY: usize = 4;
+/// Bytes that a value counts as.
+const VALUE_BYTES: usize = 200 / MEMORY;
+/// A body that is longer than this share of all memory leaves [`RESERVE`] of it to others, so that clients who send long bodies do not keep out short ones.
+const SHORT: u32 = 64;
+/// The share that is for short bodies alone.
+const RESERVE: u32 = 8;
 /// Number of bodies of the maximum size that fit.
 const MAX_LARGE_BODIES: usize = 4;
 /// Bytes of one unit of the semaphore.
@@ -76,6 +82,11 @@ impl BodyPermit {
         let requested = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
         let held = u32::try_from(self.held.num_permits()).unwrap_or(u32::MAX);
         let lacking = requested.min(self.all).saturating_sub(held);
+        let free = self.held.semaphore().available_permits() as u32;
+        let is_alone = held + free >= self.all;
+        if requested > self.all / SHORT && !is_alone && free < lacking + self.all / RESERVE {
+            return Err(full);
+        }
         let more = Arc::clone(self.held.semaphore()).try_acquire_many_owned(lacking);
         self.held.merge(more.map_err(|_| full)?);
         Ok(())
@@ -92,6 +103,13 @@ impl BodyPermit {
         }
         let bytes = body.len().saturating_add(values * VALUE_BYTES);
         self.grow(bytes).map_err(ProblemResponse::from)
+    }
+
+    /// Holds as much as an answer of `bytes` takes, instead of a body. If that is more and there is not enough, it holds as much as it did.
+    pub(super) fn fit_answer(&mut self, bytes: usize) {
+        let bytes = bytes / MEMORY;
+        let _ = self.grow(bytes);
+        self.shrink(bytes);
     }
 
     /// Releases the memory that a body of `bytes` does not need.
@@ -161,6 +179,19 @@ mod tests {
     }
 
     #[test]
+    fn long_bodies_leave_memory_for_short_ones() {
+        let bodies = BodyMemory::new(1_000 * UNIT);
+        let mut long: Vec<BodyPermit> = (0..10).map(|_| bodies.acquire(0).unwrap()).collect();
+        let mut sizes = (0..1_000_000).step_by(10 * UNIT);
+        let mut grow = |size| long.iter_mut().any(|permit| permit.grow(size).is_err());
+        assert!(sizes.any(&mut grow));
+        let mut short = bodies.acquire(0).unwrap();
+        assert!(short.grow(60 * UNIT).is_ok());
+        drop(long);
+        assert!(short.grow(usize::MAX).is_ok());
+    }
+
+    #[test]
     fn each_value_and_key_counts_and_the_content_of_a_text_does_not() {
         for (json, expected) in [
             ("0", 1),
@@ -196,8 +227,8 @@ mod tests {
     #[test]
     fn a_body_of_many_values_counts_as_more_than_its_bytes_and_at_most_as_all() {
         let bodies = BodyMemory::new(100 * UNIT);
-        // 25 units of text, and 200 of values.
-        let zeros = format!("[0{}]", ",0".repeat(12_799));
+        // 8 units of text, and 217 of values.
+        let zeros = format!("[0{}]", ",0".repeat(4_432));
         let mut permit = bodies.acquire(zeros.len()).unwrap();
         permit.grow_for_values(zeros.as_bytes()).unwrap();
         assert!(bodies.acquire(200 * UNIT).is_err());

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sandboxes::Abandoned;
+
 use super::Service;
 use super::judge::JudgeJob;
 use crate::cache::Key;
@@ -144,11 +146,15 @@ impl Job for CanonicalJob {
     }
 
     fn run(mut self: Box<Self>) {
-        match self
-            .service
-            .graders
-            .try_canonical_result(&self.task, self.first_pass)
-        {
+        let abandoned = {
+            let (service, key) = (Arc::clone(&self.service), self.key);
+            Abandoned::new(move || !service.canonical_queue.wanted(&key))
+        };
+        match self.service.graders.try_canonical_result(
+            &self.task,
+            self.first_pass,
+            Some(&abandoned),
+        ) {
             Err(NoCanonicalResult::Elsewhere) => {
                 std::thread::sleep(POLL_INTERVAL);
                 self.queue();

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, to_bytes};
+use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
 use hyper::Request;
 use hyper::body::{Body as _, Incoming};
@@ -19,10 +20,13 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
-use super::{Service, app};
+use super::body_memory::BodyPermit;
+use super::sender::{Held, Peer};
+use super::sockets::{Paced, Phase, Socket, Sockets};
+use super::{ProblemResponse, Service, app};
 
 /// Time limits for clients.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +37,8 @@ pub(super) struct ConnectionTimeouts {
     pub(super) head: Duration,
     /// For the rest of a body whose request is answered already, because it is refused.
     pub(super) linger: Duration,
+    /// How far a client may lag that reads its answer.
+    pub(super) unread: Duration,
     /// At shutdown, once every complete request has its response: for incomplete requests and unread responses.
     pub(super) shutdown_grace: Duration,
 }
@@ -42,12 +48,22 @@ const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
     // Longer than clients keep an idle connection (reqwest: 90 s), so that no request arrives on a connection that is just being closed.
     head: Duration::from_secs(120),
     linger: Duration::from_secs(30),
+    unread: Duration::from_secs(30),
     // Docker kills a process that has not ended after 10 s.
     shutdown_grace: Duration::from_secs(5),
 };
 
+/// What is answered without a place among the requests.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// The suggested wait of a request for which there is no place.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// Maximum number of bytes of a body that are discarded, several times the default of `limits.body_bytes`.
 const MAX_DISCARDED: u64 = 256 << 20;
+
+/// Interval at which connections are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Poll interval for open requests at shutdown.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -104,37 +120,48 @@ pub(super) async fn serve_with(
     http.timer(TokioTimer::new())
         .header_read_timeout(timeouts.head);
     let (stop, stopping) = watch::channel(());
-    let room = Arc::new(Semaphore::new(
-        service.connections.min(Semaphore::MAX_PERMITS),
-    ));
-    let mut warned = false;
+    let sockets = Sockets::new(service.connections);
+    let mut check = tokio::time::interval(CHECK_INTERVAL);
     let mut asked_to_stop = pin!(asked_to_stop);
-    loop {
-        if room.available_permits() == 0 && !warned {
-            warned = true;
-            tracing::warn!(
-                "there are {} connections, as many as limits.connections allows; others wait until one ends. This is logged once",
-                service.connections
-            );
-        }
-        let next = async {
-            let place = Arc::clone(&room).acquire_owned().await;
-            (listener.accept().await, place)
+    for number in 0.. {
+        let open = async {
+            let (stream, address) = loop {
+                tokio::select! {
+                    accepted = listener.accept() => match accepted {
+                        Ok(accepted) => break accepted,
+                        Err(error) => not_accepted(&error).await,
+                    },
+                    _ = check.tick() => sockets.break_off_late(|phase| match phase {
+                        Phase::New => Some(timeouts.first),
+                        Phase::Sending => Some(timeouts.unread),
+                        _ => None,
+                    }),
+                }
+            };
+            let peer = Peer::new(address.ip());
+            (stream, peer, sockets.open(number, peer).await)
         };
-        let (accepted, place) = tokio::select! {
-            next = next => next,
+        let (stream, peer, open) = tokio::select! {
+            open = open => open,
             () = &mut asked_to_stop => break,
         };
-        match accepted {
-            Ok((stream, _)) => {
-                let (http, app, stopping) = (http.clone(), app.clone(), stopping.clone());
-                tokio::spawn(async move {
-                    let _place = place;
-                    serve_connection(&http, stream, app, stopping, timeouts).await;
-                });
+        let connection = Connection {
+            app: app.clone(),
+            sockets: Arc::clone(&sockets),
+            socket: Arc::clone(&open.socket),
+            peer,
+        };
+        let (http, stopping) = (http.clone(), stopping.clone());
+        tokio::spawn(async move {
+            let stream = Paced {
+                stream,
+                socket: Arc::clone(&open.socket),
+            };
+            tokio::select! {
+                () = connection.serve(&http, stream, stopping, timeouts) => {}
+                () = open.socket.broken() => {}
             }
-            Err(error) => not_accepted(&error).await,
-        }
+        });
     }
     // From now on, new connections are refused at once.
     drop((listener, stopping));
@@ -150,65 +177,110 @@ pub(super) async fn serve_with(
     }
 }
 
-/// Serves the requests of a connection. Closing a socket that has unread bytes resets the connection, and a client that is still sending then sees that instead of its answer.
-/// So an answer to a request whose body is unread says `Connection: close`, and after it the rest of the body is discarded.
-async fn serve_connection(
-    http: &http1::Builder,
-    stream: TcpStream,
+/// What the requests of a connection need.
+struct Connection {
     app: Router,
-    mut stopping: watch::Receiver<()>,
-    timeouts: ConnectionTimeouts,
-) {
-    let (head, unread) = (&Notify::new(), &Arc::new(AtomicBool::new(false)));
-    let app = TowerToHyperService::new(app);
-    let answers = service_fn(move |request: Request<Incoming>| {
-        head.notify_one();
-        let answer = app.call(watched(request, unread));
-        Box::pin(async move {
-            let mut answer = answer.await?;
-            if unread.load(Ordering::SeqCst) {
-                let close = HeaderValue::from_static("close");
-                answer.headers_mut().insert(CONNECTION, close);
+    sockets: Arc<Sockets>,
+    socket: Arc<Socket>,
+    peer: Peer,
+}
+
+impl Connection {
+    /// Serves the requests. Closing a socket that has unread bytes resets the connection, and a client that is still sending then sees that instead of its answer. So an answer to
+    /// a request whose body is unread says `Connection: close`, and after it the rest of the body is discarded.
+    async fn serve(
+        &self,
+        http: &http1::Builder,
+        stream: Paced,
+        mut stopping: watch::Receiver<()>,
+        timeouts: ConnectionTimeouts,
+    ) {
+        let unread = &Arc::new(AtomicBool::new(false));
+        let answers = service_fn(move |request: Request<Incoming>| {
+            Box::pin(async move {
+                let mut answer = self.answer(request, unread).await;
+                if unread.load(Ordering::SeqCst) {
+                    let close = HeaderValue::from_static("close");
+                    answer.headers_mut().insert(CONNECTION, close);
+                }
+                self.socket.enter(Phase::Sending);
+                Ok::<_, Infallible>(answer)
+            })
+        });
+        let mut connection = http.serve_connection(TokioIo::new(stream), answers);
+        loop {
+            tokio::select! {
+                done = poll_fn(|context| connection.poll_without_shutdown(context)) => match done {
+                    Ok(()) => break,
+                    // Errors of a connection are the client's.
+                    Err(_) => return,
+                },
+                Ok(()) = stopping.changed() => std::pin::Pin::new(&mut connection).graceful_shutdown(),
             }
-            Ok::<_, Infallible>(answer)
-        })
-    });
-    let mut connection = http.serve_connection(TokioIo::new(stream), answers);
-    let mut late = pin!(first_head_timeout(head, timeouts.first));
-    loop {
-        tokio::select! {
-            done = poll_fn(|context| connection.poll_without_shutdown(context)) => match done {
-                Ok(()) => break,
-                // Errors of a connection are the client's.
-                Err(_) => return,
-            },
-            Ok(()) = stopping.changed() => std::pin::Pin::new(&mut connection).graceful_shutdown(),
-            () = &mut late => return,
+        }
+        let mut stream = connection.into_parts().io.into_inner();
+        if stream.shutdown().await.is_ok() && unread.load(Ordering::SeqCst) {
+            self.socket.enter(Phase::Receiving);
+            let mut rest = stream.take(MAX_DISCARDED);
+            let _ = tokio::time::timeout(timeouts.linger, copy(&mut rest, &mut sink())).await;
         }
     }
-    let mut stream = connection.into_parts().io.into_inner();
-    if stream.shutdown().await.is_ok() && unread.load(Ordering::SeqCst) {
-        let mut rest = stream.take(MAX_DISCARDED);
-        let _ = tokio::time::timeout(timeouts.linger, copy(&mut rest, &mut sink())).await;
+
+    /// The answer to a request, which holds its memory until it is sent.
+    async fn answer(&self, mut request: Request<Incoming>, unread: &Arc<AtomicBool>) -> Response {
+        let is_complete = request.body().is_end_stream();
+        unread.store(!is_complete, Ordering::SeqCst);
+        let is_probe = is_complete && PROBES.contains(&request.uri().path());
+        let _place = match is_probe {
+            true => None,
+            false => match self.sockets.place(&self.socket).await {
+                None => return ProblemResponse::full(RETRY_AFTER).into_response(),
+                place => place,
+            },
+        };
+        if is_complete {
+            self.socket.enter(Phase::Answering);
+        }
+        let held = Held::default();
+        request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(held.clone());
+        let app = TowerToHyperService::new(self.app.clone());
+        let Ok(answer) = app.call(self.watched(request, unread)).await;
+        match held.take() {
+            Some(permit) => holding(answer, permit).await,
+            None => answer,
+        }
+    }
+
+    /// The request, with a body that sets `unread` to false at its end.
+    fn watched(&self, request: Request<Incoming>, unread: &Arc<AtomicBool>) -> Request<Body> {
+        let (unread, socket) = (Arc::clone(unread), Arc::clone(&self.socket));
+        let end = futures::stream::once(async move {
+            unread.store(false, Ordering::SeqCst);
+            socket.enter(Phase::Answering);
+            Ok(Bytes::new())
+        });
+        request.map(|body| Body::from_stream(Body::new(body).into_data_stream().chain(end)))
     }
 }
 
-/// The request, with a body that sets `unread` to false at its end.
-fn watched(request: Request<Incoming>, unread: &Arc<AtomicBool>) -> Request<Body> {
-    unread.store(!request.body().is_end_stream(), Ordering::SeqCst);
-    let unread = Arc::clone(unread);
-    let end = futures::stream::once(async move {
-        unread.store(false, Ordering::SeqCst);
-        Ok(Bytes::new())
-    });
-    request.map(|body| Body::from_stream(Body::new(body).into_data_stream().chain(end)))
-}
-
-/// Returns after `timeout`; never if a head arrives before.
-async fn first_head_timeout(head: &Notify, timeout: Duration) {
-    if tokio::time::timeout(timeout, head.notified()).await.is_ok() {
-        std::future::pending::<()>().await;
+/// The answer with a body that holds `permit`, for the memory that it takes itself, until it is sent.
+async fn holding(answer: Response, mut permit: BodyPermit) -> Response {
+    struct Held(
+        Bytes,
+        #[expect(dead_code, reason = "it is held")] BodyPermit,
+    );
+    impl AsRef<[u8]> for Held {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
     }
+    let (head, body) = answer.into_parts();
+    let Ok(bytes) = to_bytes(body, usize::MAX).await else {
+        return ProblemResponse::internal().into_response();
+    };
+    permit.fit_answer(bytes.len());
+    Response::from_parts(head, Body::from(Bytes::from_owner(Held(bytes, permit))))
 }
 
 /// Handles an error of `accept`. A client that has disconnected is ignored. After any other error, such as too many open files, it waits a second.
@@ -230,19 +302,5 @@ async fn none_open(open: &OpenRequests, grace: Duration) {
         if open.any() {
             since = Instant::now();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_short_timeout_is_only_for_the_first_head() {
-        let (head, short) = (Notify::new(), Duration::from_millis(10));
-        first_head_timeout(&head, short).await;
-        head.notify_one();
-        let waited = tokio::time::timeout(5 * short, first_head_timeout(&head, short)).await;
-        assert!(waited.is_err());
     }
 }

@@ -7,6 +7,11 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use verifier_api::{Judgement, Verdict};
 
+use super::request::wrong_kind;
+
+/// Maximum length of an id in JSON, in bytes.
+const MAX_ID: usize = 1_024;
+
 /// A client's name for an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Id {
@@ -17,13 +22,24 @@ pub enum Id {
 }
 
 impl Id {
-    /// Parses an id; `None` if it is neither a string nor a number.
-    pub(super) fn of(json: &RawValue) -> Option<Id> {
-        match json.get().as_bytes().first()? {
-            b'"' => serde_json::from_str(json.get()).ok().map(Id::Text),
-            b'-' | b'0'..=b'9' => Some(Id::Number(json.get().into())),
-            _ => None,
+    /// Parses an id.
+    ///
+    /// # Errors
+    /// If it is neither a string nor a number, or is longer than [`MAX_ID`].
+    pub(super) fn of(json: &RawValue) -> Result<Id, String> {
+        let text = json.get();
+        if text.len() > MAX_ID {
+            return Err(format!(
+                "it has {} bytes, and may have {MAX_ID}, since answers repeat it; give a shorter one",
+                text.len()
+            ));
         }
+        let id = match text.as_bytes().first() {
+            Some(b'"') => serde_json::from_str(text).ok().map(Id::Text),
+            Some(b'-' | b'0'..=b'9') => Some(Id::Number(text.into())),
+            _ => None,
+        };
+        id.ok_or_else(|| wrong_kind("a string or a number", json))
     }
 }
 
@@ -154,10 +170,10 @@ mod tests {
             let begin = format!("{{\"results\":[{{\"id\":{number},\"reward\":null");
             assert!(answer.starts_with(&begin), "{answer}");
         }
-        for other in ["null", "true", "[1]", "{}"] {
-            assert_eq!(
-                Id::of(serde_json::from_str(other).unwrap()),
-                None,
+        let long = format!("\"{}\"", "\\u0000".repeat(200));
+        for other in ["null", "true", "[1]", "{}", &long, &"1".repeat(1_025)] {
+            assert!(
+                Id::of(serde_json::from_str(other).unwrap()).is_err(),
                 "{other}"
             );
         }

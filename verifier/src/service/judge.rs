@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use datasets::TaskSpec;
+use sandboxes::Abandoned;
 use tokio::sync::oneshot;
 use verifier_api::Judgement;
 
@@ -14,7 +15,7 @@ use super::{ProblemResponse, Service};
 use crate::cache::Key;
 use crate::grade::Grading;
 use crate::grade::code::{CanonicalResult, NoVerdictYet};
-use crate::pool::{Full, Job, Lane, Reservation};
+use crate::pool::{ClientId, Full, Job, Lane, Reservation};
 use crate::registry::grader;
 
 /// Why a batch is refused.
@@ -83,6 +84,13 @@ impl InFlight {
         true
     }
 
+    /// Whether a request still waits for `key`.
+    fn is_waited_for(&self, key: &Key) -> bool {
+        let waiting = self.lock();
+        let waiters = waiting.get(key);
+        waiters.is_some_and(|waiters| waiters.iter().any(|waiter| !waiter.is_closed()))
+    }
+
     fn finish(&self, key: &Key, result: &ItemResult) {
         let waiters = self.lock().remove(key).unwrap_or_default();
         let cacheable = result.grading.reward().is_some();
@@ -120,13 +128,19 @@ impl JudgeJob {
         let (task, prompt) = (&item.task, &item.prompt);
         let completion = &item.completion;
         let (mode, given) = (item.test_mode, self.canonical_result.as_ref());
+        let abandoned = {
+            let (service, key) = (Arc::clone(service), self.key);
+            Abandoned::new(move || !service.in_flight.is_waited_for(&key))
+        };
         if self.deferred {
-            let graded = service.graders.grade(task, prompt, completion, mode, given);
+            let graded = service
+                .graders
+                .grade(task, prompt, completion, mode, given, &abandoned);
             return graded.map_err(NoVerdictYet::CanonicalResult);
         }
         service
             .graders
-            .grade_first_pass(task, prompt, completion, mode, given)
+            .grade_first_pass(task, prompt, completion, mode, given, &abandoned)
     }
 }
 
@@ -277,11 +291,15 @@ impl Batch {
     }
 }
 
-/// Judges a batch: one judgement for each item, in order.
+/// Judges a batch of `client`: one judgement for each item, in order.
 ///
 /// # Errors
 /// [`Refusal::Full`] if the queue has no room for the uncached items; then no item of the batch is queued.
-pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement>, Refusal> {
+pub async fn judge(
+    service: &Arc<Service>,
+    client: ClientId,
+    batch: Batch,
+) -> Result<Vec<Judgement>, Refusal> {
     // Parked samples count as queued: they will be in the queue again.
     let room = service.limits.queue - service.canonical_queue.waiting().min(service.limits.queue);
     if batch.uncached_count(true) > room {
@@ -289,10 +307,13 @@ pub async fn judge(service: &Arc<Service>, batch: Batch) -> Result<Vec<Judgement
             retry_after: Duration::from_secs(1),
         });
     }
-    let mut math_places = service.math_pool.reserve(batch.uncached_count(false))?;
+    let lane = Lane::new(client);
+    let mut math_places = service
+        .math_pool
+        .reserve(lane, batch.uncached_count(false))?;
     let mut sandbox_places = service
         .first_pass_pool
-        .reserve(batch.uncached_count(true))?;
+        .reserve(lane, batch.uncached_count(true))?;
 
     let guard = CancelGuard::new(service);
     let Batch { items, started } = batch;

@@ -12,9 +12,12 @@ mod hold;
 mod id;
 mod judge;
 mod openapi;
+mod pace;
 mod problem;
 mod request;
 mod routes;
+mod sender;
+mod sockets;
 mod strangers;
 mod verify_batch;
 

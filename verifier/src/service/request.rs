@@ -455,7 +455,7 @@ impl<'a> Fields<'a> {
 
     fn id(&mut self) -> Result<Id, FieldError> {
         let id = self.take("id")?;
-        Id::of(id).ok_or_else(|| self.wrong("id", "a string or a number", id))
+        Id::of(id).map_err(|reason| self.fault("id", &reason))
     }
 
     pub(super) fn string(&mut self, name: &str) -> Result<String, FieldError> {

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{MatchedPath, Path, Query, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, TaskInfo};
 use super::hold::Hold;
 use super::id::Answers;
 use super::judge::judge;
+use super::sender::Sender;
 use super::verify_batch::{self, VerifyBatch};
 use super::{ProblemResponse, Service, body, openapi, request};
 use crate::cache::Key;
@@ -45,28 +46,26 @@ enum ErrorsBy {
 pub(super) async fn verify(
     State(service): Shared,
     query: Result<Query<VerifyQuery>, QueryRejection>,
-    headers: HeaderMap,
+    sender: Sender,
     body: Body,
 ) -> Result<Response, ProblemResponse> {
     let Query(VerifyQuery { errors }) = query.map_err(|_| {
         ProblemResponse::bad(None, "errors", "it must be `request` or `item`, once")
     })?;
     let mut hold = Hold::at_most(Duration::ZERO);
-    let body = body::receive(&service, &headers, body, &mut hold).await?;
+    let body = body::receive(&service, &sender, body, &mut hold).await?;
     let _open = service.open_requests.begin();
     let parse = move |service: &Service, body: &[u8]| {
         let items = request::read(body, &service.registry, &service.limits)?;
         VerifyBatch::new(service, items, errors == ErrorsBy::Item)
     };
-    let (
-        VerifyBatch {
-            ids,
-            refused,
-            batch,
-        },
-        _permit,
-    ) = body.parse(&service, parse).await?;
-    let judgements = verify_batch::in_order(refused, judge(&service, batch).await?);
+    let VerifyBatch {
+        ids,
+        refused,
+        batch,
+    } = body.parse(&service, parse).await?;
+    let judged = judge(&service, sender.client, batch).await?;
+    let judgements = verify_batch::in_order(refused, judged);
     Ok(Json(Answers::new(&ids, &judgements)).into_response())
 }
 

@@ -10,6 +10,9 @@ use crate::wasm::fuel::{charge, used};
 use crate::wasm::store_data::StoreData;
 use crate::wasm::termination::Termination;
 
+/// Fuel for a random byte, which takes nearly two nanoseconds.
+const RANDOM_BYTE_PRICE: u64 = 16;
+
 /// Events that one `poll_oneoff` may wait for.
 const SUBSCRIPTIONS: i32 = 64;
 
@@ -56,7 +59,8 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         MODULE,
         "random_get",
         |mut caller: Caller<'_, StoreData>, at: i32, length: i32| {
-            charge(&mut caller, u64::from(length as u32))?;
+            let bytes = u64::from(length as u32);
+            charge(&mut caller, RANDOM_BYTE_PRICE.saturating_mul(bytes))?;
             with(caller, |view| {
                 let (bytes, data) = view.target(at, length)?;
                 data.random.fill(bytes);

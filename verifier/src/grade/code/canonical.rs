@@ -5,9 +5,9 @@ use sandboxes::Sandbox;
 use serde_json::Value as Json;
 
 use super::expected_values::{
-    CanonicalRun, ExpectedResult, NoCanonicalResult, NoExpectedValues, SOLUTION_FUEL,
+    CanonicalRun, ExpectedResult, NoCanonicalResult, NoExpectedValues, solution_limits,
 };
-use super::{Attempt, CodeGrader, TestMode, with_fuel};
+use super::{Attempt, CodeGrader, TestMode};
 
 /// The result of a task's canonical solution: the expected values that samples are compared with, or why there are none.
 #[derive(Clone)]
@@ -86,7 +86,7 @@ impl CodeGrader {
             canonical_result: None,
             first_pass: false,
         };
-        let limits = with_fuel(self.limits, self.limits.fuel.max(SOLUTION_FUEL));
+        let limits = solution_limits(&self.limits, self.inline);
         let text = |detail: &Json, name: &str| detail[name].as_str().map(str::to_owned);
         let results = self
             .run_test_code(attempt, task, solution, &limits)

@@ -13,9 +13,10 @@ use super::program::callable;
 use crate::cache::{Bounded, Claim, ExpectedValueStore, Key, KeyWriter};
 use crate::grade::excerpt;
 
-/// Fuel for a canonical solution, of a data set's task and of an inline task alike: three times what the slowest of MBPP+ uses (task 599, 698 G), some minutes of a core.
-/// It limits the cost of a task that is requested only once.
-pub(super) const SOLUTION_FUEL: u64 = 2_000_000_000_000;
+/// Fuel for a canonical solution of a data set's task: three times what the slowest of MBPP+ uses (task 599, 698 G), some minutes of a core.
+const SOLUTION_FUEL: u64 = 2_000_000_000_000;
+/// Fuel for a canonical solution of an inline task, in multiples of an ordinary program's: anyone may send one that loops, and others wait meanwhile.
+const INLINE_SOLUTION_FUEL: u64 = 4;
 
 /// Poll interval while another thread or process runs the canonical solution.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -42,7 +43,7 @@ pub(super) type ExpectedResult = Result<Arc<ExpectedValues>, NoExpectedValues>;
 /// Why there is no result of the canonical solution now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoCanonicalResult {
-    /// Another thread, or another process, is running the solution.
+    /// Another thread, or another process, is running the solution, or a run was broken off because nobody waited for it.
     Elsewhere,
     /// The solution runs for longer than a first pass allows, or needs memory that is in use.
     NotInFirstPass,
@@ -195,6 +196,11 @@ impl CanonicalRun<'_> {
             .field(self.solution)
             .field(&self.task.entry_point)
             .fields(self.calls.iter());
+        // With less fuel, it may have another result.
+        let key = match self.inline {
+            true => key.field("inline"),
+            false => key,
+        };
         if self.task.asserts.is_empty() {
             return key.finish();
         }
@@ -252,7 +258,7 @@ impl CanonicalRun<'_> {
             program,
             calls: self.calls,
         };
-        let limits = super::with_fuel(*self.limits, self.limits.fuel.max(SOLUTION_FUEL));
+        let limits = solution_limits(self.limits, self.inline);
         let request = Request::new(work, &limits);
         let run = if first_pass {
             FirstPass(self.sandbox).run(&request)
@@ -268,12 +274,25 @@ impl CanonicalRun<'_> {
             Err(SandboxError::Deferred(Deferred::Long | Deferred::NoMemory)) => {
                 return Err(NoCanonicalResult::NotInFirstPass);
             }
+            // Someone may have begun to wait again.
+            Err(SandboxError::Deferred(Deferred::Abandoned)) => {
+                return Err(NoCanonicalResult::Elsewhere);
+            }
             Err(error) => Err(NoExpectedValues {
                 retryable: matches!(error, SandboxError::Deferred(_)),
                 reason: error.to_string(),
             }),
         })
     }
+}
+
+/// The limits of a canonical solution.
+pub(super) fn solution_limits(limits: &Limits, inline: bool) -> Limits {
+    let fuel = match inline {
+        true => limits.fuel.saturating_mul(INLINE_SOLUTION_FUEL),
+        false => limits.fuel.max(SOLUTION_FUEL),
+    };
+    super::with_fuel(*limits, fuel)
 }
 
 /// The values that a run of the canonical solution returned.

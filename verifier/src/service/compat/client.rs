@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::HeaderMap;
 use serde_json::{Value as Json, json};
 use verifier_api::Judgement;
 
 use crate::grade::code::TestMode;
 use crate::metrics;
+use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
 use crate::service::hold::Hold;
 use crate::service::judge::{Batch, judge};
+use crate::service::sender::Sender;
 use crate::service::{Id, JudgeItem, ProblemResponse, Refusal, Service, body};
 
 /// The settings of the routes of other projects' clients.
@@ -60,23 +61,23 @@ impl Client {
     pub(super) async fn judge<T: Send + 'static>(
         &self,
         service: &Arc<Service>,
-        headers: &HeaderMap,
+        sender: &Sender,
         body: Body,
         parse: impl FnOnce(&Service, &[u8]) -> Result<(Vec<JudgeItem>, T), ProblemResponse>
         + Send
         + 'static,
     ) -> Result<Judged<T>, ProblemResponse> {
         let mut hold = Hold::at_most(self.patience.min(service.compat.hold));
-        let body = body::receive(service, headers, body, &mut hold)
+        let body = body::receive(service, sender, body, &mut hold)
             .await
             .map_err(ProblemResponse::or_unavailable)?;
         let _open = service.open_requests.begin();
-        let ((items, rest), _permit) = body
+        let (items, rest) = body
             .parse(service, parse)
             .await
             .map_err(ProblemResponse::or_unavailable)?;
         let count = items.len();
-        let rewards = rewards(service, items, &mut hold)
+        let rewards = rewards(service, sender.client, items, &mut hold)
             .await
             .map_err(|reason| Withheld {
                 reason,
@@ -115,6 +116,7 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
 /// Judges items until all have a reward. The error says why they have none.
 async fn rewards(
     service: &Arc<Service>,
+    client: ClientId,
     items: Vec<JudgeItem>,
     hold: &mut Hold,
 ) -> Result<Vec<Rewarded>, String> {
@@ -122,7 +124,7 @@ async fn rewards(
     let mut open: Vec<usize> = (0..items.len()).collect();
     let items = Arc::new(items);
     while !open.is_empty() {
-        let reason = match attempt(service, &items, &open, hold).await? {
+        let reason = match attempt(service, client, &items, &open, hold).await? {
             Err(Refusal::Full { .. }) => "the queue is full".to_owned(),
             Ok(judgements) => {
                 let mut reason = String::new();
@@ -147,6 +149,7 @@ async fn rewards(
 /// Judges those of the items that are still open, once.
 async fn attempt(
     service: &Arc<Service>,
+    client: ClientId,
     items: &Arc<Vec<JudgeItem>>,
     open: &[usize],
     hold: &Hold,
@@ -162,7 +165,7 @@ async fn attempt(
     let batch = batch
         .await
         .map_err(|_| "the service failed; its log says why".to_owned())?;
-    tokio::time::timeout_at(hold.end(), judge(service, batch))
+    tokio::time::timeout_at(hold.end(), judge(service, client, batch))
         .await
         .map_err(|_| "judging takes longer than this client waits. What is running is judged to its end, so that a repetition finds its verdict".to_owned())
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::value::RawValue;
@@ -19,7 +18,8 @@ use serde_json::{Map, Value, json};
 use super::client::{self, Client, Rewarded};
 use crate::grade::excerpt;
 use crate::registry::RegisteredTask;
-use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
+use crate::service::request::{FieldError, Fields, check_count, read_object};
+use crate::service::sender::Sender;
 use crate::service::{Id, JudgeItem, ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -69,8 +69,8 @@ const VERIFY_FORM: Form = Form {
 pub(super) fn routes() -> Router<Arc<Service>> {
     let answer_as = |form: Form| {
         post(
-            move |State(service): State<Arc<Service>>, headers: HeaderMap, body: Body| async move {
-                answer(service, &headers, body, form).await
+            move |State(service): State<Arc<Service>>, sender: Sender, body: Body| async move {
+                answer(service, &sender, body, form).await
             },
         )
     };
@@ -104,13 +104,13 @@ fn check_jail(service: &Service) -> Result<(), ProblemResponse> {
 
 async fn answer(
     service: Arc<Service>,
-    headers: &HeaderMap,
+    sender: &Sender,
     body: Body,
     form: Form,
 ) -> Result<Json<Value>, ProblemResponse> {
     check_jail(&service)?;
     let parse = move |service: &Service, body: &[u8]| items(service, body, form);
-    let judged = CLIENT.judge(&service, headers, body, parse).await?;
+    let judged = CLIENT.judge(&service, sender, body, parse).await?;
     let rewards = judged
         .rewards
         .map_err(|withheld| CLIENT.refuse(&service, &withheld))?;
@@ -168,8 +168,7 @@ fn seconds(fields: &mut Fields<'_>, form: Form) -> Result<u64, FieldError> {
 fn snippet_of(path: &str, snippet: &RawValue, form: Form) -> Result<(String, String), FieldError> {
     let mut fields = Fields::new(path, snippet)?;
     let id = fields.take(form.id)?;
-    let id =
-        Id::of(id).ok_or_else(|| fields.fault(form.id, &wrong_kind("a string or a number", id)))?;
+    let id = Id::of(id).map_err(|reason| fields.fault(form.id, &reason))?;
     for name in form.texts {
         if let Some(code) = fields.optional_string(name)? {
             return Ok((id.to_string(), code));

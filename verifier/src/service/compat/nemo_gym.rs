@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::value::{RawValue, to_raw_value};
@@ -21,6 +20,7 @@ use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::service::hold::Hold;
 use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
+use crate::service::sender::Sender;
 use crate::service::{JudgeItem, ProblemResponse, Service, body};
 
 const CLIENT: Client = Client {
@@ -57,12 +57,12 @@ pub(super) fn routes() -> Router<Arc<Service>> {
 /// Begins or ends a session. Judging needs no state, so there is nothing to do but to repeat its id, which NeMo Gym has sent since 0.7.
 async fn session(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    sender: Sender,
     body: Body,
 ) -> Result<Json<Value>, ProblemResponse> {
     const ID: &str = "resources_session_id";
     let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));
-    Ok(Json(match parsed(&service, &headers, body, id).await? {
+    Ok(Json(match parsed(&service, &sender, body, id).await? {
         Some(id) => json!({ ID: id }),
         None => json!({}),
     }))
@@ -75,14 +75,14 @@ async fn reverify_mode() -> Json<&'static str> {
 
 async fn verify(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    sender: Sender,
     body: Body,
 ) -> Result<Json<Row>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| {
         let (item, row) = item_and_row(service, body)?;
         Ok((vec![item], row))
     };
-    let judged = CLIENT.judge(&service, &headers, body, parse).await?;
+    let judged = CLIENT.judge(&service, &sender, body, parse).await?;
     let mut row = judged.rest;
     let fields = match judged.rewards.as_deref() {
         Ok([item]) => json!({ "reward": item.reward }),
@@ -180,14 +180,14 @@ fn completion(fields: &mut Fields<'_>) -> Result<String, FieldError> {
 
 async fn aggregate_metrics(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    sender: Sender,
     body: Body,
 ) -> Result<Json<Value>, ProblemResponse> {
     let aggregated = |service: &Service, body: &[u8]| {
         let responses = responses(service, body)?;
         Ok(aggregate::metrics(&responses))
     };
-    Ok(Json(parsed(&service, &headers, body, aggregated).await?))
+    Ok(Json(parsed(&service, &sender, body, aggregated).await?))
 }
 
 /// Parses a body of `/aggregate_metrics`.
@@ -209,19 +209,17 @@ fn responses(service: &Service, body: &[u8]) -> Result<Vec<Map<String, Value>>, 
 /// Receives and parses a body of which nothing is judged.
 async fn parsed<T: Send + 'static>(
     service: &Arc<Service>,
-    headers: &HeaderMap,
+    sender: &Sender,
     body: Body,
     parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
 ) -> Result<T, ProblemResponse> {
     let mut hold = Hold::at_most(CLIENT.patience.min(service.compat.hold));
-    let body = body::receive(service, headers, body, &mut hold)
+    let body = body::receive(service, sender, body, &mut hold)
         .await
         .map_err(ProblemResponse::or_unavailable)?;
-    let (parsed, _permit) = body
-        .parse(service, parse)
+    body.parse(service, parse)
         .await
-        .map_err(ProblemResponse::or_unavailable)?;
-    Ok(parsed)
+        .map_err(ProblemResponse::or_unavailable)
 }
 
 pub(super) fn paths() -> Map<String, Value> {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde::Serialize;
@@ -18,6 +17,7 @@ use serde_json::{Map, Value, json};
 use super::client::{self, Client};
 use super::{completion, label};
 use crate::service::request::{FieldError, Fields, check_count, read_object, string, wrong_kind};
+use crate::service::sender::Sender;
 use crate::service::{JudgeItem, ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -42,11 +42,11 @@ pub(super) fn routes() -> Router<Arc<Service>> {
 
 async fn get_reward(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    sender: Sender,
     body: Body,
 ) -> Result<Json<Answer>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| Ok((items(service, body)?, ()));
-    let judged = CLIENT.judge(&service, &headers, body, parse).await?;
+    let judged = CLIENT.judge(&service, &sender, body, parse).await?;
     let rewards = judged
         .rewards
         .map_err(|withheld| CLIENT.refuse(&service, &withheld))?;

@@ -13,13 +13,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use crate::service::body_memory::BodyPermit;
 use crate::service::hold::Hold;
+use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service, body};
 
 /// Seconds that SandboxFusion takes for a timeout that a request leaves out.
@@ -80,22 +79,22 @@ fn check_language(field: &str, language: &str) -> Result<(), ProblemResponse> {
     ))
 }
 
-/// Reads and parses a request's body, whose memory counts until the permit is dropped, and returns what `make` makes of it, on the thread that parses. While other bodies
+/// Reads and parses a request's body, and returns what `make` makes of it, on the thread that parses. While other bodies
 /// take all memory for bodies, it waits.
 async fn read<T: DeserializeOwned + Send + 'static, U: Send + 'static>(
     service: &Arc<Service>,
     arrival: Instant,
-    headers: &HeaderMap,
+    sender: &Sender,
     body: Body,
     make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
-) -> Result<(U, BodyPermit), ProblemResponse> {
+) -> Result<U, ProblemResponse> {
     let mut hold = Hold::until(deadline(arrival, DEFAULT_TIMEOUT, DEFAULT_TIMEOUT));
     let parse = move |service: &Service, body: &[u8]| {
         let request = serde_json::from_slice(body)
             .map_err(|error| ProblemResponse::bad_body(body, &error))?;
         make(service, request)
     };
-    let body = body::receive(service, headers, body, &mut hold)
+    let body = body::receive(service, sender, body, &mut hold)
         .await
         .map_err(ProblemResponse::or_no_answer)?;
     body.parse(service, parse)

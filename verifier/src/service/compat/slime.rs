@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::value::RawValue;
@@ -17,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::service::request::read_object;
+use crate::service::sender::Sender;
 use crate::service::{JudgeItem, ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -32,11 +32,11 @@ pub(super) fn routes() -> Router<Arc<Service>> {
 
 async fn rm(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    sender: Sender,
     body: Body,
 ) -> Result<Json<f64>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| Ok((vec![item(service, body)?], ()));
-    let judged = CLIENT.judge(&service, &headers, body, parse).await?;
+    let judged = CLIENT.judge(&service, &sender, body, parse).await?;
     match judged.rewards.as_deref() {
         Ok([item]) => Ok(Json(item.reward)),
         Ok(_) => Err(ProblemResponse::internal()),

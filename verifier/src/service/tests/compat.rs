@@ -23,6 +23,7 @@ async fn ask(app: &Router, path: &str, body: &Json) -> (StatusCode, Json) {
 fn holding(hold: Duration) -> ServiceSettings {
     let mut settings = settings();
     settings.compat.hold = hold;
+    settings.limits.body_bytes = 100_000;
     settings
 }
 

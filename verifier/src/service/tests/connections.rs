@@ -1,6 +1,7 @@
 //! Slow clients, and what happens to them when the service stops.
 
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -8,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::queue::{Gate, gated, slow};
+use super::queue::{Gate, gated, gated_with, slow};
 use super::*;
 use crate::service::connections::{ConnectionTimeouts, serve_with};
 
@@ -19,6 +20,7 @@ const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
     first: LONG,
     head: LONG,
     linger: LONG,
+    unread: LONG,
     shutdown_grace: SHORT,
 };
 
@@ -93,22 +95,204 @@ async fn a_client_that_does_not_complete_a_head_is_disconnected() {
     }
 }
 
-#[tokio::test]
-async fn a_connection_over_the_limit_waits_until_another_ends() {
+/// The answer to a request on a connection of its own.
+async fn answer_to(served: &Served, request: &str) -> String {
+    let mut answer = String::new();
+    let mut client = served.client(request).await;
+    in_time(client.read_to_string(&mut answer)).await.unwrap();
+    answer
+}
+
+fn closing(request: &str, body: &str) -> String {
+    format!(
+        "{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_over_the_limit_waits_until_another_is_answered_and_a_probe_does_not() {
+    let gate = Gate::shut();
     let one = ServiceSettings {
         connections: 1,
         ..settings()
     };
-    let served = Served::new(&service(one), TIMEOUTS).await;
-    let first = served.client("").await;
-    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let mut second = served.client(request).await;
-    let mut answer = String::new();
-    let early = tokio::time::timeout(SHORT, second.read_to_string(&mut answer)).await;
-    assert!(early.is_err(), "{answer}");
-    drop(first);
-    in_time(second.read_to_string(&mut answer)).await.unwrap();
+    let (service, _) = gated_with(one, &gate);
+    let served = Served::new(&service, TIMEOUTS).await;
+    let verify = |n| {
+        closing(
+            "POST /v1/verify",
+            &json!({ "items": slow(n, 1) }).to_string(),
+        )
+    };
+    let mut first = served.client(&verify(0)).await;
+    while service.first_pass_pool.load().1 == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut second = served.client(&verify(1)).await;
+    tokio::time::sleep(2 * SHORT).await;
+    assert_eq!(service.first_pass_pool.load(), (0, 1));
+    for probe in ["GET /healthz", "GET /readyz", "GET /metrics"] {
+        let answer = answer_to(&served, &closing(probe, "")).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    gate.open();
+    for client in [&mut first, &mut second] {
+        let mut answer = String::new();
+        in_time(client.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+/// Each attack has more connections than the service, and none of them ever times out.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_lag_keep_nobody_out() {
+    let six = ServiceSettings {
+        connections: 6,
+        ..settings()
+    };
+    let service = service(six);
+    let head = "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    for attack in [
+        String::new(),
+        "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(300),
+        format!("{head}content-length: 9999\r\n\r\n{{"),
+        format!("{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n"),
+        "GET /healthz HTTP/1.1\r\nhost: loc".to_owned(),
+    ] {
+        let served = Served::new(&service, TIMEOUTS).await;
+        let mut clients = Vec::new();
+        for _ in 0..100 {
+            clients.push(served.client(&attack).await);
+        }
+        let health = answer_to(&served, &closing("GET /healthz", "")).await;
+        assert!(health.starts_with("HTTP/1.1 200"), "{attack:.40}: {health}");
+        let task = json!({ "kind": "math", "answer": "1" });
+        let body = json!({ "items": [item("a", &task, "\\boxed{1}")] }).to_string();
+        let verdict = answer_to(&served, &closing("POST /v1/verify", &body)).await;
+        assert!(verdict.contains("\"correct\""), "{attack:.40}: {verdict}");
+    }
+}
+
+#[tokio::test]
+async fn the_memory_of_a_request_is_held_until_its_answer_is_read() {
+    let mut large = settings();
+    large.limits = RequestLimits {
+        body_bytes: 4 << 20,
+        items: 40_000,
+        queue: 40_000,
+    };
+    let service = service(large);
+    let hasty = ConnectionTimeouts {
+        unread: 20 * SHORT,
+        ..TIMEOUTS
+    };
+    let served = Served::new(&service, hasty).await;
+    let all = || service.body_memory.acquire(16 << 20).is_ok();
+    let task = json!({ "kind": "math", "answer": "1" });
+    let items: Vec<Json> = (0..30_000).map(|_| item("a", &task, "1")).collect();
+    let body = json!({ "items": items }).to_string();
+    let _unread = served.client(&closing("POST /v1/verify", &body)).await;
+    tokio::time::sleep(10 * SHORT).await;
+    assert!(!all(), "the memory is free before the answer is read");
+    in_time(async {
+        while !all() {
+            tokio::time::sleep(SHORT).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bodies_that_are_announced_and_do_not_come_take_no_memory() {
+    let service = service(settings());
+    let served = Served::new(&service, TIMEOUTS).await;
+    let head = "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    let mut clients = Vec::new();
+    for _ in 0..10 {
+        let announced = format!("{head}content-length: 9999\r\n\r\n{{");
+        clients.push(served.client(&announced).await);
+        let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n");
+        clients.push(served.client(&chunked).await);
+    }
+    tokio::time::sleep(SHORT).await;
+    let answer = answer_to(&served, &closing("POST /v1/verify", "{\"items\": []}")).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_inline_task_runs_ends_when_its_client_leaves() {
+    let (service, _) = gated(&Gate::shut());
+    let served = Served::new(&service, TIMEOUTS).await;
+    let busy = || {
+        let [first_pass, full_runs] = service.canonical_queue.pools();
+        let pools = [&service.first_pass_pool, first_pass, full_runs];
+        pools.iter().map(|pool| pool.load().1).sum::<usize>()
+    };
+    let mut canonical = doubles();
+    canonical["canonical"] = json!("endless");
+    for (task, completion) in [(doubles(), "endless"), (canonical, "right")] {
+        let body = json!({ "items": [item("a", &task, completion)] }).to_string();
+        let client = served.client(&closing("POST /v1/verify", &body)).await;
+        let in_state = async |running: usize| {
+            while busy() != running {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        in_time(in_state(1)).await;
+        tokio::time::sleep(SHORT).await;
+        assert_eq!(busy(), 1);
+        drop(client);
+        in_time(in_state(0)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_with_many_requests_delays_no_other() {
+    let gate = Gate::shut();
+    let service = service(ServiceSettings {
+        workers: 1,
+        ..settings()
+    });
+    let order: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sandbox = {
+        let (gate, order) = (Arc::clone(&gate), Arc::clone(&order));
+        FakeSandbox::new(move |source, calls, _| {
+            if source.contains("slow") {
+                order.lock().unwrap().push(source.to_owned());
+                gate.wait();
+            }
+            Ok(doubled(source, calls))
+        })
+    };
+    service.prepare(opens(&Arc::new(sandbox)));
+    let served = Served::new(&service, TIMEOUTS).await;
+    let verify = |n| {
+        let items = json!({ "items": slow(n, 1) });
+        closing("POST /v1/verify", &items.to_string())
+    };
+    let mut clients = Vec::new();
+    for n in 0..15 {
+        clients.push(served.client(&verify(n)).await);
+    }
+    let queued = async |jobs: usize| {
+        while service.first_pass_pool.load() != (jobs, 1) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    in_time(queued(14)).await;
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = socket.connect(served.address).await.unwrap();
+    other.write_all(verify(99).as_bytes()).await.unwrap();
+    in_time(queued(15)).await;
+    gate.open();
+    let mut answer = String::new();
+    in_time(other.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.contains("\"correct\""), "{answer}");
+    let order = order.lock().unwrap();
+    let turn = order.iter().position(|source| source.contains("slow 99"));
+    assert!(turn <= Some(2), "{order:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

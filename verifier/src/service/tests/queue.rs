@@ -19,7 +19,7 @@ impl Gate {
         self.1.notify_all();
     }
 
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let mut open = self.0.lock().unwrap();
         while !*open {
             open = self.1.wait(open).unwrap();

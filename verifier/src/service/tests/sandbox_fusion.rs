@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::queue::{Gate, gated, slow};
+use super::queue::{Gate, gated, gated_with, slow};
 use super::*;
 use crate::fake_sandbox::exited;
 
@@ -236,7 +236,9 @@ async fn without_a_sandbox_requests_are_held_and_then_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
     let gate = Gate::shut();
-    let (service, sandbox) = gated(&gate);
+    let mut roomy = settings();
+    roomy.limits.body_bytes = 100_000;
+    let (service, sandbox) = gated_with(roomy, &gate);
     let app = app(Arc::clone(&service));
     // Two run, and twenty fill the queue.
     let others: Vec<_> = [(0, 20), (100, 2)]

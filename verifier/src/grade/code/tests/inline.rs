@@ -13,16 +13,21 @@ fn needing(fuel: u64) -> FakeSandbox {
 }
 
 #[test]
-fn an_inline_tasks_canonical_solution_may_run_as_long_as_a_data_sets() {
-    // Fuel of task 599 of MBPP+.
-    let (grader_for_data_sets, sandbox) = grader(needing(698_000_000_000));
-    let inline = grader_for_data_sets.for_inline();
-    let task = task(Some("slow"));
-    // The cached values serve both graders.
-    for (grader, runs) in [(&inline, 2), (&grader_for_data_sets, 3)] {
-        let grading = grader.grade(&task, "program", TestMode::All);
-        assert_eq!(grading.verdict, Verdict::Correct);
-        assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
+fn an_inline_tasks_canonical_solution_has_four_times_a_programs_fuel() {
+    // The last is the fuel of task 599 of MBPP+.
+    for (fuel, inline) in [
+        (80_000_000_000, Verdict::Correct),
+        (80_000_000_001, Verdict::Unavailable),
+        (698_000_000_000, Verdict::Unavailable),
+    ] {
+        let (grader_for_data_sets, _) = grader(needing(fuel));
+        let verdict = |grader: &CodeGrader| {
+            let task = task(Some("slow"));
+            grader.grade(&task, "program", TestMode::All).verdict
+        };
+        assert_eq!(verdict(&grader_for_data_sets.for_inline()), inline);
+        // The failure of the inline task is not that of the data set's.
+        assert_eq!(verdict(&grader_for_data_sets), Verdict::Correct);
     }
 }
 
@@ -42,7 +47,8 @@ fn a_canonical_solution_that_does_not_end_is_run_once_for_all_samples() {
             assert!(reason.contains("ran out of fuel"), "{reason}");
         }
     }
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
+    // Once as an inline task, and once as a data set's.
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
 }
 
 #[test]

@@ -1,30 +1,36 @@
 //! Work for the sandbox, in the order of the queue: in a first pass, and by the threads for long programs if the first pass gives it up.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use sandboxes::SandboxError;
+use sandboxes::{Abandoned, SandboxError};
 use tokio::sync::oneshot;
 
 use super::Obstacle;
-use crate::pool::{Job, Lane};
+use crate::pool::{ClientId, Job, Lane};
 use crate::service::Service;
 use crate::service::judge::CancelGuard;
 
-/// Does `work` on a worker thread, and waits for it. The argument of `work` says whether this is the first pass.
-pub(super) async fn queued<T, W>(service: &Arc<Service>, work: W) -> Result<T, Obstacle>
+/// Does `work` for `client` on a worker thread, and waits for it. The arguments of `work` say whether this is the first pass, and whether the client has left.
+pub(super) async fn queued<T, W>(
+    service: &Arc<Service>,
+    client: ClientId,
+    work: W,
+) -> Result<T, Obstacle>
 where
     T: Send + 'static,
-    W: Fn(bool) -> Result<T, SandboxError> + Send + 'static,
+    W: Fn(bool, &Abandoned) -> Result<T, SandboxError> + Send + 'static,
 {
     let mut place = service
         .first_pass_pool
-        .reserve(1)
+        .reserve(Lane::new(client), 1)
         .map_err(|_| Obstacle::Wait("the queue is full".to_owned()))?;
     let (reply, answer) = oneshot::channel();
+    let waits = Arc::new(());
     let job = SandboxJob {
         service: Arc::clone(service),
         work,
         lane: place.lane(),
+        waits: Arc::downgrade(&waits),
         reply,
         deferred: false,
     };
@@ -32,6 +38,7 @@ where
     let guard = CancelGuard::new(service);
     let outcome = answer.await;
     guard.answered();
+    drop(waits);
     match outcome {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => Err(Obstacle::Wait(error.to_string())),
@@ -46,6 +53,8 @@ struct SandboxJob<T, W> {
     service: Arc<Service>,
     work: W,
     lane: Lane,
+    /// Alive while the request waits.
+    waits: Weak<()>,
     reply: oneshot::Sender<Result<T, SandboxError>>,
     /// Whether a first pass gave it up.
     deferred: bool,
@@ -54,14 +63,16 @@ struct SandboxJob<T, W> {
 impl<T, W> Job for SandboxJob<T, W>
 where
     T: Send + 'static,
-    W: Fn(bool) -> Result<T, SandboxError> + Send + 'static,
+    W: Fn(bool, &Abandoned) -> Result<T, SandboxError> + Send + 'static,
 {
     fn wanted(&mut self) -> bool {
         !self.reply.is_closed()
     }
 
     fn run(mut self: Box<Self>) {
-        let outcome = (self.work)(!self.deferred);
+        let waits = Weak::clone(&self.waits);
+        let abandoned = Abandoned::new(move || waits.strong_count() == 0);
+        let outcome = (self.work)(!self.deferred, &abandoned);
         if matches!(outcome, Err(SandboxError::Deferred(_))) && !self.deferred {
             self.deferred = true;
             let service = Arc::clone(&self.service);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use sandboxes::{End, MAX_STREAM_BYTES, Run};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -16,6 +15,8 @@ use super::queued::queued;
 use super::wire::{CommandRunResult, CommandStatus, RunCodeRequest, RunCodeResponse, RunStatus};
 use super::{Obstacle, answer, check_language, count, deadline, read, timeout};
 use crate::grade::code::ProgramRun;
+use crate::pool::ClientId;
+use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
 
 /// Fuel that stands for a second. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
@@ -30,7 +31,7 @@ const ABORTED: i32 = 134;
 
 pub(super) async fn run_code(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    sender: Sender,
     body: Body,
 ) -> Result<Json<RunCodeResponse>, ProblemResponse> {
     let arrival = Instant::now();
@@ -40,10 +41,11 @@ pub(super) async fn run_code(
         let until = deadline(arrival, compile, run);
         Ok((Arc::new(program(service, request, run)?), until))
     };
-    let ((program, until), _permit) = read(&service, arrival, &headers, body, make).await?;
+    let (program, until) = read(&service, arrival, &sender, body, make).await?;
     let _open = service.open_requests.begin();
     let (service, program) = (&service, &program);
-    let (run, time) = answer(service, until, || attempt(service, program)).await?;
+    let attempt = || attempt(service, sender.client, program);
+    let (run, time) = answer(service, until, attempt).await?;
     count(service, "run");
     Ok(Json(response(run, time)))
 }
@@ -101,6 +103,7 @@ fn program(
 /// Runs the program once, in the order of the queue. Returns the run and its time. Nothing is cached.
 async fn attempt(
     service: &Arc<Service>,
+    client: ClientId,
     program: &Arc<ProgramRun>,
 ) -> Result<(Run, Duration), Obstacle> {
     let grader = service.graders.code().map_err(|unavailable| {
@@ -110,8 +113,9 @@ async fn attempt(
         })
     })?;
     let program = Arc::clone(program);
-    queued(service, move |first_pass| {
+    queued(service, client, move |first_pass, abandoned| {
         let started = std::time::Instant::now();
+        let grader = grader.until(abandoned);
         let run = grader.run_program(&program, first_pass)?;
         Ok((run, started.elapsed()))
     })

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use datasets::{ProgramTask, ProgramTest, TaskSpec, loose_json};
 use sandboxes::outline::Stopped;
 use serde::Deserialize;
@@ -23,8 +22,10 @@ use super::wire::{
 use super::{Obstacle, answer, check_language, count, deadline, read, timeout};
 use crate::grade::code::TestMode;
 use crate::metrics;
+use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
 use crate::service::judge::{Batch, judge};
+use crate::service::sender::Sender;
 use crate::service::{Id, JudgeItem, ProblemResponse, Service, request};
 
 /// The forms of a task that a request may bring.
@@ -33,7 +34,7 @@ const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval'
 
 pub(super) async fn submit(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    sender: Sender,
     body: Body,
 ) -> Result<Json<EvalResult>, ProblemResponse> {
     let arrival = Instant::now();
@@ -43,10 +44,11 @@ pub(super) async fn submit(
         let until = deadline(arrival, compile, run);
         Ok((item(request, service.registry())?, until))
     };
-    let ((item, until), _permit) = read(&service, arrival, &headers, body, make).await?;
+    let (item, until) = read(&service, arrival, &sender, body, make).await?;
     let _open = service.open_requests.begin();
     let (service, item) = (&service, &item);
-    let result = answer(service, until, || attempt(service, item)).await?;
+    let attempt = || attempt(service, sender.client, item);
+    let result = answer(service, until, attempt).await?;
     Ok(Json(result))
 }
 
@@ -73,8 +75,7 @@ fn item(request: SubmitRequest, registry: &Registry) -> Result<JudgeItem, Proble
             "code of the client's does not run here; leave it out, and the program is found by the service's own rule",
         ));
     }
-    let id = Id::of(&id)
-        .ok_or_else(|| ProblemResponse::bad_field("id", "it must be a string or a number"))?;
+    let id = Id::of(&id).map_err(|reason| ProblemResponse::bad_field("id", &reason))?;
     let task = match provided_data.filter(|data| data.get() != "null") {
         Some(data) => Arc::new(RegisteredTask::inline(provided_task(&data)?)),
         None => registered_task(&dataset, &id.to_string(), registry)?,
@@ -190,9 +191,13 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
 
 /// Judges the completion once, and finds its program meanwhile, so that the answer waits in the queue once. If the program cannot be found now, judging goes on: the next
 /// attempt finds the verdict in the cache.
-async fn attempt(service: &Arc<Service>, item: &JudgeItem) -> Result<EvalResult, Obstacle> {
-    let (judgement, program) = tokio::try_join!(judgement(service, item), async {
-        Ok::<_, Obstacle>(program(service, item).await)
+async fn attempt(
+    service: &Arc<Service>,
+    client: ClientId,
+    item: &JudgeItem,
+) -> Result<EvalResult, Obstacle> {
+    let (judgement, program) = tokio::try_join!(judgement(service, client, item), async {
+        Ok::<_, Obstacle>(program(service, client, item).await)
     })?;
     let extracted = match program? {
         Some(program) => program,
@@ -206,14 +211,18 @@ async fn attempt(service: &Arc<Service>, item: &JudgeItem) -> Result<EvalResult,
 }
 
 /// The completion's judgement, which has a reward.
-async fn judgement(service: &Arc<Service>, item: &JudgeItem) -> Result<Judgement, Obstacle> {
+async fn judgement(
+    service: &Arc<Service>,
+    client: ClientId,
+    item: &JudgeItem,
+) -> Result<Judgement, Obstacle> {
     let batch = {
         let (service, item) = (Arc::clone(service), item.clone());
         tokio::task::spawn_blocking(move || Batch::new(&service, vec![item]))
             .await
             .map_err(|_| Obstacle::Wait("the completion was not judged".to_owned()))?
     };
-    let judgement = judge(service, batch)
+    let judgement = judge(service, client, batch)
         .await
         .map_err(|_| Obstacle::Wait("the queue is full".to_owned()))?
         .pop()
@@ -234,12 +243,16 @@ async fn judgement(service: &Arc<Service>, item: &JudgeItem) -> Result<Judgement
 }
 
 /// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none; `None` if the task is not about code.
-async fn program(service: &Arc<Service>, item: &JudgeItem) -> Result<Option<String>, Obstacle> {
+async fn program(
+    service: &Arc<Service>,
+    client: ClientId,
+    item: &JudgeItem,
+) -> Result<Option<String>, Obstacle> {
     if matches!(item.task.spec, TaskSpec::Math(_) | TaskSpec::Lean(_)) {
         return Ok(None);
     }
     let (judging, item) = (Arc::clone(service), item.clone());
-    let program = queued(service, move |first_pass| {
+    let program = queued(service, client, move |first_pass, _| {
         let graders = &judging.graders;
         match graders.program(&item.task, &item.completion, first_pass) {
             Ok(program) => Ok(program),

@@ -1,0 +1,89 @@
+//! Who sent a request, and the memory that its body takes until its answer is sent.
+
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+
+use super::body_memory::BodyPermit;
+use crate::pool::ClientId;
+
+/// The address that a request came from. Those of one IPv6 network of 64 bits count as one, since whoever has one of them has all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Peer(IpAddr);
+
+impl Peer {
+    pub(super) fn new(address: IpAddr) -> Peer {
+        Peer(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = address.to_bits() >> 64 << 64;
+                IpAddr::V6(network.into())
+            }
+            v4 @ IpAddr::V4(_) => v4,
+        })
+    }
+}
+
+/// The permit for a request's body, which the connection takes when the answer is made.
+#[derive(Clone, Default)]
+pub(super) struct Held(Arc<Mutex<Option<BodyPermit>>>);
+
+impl Held {
+    pub(super) fn put(&self, permit: BodyPermit) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+    }
+
+    pub(super) fn take(&self) -> Option<BodyPermit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The sender of a request.
+pub(super) struct Sender {
+    /// The request's headers.
+    pub(super) headers: HeaderMap,
+    /// Whose turn in the queue its items have: that of its address and credentials.
+    pub(super) client: ClientId,
+    /// Where its body's memory is held.
+    pub(super) held: Held,
+}
+
+impl<S: Sync> FromRequestParts<S> for Sender {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Sender, Infallible> {
+        let credentials = parts.headers.get(AUTHORIZATION);
+        let mut client = DefaultHasher::new();
+        parts.extensions.get::<Peer>().hash(&mut client);
+        credentials.map(HeaderValue::as_bytes).hash(&mut client);
+        Ok(Sender {
+            headers: parts.headers.clone(),
+            client: ClientId(client.finish()),
+            held: parts.extensions.get().cloned().unwrap_or_default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_addresses_of_one_network_are_one_peer() {
+        for (one, other, same) in [
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "127.0.0.2", false),
+            ("127.0.0.1", "::ffff:127.0.0.1", true),
+            ("2001:db8::1", "2001:db8::ffff:2", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+        ] {
+            let peer = |text: &str| Peer::new(text.parse().unwrap());
+            assert_eq!(peer(one) == peer(other), same, "{one} {other}");
+        }
+    }
+}

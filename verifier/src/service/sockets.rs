@@ -1,0 +1,284 @@
+//! The open connections: what each waits for, and which makes room for another.
+//!
+//! A service has places for `limits.connections` requests, and some more sockets: for clients without a request, for probes, which need no place, and for requests that wait for
+//! a place. While all sockets are taken, a new connection gets that of a client that lags: of the address with the most connections, the one that lags most. A request that is
+//! being answered is never broken off.
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::pace::Pace;
+use super::sender::Peer;
+
+/// Sockets in addition to those of requests with a place.
+const SPARE: usize = 64;
+/// A client that lags this far loses its socket, or its place, if another needs it.
+const LAG: Duration = Duration::from_millis(100);
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its first request.
+    New,
+    /// Another request.
+    Idle,
+    /// A place for its request.
+    Queued,
+    /// The rest of its request's body.
+    Receiving,
+    /// The service.
+    Answering,
+    /// Its client, which has not read all of the answer.
+    Sending,
+}
+
+/// The open connections of a service.
+pub(super) struct Sockets {
+    /// Most sockets at a time.
+    limit: usize,
+    open: Mutex<HashMap<u64, Arc<Socket>>>,
+    places: Arc<Semaphore>,
+    warned: AtomicBool,
+}
+
+/// One connection.
+pub(super) struct Socket {
+    peer: Peer,
+    state: Mutex<(Phase, Pace)>,
+    /// Its end, decided by others.
+    broken: Notify,
+    /// A refusal of its request, which waits for a place.
+    refused: Notify,
+}
+
+/// A connection's entry in the table, until it is dropped.
+pub(super) struct OpenSocket {
+    sockets: Arc<Sockets>,
+    number: u64,
+    pub(super) socket: Arc<Socket>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sockets {
+    /// Sockets for `places` requests at a time.
+    pub(super) fn new(places: usize) -> Arc<Sockets> {
+        let places = places.min(Semaphore::MAX_PERMITS);
+        Arc::new(Sockets {
+            limit: places.saturating_add(SPARE),
+            open: Mutex::default(),
+            places: Arc::new(Semaphore::new(places)),
+            warned: AtomicBool::new(false),
+        })
+    }
+
+    /// A socket for connection `number` of this peer. Waits for one that lags if all are taken.
+    pub(super) async fn open(self: &Arc<Self>, number: u64, peer: Peer) -> OpenSocket {
+        while lock(&self.open).len() >= self.limit && !self.break_off(|_| true) {
+            tokio::time::sleep(LAG / 4).await;
+        }
+        let socket = Arc::new(Socket {
+            peer,
+            state: Mutex::new((Phase::New, Pace::new(Instant::now()))),
+            broken: Notify::new(),
+            refused: Notify::new(),
+        });
+        lock(&self.open).insert(number, Arc::clone(&socket));
+        OpenSocket {
+            sockets: Arc::clone(self),
+            number,
+            socket,
+        }
+    }
+
+    /// Breaks off the connection that lags most, of those in such a phase of the peer that has the most of them. False if none lags.
+    fn break_off(&self, phase: impl Fn(Phase) -> bool) -> bool {
+        let now = Instant::now();
+        let mut open = lock(&self.open);
+        let mut of_peer: HashMap<Peer, usize> = HashMap::new();
+        for socket in open.values() {
+            *of_peer.entry(socket.peer).or_default() += 1;
+        }
+        let lagging = open.iter().filter_map(|(number, socket)| {
+            let (now_in, pace) = *lock(&socket.state);
+            let lag = pace.lag(now);
+            let lags = now_in != Phase::Answering && phase(now_in) && lag >= LAG;
+            // A request that waits for a place is the last to go.
+            lags.then_some((now_in != Phase::Queued, of_peer[&socket.peer], lag, *number))
+        });
+        let Some((_, _, _, number)) = lagging.max() else {
+            return false;
+        };
+        if let Some(socket) = open.remove(&number) {
+            socket.break_off();
+        }
+        true
+    }
+
+    /// Breaks off the connections that have been in such a phase, and have lagged, for as long as `allowed` says.
+    pub(super) fn break_off_late(&self, allowed: impl Fn(Phase) -> Option<Duration>) {
+        let now = Instant::now();
+        lock(&self.open).retain(|_, socket| {
+            let (phase, pace) = *lock(&socket.state);
+            let late = allowed(phase).is_some_and(|allowed| pace.lag(now) >= allowed);
+            if late {
+                socket.break_off();
+            }
+            !late
+        });
+    }
+
+    /// A place for the request of `socket`. While there is none, clients whose bodies lag lose theirs. `None` if the socket is needed for another.
+    pub(super) async fn place(&self, socket: &Socket) -> Option<OwnedSemaphorePermit> {
+        socket.enter(Phase::Queued);
+        let mut place = pin!(Arc::clone(&self.places).acquire_owned());
+        loop {
+            tokio::select! {
+                biased;
+                place = &mut place => {
+                    socket.enter(Phase::Receiving);
+                    return place.ok();
+                }
+                () = socket.refused.notified() => return None,
+                () = tokio::time::sleep(LAG) => {
+                    self.break_off(|phase| phase == Phase::Receiving);
+                    if !self.warned.swap(true, Ordering::Relaxed) {
+                        tracing::warn!(
+                            "there are as many requests as limits.connections allows; others wait until one is answered. This is logged once"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Socket {
+    /// The connection is in this phase from now on.
+    pub(super) fn enter(&self, phase: Phase) {
+        *lock(&self.state) = (phase, Pace::new(Instant::now()));
+    }
+
+    /// Returns once the connection shall end.
+    pub(super) async fn broken(&self) {
+        self.broken.notified().await;
+    }
+
+    fn break_off(&self) {
+        if lock(&self.state).0 == Phase::Queued {
+            self.refused.notify_one();
+        } else {
+            self.broken.notify_one();
+        }
+    }
+
+    fn moved(&self, bytes: usize) {
+        lock(&self.state).1.record(bytes, Instant::now());
+    }
+
+    /// The client does not read, so it has to.
+    fn blocked(&self) {
+        let mut state = lock(&self.state);
+        if state.0 != Phase::Sending {
+            *state = (Phase::Sending, Pace::new(Instant::now()));
+        }
+    }
+
+    /// All that was written is sent.
+    fn flushed(&self) {
+        let mut state = lock(&self.state);
+        if state.0 == Phase::Sending {
+            *state = (Phase::Idle, Pace::new(Instant::now()));
+        }
+    }
+}
+
+impl Drop for OpenSocket {
+    fn drop(&mut self) {
+        lock(&self.sockets.open).remove(&self.number);
+    }
+}
+
+/// A stream that records what its client sends and reads.
+pub(super) struct Paced {
+    pub(super) stream: TcpStream,
+    pub(super) socket: Arc<Socket>,
+}
+
+impl Paced {
+    fn written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(bytes)) => self.socket.moved(*bytes),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.socket.blocked(),
+        }
+        written
+    }
+}
+
+impl AsyncRead for Paced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.socket.moved(buffer.filled().len() - before);
+        read
+    }
+}
+
+impl AsyncWrite for Paced {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.written(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.written(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.socket.flushed();
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+impl Drop for Paced {
+    /// What the client has not read is discarded, which the kernel would keep for minutes otherwise.
+    fn drop(&mut self) {
+        if lock(&self.socket.state).0 == Phase::Sending {
+            let _ = self.stream.set_zero_linger();
+        }
+    }
+}
