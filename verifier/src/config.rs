@@ -69,8 +69,8 @@ settings! {
         /// Maximum number of waiting items in each queue, over all requests; not below limits.items. Mathematics has a queue, programs with proofs have another, and
         /// then long programs, proofs and canonical solutions have one each. A request that would exceed it is answered 429.
         pub queue: usize = 16_384,
-        /// Maximum number of connections at a time. Further clients wait until a connection ends.
-        pub connections: usize = 512 => at_least(1.0).hint("; with 0, no client could connect"),
+        /// Maximum number of requests that are received or judged at a time. Further ones wait; probes do not. There may be 64 more connections.
+        pub connections: usize = 512 => at_least(1.0).hint("; with 0, no request could be received"),
     }
 }
 
