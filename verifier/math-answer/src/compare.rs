@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::hints::{AnswerHints, value_after_asked_formula};
+use crate::hints::{AnswerHints, Likelihood, is_time, value_after_asked_formula};
 use crate::meter::Meter;
 use crate::read::choice_label::{same_choice, value_after_label};
 use crate::read::counted_nouns::all_used;
@@ -181,12 +181,15 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     // With a word that is not known to be a noun, a number may have any value.
     if [expected, answer]
         .into_iter()
-        .any(|side| !all_used(&side.unlisted, [expected_text, question]))
+        .any(|side| !all_used(&side.unlisted, expected_text, question))
     {
         return Comparison::Different;
     }
-    let comparer = ValueComparer::new(seed(expected_text, answer_text))
-        .with_hints(AnswerHints::from_question(question));
+    let mut hints = AnswerHints::from_question(question);
+    if hints.time == Likelihood::Maybe && is_time(expected_text) {
+        hints.time = Likelihood::Yes;
+    }
+    let comparer = ValueComparer::new(seed(expected_text, answer_text)).with_hints(hints);
     let pairs = tree_pairs(expected, answer, &comparer);
     let mut comparison = compare_pairs(&comparer, &pairs, policy);
     if comparison == Comparison::Different

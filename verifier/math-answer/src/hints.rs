@@ -2,10 +2,14 @@
 
 use dashu_ratio::RBig;
 
+use crate::read::counted_nouns::counted_words;
 use crate::read::parse::{Commas, Letters, parse_answer};
 use crate::read::unit::{Dimension, Measure, measure, money};
 use crate::read::word_answers::is_numeral;
+use crate::syntax::Expr;
 
+/// Maximum length in bytes of a formula of the question that is parsed.
+const MAX_FORMULA: usize = 256;
 /// Maximum number of words of a unit: feet per second per second.
 const MAX_UNIT_WORDS: usize = 5;
 /// Words with which a question begins. Units before the last of them belong to another question, or to what is given.
@@ -40,8 +44,15 @@ pub(crate) struct AnswerHints {
     pub(crate) degrees: Likelihood,
     /// Whether it asks for several answers with commas between them.
     pub(crate) commas: bool,
+    /// Whether it asks for an equation in some form.
+    pub(crate) form: bool,
+    question: String,
+    /// Whether it counts dozens.
+    pub(crate) dozens: bool,
     /// Whether it asks for a time of day, and not for a ratio.
-    pub(crate) time: bool,
+    pub(crate) time: Likelihood,
+    /// Degrees or radians, if it asks for an angle in them.
+    pub(crate) angle: Option<Measure>,
     /// The units that it names, in their order.
     units: Vec<NamedUnit>,
 }
@@ -76,14 +87,40 @@ impl AnswerHints {
         }
         let lower = question.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+        let is_time = has(&["what time", "a.m.", "p.m.", "o'clock", "clock time"]);
+        let asked = QUESTION_WORDS.iter().filter_map(|word| lower.rfind(word));
+        let asked = asked.max().unwrap_or_default();
+        let (units, angle) = named_units(&lower);
         Self {
-            percent: likelihood(requests_percent(&lower), has(&["percent", "per cent", "%"])),
+            percent: likelihood(
+                requests_percent(&lower) && !has(&["decimal", "fraction"]),
+                has(&["percent", "per cent", "%"]),
+            ),
             // A question may ask for an angle or a temperature without the word.
             degrees: likelihood(has(&["degree"]), true),
             commas: has(&["comma"]),
-            time: has(&["what time", "a.m.", "p.m.", "o'clock", "clock time"]) && !has(&["ratio"]),
-            units: named_units(&lower),
+            form: has(&[" form ", " form.", " form,", " form:"]),
+            question: question.to_owned(),
+            dozens: counted_words(&lower).any(|word| word.starts_with("dozen")),
+            time: match (names_ratio(&lower[asked..]), is_time) {
+                (true, _) => Likelihood::No,
+                (_, time) => likelihood(time, !names_ratio(&lower)),
+            },
+            angle,
+            units,
         }
+    }
+
+    /// Whether a word, a formula or a side of a formula of the question is this expression.
+    pub(crate) fn has_expression(&self, expr: &Expr) -> bool {
+        let formulas = self.question.split('$').flat_map(|text| text.split('='));
+        let mut parts = self.question.split_whitespace().chain(formulas);
+        parts.any(|part| {
+            let part = part.trim_matches(['.', ',', '?', ';', ':', '$', ' ']);
+            part.len() <= MAX_FORMULA
+                && parse_answer(part, Commas::Thousands, Letters::Names)
+                    .is_some_and(|parsed| parsed.tree == *expr)
+        })
     }
 
     /// Compares the unit of an answer with the units that the question names. A unit after "in" counts only if no other question follows it, and excludes no other
@@ -96,13 +133,41 @@ impl AnswerHints {
         if let Some(unit) = alike().rfind(|unit| unit.is_counted || unit.is_last) {
             return AskedUnit::OtherSize(&unit.size);
         }
-        let counts = |unit: &&NamedUnit| unit.is_counted && unit.is_last;
+        let counts = |unit: &&NamedUnit| {
+            unit.is_last && (unit.is_counted || dimension.is_money() && unit.dimension.is_money())
+        };
         let mut counted = self.units.iter().filter(counts).peekable();
         if counted.peek().is_some() && counted.all(|unit| !dimension.may_be_per(unit.dimension)) {
             return AskedUnit::OtherDimension;
         }
         AskedUnit::Same
     }
+}
+
+/// Whether a text is about ratios, so that 2:15 is not a time in it.
+fn names_ratio(lower: &str) -> bool {
+    let mut words = lower.split(|c: char| !c.is_alphabetic());
+    // AB:BC, but not h:mm.
+    let mut colons = lower.match_indices(':').map(|(at, _)| lower.split_at(at));
+    words.any(|word| matches!(word, "ratio" | "ratios" | "proportion" | "odds" | "scale"))
+        || colons.any(|(before, after)| {
+            before.ends_with(char::is_alphabetic)
+                && after[1..].starts_with(char::is_alphabetic)
+                && !after.starts_with(":m")
+        })
+}
+
+/// Whether an answer has the form of a time, with two digits for the minutes: 9:05.
+pub(crate) fn is_time(text: &str) -> bool {
+    let compact = text.replace("\\!", "").replace(' ', "");
+    let mut numbers = compact.split(|c: char| !c.is_ascii_digit() && c != ':');
+    let is_below = |digits: &str, end: u8| digits.parse::<u8>().is_ok_and(|number| number < end);
+    let is_time = |(hour, rest): (&str, &str)| {
+        let mut rest = rest.split(':');
+        is_below(hour, 25) && rest.all(|part| part.len() == 2 && is_below(part, 60))
+    };
+    numbers.any(|number| number.split_once(':').is_some_and(is_time))
+        && !names_ratio(&text.to_lowercase())
 }
 
 /// The value after an equals sign, if the text before the sign is a whole formula of the question. For a question about m + n, the value of m + n = 33 is 33.
@@ -122,14 +187,23 @@ pub(crate) fn value_after_asked_formula<'a>(answer: &'a str, question: &str) -> 
     if left.is_some_and(|left| !left.tree.has_variable()) {
         return None;
     }
-    // Formulas are between dollar signs.
-    let formulas = question.split('$').skip(1).step_by(2);
-    let mut matching = formulas.filter(|formula| compact(formula) == asked);
+    // Formulas are between dollar signs. One after a word such as "find" is asked for. If there is none, any may be.
+    let pieces: Vec<&str> = question.split('$').collect();
+    let asks = |text: &str| {
+        let lower = text.to_lowercase();
+        let mut words = lower.split(|c: char| !c.is_alphabetic());
+        words.any(|word| QUESTION_WORDS.contains(&word))
+    };
+    let any = !pieces.iter().step_by(2).any(|text| asks(text));
+    let mut matching = pieces
+        .chunks_exact(2)
+        .filter(|two| (any || asks(two[0])) && compact(two[1]) == asked);
     matching.next().map(|_| value)
 }
 
-/// The units after "how many", "number of" and "in". Of miles per hour, miles are named too, since the rest is often left out.
-fn named_units(lower: &str) -> Vec<NamedUnit> {
+/// The units after "how many", "number of", "in", "to" and the like, and the last unit of angles. Of miles per hour, miles are named too, since the rest is often
+/// left out.
+fn named_units(lower: &str) -> (Vec<NamedUnit>, Option<Measure>) {
     // cm$^{2}$ is cm^2.
     let text = lower
         .replace(['{', '}'], "")
@@ -146,6 +220,16 @@ fn named_units(lower: &str) -> Vec<NamedUnit> {
     // "Explain how" after a question is none.
     let asked = in_words(text.rfind('?').map_or(text.as_str(), |end| &text[..end]));
     let last_question = asked.iter().rposition(|word| QUESTION_WORDS.contains(word));
+    let is_last = |at: usize| last_question.is_none_or(|last| at >= last);
+    // 30 degrees and x degrees are given.
+    let is_asked = |at: &usize| {
+        let before = at.checked_sub(1).map_or("", |before| words[before]);
+        before.len() > 1 && !before.contains(|c: char| c.is_ascii_digit() || c == '$')
+    };
+    let angle = (last_question.unwrap_or_default()..words.len())
+        .filter(is_asked)
+        .map(|at| measure(words[at]))
+        .rfind(|measure| matches!(measure, Measure::Degrees | Measure::Radians));
     let mut units = Vec::new();
     // Where the last unit ends, and whether it is counted.
     let mut last_unit = (0, false);
@@ -153,6 +237,7 @@ fn named_units(lower: &str) -> Vec<NamedUnit> {
         let (is_counted, rest) = match &words[at..] {
             ["how", "many", rest @ ..] | ["number", "of", rest @ ..] => (true, rest),
             ["in", rest @ ..] => (false, rest),
+            ["to" | "into" | "as" | "using", rest @ ..] if is_last(at) => (false, rest),
             // In feet and inches.
             ["and", rest @ ..] if last_unit.0 == at && at > 0 => (last_unit.1, rest),
             _ => continue,
@@ -181,14 +266,14 @@ fn named_units(lower: &str) -> Vec<NamedUnit> {
                         size,
                         dimension,
                         is_counted,
-                        is_last: last_question.is_none_or(|last| at >= last),
+                        is_last: is_last(at),
                     });
                     last_unit = (words.len() - rest.len() + length, is_counted);
                 }
             }
         }
     }
-    units
+    (units, angle)
 }
 
 /// Whether a unit after "in" may begin these words, with a plural or an abbreviation. "In week 3", "in weeks 3 and 4" and "in second place" name no unit.

@@ -10,6 +10,7 @@ pub(crate) mod value;
 use dashu_ratio::RBig;
 
 use crate::arithmetic::modular::Element;
+use crate::hints::Likelihood;
 use crate::read::unit::{Measure, measure};
 use crate::read::word_answers::{WordAnswer, letters, number_expr, same_words, word_answer};
 use crate::rule::Rule;
@@ -430,7 +431,7 @@ fn mirrored(relation: Relation) -> Relation {
 /// Compares ratios, or a ratio of two with a fraction.
 fn compare_ratios(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Rule> {
     // 2:15 has half the value of 4:30, and is not the same time.
-    if comparer.hints.time {
+    if comparer.hints.time == Likelihood::Yes {
         return (expected == answer).then_some(Rule::Ratio);
     }
     let quotient = |a: &Expr, b: &Expr| Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()));

@@ -15,8 +15,9 @@ use crate::read::unit::Measure;
 use crate::read::word_answers;
 use crate::rule::Rule;
 use crate::same::matching_rule;
+use crate::same::named::last_of_chain;
 use crate::same::plus_minus::variants;
-use crate::same::quantity::split_measure;
+use crate::same::quantity::{angle_unit, dozens, larger_unit, split_measure};
 use crate::same::real_sets::RealSet;
 use crate::same::value::{ValueComparer, is_infinite};
 use crate::simplified::counts::{Shape, Simplification, SimplificationCounts, shape};
@@ -33,9 +34,11 @@ const NOT_A_NUMBER: &str = "it is to be written as one number";
 const NOT_A_FRACTION: &str = "it is to be written as a fraction";
 const UNSOLVED: &str = "the inequality is left to be solved";
 const FORM: &str = "it is to be multiplied out, or factored, as the right answer is";
+const EQUATION_FORM: &str = "the equation is to have the form of the right answer";
 const REDUCED_LESS: &str = "a fraction is left to be reduced";
 const UNCOMBINED: &str = "the set is left to be put together";
 const UNCONVERTED: &str = "it is to be converted into the unit that is asked for";
+const COPIED: &str = "it is copied from the question, and the right answer has another form";
 const TOO_MUCH: &str = "it takes too many steps";
 
 /// The simplification that is missing in `answer` but present in `expected`, which it equals by `rule`. `None` if nothing is missing.
@@ -57,7 +60,7 @@ pub(crate) fn remaining_simplification(
     if is_unsolved(answer) && !is_unsolved(expected) {
         return Some(UNSOLVED);
     }
-    if rule == Rule::Unit && is_unconverted(expected, answer, comparer) {
+    if is_unconverted(expected, answer, comparer) {
         return Some(UNCONVERTED);
     }
     match rule {
@@ -65,7 +68,9 @@ pub(crate) fn remaining_simplification(
         // Letters that form a word are not a product.
         Rule::Words if word_answers::word(answer).is_some() => return None,
         Rule::Set if is_uncombined(expected, answer, comparer) => return Some(UNCOMBINED),
-        Rule::Relation if has_value_of_other_form(expected, answer, comparer) => return Some(FORM),
+        Rule::Relation if !is_equation_of_form(expected, answer, comparer) => {
+            return Some(EQUATION_FORM);
+        }
         Rule::Relation if has_less_reduced_side(expected, answer) => return Some(REDUCED_LESS),
         // x = 27 + 45 is no more simplified than 27 + 45.
         Rule::Words | Rule::Relation | Rule::Set => {
@@ -104,11 +109,14 @@ pub(crate) fn remaining_simplification(
                     .filter(equal)
                     .or_else(|| candidates.iter().find(equal));
                 let wrong_form = partner.is_some_and(|other| {
-                    let functions = counts(other).count(Simplification::Functions);
                     divides_evenly(item, meter) && !divides_evenly(other, meter)
                         || is_less_reduced(other, item)
-                        || !is_of_form(other, item, comparer, functions)
+                        || !is_of_form(other, item, comparer)
+                        || !is_equation_of_form(other, item, comparer)
                 });
+                if partner.is_some_and(|other| is_unconverted(other, item, comparer)) {
+                    return Some(UNCONVERTED);
+                }
                 first_missing(max, counts(item)).or(wrong_form.then_some(FORM))
             })
         }
@@ -117,8 +125,26 @@ pub(crate) fn remaining_simplification(
             .flatten()
             .zip(b.iter().flatten())
             .find_map(|(a, b)| remaining_simplification(rule, a, b, comparer)),
-        _ => remaining_in_value(rule, without_unit(expected), without_unit(answer), comparer),
+        _ => {
+            let (expected, answer) = (without_unit(expected), without_unit(answer));
+            remaining_in_value(rule, expected, answer, comparer).or_else(|| {
+                let copied = rule != Rule::Elements
+                    && !has_same_symbols(expected, answer)
+                    && comparer.hints.has_expression(answer);
+                copied.then_some(COPIED)
+            })
+        }
     }
+}
+
+/// Whether both have the same symbols, in any order: 2x + 3 and 3 + 2x.
+fn has_same_symbols(expected: &Expr, answer: &Expr) -> bool {
+    let [expected, answer] = [expected, answer].map(|expr| {
+        let mut symbols = format!("{expr:?}").into_bytes();
+        symbols.sort_unstable();
+        symbols
+    });
+    expected == answer
 }
 
 /// [`remaining_simplification`] for a single value.
@@ -156,19 +182,12 @@ fn remaining_in_value(
     if divides_evenly(answer, meter) && !divides_evenly(expected, meter) {
         return Some(Simplification::Numbers.name());
     }
-    first_missing(expected_counts, answer_counts).or_else(|| {
-        let same_form = is_of_form(
-            expected,
-            answer,
-            comparer,
-            expected_counts.count(Simplification::Functions),
-        );
-        (!same_form).then_some(FORM)
-    })
+    first_missing(expected_counts, answer_counts)
+        .or_else(|| (!is_of_form(expected, answer, comparer)).then_some(FORM))
 }
 
-/// Whether `answer` is multiplied out if `expected` is, and factored if `expected` is. `functions` is the number of functions in `expected`.
-fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer, functions: usize) -> bool {
+/// Whether `answer` is multiplied out if `expected` is, and factored if `expected` is.
+fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     if !expected.has_variable() {
         return true;
     }
@@ -190,30 +209,90 @@ fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer, function
         }
         (Shape::Product(_), _) | (_, Shape::Product(_)) if polynomials => false,
         // sin 4x + sin 6x is not accepted for 2 sin 5x cos x.
-        (Shape::Term, Shape::Sum) => functions < 2,
+        (Shape::Term, Shape::Sum) => {
+            let counts = SimplificationCounts::from_expr(expected, &comparer.meter);
+            counts.count(Simplification::Functions) < 2
+        }
         _ => true,
     }
 }
 
-/// Whether both give a value to one name, and the values have different forms: y = (x + 1)² and y = x² + 2x + 1.
-fn has_value_of_other_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
-    let value = |expr: &Expr| match expr {
+/// Whether the equation `answer` is solved for the name that `expected` is solved for, or has the standard form that it has: the same sides as a sum of squares or
+/// of fractions that equals 1. The order of the sides is free.
+fn is_equation_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
+    let (expected, answer) = (
+        last_of_chain(comparer, expected),
+        last_of_chain(comparer, answer),
+    );
+    let (Some((left, right)), Some((other_left, other_right))) =
+        (equation(&expected), equation(&answer))
+    else {
+        return true;
+    };
+    let sides = [(left, right), (right, left)];
+    let solved = sides.iter().find(|(name, value)| is_solved(name, value));
+    let turned = [(other_left, other_right), (other_right, other_left)];
+    if let Some((name, value)) = solved {
+        let mut values = turned
+            .into_iter()
+            .filter(|(other, of)| other == name && is_solved(other, of));
+        return values.any(|(_, other)| is_of_form(value, other, comparer));
+    }
+    let asked = comparer.hints.form;
+    if asked && turned.iter().any(|(name, value)| is_solved(name, value)) {
+        return false;
+    }
+    let is_number = |side: &Expr, number: u8| *side == Expr::number(number);
+    // An equation with 0 may be multiplied by a number.
+    let zero = is_number(right, 0) || is_number(left, 0);
+    let fraction = |term: &Expr| matches!(term, Expr::Quotient(above, _) if above.has_variable());
+    let fractions = sides
+        .iter()
+        .any(|(one, sum)| is_number(one, 1) && sum.parts().into_iter().any(fraction));
+    let factored = |side: &Expr| has_factored_sum(side, asked && !zero);
+    if !fractions && !factored(left) && !factored(right) {
+        return true;
+    }
+    let same = |a: &Expr, b: &Expr| {
+        (zero || matching_rule(comparer, a, b).is_some()) && is_of_form(a, b, comparer)
+    };
+    turned.iter().any(|(a, b)| same(left, a) && same(right, b))
+}
+
+/// The sides of an equation.
+fn equation(expr: &Expr) -> Option<(&Expr, &Expr)> {
+    match expr {
         Expr::Relation(sides, relations) if *relations == [Relation::Equal] => {
-            match sides.as_slice() {
-                [name @ (Expr::Symbol(_) | Expr::Apply(..)), value] => {
-                    Some((name.clone(), value.clone()))
-                }
-                _ => None,
-            }
+            Some((sides.first()?, sides.last()?))
         }
         _ => None,
+    }
+}
+
+/// Whether `value` gives a name its value.
+fn is_solved(name: &Expr, value: &Expr) -> bool {
+    fn contains(expr: &Expr, name: &Expr) -> bool {
+        expr == name || expr.parts().into_iter().any(|part| contains(part, name))
+    }
+    matches!(name, Expr::Symbol(_) | Expr::Apply(..)) && !contains(value, name)
+}
+
+/// Whether it has a power or a product of a sum with variables: (x − 1)², x(y + 1). With `any`, also a square of a variable and a number before a sum.
+fn has_factored_sum(expr: &Expr, any: bool) -> bool {
+    let is_sum = |expr: &Expr| matches!(expr, Expr::Sum(_)) && expr.has_variable();
+    let found = match expr {
+        Expr::Power(base, _) => is_sum(base) || any && base.has_variable(),
+        Expr::Product(factors) => {
+            let variables = factors.iter().filter(|one| one.has_variable()).count();
+            factors.iter().any(is_sum) && (any || variables > 1)
+        }
+        _ => false,
     };
-    let (Some((name, expected)), Some((other, answer))) = (value(expected), value(answer)) else {
-        return false;
-    };
-    let functions = SimplificationCounts::from_expr(&expected, &comparer.meter)
-        .count(Simplification::Functions);
-    name == other && !is_of_form(&expected, &answer, comparer, functions)
+    found
+        || expr
+            .parts()
+            .into_iter()
+            .any(|part| has_factored_sum(part, any))
 }
 
 /// Whether a side of the equation `answer` has a fraction that is less reduced than in `expected`.
@@ -316,12 +395,28 @@ fn is_repeating(expr: &Expr) -> bool {
     }
 }
 
-/// Whether the question asks for the unit of `expected` and `answer` is in another: 60 miles per hour is the question where it asks for feet per second.
+/// Whether the question asks for one unit and `answer` is in another: 60 miles per hour is the question where it asks for feet per second. 1 hour 30 minutes are
+/// two units, and 7 dozen is a number only where dozens are counted.
 fn is_unconverted(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
+    let hints = &comparer.hints;
+    let [expected, answer] =
+        [expected, answer].map(|expr| equation(expr).map_or(expr, |(_, value)| value));
+    if dozens(answer).is_some() && dozens(expected).is_none() && !hints.dozens {
+        return true;
+    }
+    if let (Some(asked), Some(unit)) = (&hints.angle, angle_unit(answer))
+        && *asked != unit
+    {
+        return angle_unit(expected).is_none_or(|unit| unit == *asked);
+    }
     let Some(Measure::Unit(size, dimension)) = split_measure(answer).1 else {
         return false;
     };
-    let AskedUnit::OtherSize(asked) = comparer.hints.asked_unit(&size, dimension) else {
+    if let Some(larger) = larger_unit(answer) {
+        let is_other = |size| matches!(hints.asked_unit(size, dimension), AskedUnit::OtherSize(_));
+        return larger_unit(expected).is_none() && [&larger, &size].into_iter().any(is_other);
+    }
+    let AskedUnit::OtherSize(asked) = hints.asked_unit(&size, dimension) else {
         return false;
     };
     match split_measure(expected).1 {

@@ -17,6 +17,17 @@ pub(crate) const FILLER_WORDS: [&str; 14] = [
 static NOUNS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("nouns.txt").lines().collect());
 
+/// Nouns of the list that stand for a number or an amount of other things. A question that counts people is not answered by pairs.
+const NOUNS_WITH_VALUE: [&str; 7] = [
+    "pair", "couple", "triplet", "barrel", "bushel", "carat", "stone",
+];
+
+/// Verbs that end the words for what is counted.
+const VERBS: [&str; 18] = [
+    "is", "are", "was", "were", "be", "do", "does", "did", "can", "could", "will", "would", "has",
+    "have", "had", "must", "should", "that",
+];
+
 /// Endings of numerals. A task may use such words too.
 const NUMERAL_ENDINGS: [&str; 4] = ["illion", "illions", "illionth", "ths"];
 
@@ -51,7 +62,10 @@ pub(crate) fn unlisted_words(phrase: &str) -> Vec<String> {
         .map(normalise_word);
     let parts = words.flat_map(|word| word.split('-').map(str::to_owned).collect::<Vec<_>>());
     parts
-        .filter(|part| !FILLER_WORDS.contains(&part.as_str()) && !is_listed(part))
+        .filter(|part| {
+            let listed = is_listed(part) && !has_value(part);
+            !FILLER_WORDS.contains(&part.as_str()) && !listed
+        })
         .collect()
 }
 
@@ -65,15 +79,41 @@ fn is_listed(word: &str) -> bool {
         || matches!(measure(word), Measure::Unit(..) | Measure::Generic(_))
 }
 
-/// Whether each of `words` is a noun that one of the `texts` uses.
-pub(crate) fn all_used(words: &[String], texts: [&str; 2]) -> bool {
+/// The words of what a question counts: those after "how many" and "number of", up to a verb or the end of the sentence.
+pub(crate) fn counted_words(lower: &str) -> impl Iterator<Item = &str> {
+    ["how many", "number of"]
+        .into_iter()
+        .flat_map(|start| lower.split(start).skip(1))
+        .flat_map(|rest| {
+            let sentence = rest.split(['.', '?', '!']).next().unwrap_or_default();
+            let words = sentence.split(|c: char| !c.is_alphabetic());
+            words.take_while(|word| !VERBS.contains(word))
+        })
+}
+
+fn has_value(word: &str) -> bool {
+    forms(word).any(|form| NOUNS_WITH_VALUE.contains(&form.as_str()))
+        || matches!(measure(word), Measure::Unit(..))
+}
+
+/// Whether each of `words` is a noun that the `expected` answer or the `question` uses. If the question counts something, a noun with a value must be part of
+/// it.
+pub(crate) fn all_used(words: &[String], expected: &str, question: &str) -> bool {
     if words.is_empty() {
         return true;
     }
-    let used: HashSet<String> = texts.into_iter().flat_map(words_used).collect();
+    let set =
+        |texts: [&str; 2]| -> HashSet<String> { texts.into_iter().flat_map(words_used).collect() };
+    let lower = question.to_lowercase();
+    let counted = counted_words(&lower).collect::<Vec<_>>().join(" ");
+    let (named, counted_too) = (set([expected, question]), set([expected, &counted]));
     words.iter().all(|word| {
-        !NUMERAL_ENDINGS.iter().any(|end| word.ends_with(end))
-            && forms(word).any(|form| used.contains(&form))
+        let within = |used: &HashSet<String>| forms(word).any(|form| used.contains(&form));
+        let used = match has_value(word) {
+            true => counted.is_empty() || within(&counted_too),
+            false => within(&named),
+        };
+        used && !NUMERAL_ENDINGS.iter().any(|end| word.ends_with(end))
     })
 }
 
@@ -136,11 +176,10 @@ mod tests {
 
     #[test]
     fn nouns_of_the_task_may_be_counted() {
-        let used =
-            |word: &str| all_used(&[word.to_owned()], [r"16\text{ daps}", "How many blorgs?"]);
+        let used = |word: &str| all_used(&[word.to_owned()], r"16\text{ daps}", "How many blorgs?");
         assert!(used("daps") && used("dap") && used("blorg") && used("blorgs"));
         assert!(!used("text") && !used("dip") && !used("frac"));
-        let in_question = |word: &str| all_used(&[word.to_owned()], ["5", "Nearly 5 trillionths"]);
+        let in_question = |word: &str| all_used(&[word.to_owned()], "5", "Nearly 5 trillionths");
         assert!(in_question("nearly") && !in_question("trillionths"));
         assert!(!may_end_phrase("tweaked") && may_end_phrase("colored") && may_end_phrase("daps"));
     }

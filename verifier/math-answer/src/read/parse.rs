@@ -244,6 +244,7 @@ impl<'a> Parser<'a> {
             } else if let Some(relation) = self.relation() {
                 relations.push(relation);
                 let side = self.combined()?;
+                let side = self.compound(side)?;
                 parts.push(self.ratio(side)?);
             } else {
                 break;

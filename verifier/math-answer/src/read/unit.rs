@@ -3,7 +3,7 @@
 use dashu_ratio::RBig;
 
 /// The measure of a number.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// A unit: its size in base units, and its dimension.
     Unit(RBig, Dimension),
@@ -63,6 +63,10 @@ impl Dimension {
             ..of
         };
         self == Self::default() || above(self) == above(other)
+    }
+
+    pub(crate) fn is_money(self) -> bool {
+        self.money.is_some()
     }
 
     /// Whether it is a temperature in degrees.
@@ -314,6 +318,7 @@ fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
         "h" | "hr" | "hour" => (of(3600, 1), time),
         "day" => (of(86_400, 1), time),
         "week" => (of(604_800, 1), time),
+        "fortnight" => (of(14 * 86_400, 1), time),
         // Months and years have no fixed length, but a year has twelve months.
         "month" => (of(1, 1), own('M')),
         "year" => (of(12, 1), own('M')),
@@ -332,8 +337,12 @@ fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
         "quart" => (of(231 * 16_387_064, 4_000_000_000_000), volume),
         "pint" => (of(231 * 16_387_064, 8_000_000_000_000), volume),
         "cup" => (of(231 * 16_387_064, 16_000_000_000_000), volume),
+        "tablespoon" | "tbsp" => (of(231 * 16_387_064, 256_000_000_000_000), volume),
+        "teaspoon" | "tsp" => (of(231 * 16_387_064, 768_000_000_000_000), volume),
         "dollar" | "usd" => (of(1, 1), money('$')),
         "cent" => (of(1, 100), money('$')),
+        "dime" => (of(1, 10), money('$')),
+        "nickel" => (of(1, 20), money('$')),
         "euro" | "eur" => (of(1, 1), money('€')),
         "gbp" => (of(1, 1), money('£')),
         "pence" | "penny" => (of(1, 100), money('£')),
@@ -341,6 +350,8 @@ fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
         "yuan" | "rmb" => (of(1, 1), money('元')),
         "rupee" => (of(1, 1), money('₹')),
         "ruble" | "rouble" => (of(1, 1), money('₽')),
+        "bit" => (of(1, 1), own('B')),
+        "byte" => (of(8, 1), own('B')),
         "kelvin" => (of(1, 1), temperature),
         "ampere" | "amp" => (of(1, 1), own('A')),
         "volt" => (of(1, 1), own('V')),

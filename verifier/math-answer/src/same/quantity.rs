@@ -30,6 +30,11 @@ pub(crate) fn compare_quantities(
     {
         return None;
     }
+    // Where dozens are counted, 7 dozen are 7.
+    let answer = match dozens(answer) {
+        Some(number) if comparer.hints.dozens && dozens(expected).is_none() => number,
+        _ => answer,
+    };
     let (expected, expected_measure) = split_measure(expected);
     let (answer, answer_measure) = split_measure(answer);
     let same = |a: &Expr, b: &Expr| comparer.agreement(a, b).map(Rule::from);
@@ -138,10 +143,41 @@ pub(crate) fn has_sized_unit(expr: &Expr, meter: &Meter) -> bool {
         if matches!(measure(words), Measure::Unit(..)) && rational(number, meter).is_some())
 }
 
+/// The size of the larger unit of 1 hour 30 minutes.
+pub(crate) fn larger_unit(expr: &Expr) -> Option<RBig> {
+    if let Expr::Quantity(inner, larger) = expr
+        && let Expr::Quantity(_, smaller) = &**inner
+        && let Measure::Unit(size, dimension) = measure(larger)
+        && let Measure::Unit(other, same) = measure(smaller)
+    {
+        return (dimension == same && size > other).then_some(size);
+    }
+    None
+}
+
+/// The number before "dozen".
+pub(crate) fn dozens(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Quantity(inner, words) if measure(words) == measure("dozen") => Some(inner),
+        Expr::Quantity(inner, _) => dozens(inner),
+        _ => None,
+    }
+}
+
+/// The unit of an angle, degrees or radians.
+pub(crate) fn angle_unit(expr: &Expr) -> Option<Measure> {
+    match split_measure(expr).1 {
+        Some(unit @ (Measure::Degrees | Measure::Radians)) => Some(unit),
+        None => in_radians(expr).then_some(Measure::Radians),
+        _ => None,
+    }
+}
+
 /// A word that qualifies a measure and changes it: the scale of degrees, their direction, or the unit per which an amount of money is.
 fn qualifier(expr: &Expr) -> Option<String> {
     let (measure_of, words) = match expr {
         Expr::Negative(inner) => return qualifier(inner),
+        expr if larger_unit(expr).is_some() => return None,
         Expr::Quantity(inner, words) => match split_measure(inner).1 {
             Some(of) => (of, words.as_str()),
             // 50 degrees Celsius.
@@ -229,7 +265,9 @@ pub(crate) fn split_measure(expr: &Expr) -> (Cow<'_, Expr>, Option<Measure>) {
             (of, (amount, None)) => (amount, Some(of)),
             // 90° degrees and $5 dollars repeat the measure. $5 cm has two different ones.
             (Measure::Words | Measure::Generic(_), (amount, of)) => (amount, of),
-            (outer, (amount, Some(inner))) if outer == inner => (amount, Some(inner)),
+            (outer, (amount, Some(inner))) if outer == inner || larger_unit(expr).is_some() => {
+                (amount, Some(inner))
+            }
             _ => (Cow::Borrowed(expr), None),
         },
         other => (Cow::Borrowed(other), None),

@@ -169,7 +169,8 @@ impl Parser<'_> {
         Some(expected)
     }
 
-    /// `1\text{ hour }30\text{ minutes}`: combines a quantity with the smaller one after it, in the unit of the smaller one.
+    /// `1\text{ hour }30\text{ minutes}`: combines a quantity with the smaller one after it. The sum is in the smaller unit, and the larger unit is around it. 7
+    /// hours 0 minutes are 7 hours.
     pub(super) fn compound(&mut self, first: Expr) -> Option<Expr> {
         let Expr::Quantity(larger, words) = &first else {
             return Some(first);
@@ -192,8 +193,14 @@ impl Parser<'_> {
             return None;
         };
         let ratio = size / other_size;
-        let less = dimension == other && larger.is_int() && smaller < ratio;
-        less.then(|| Expr::Quantity(Box::new(Expr::number(larger * ratio + smaller)), unit))
+        if dimension != other || !larger.is_int() || smaller >= ratio {
+            return None;
+        }
+        if smaller.is_zero() {
+            return Some(first);
+        }
+        let sum = Expr::Quantity(Box::new(Expr::number(larger * ratio + smaller)), unit);
+        Some(Expr::Quantity(Box::new(sum), words.clone()))
     }
 }
 
