@@ -9,7 +9,7 @@ use verifier_api::Verdict;
 use super::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
-pub const VERSION: &str = "math-14";
+pub const VERSION: &str = "math-15";
 
 settings! {
     /// Where in a completion the answer is looked for, and when two answers are the same.
