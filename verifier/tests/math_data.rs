@@ -170,7 +170,7 @@ fn different_answers_compare_equal_only_if_they_mean_the_same() {
         ("form", 13),
         ("identity", 6),
         ("number", 437),
-        ("ratio", 17),
+        ("ratio", 16),
         ("text", 72),
         ("unit", 39),
         ("words", 17),
