@@ -1,18 +1,21 @@
 //! Chat templates in Hugging Face's dialect of Jinja.
 
+mod memory;
+
 use std::collections::BTreeMap;
-use std::io;
+use std::sync::Arc;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
+use minijinja::machinery::{self, CompiledTemplate, TemplateConfig};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, context};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, context};
 
 /// A model's chat template.
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    source: String,
     special: BTreeMap<String, String>,
 }
 
@@ -22,9 +25,9 @@ const DAY: &str = "_day";
 
 /// Maximum number of instructions that filling in a template executes, far more than published templates need.
 const MAX_INSTRUCTIONS: u64 = 1_000_000;
-/// Maximum length of what a template adds to the messages, and of a value as JSON, in bytes.
+/// Maximum length of what a template adds to the messages, of a value in addition to them, and of a value as JSON, in bytes.
 const MAX_BYTES: usize = 16 << 20;
-/// Maximum depth of nested values that are written as JSON.
+/// Maximum depth of nested values.
 const MAX_DEPTH: usize = 64;
 /// Maximum number of spaces by which JSON is indented for each level.
 const MAX_INDENT: usize = 16;
@@ -32,33 +35,16 @@ const MAX_INDENT: usize = 16;
 impl ChatTemplate {
     /// Parses a template. `special` holds the texts of special tokens by their names in templates (`bos_token`, `eos_token`, …).
     pub fn new(source: &str, special: BTreeMap<String, String>) -> Result<Self, String> {
-        let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .build()
-            .map_err(|e| e.to_string())?;
-        environment.set_syntax(syntax);
-        environment.set_fuel(Some(MAX_INSTRUCTIONS));
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_function("raise_exception", raise_exception);
-        environment.add_function("strftime_now", strftime_now);
-        environment.add_filter("tojson", to_json);
-        environment
-            .add_template_owned(NAME, without_generation_tags(source))
-            .map_err(|e| format!("the chat template cannot be read: {e}"))?;
-        Ok(Self {
-            environment,
-            special,
-        })
+        let source = without_generation_tags(source);
+        let source = memory::without_constant_products(&source, syntax()?);
+        compiled(&source)?;
+        Ok(Self { source, special })
     }
 
     /// Renders the prompt for the assistant's reply to `(role, content)` messages. For a template that reads the time, it is the beginning of `day`.
     ///
-    /// Templates come with models, which may be anyone's, so the instructions that a template executes and the text that it adds are limited. The strings that it
-    /// computes on the way and the depth of its values are not: the library has no limit for them, and lets a namespace contain itself. A template that exhausts
-    /// the memory or the stack ends the process.
+    /// Templates come with models, which may be anyone's, so the instructions that a template executes, the text that it adds and the values that it computes on the
+    /// way are limited. The stack that the library's parser takes is not: tens of thousands of operators in one expression end the process.
     pub fn render(&self, messages: &[(String, String)], day: Date) -> Result<String, String> {
         self.conversation(messages, day, true)
     }
@@ -84,41 +70,54 @@ impl ChatTemplate {
             _day => day.to_string(),
             ..Value::from_pairs(self.special.iter().map(|(k, v)| (k.as_str(), v.as_str())))
         };
-        let mut prompt = Prompt {
-            text: Vec::new(),
-            limit: MAX_BYTES + length,
-        };
-        self.environment
-            .get_template(NAME)
-            .and_then(|template| {
-                template
-                    .render_captured_to(variables, &mut prompt)
-                    .map(drop)
-            })
-            .map_err(|e| not_filled_in(&e))?;
-        String::from_utf8(prompt.text).map_err(|e| format!("the chat template wrote no text: {e}"))
+        let template = compiled(&self.source)?;
+        let environment = environment(MAX_BYTES + length);
+        let mut prompt = String::new();
+        machinery::eval(
+            &environment,
+            &template.instructions,
+            variables,
+            &template.blocks,
+            &mut machinery::make_string_output(&mut prompt),
+            AutoEscape::None,
+        )
+        .map(drop)
+        .and_then(|()| match prompt.len() > MAX_BYTES + length {
+            true => Err(ErrorKind::WriteFailure.into()),
+            false => Ok(()),
+        })
+        .map_err(|e| not_filled_in(&e))?;
+        Ok(prompt)
     }
 }
 
-/// The text that a template has written so far.
-struct Prompt {
-    text: Vec<u8>,
-    /// Maximum length of the text, in bytes.
-    limit: usize,
+/// What a template may use. One value has at most `largest` bytes.
+fn environment(largest: usize) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_debug(false);
+    environment.set_fuel(Some(MAX_INSTRUCTIONS));
+    environment.add_function("raise_exception", raise_exception);
+    environment.add_function("strftime_now", strftime_now);
+    environment.add_filter("tojson", to_json);
+    memory::limit(&mut environment, largest);
+    environment
 }
 
-impl io::Write for Prompt {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() > self.limit - self.text.len() {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.text.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
+fn syntax() -> Result<SyntaxConfig, String> {
+    let mut syntax = SyntaxConfig::builder();
+    let syntax = syntax.trim_blocks(true).lstrip_blocks(true).build();
+    syntax.map_err(|e| e.to_string())
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+fn compiled(source: &str) -> Result<CompiledTemplate<'_>, String> {
+    let config = TemplateConfig {
+        syntax_config: syntax()?,
+        default_auto_escape: Arc::new(|_| AutoEscape::None),
+    };
+    let mut template = CompiledTemplate::new(NAME, source, &config)
+        .map_err(|e| format!("the chat template cannot be read: {e}"))?;
+    memory::weigh_values(&mut template);
+    Ok(template)
 }
 
 fn not_filled_in(error: &Error) -> String {
@@ -127,10 +126,16 @@ fn not_filled_in(error: &Error) -> String {
             format!("it has not ended after {MAX_INSTRUCTIONS} instructions")
         }
         ErrorKind::WriteFailure => format!(
-            "it writes more than {} MiB in addition to the messages",
-            MAX_BYTES >> 20
+            "it computes or writes more than {} MiB in addition to the messages, or {} times as much in all",
+            MAX_BYTES >> 20,
+            memory::VALUES
         ),
-        _ => return format!("the chat template cannot be filled in: {error}"),
+        _ => {
+            return format!(
+                "the chat template cannot be filled in: {:.500}",
+                error.to_string()
+            );
+        }
     };
     format!(
         "the chat template cannot be filled in: {what}; correct it in the model's chat_template.jinja or tokenizer_config.json, or take a model from a source that you trust"
@@ -198,12 +203,6 @@ fn write_json(
     indent: Option<usize>,
     depth: usize,
 ) -> Result<(), Error> {
-    if depth > MAX_DEPTH {
-        return Err(Error::new(
-            ErrorKind::InvalidOperation,
-            format!("tojson writes values of at most {MAX_DEPTH} levels"),
-        ));
-    }
     // A value may contain another one many times, so the text may be much larger than the value in memory.
     if out.len() > MAX_BYTES {
         return Err(ErrorKind::WriteFailure.into());
@@ -361,7 +360,7 @@ mod tests {
         };
         for (source, expected) in [
             (nested(MAX_DEPTH, "[ns.x, ns.x]"), "more than 16 MiB"),
-            (nested(MAX_DEPTH + 1, "[ns.x]"), "at most 64 levels"),
+            (nested(MAX_DEPTH, "[ns.x]"), "at most 64 levels"),
             (
                 "{{ [1] | tojson(indent=1000) }}".to_owned(),
                 "at most 16 spaces",
@@ -370,7 +369,7 @@ mod tests {
             let error = render(&source).unwrap_err();
             assert!(error.contains(expected), "{source}: {error}");
         }
-        assert!(render(&nested(MAX_DEPTH, "[ns.x]")).is_ok());
+        assert!(render(&nested(MAX_DEPTH - 1, "[ns.x]")).is_ok());
     }
 
     #[test]
