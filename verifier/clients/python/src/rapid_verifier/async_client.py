@@ -16,6 +16,7 @@ from rapid_verifier.errors import (
     ConnectionFailed,
     InvalidAnswer,
     Problem,
+    Redirected,
     Refused,
     RequestTimedOut,
     TokenRefused,
@@ -31,6 +32,7 @@ MAX_ANSWER = 256 << 20
 """The longest answer that is read, in bytes."""
 MAX_PROBLEM = 64 << 10
 """The longest answer with an error status that is read, in bytes."""
+MAX_REDIRECTS = 10
 CONNECT_TIMEOUT_S = 10.0
 QUESTION_TIMEOUT_S = 30.0
 """Time limit of every request except those to judge."""
@@ -286,9 +288,17 @@ class AsyncClient:
             reason = str(error) or type(error).__name__
             raise ConnectionFailed(url, reason) from error
 
-    async def _exchange(self, url: str, request: httpx.Request) -> Answer:
+    async def _exchange(
+        self, url: str, request: httpx.Request, redirects: int = MAX_REDIRECTS
+    ) -> Answer:
         response = await self._http.send(request, stream=True)
         try:
+            if (target := response.next_request) is not None:
+                if _origin(target.url) != _origin(request.url):
+                    raise Redirected(url, f"{_origin(target.url)}{target.url.path}")
+                if redirects == 0:
+                    raise InvalidAnswer(url, f"it redirects more than {MAX_REDIRECTS} times")
+                return await self._exchange(url, target, redirects - 1)
             limit = MAX_ANSWER if response.is_success else MAX_PROBLEM
             answer = bytearray()
             async for piece in response.aiter_bytes():
@@ -323,6 +333,10 @@ async def _all(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _origin(url: httpx.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
 
 def _problem(status: int, phrase: str, answer: bytes) -> Problem:

@@ -9,8 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+def shown(text: str) -> str:
+    """The text in one line, with escapes for what a terminal would obey. It may be anyone's."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class VerifierError(Exception):
     """Base class of the errors of this package."""
+
+    def __str__(self) -> str:
+        return shown(self._sentence())
+
+    def _sentence(self) -> str:
+        return super().__str__()
 
     @property
     def retryable(self) -> bool:
@@ -51,7 +62,7 @@ class Unavailable(VerifierError):
         """Whether the same request may succeed later."""
         return bool(self.args[2])
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         remedy = (
             "Try again later"
             if self.retryable
@@ -77,7 +88,7 @@ class ConnectionFailed(VerifierError):
         """True: the service may come back."""
         return True
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"no answer from the verifier at {self.url}: {self.reason}. Check that "
             "`rapid-verifier serve` runs there and that this machine can reach it"
@@ -97,10 +108,26 @@ class RequestTimedOut(VerifierError):
         """True: the service may be less busy later."""
         return True
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"the verifier at {self.url} did not answer within {self.after_s:g} s. It may be "
             "overloaded: send smaller batches, or start it with more workers"
+        )
+
+
+class Redirected(VerifierError):
+    """A redirect to another scheme, host or port. It is not followed."""
+
+    def __init__(self, url: str, to: str) -> None:
+        super().__init__(url, to)
+        self.url = url
+        self.to = to
+
+    def _sentence(self) -> str:
+        return (
+            f"{self.url} redirects to {self.to}, and prompts and completions are sent only to the "
+            "scheme, host and port that were given. If that is the verifier, give its address "
+            "instead"
         )
 
 
@@ -112,7 +139,7 @@ class InvalidAnswer(VerifierError):
         self.url = url
         self.reason = reason
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"{self.url} answered, but not as a verifier does: {self.reason}. Check that the "
             "address is a verifier's and that its version matches this package's"
@@ -162,7 +189,7 @@ class Refused(VerifierError):
         wait: float | None = self.args[2]
         return wait
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         problem = self.problem
         detail = problem.detail or problem.title or "no reason given"
         advice = ADVICE.get(problem.status, "")
@@ -179,7 +206,7 @@ class TokenRefused(Refused):
         self.args = (url, problem, wait_s, sent)
         self.sent = sent
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         state = "the one that was sent is not the verifier's" if self.sent else "none was sent"
         return (
             f"the verifier at {self.url} requires a token, and {state}. Set RAPID_VERIFIER_TOKEN "

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, cast
 
-from rapid_verifier.errors import InvalidAnswer, ItemError, Problem, Refused, Unavailable
+from rapid_verifier.errors import InvalidAnswer, ItemError, Problem, Refused, Unavailable, shown
 from rapid_verifier.python_value import tagged
 
 Verdict = Literal["correct", "incorrect", "malformed", "timeout", "memory", "unavailable"]
@@ -129,7 +129,7 @@ class Judgement:
     @property
     def reason(self) -> str:
         """Why there is no verdict."""
-        return str(self.detail.get("reason") or "no reason given")
+        return shown(str(self.detail.get("reason") or "no reason given"))
 
     def required(self) -> float:
         """The reward. Raises `Unavailable` if there is none."""
@@ -256,6 +256,12 @@ def _judgement(url: str, base: str, place: int, result: object) -> Judgement | R
     # A reward without a verdict, or a verdict without a reward, is neither.
     if verdict == "unavailable" or reward is None:
         verdict, reward = "unavailable", None
+    elif reward != (1 if verdict == "correct" else 0):
+        raise InvalidAnswer(
+            url,
+            f"the reward of the judgement {place} is {reward!r} with the verdict `{verdict}`; it "
+            "has to be 1 if the verdict is `correct`, and 0 for any other",
+        )
     return Judgement(
         reward=None if reward is None else float(reward),
         verdict=cast(Verdict, verdict),
