@@ -1,4 +1,4 @@
-//! Makes text from a model or a user safe for HTML, SVG, CSV and Markdown.
+//! Makes text from a model, a user or a service safe for terminals, logs, HTML, SVG, CSV and Markdown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -20,10 +20,17 @@ pub(crate) fn html(text: &str) -> String {
 }
 
 /// The text with characters replaced that a terminal or an editor would obey instead of showing.
-pub(crate) fn plain(text: &str) -> String {
+#[must_use]
+pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|c| show(&mut out, c));
     out
+}
+
+/// As [`plain`], in one line: text of another cannot look like a line of the program's own.
+#[must_use]
+pub fn line(text: &str) -> String {
+    plain(text).replace(['\n', '\t', '\u{2028}', '\u{2029}'], " ")
 }
 
 /// A block of code in Markdown that the text cannot end.
@@ -35,7 +42,7 @@ pub(crate) fn fenced(text: &str) -> String {
 
 /// Code within a line of Markdown. Line breaks become spaces.
 pub(crate) fn code(text: &str) -> String {
-    let text = plain(text).replace(['\n', '\t'], " ");
+    let text = line(text);
     let tick = "`".repeat(longest_run(&text) + 1);
     let pad = if text.starts_with('`') || text.ends_with('`') {
         " "

@@ -22,7 +22,7 @@ pub mod atomic_file;
 pub mod checkpoint_settings;
 pub mod config;
 pub mod data;
-mod escape;
+pub mod escape;
 pub mod eval;
 pub mod interrupt;
 pub mod paper;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::args::{DeviceArgs, configuration};
+use trainer::escape;
 
 /// Check this machine, and print how to fix each failed check
 ///
@@ -190,8 +191,9 @@ fn text(checks: &[Check]) -> String {
             State::Warn => "warn",
             State::Fail => "FAIL",
         };
-        let _ = writeln!(out, "{state}  {:<width$}  {}", check.what, check.found);
-        if let Some(remedy) = &check.remedy {
+        let [what, found] = [&check.what, &check.found].map(|text| escape::line(text));
+        let _ = writeln!(out, "{state}  {what:<width$}  {found}");
+        if let Some(remedy) = check.remedy.as_deref().map(escape::line) {
             let _ = writeln!(out, "      {:<width$}  → {remedy}", "");
         }
     }
@@ -213,7 +215,7 @@ mod tests {
             ),
             Check::fail(
                 "verifier",
-                "connection refused",
+                "busy\r\nok    forged\u{1b}[2J",
                 "start one with rapid-verifier serve",
             ),
         ];

@@ -9,11 +9,13 @@ use anyhow::Context as _;
 use engine::Leader;
 use engine::backend::cuda::nvtx::Ranges;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
 
-use trainer::stderr::say;
+use trainer::escape;
+use trainer::stderr::{log_field, say};
 use trainer::world::{self, Role, World};
 
 pub(crate) mod args;
@@ -45,6 +47,7 @@ pub(crate) fn logging() -> anyhow::Result<()> {
         .with_ansi(io::stderr().is_terminal())
         .without_time()
         .with_target(false)
+        .fmt_fields(debug_fn(log_field))
         // It would panic if stderr is closed.
         .log_internal_errors(false)
         .with_filter(filter);
@@ -84,9 +87,11 @@ fn log_filter(text: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(directives.join(",")).map_err(|error| error.to_string())
 }
 
-/// Writes a result to stdout. A reader that has closed the pipe (`| head`) is not an error.
+/// Writes a result to stdout; to a terminal, without what it would obey. A reader that has closed the pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
+    let shown = out.is_terminal().then(|| escape::plain(text));
+    let text = shown.as_deref().unwrap_or(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
@@ -195,9 +200,7 @@ pub(crate) fn paragraph(error: &anyhow::Error) -> String {
         }
         text.push_str(words);
     }
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Text from a file or a service may contain control characters that a terminal obeys.
-    line.replace(char::is_control, "\u{fffd}")
+    escape::line(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]
@@ -278,8 +281,8 @@ mod tests {
             "cannot load the model: cannot read m.gguf: No such file or directory"
         );
         assert_eq!(
-            paragraph(&anyhow!("no tensor \u{1b}[31mred")),
-            "no tensor \u{fffd}[31mred"
+            paragraph(&anyhow!("busy\r\nok \u{1b}[31m\u{202e}red")),
+            "busy ok ␛[31m⟨U+202E⟩red"
         );
     }
 }

@@ -15,6 +15,8 @@ pub(crate) enum Answer {
     Results(Vec<Value>),
     /// A status with these extra header lines, and a problem document.
     Status(u16, &'static str),
+    /// A status, and a problem document with this detail.
+    Problem(u16, &'static str),
     /// 422, with the item at this place in the request at fault.
     Fault(usize),
     /// The connection is closed without an answer.
@@ -186,6 +188,9 @@ async fn answer(
                     headers,
                     json!({"title": "scripted", "status": status, "detail": "scripted"}),
                 ),
+                Answer::Problem(status, detail) => {
+                    (status, "", json!({"status": status, "detail": detail}))
+                }
                 Answer::Fault(item) => (
                     422,
                     "",

@@ -1,3 +1,4 @@
+mod hostile;
 mod patience;
 
 use std::sync::atomic::AtomicUsize;

@@ -5,13 +5,13 @@ use std::sync::Once;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use reqwest::header::{ACCEPT, RETRY_AFTER};
-use reqwest::{Method, StatusCode, Url};
+use reqwest::header::{ACCEPT, LOCATION, RETRY_AFTER};
+use reqwest::{Method, StatusCode, Url, redirect};
 use serde::de::DeserializeOwned;
 
 use crate::{
     ClientError, DatasetInfo, Datasets, Item, Judgement, Problem, Readiness, ServiceInfo,
-    StoredVerdict, VerifyRequest, VerifyResponse,
+    StoredVerdict, Verdict, VerifyRequest, VerifyResponse,
 };
 
 /// The longest answer that is read, in bytes. A verifier's answer to its largest request is far shorter.
@@ -53,6 +53,7 @@ impl Client {
         let http = reqwest::Client::builder()
             .user_agent(concat!("rapid-verifier-api/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(redirect::Policy::custom(within_origin))
             .build()
             .map_err(|error| ClientError::Setup(chain(&error)))?;
         Ok(Client {
@@ -110,6 +111,19 @@ impl Client {
             );
             return Err(ClientError::Answer { url, reason });
         }
+        for judgement in &answer.results {
+            let verdict = judgement.verdict;
+            let right = f64::from(verdict == Verdict::Correct);
+            let reward = judgement.reward.unwrap_or(right);
+            if reward != right && verdict != Verdict::Unavailable {
+                let verdict = format!("{verdict:?}").to_lowercase();
+                let reason = format!(
+                    "the reward of `{}` is {reward:?} with the verdict `{verdict}`; it has to be 1 if the verdict is `correct`, and 0 for any other",
+                    judgement.id
+                );
+                return Err(ClientError::Answer { url, reason });
+            }
+        }
         Ok(answer.results)
     }
 
@@ -138,10 +152,7 @@ impl Client {
     pub async fn ready(&self) -> Result<Readiness, ClientError> {
         let url = self.route("readyz")?;
         let request = self.request(Method::GET, &url, QUESTION_TIMEOUT);
-        let answer = request
-            .send()
-            .await
-            .map_err(|error| broken(&url, &error, QUESTION_TIMEOUT))?;
+        let answer = answer(&url, request, QUESTION_TIMEOUT).await?;
         let status = answer.status();
         let retry_after = retry_after(&answer);
         let body = read(answer, &url, MAX_ANSWER, QUESTION_TIMEOUT).await?;
@@ -205,10 +216,7 @@ impl Client {
         request: reqwest::RequestBuilder,
         timeout: Duration,
     ) -> Result<T, ClientError> {
-        let answer = request
-            .send()
-            .await
-            .map_err(|error| broken(url, &error, timeout))?;
+        let answer = answer(url, request, timeout).await?;
         let status = answer.status();
         let retry_after = retry_after(&answer);
         if !status.is_success() {
@@ -297,6 +305,32 @@ fn install_crypto() {
         // An error means that the program has chosen one already, which works too.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+}
+
+/// Follows a redirect to the same scheme, host and port. Another one could be anyone's.
+fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    match attempt.previous().first() {
+        Some(first) if first.origin() == attempt.url().origin() => {
+            redirect::Policy::default().redirect(attempt)
+        }
+        _ => attempt.stop(),
+    }
+}
+
+async fn answer(
+    url: &Url,
+    request: reqwest::RequestBuilder,
+    timeout: Duration,
+) -> Result<reqwest::Response, ClientError> {
+    let sent = request.send().await;
+    let answer = sent.map_err(|error| broken(url, &error, timeout))?;
+    match answer.headers().get(LOCATION) {
+        Some(to) if answer.status().is_redirection() => Err(ClientError::Redirect {
+            url: url.clone(),
+            to: without_secrets(&String::from_utf8_lossy(to.as_bytes())),
+        }),
+        _ => Ok(answer),
+    }
 }
 
 async fn read(

@@ -52,6 +52,16 @@ pub enum ClientError {
         /// The `Retry-After` header, if the answer had one.
         retry_after: Option<Duration>,
     },
+    /// A redirect to another scheme, host or port, which is not followed.
+    #[error(
+        "{url} redirects to {to}, and prompts and completions are sent only to the scheme, host and port that were given. If that is the verifier, give its address instead"
+    )]
+    Redirect {
+        /// The requested address.
+        url: Url,
+        /// The other one, without what may be secret.
+        to: String,
+    },
     /// A success status with a body that does not follow the contract.
     #[error(
         "{url} answered, but not as a verifier does: {reason}. Check that the address is a verifier's and that its version matches this program's"
@@ -74,9 +84,10 @@ impl ClientError {
             ClientError::Refused { problem, .. } => {
                 matches!(problem.status, 408 | 429) || problem.status >= 500
             }
-            ClientError::Address { .. } | ClientError::Setup(_) | ClientError::Answer { .. } => {
-                false
-            }
+            ClientError::Address { .. }
+            | ClientError::Setup(_)
+            | ClientError::Redirect { .. }
+            | ClientError::Answer { .. } => false,
         }
     }
 
