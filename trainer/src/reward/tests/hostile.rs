@@ -66,10 +66,10 @@ async fn a_redirect_is_followed_only_within_scheme_host_and_port() {
     let other = FakeVerifier::accepting_b().await;
     for status in [301, 302, 303, 307, 308] {
         for to in ["port", "user", "host", "scheme", "same", ""] {
-            let header = Arc::new(OnceLock::new());
+            let header: Arc<OnceLock<String>> = Arc::default();
             let sent = header.clone();
             let server = FakeVerifier::serve(move |number, items| match number {
-                0 => Answer::Status(status, sent.get().unwrap()),
+                0 => Answer::Status(status, sent.get().unwrap().clone().leak()),
                 _ => Answer::accepting_b(&items),
             })
             .await;
@@ -82,7 +82,7 @@ async fn a_redirect_is_followed_only_within_scheme_host_and_port() {
                 _ => String::new(),
             };
             let line = format!("location: {target}/v1/verify\r\n");
-            header.set(&*line.leak()).unwrap();
+            header.set(line).unwrap();
             let judged = client(&server, 0).judge(judge_requests(&["b"])).await;
             if ["same", ""].contains(&to) {
                 // The other statuses ask for a GET, without the completions.
