@@ -263,7 +263,7 @@ mod tests {
         let captured = "{% set s %}{% for i in range(30000) %}yyy{{ y }}{% endfor %}{% endset %}";
         let written = captured.replace("yyy{{ y }}", &"y".repeat(1_000));
         let many = "{% for i in range(200) %}{% set s = n ~ y * 1000 %}{% endfor %}";
-        let others = [captured, &written, many].map(|case| case.to_owned());
+        let others = [captured, &written, many].map(str::to_owned);
         for case in doubled.chain(expressions).chain(others) {
             let source = format!(
                 "{{% macro twice(x) %}}{{{{ x }}}}{{{{ x }}}}{{% endmacro %}}{{% set n = 40000000 %}}{{% set x = 'x' * 30000 %}}{{% set y = 'y' * 1000 %}}{{% block b %}}{case}{{% endblock %}}"
