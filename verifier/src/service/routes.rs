@@ -1,13 +1,13 @@
 //! The handlers: one function for each route.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{MatchedPath, Path, Query, Request, State};
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -147,8 +147,11 @@ pub(super) async fn metrics(State(service): Shared) -> Response {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
-pub(super) async fn openapi() -> Json<serde_json::Value> {
-    Json(openapi::document())
+pub(super) async fn openapi() -> Response {
+    static DOCUMENT: LazyLock<Bytes> =
+        LazyLock::new(|| openapi::document().to_string().into_bytes().into());
+    let json = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, json)], DOCUMENT.clone()).into_response()
 }
 
 pub(super) async fn unknown(uri: Uri) -> ProblemResponse {

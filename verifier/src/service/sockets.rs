@@ -1,10 +1,10 @@
 //! The open connections: what each waits for, and which makes room for another.
 //!
-//! A service has places for `limits.connections` requests, and some more sockets: for clients without a request, for probes, which need no place, and for requests that wait for
-//! a place. While all sockets are taken, a new connection gets that of a client that lags: of the address with the most connections, the one that lags most. A request that is
-//! being answered is never broken off.
+//! `limits.connections`, and some more, may wait for their clients. While there are as many, a new connection gets the socket of a client that lags: one that does not read its
+//! answer before others, of the address with the most connections, the one that lags most. A request that is being answered is never broken off. There are places for several
+//! times as many requests, for which addresses take turns.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,40 +14,58 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, oneshot};
 
 use super::pace::Pace;
 use super::sender::Peer;
 
-/// Sockets in addition to those of requests with a place.
+/// Sockets in addition to `limits.connections`.
 const SPARE: usize = 64;
+/// Requests at a time, in multiples of `limits.connections`. They wait for verdicts, which the queue and the memory of bodies limit too.
+const PLACES: usize = 8;
 /// A client that lags this far loses its socket, or its place, if another needs it.
 const LAG: Duration = Duration::from_millis(100);
 
 /// What a connection waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// In the order in which they make room for others, the last first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// Its first request.
-    New,
-    /// Another request.
-    Idle,
+    /// The service.
+    Answering,
     /// A place for its request.
     Queued,
     /// The rest of its request's body.
     Receiving,
-    /// The service.
-    Answering,
+    /// Its first request.
+    New,
+    /// Another request.
+    Idle,
     /// Its client, which has not read all of the answer.
     Sending,
 }
 
 /// The open connections of a service.
 pub(super) struct Sockets {
-    /// Most sockets at a time.
+    /// Most sockets that wait for their clients.
     limit: usize,
     open: Mutex<HashMap<u64, Arc<Socket>>>,
-    places: Arc<Semaphore>,
+    places: Mutex<Places>,
     warned: AtomicBool,
+}
+
+/// The places of requests.
+struct Places {
+    free: usize,
+    /// The number that each peer has.
+    held: HashMap<Peer, usize>,
+    waiting: VecDeque<(Peer, oneshot::Sender<Place>)>,
+}
+
+/// The place of one request, until it is dropped.
+pub(super) struct Place {
+    sockets: Arc<Sockets>,
+    peer: Peer,
 }
 
 /// One connection.
@@ -72,20 +90,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sockets {
-    /// Sockets for `places` requests at a time.
-    pub(super) fn new(places: usize) -> Arc<Sockets> {
-        let places = places.min(Semaphore::MAX_PERMITS);
+    /// Sockets for as many `connections`.
+    pub(super) fn new(connections: usize) -> Arc<Sockets> {
         Arc::new(Sockets {
-            limit: places.saturating_add(SPARE),
+            limit: connections.saturating_add(SPARE),
             open: Mutex::default(),
-            places: Arc::new(Semaphore::new(places)),
+            places: Mutex::new(Places {
+                free: connections.saturating_mul(PLACES),
+                held: HashMap::new(),
+                waiting: VecDeque::new(),
+            }),
             warned: AtomicBool::new(false),
         })
     }
 
     /// A socket for connection `number` of this peer. Waits for one that lags if all are taken.
     pub(super) async fn open(self: &Arc<Self>, number: u64, peer: Peer) -> OpenSocket {
-        while lock(&self.open).len() >= self.limit && !self.break_off(|_| true) {
+        while self.is_full() && !self.break_off(|_| true) {
             tokio::time::sleep(LAG / 4).await;
         }
         let socket = Arc::new(Socket {
@@ -102,7 +123,15 @@ impl Sockets {
         }
     }
 
-    /// Breaks off the connection that lags most, of those in such a phase of the peer that has the most of them. False if none lags.
+    /// Whether as many sockets as may be wait for their clients.
+    fn is_full(&self) -> bool {
+        let open = lock(&self.open);
+        let answering = |socket: &&Arc<Socket>| lock(&socket.state).0 == Phase::Answering;
+        open.len() >= self.limit
+            && open.len() - open.values().filter(answering).count() >= self.limit
+    }
+
+    /// Breaks off a connection that lags and is in such a phase. False if there is none.
     fn break_off(&self, phase: impl Fn(Phase) -> bool) -> bool {
         let now = Instant::now();
         let mut open = lock(&self.open);
@@ -114,8 +143,7 @@ impl Sockets {
             let (now_in, pace) = *lock(&socket.state);
             let lag = pace.lag(now);
             let lags = now_in != Phase::Answering && phase(now_in) && lag >= LAG;
-            // A request that waits for a place is the last to go.
-            lags.then_some((now_in != Phase::Queued, of_peer[&socket.peer], lag, *number))
+            lags.then_some((now_in, of_peer[&socket.peer], lag, *number))
         });
         let Some((_, _, _, number)) = lagging.max() else {
             return false;
@@ -140,9 +168,9 @@ impl Sockets {
     }
 
     /// A place for the request of `socket`. While there is none, clients whose bodies lag lose theirs. `None` if the socket is needed for another.
-    pub(super) async fn place(&self, socket: &Socket) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn place(self: &Arc<Self>, socket: &Socket) -> Option<Place> {
         socket.enter(Phase::Queued);
-        let mut place = pin!(Arc::clone(&self.places).acquire_owned());
+        let mut place = pin!(self.next_place(socket.peer));
         loop {
             tokio::select! {
                 biased;
@@ -155,12 +183,58 @@ impl Sockets {
                     self.break_off(|phase| phase == Phase::Receiving);
                     if !self.warned.swap(true, Ordering::Relaxed) {
                         tracing::warn!(
-                            "there are as many requests as limits.connections allows; others wait until one is answered. This is logged once"
+                            "there are as many requests as limits.connections allows ({PLACES} for each); others wait until one is answered. This is logged once"
                         );
                     }
                 }
             }
         }
+    }
+
+    /// The next place of this peer: one that is free, or the next that is of all peers that wait, if this one has the fewest.
+    fn next_place(self: &Arc<Self>, peer: Peer) -> oneshot::Receiver<Place> {
+        let (give, given) = oneshot::channel();
+        lock(&self.places).waiting.push_back((peer, give));
+        self.give_places();
+        given
+    }
+
+    fn give_places(self: &Arc<Self>) {
+        loop {
+            let mut places = lock(&self.places);
+            let held = |peer: &Peer| places.held.get(peer).copied().unwrap_or(0);
+            let waiting = places.waiting.iter().enumerate();
+            let next = waiting.min_by_key(|(_, (peer, _))| held(peer));
+            let Some(next) = next.map(|(next, _)| next).filter(|_| places.free > 0) else {
+                return;
+            };
+            let Some((peer, give)) = places.waiting.remove(next) else {
+                return;
+            };
+            places.free -= 1;
+            *places.held.entry(peer).or_default() += 1;
+            drop(places);
+            // Who has gone gives it back by dropping it.
+            let _ = give.send(Place {
+                sockets: Arc::clone(self),
+                peer,
+            });
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = lock(&self.sockets.places);
+        places.free += 1;
+        if let Some(held) = places.held.get_mut(&self.peer) {
+            *held -= 1;
+            if *held == 0 {
+                places.held.remove(&self.peer);
+            }
+        }
+        drop(places);
+        self.sockets.give_places();
     }
 }
 

@@ -125,19 +125,22 @@ async fn a_request_over_the_limit_waits_until_another_is_answered_and_a_probe_do
             &json!({ "items": slow(n, 1) }).to_string(),
         )
     };
-    let mut first = served.client(&verify(0)).await;
-    while service.first_pass_pool.load().1 == 0 {
+    // Eight requests for each connection.
+    let mut clients = Vec::new();
+    for n in 0..9 {
+        clients.push(served.client(&verify(n)).await);
+    }
+    while service.first_pass_pool.load() != (6, 2) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let mut second = served.client(&verify(1)).await;
     tokio::time::sleep(2 * SHORT).await;
-    assert_eq!(service.first_pass_pool.load(), (0, 1));
+    assert_eq!(service.first_pass_pool.load(), (6, 2));
     for probe in ["GET /healthz", "GET /readyz", "GET /metrics"] {
         let answer = answer_to(&served, &closing(probe, "")).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
     gate.open();
-    for client in [&mut first, &mut second] {
+    for client in &mut clients {
         let mut answer = String::new();
         in_time(client.read_to_string(&mut answer)).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
