@@ -12,6 +12,10 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+/// It returns unused memory to the system. The C library keeps what many requests at once took.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Judges whether completions are correct: mathematics by comparison, Python in a sandbox, proofs by Lean.
 #[derive(Debug, Parser)]
 #[command(
