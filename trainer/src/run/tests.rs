@@ -103,15 +103,28 @@ fn job(
     })
 }
 
+/// A [`job`] that nothing fails and nobody stops.
+fn plain_job(root: &Path, config: &Config) -> Result<Job, TrainError> {
+    let policy = Arc::new(FakePolicy::default());
+    job(root, config, policy, &StopSignal::default())
+}
+
 /// Starts or resumes the run in a folder, and trains to its end.
 async fn run_in(root: &Path, config: &Config) -> Result<Summary, TrainError> {
-    train(job(
-        root,
-        config,
-        Arc::new(FakePolicy::default()),
-        &StopSignal::default(),
-    )?)
-    .await
+    train(plain_job(root, config)?).await
+}
+
+/// Starts or resumes the run in a folder, on a model that fails after this number of updates.
+async fn fail_after(updates: usize, root: &Path, config: &Config) -> TrainError {
+    let policy = Arc::new(FakePolicy::failing_at(updates));
+    let job = job(root, config, policy, &StopSignal::default()).unwrap();
+    train(job).await.unwrap_err()
+}
+
+/// A folder for runs, and a verifier that accepts `b`.
+async fn home_and_verifier() -> (tempfile::TempDir, FakeVerifier) {
+    let server = FakeVerifier::accepting_b().await;
+    (tempfile::tempdir().unwrap(), server)
 }
 
 /// Asserts that the outputs of two runs are equal. A failure shows only the first line that differs.
@@ -167,10 +180,7 @@ fn outputs(root: &Path) -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_learns_and_writes_its_logs_samples_and_checkpoints() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let summary = run_in(
         &root,
@@ -300,10 +310,7 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_step_failed_resumes_in_mid_phase() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let (uninterrupted, failed) = (
         home.path().join("uninterrupted"),
         home.path().join("failed"),
@@ -312,10 +319,7 @@ async fn a_run_whose_step_failed_resumes_in_mid_phase() {
     run_in(&uninterrupted, &config).await.unwrap();
     for fail_at in [0, 4, 8] {
         let _ = std::fs::remove_dir_all(&failed);
-        let policy = Arc::new(FakePolicy::failing_at(fail_at));
-        let error = train(job(&failed, &config, policy, &StopSignal::default()).unwrap())
-            .await
-            .unwrap_err();
+        let error = fail_after(fail_at, &failed, &config).await;
         assert!(matches!(error, TrainError::Engine(_)), "{error}");
         let policy = Arc::new(FakePolicy::default());
         train(job(&failed, &config, policy.clone(), &StopSignal::default()).unwrap())
@@ -402,10 +406,7 @@ async fn two_processes_cannot_train_in_one_folder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_ends_the_run_with_advice_and_the_run_can_be_resumed() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let (uninterrupted, full) = (home.path().join("uninterrupted"), home.path().join("full"));
     run_in(&uninterrupted, &config(&server.url, &[]))
         .await
@@ -441,10 +442,7 @@ async fn a_full_disk_ends_the_run_with_advice_and_the_run_can_be_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_newest_and_the_best_checkpoints_are_kept() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     run_in(&root, &config(&server.url, &["run.keep=2"]))
         .await
@@ -468,10 +466,7 @@ async fn only_the_newest_and_the_best_checkpoints_are_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_best_checkpoint_has_the_highest_pass_at_1_whichever_k_the_recipe_has() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.k=[4]"]);
     let evals = run_in(&root, &config).await.unwrap().evals;

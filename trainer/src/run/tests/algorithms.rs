@@ -56,10 +56,7 @@ fn steps(root: &Path) -> Vec<StepRecord> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_preset_learns_and_resumes_to_the_bit() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     for preset in Preset::ALL {
         let config = preset_config(&server.url, preset, &[]);
         let uninterrupted = home.path().join(preset.name());
@@ -76,10 +73,7 @@ async fn every_preset_learns_and_resumes_to_the_bit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpo_logs_the_divergence_from_the_reference() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let mut last = Vec::new();
     for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
         let root = home.path().join(beta);
@@ -97,10 +91,7 @@ async fn grpo_logs_the_divergence_from_the_reference() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_sampling_replaces_groups_without_signal() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let (mut mixed, mut rewards_differ) = (Vec::new(), false);
     for rounds in [
         "algorithm.dynamic_sampling=0",
@@ -135,10 +126,7 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = ["reward.format=0.5", "reward.length=-0.25"];
     let config = preset_config(&server.url, Preset::RapidLoo, &sets);
@@ -155,10 +143,7 @@ async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of_several_prompts() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
     let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
@@ -185,10 +170,7 @@ async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_share_of_the_gradient_that_clipping_keeps_is_logged() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = ["run.updates=9", "optimiser.clip_norm=0.0625"];
     let config = preset_config(&server.url, Preset::GrpoClip, &sets);
@@ -207,10 +189,7 @@ async fn the_share_of_the_gradient_that_clipping_keeps_is_logged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let run = |name: &str, sets: &[&str]| {
         let config = preset_config(&server.url, Preset::RapidAuthor, sets);
         (home.path().join(name), config)
@@ -239,10 +218,7 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn padding_with_a_model_without_an_end_token_is_refused() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let sets = ["algorithm.sum_padding=true", "eval.samples=0"];
     let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
     let policy = Arc::new(FakePolicy::without_end());
@@ -256,10 +232,7 @@ async fn padding_with_a_model_without_an_end_token_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let recompute = "sampling.behaviour_logprob=recompute";
     for (name, sets) in [
         ("sampled", &["algorithm.h=4"][..]),
@@ -301,10 +274,7 @@ async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstra
 
 #[tokio::test(flavor = "multi_thread")]
 async fn demonstrations_are_trained_at_temperature_1_at_any_sampling_temperature() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
         let sets = [temperature, "run.updates=3", "eval.samples=0"];
@@ -354,10 +324,7 @@ async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resumed_run() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
     let lines = [
         r#"{"task": "toy/train/0", "completion": "bb"}"#,
@@ -396,10 +363,7 @@ async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resume
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_teacher_without_a_usable_completion_is_refused_by_name() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let file = home.path().join("teacher.jsonl");
     let teacher = format!("data.teacher={}", file.display());
     let config = preset_config(&server.url, Preset::Sft, &[&teacher]);

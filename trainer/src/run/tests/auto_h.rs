@@ -53,10 +53,7 @@ fn tasks(root: &Path) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_phase_is_as_long_as_the_effective_sample_size_of_the_one_before_allows() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let summary = run_in(&root, &auto_config(&server.url, &[])).await.unwrap();
     assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 31));
@@ -131,19 +128,13 @@ async fn a_run_killed_anywhere_chooses_the_same_sizes_when_it_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_update_failed_chooses_the_same_sizes_when_it_is_resumed() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let config = auto_config(&server.url, &["eval.every=0"]);
     let uninterrupted = home.path().join("uninterrupted");
     run_in(&uninterrupted, &config).await.unwrap();
     for failing in (0..31).step_by(3) {
         let failed = home.path().join(format!("failed-{failing}"));
-        let policy = Arc::new(FakePolicy::failing_at(failing));
-        train(job(&failed, &config, policy, &StopSignal::default()).unwrap())
-            .await
-            .unwrap_err();
+        fail_after(failing, &failed, &config).await;
         let policy = Arc::new(FakePolicy::default());
         train(job(&failed, &config, policy.clone(), &StopSignal::default()).unwrap())
             .await
@@ -168,10 +159,7 @@ async fn extended(home: &Path, url: &str, sets: &[&str], short: usize) -> [PathB
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extended_run_chooses_the_sizes_of_one_of_its_length_from_the_start() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let sets = ["eval.samples=0", "run.keep=12", "run.checkpoint_every=1"];
     for short in [2, 3, 9, 30] {
         let [longer, at_once] = extended(home.path(), &server.url, &sets, short).await;
@@ -184,10 +172,7 @@ async fn an_extended_run_chooses_the_sizes_of_one_of_its_length_from_the_start()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rest_of_a_phase_that_later_weights_sampled_is_measured_by_itself() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     // No checkpoint is left from before the phase that the old end cuts: the second, of updates 3 to 6.
     let sets = [
         "eval.samples=0",

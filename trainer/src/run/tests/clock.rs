@@ -41,10 +41,7 @@ async fn timed(job: Job) -> (Result<Summary, TrainError>, f64) {
 
 /// A slow run of a preset: its temporary folder, the run's folder in it, and its times, which add up.
 async fn slow_run(preset: Preset, sets: &[&str]) -> (tempfile::TempDir, PathBuf, RunTimes) {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = preset_config(&server.url, preset, sets);
     let (summary, passed) = timed(slow_job(&root, &config, FakePolicy::default())).await;
@@ -157,10 +154,7 @@ async fn every_second_has_a_name_when_the_sizes_of_phases_are_chosen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resumed_run_continues_the_times() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = preset_config(&server.url, Preset::RapidPaper, &["run.updates=20"]);
     let first = slow_job(&root, &config, FakePolicy::failing_at(10));
@@ -269,10 +263,7 @@ fn on_a_planned_gpu() -> (Engine, Ledger) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_of_a_gpu_is_that_of_the_policy_and_its_reference() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = preset_config(
         &server.url,

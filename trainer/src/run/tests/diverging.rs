@@ -14,10 +14,7 @@ async fn diverged(root: &Path, config: &Config, update: usize) -> (TrainError, V
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_error() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     // A checkpoint after every second update, of which one is kept, and an evaluation after every fourth.
     for (name, update, evaluation, after, remaining, named) in [
         // A checkpoint is saved between the bad update and the evaluation that detects it.
@@ -51,10 +48,7 @@ async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_err
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finished_run_keeps_the_checkpoint_before_weights_that_nothing_was_computed_with() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.samples=0"]);
     let last = FakePolicy::diverging_at(9);
@@ -69,10 +63,7 @@ async fn a_finished_run_keeps_the_checkpoint_before_weights_that_nothing_was_com
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_error_of_a_run_that_diverges_before_its_first_checkpoint_says_that_there_is_none() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &["eval.samples=0"]);
     let (error, steps) = diverged(&root, &config, 0).await;
@@ -86,10 +77,7 @@ async fn the_error_of_a_run_that_diverges_before_its_first_checkpoint_says_that_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_of_the_objective_is_not_a_divergence() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     // The loss has a KL term, and the job has no reference policy, so the objective refuses the numbers.
     let sets = [
         "algorithm.preset=grpo",

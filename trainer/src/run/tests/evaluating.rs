@@ -50,10 +50,7 @@ async fn a_run_is_evaluated_after_each_epoch_also_if_it_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_evaluations_have_the_least_number_of_tokens() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let roots = [0, 3].map(|least| home.path().join(format!("run-{least}")));
     for (root, least) in roots.iter().zip([0, 3]) {
         let least = format!("eval.min_tokens={least}");

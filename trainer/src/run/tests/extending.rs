@@ -77,10 +77,7 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_can_be_extended_again_and_before_its_end() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let lengths = ["run.updates=4", "run.updates=24"];
     let [longer, at_once] = run_both(home.path(), &server.url, &["algorithm.h=2"], lengths).await;
     for length in ["run.updates=8", "run.updates=16"] {
@@ -88,9 +85,7 @@ async fn a_run_can_be_extended_again_and_before_its_end() {
         run_in(&longer, &config).await.unwrap();
     }
     let config = resumed_config(&longer, &["run.updates=20"]).unwrap();
-    let policy = Arc::new(FakePolicy::failing_at(1));
-    let unfinished = train(job(&longer, &config, policy, &StopSignal::default()).unwrap()).await;
-    unfinished.unwrap_err();
+    fail_after(1, &longer, &config).await;
     let config = resumed_config(&longer, &["run.updates=24"]).unwrap();
     run_in(&longer, &config).await.unwrap();
     assert_same(
@@ -106,10 +101,7 @@ async fn a_run_can_be_extended_again_and_before_its_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_evaluation_at_the_old_end_is_the_only_additional_line() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let lengths = ["run.updates=12", "run.updates=24"];
     let [longer, at_once] = run_both(home.path(), &server.url, &["eval.every=5"], lengths).await;
     let config = resumed_config(&longer, &["run.updates=24"]).unwrap();
@@ -211,13 +203,7 @@ async fn partial_evaluations_remain_only_if_they_are_due_with_the_same_weights()
             .await
             .unwrap();
         let ended = config_of(&root).run.updates.unwrap();
-        let job = job(
-            &root,
-            &resumed_config(&root, &["run.updates=24"]).unwrap(),
-            Arc::new(FakePolicy::default()),
-            &StopSignal::default(),
-        )
-        .unwrap();
+        let job = plain_job(&root, &resumed_config(&root, &["run.updates=24"]).unwrap()).unwrap();
         let partial = job.folder.partial_eval(ended);
         std::fs::write(&partial, "").unwrap();
         let extension = extend::Extension::of(&job, &config_of(&root), 11, ended, ended);
@@ -229,10 +215,7 @@ async fn partial_evaluations_remain_only_if_they_are_due_with_the_same_weights()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_checkpoint_before_a_short_phase_its_rest_is_sampled_now_and_that_is_recorded() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let sets = ["eval.samples=0", "run.checkpoint_every=0"];
     let lengths = ["run.updates=10", "run.updates=20"];
     let [longer, at_once] = run_both(home.path(), &server.url, &sets, lengths).await;
@@ -273,10 +256,7 @@ async fn without_a_checkpoint_before_a_short_phase_its_rest_is_sampled_now_and_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_last_update_that_is_not_made_again_is_reported() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = [
         "eval.samples=0",
@@ -294,13 +274,7 @@ async fn a_short_last_update_that_is_not_made_again_is_reported() {
         },
         ..config
     };
-    let job = job(
-        &root,
-        &config,
-        Arc::new(FakePolicy::default()),
-        &StopSignal::default(),
-    )
-    .unwrap();
+    let job = plain_job(&root, &config).unwrap();
     let extension = extend::Extension::of(&job, &config_of(&root), 11, 9, 9);
     let message = extension.unwrap().unwrap().to_string();
     assert!(
@@ -325,10 +299,7 @@ fn config_of(root: &Path) -> Config {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_message_about_a_falling_learning_rate_has_its_old_and_new_values() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = [
         "eval.samples=0",
@@ -339,13 +310,7 @@ async fn the_message_about_a_falling_learning_rate_has_its_old_and_new_values() 
     run_in(&root, &config(&server.url, &sets)).await.unwrap();
     let longer = resumed_config(&root, &["run.updates=19"]).unwrap();
     let extension = {
-        let job = job(
-            &root,
-            &longer,
-            Arc::new(FakePolicy::default()),
-            &StopSignal::default(),
-        )
-        .unwrap();
+        let job = plain_job(&root, &longer).unwrap();
         extend::Extension::of(&job, &config_of(&root), 11, 9, 9)
     };
     let extension = extension.unwrap().unwrap();
@@ -449,10 +414,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_record_of_an_extension_that_was_killed_before_it_began_has_no_effect() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let [longer, at_once] = run_both(
         home.path(),
         &server.url,
@@ -463,13 +425,7 @@ async fn the_record_of_an_extension_that_was_killed_before_it_began_has_no_effec
     // The folder after the record and the step back, and before anything else.
     {
         let config = resumed_config(&longer, &["run.updates=20"]).unwrap();
-        let job = job(
-            &longer,
-            &config,
-            Arc::new(FakePolicy::default()),
-            &StopSignal::default(),
-        )
-        .unwrap();
+        let job = plain_job(&longer, &config).unwrap();
         let extension = extend::Extension::of(&job, &config_of(&longer), 11, 10, 10);
         extension.unwrap().unwrap().begin(&job.folder).unwrap();
     }
@@ -494,10 +450,7 @@ async fn the_record_of_an_extension_that_was_killed_before_it_began_has_no_effec
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_cannot_be_made_shorter() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     run_in(&root, &config(&server.url, &["run.epochs=3"]))
         .await
@@ -523,10 +476,7 @@ async fn a_run_cannot_be_made_shorter() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finished_run_keeps_its_state_only_if_asked_and_cannot_go_on_without() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep_state=false", "run.keep=2"]);
     let state = |step: usize| root.join(format!("checkpoints/step-{step}/state.bin"));

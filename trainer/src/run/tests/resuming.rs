@@ -41,10 +41,7 @@ async fn assert_refused(root: &Path, config: &Config, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_line_is_named_and_no_log_is_truncated() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     run_in(&root, &config).await.unwrap();
@@ -89,10 +86,7 @@ async fn a_damaged_line_is_named_and_no_log_is_truncated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_after_the_checkpoint_may_be_damaged() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep=2"]);
     run_in(&root, &config).await.unwrap();
@@ -126,10 +120,7 @@ async fn lines_after_the_checkpoint_may_be_damaged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finished_run_can_be_resumed_from_each_remaining_checkpoint() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &["run.keep=4", "run.checkpoint_every=1"]);
     run_in(&root, &config).await.unwrap();
@@ -151,10 +142,7 @@ async fn a_finished_run_can_be_resumed_from_each_remaining_checkpoint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_checkpoints_are_missing_restarts_only_without_its_metrics() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     run_in(&root, &config).await.unwrap();
@@ -185,10 +173,7 @@ async fn a_run_whose_checkpoints_are_missing_restarts_only_without_its_metrics()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_folder_of_checkpoints_was_removed_is_not_made_again() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     // No checkpoint but that of the last update, as in a run that is shorter than `run.checkpoint_every`.
     let sets = ["run.checkpoint_every=20"];
@@ -203,10 +188,7 @@ async fn a_run_whose_folder_of_checkpoints_was_removed_is_not_made_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resumed_run_points_last_at_the_newest_checkpoint() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
     run_in(&root, &config).await.unwrap();
@@ -219,16 +201,10 @@ async fn a_resumed_run_points_last_at_the_newest_checkpoint() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_samples_are_reported_before_any_log_is_truncated() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
-    let policy = Arc::new(FakePolicy::failing_at(4));
-    train(job(&root, &config, policy, &StopSignal::default()).unwrap())
-        .await
-        .unwrap_err();
+    fail_after(4, &root, &config).await;
     std::fs::remove_file(root.join("rollouts/phase-1.json")).unwrap();
     // This line, which was being written, would be truncated.
     let metrics = root.join("metrics.jsonl");
@@ -239,22 +215,15 @@ async fn missing_samples_are_reported_before_any_log_is_truncated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resumed_run_saves_its_provenance_once_nothing_refuses_it() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &[]);
-    let policy = Arc::new(FakePolicy::failing_at(4));
-    train(job(&root, &config, policy, &StopSignal::default()).unwrap())
-        .await
-        .unwrap_err();
+    fail_after(4, &root, &config).await;
     let resumed = || {
-        let policy = Arc::new(FakePolicy::default());
         let provenance = Provenance::of(&config, &dataset(11, 5), Some(home.path())).unwrap();
         Job {
             provenance: Some(provenance),
-            ..job(&root, &config, policy, &StopSignal::default()).unwrap()
+            ..plain_job(&root, &config).unwrap()
         }
     };
     let rollout = root.join("rollouts/phase-1.json");

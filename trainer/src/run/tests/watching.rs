@@ -16,10 +16,7 @@ pub(super) fn tensorboard_points(root: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tensorboard_shows_every_number_of_the_logs() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     run_in(&root, &config(&server.url, &[])).await.unwrap();
     let points = tensorboard::read(&root.join("tensorboard"));
@@ -61,10 +58,7 @@ async fn tensorboard_shows_every_number_of_the_logs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn alarms_are_logged_once_and_can_be_turned_off() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let (on, off) = (home.path().join("on"), home.path().join("off"));
     // All answers are the same letter here, so learning raises the alarm on repetition.
     let long = &["run.updates=60", "eval.samples=0"];
@@ -87,10 +81,7 @@ async fn alarms_are_logged_once_and_can_be_turned_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_of_one_raise_no_alarm_that_nothing_is_learnt() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = [
         "algorithm.group_size=1",

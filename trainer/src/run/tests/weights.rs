@@ -15,10 +15,7 @@ async fn weights(home: &Path, url: &str, preset: Preset, more: &[&str]) -> Vec<T
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_update_of_a_phase_leaves_the_weights_of_a_completion() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let h = ["algorithm.h=4"];
     let lines = weights(home.path(), &server.url, Preset::RapidPaper, &h).await;
     let steps: Vec<(usize, usize, usize)> = lines
@@ -42,10 +39,7 @@ async fn the_last_update_of_a_phase_leaves_the_weights_of_a_completion() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_of_one_update_has_no_weights_but_1() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let h = ["algorithm.h=1"];
     assert!(
         weights(home.path(), &server.url, Preset::Pg, &h)
@@ -56,10 +50,7 @@ async fn a_phase_of_one_update_has_no_weights_but_1() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_whose_weights_cannot_be_logged_is_made_once() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
+    let (home, server) = home_and_verifier().await;
     let job = |root: &Path, url: &str| {
         let config = preset_config(url, Preset::RapidPaper, &["algorithm.h=4"]);
         full_job(root, &config, Arc::new(FakePolicy::default())).unwrap()
