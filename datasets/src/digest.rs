@@ -174,18 +174,12 @@ mod tests {
     fn code() -> CodeTask {
         CodeTask {
             entry_point: "f".to_owned(),
-            prefix: None,
-            canonical: None,
-            imports: Vec::new(),
-            example: None,
             tests: vec![CodeTest {
                 args: vec![Value::from(1)],
                 expected: Some(Value::from(2)),
             }],
             asserts: vec!["assert f(1) == 2".to_owned()],
-            atol: 0.0,
-            compare: Compare::Equal,
-            time_limit: None,
+            ..CodeTask::default()
         }
     }
 

@@ -69,7 +69,7 @@ pub struct MathTask {
 }
 
 /// A Python function to write.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CodeTask {
     /// The function that the completion must define, or a method ([`crate::python_name::method`]).
     pub entry_point: String,
@@ -141,10 +141,11 @@ pub struct ProgramTest {
 }
 
 /// How a result is compared with the expected value (EvalPlus's oracles).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
     /// Equality, or within the tolerance for floating-point values.
+    #[default]
     Equal,
     /// Equality after both sides are converted to sets.
     Set,

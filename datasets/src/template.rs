@@ -252,7 +252,7 @@ fn example(code: &CodeTask) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CodeTest, Compare, LeanTask, MathTask, Value};
+    use crate::{CodeTest, LeanTask, MathTask, Value};
 
     fn task(spec: TaskSpec) -> Task {
         Task {
@@ -271,15 +271,8 @@ mod tests {
     fn code(example: Option<&str>) -> CodeTask {
         CodeTask {
             entry_point: "f".to_owned(),
-            prefix: None,
-            canonical: None,
-            imports: vec![],
             example: example.map(str::to_owned),
-            tests: vec![],
-            asserts: vec![],
-            atol: 0.0,
-            compare: Compare::Equal,
-            time_limit: None,
+            ..CodeTask::default()
         }
     }
 

@@ -5,7 +5,7 @@ mod grader_state;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use datasets::{CodeTask, CodeTest, Compare, MathTask, TaskSpec, Value};
+use datasets::{CodeTask, CodeTest, MathTask, TaskSpec, Value};
 use sandboxes::outline::Stopped;
 use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Abandoned, Deferred, Identity, Limits, Sandbox, SandboxError};
@@ -457,18 +457,13 @@ fn self_test_math(settings: math::MathSettings) -> Result<(), String> {
 fn self_test_code(grader: &CodeGrader) -> Result<(), String> {
     let task = CodeTask {
         entry_point: "double".to_owned(),
-        prefix: None,
         canonical: Some("def double(n):\n    return 2 * n\n".to_owned()),
-        imports: Vec::new(),
-        example: None,
         tests: vec![CodeTest {
             args: vec![Value::from(21)],
             expected: None,
         }],
         asserts: vec!["assert double(4) == 8".to_owned()],
-        atol: 0.0,
-        time_limit: None,
-        compare: Compare::Equal,
+        ..CodeTask::default()
     };
     for (program, expected) in [
         ("def double(n):\n    return n + n\n", Verdict::Correct),

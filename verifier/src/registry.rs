@@ -217,7 +217,7 @@ pub fn grader(spec: &TaskSpec) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use datasets::{CodeTask, Compare, MathTask};
+    use datasets::{CodeTask, MathTask};
 
     use super::*;
 
@@ -269,15 +269,9 @@ mod tests {
         let code = |canonical: Option<&str>| {
             TaskSpec::Code(CodeTask {
                 entry_point: "f".to_owned(),
-                prefix: None,
                 canonical: canonical.map(str::to_owned),
-                imports: Vec::new(),
-                example: None,
-                tests: Vec::new(),
                 asserts: vec!["assert f(1) == 2".to_owned()],
-                atol: 0.0,
-                time_limit: None,
-                compare: Compare::Equal,
+                ..CodeTask::default()
             })
         };
         for (spec, same) in [

@@ -277,7 +277,7 @@ fn count(number: usize, what: &str) -> String {
 mod tests {
     use std::sync::Mutex;
 
-    use datasets::{CodeTask, CodeTest, Compare, Dataset, Task, TaskSpec, Value};
+    use datasets::{CodeTask, CodeTest, Dataset, Task, TaskSpec, Value};
     use sandboxes::{Limits, Sandbox};
     use verifier_api::RequestLimits;
 
@@ -298,14 +298,8 @@ mod tests {
         let spec = TaskSpec::Code(CodeTask {
             entry_point: "f".to_owned(),
             prefix: Some("def f(n):\n".to_owned()),
-            canonical: None,
-            imports: Vec::new(),
-            example: None,
             tests: vec![test],
-            asserts: Vec::new(),
-            atol: 0.0,
-            time_limit: None,
-            compare: Compare::Equal,
+            ..CodeTask::default()
         });
         let task = Task {
             id: "functions/1".to_owned(),

@@ -431,18 +431,11 @@ fn expect(settings: &mut config::Verifier, expected: &[(&str, &str)]) {
 fn function() -> CodeTask {
     CodeTask {
         entry_point: "f".into(),
-        prefix: None,
-        canonical: None,
-        imports: Vec::new(),
-        example: None,
         tests: vec![CodeTest {
             args: vec![Value::Int(1.into())],
             expected: Some(Value::Int(1.into())),
         }],
-        asserts: Vec::new(),
-        atol: 0.0,
-        time_limit: None,
-        compare: Compare::Equal,
+        ..CodeTask::default()
     }
 }
 

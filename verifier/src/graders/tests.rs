@@ -85,15 +85,8 @@ fn the_extraction_rule_is_part_of_the_key_except_for_whole_programs() {
     let keys = |is_whole_program: bool| {
         let spec = TaskSpec::Code(CodeTask {
             entry_point: "f".to_owned(),
-            prefix: None,
-            canonical: None,
-            imports: Vec::new(),
-            example: None,
-            tests: Vec::new(),
             asserts: vec!["assert f(1) == 2".to_owned()],
-            atol: 0.0,
-            time_limit: None,
-            compare: Compare::Equal,
+            ..CodeTask::default()
         });
         let task = RegisteredTask::from(spec);
         let task = if is_whole_program {

@@ -19,20 +19,14 @@ mod stdio;
 fn task(canonical: Option<&str>) -> CodeTask {
     CodeTask {
         entry_point: "f".to_owned(),
-        prefix: None,
         canonical: canonical.map(str::to_owned),
-        imports: Vec::new(),
-        example: None,
         tests: (1..=3)
             .map(|n| CodeTest {
                 args: vec![Value::from(n)],
                 expected: Some(Value::from(2 * n)),
             })
             .collect(),
-        asserts: Vec::new(),
-        atol: 0.0,
-        time_limit: None,
-        compare: Compare::Equal,
+        ..CodeTask::default()
     }
 }
 

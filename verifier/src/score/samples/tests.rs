@@ -1,6 +1,6 @@
 use std::io::Write as _;
 
-use datasets::{CodeTask, Compare, MathTask, Task};
+use datasets::{CodeTask, MathTask, Task};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
@@ -17,15 +17,8 @@ fn dataset() -> Dataset {
     let code = || {
         TaskSpec::Code(CodeTask {
             entry_point: "f".to_owned(),
-            prefix: None,
-            canonical: None,
-            imports: Vec::new(),
-            example: None,
-            tests: Vec::new(),
             asserts: vec!["assert f()".to_owned()],
-            atol: 0.0,
-            time_limit: None,
-            compare: Compare::Equal,
+            ..CodeTask::default()
         })
     };
     let math = TaskSpec::Math(MathTask {
