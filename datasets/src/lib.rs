@@ -9,6 +9,7 @@
 //! - [`manifest`] lists what can be fetched, with sources and checksums; [`fetch`] fetches it into the cache folder;
 //! - [`jsonl`] reads JSON Lines and other texts, packed or not; [`loose_json`] repairs what the parser would refuse;
 //! - [`settings`](mod@settings) declares the settings of a program, reads them and explains them, for both programs;
+//! - [`log_levels`] reads which messages a program logs;
 //! - [`did_you_mean`] suggests the nearest known name for a misspelt one;
 //! - [`python_name`] checks names of Python functions;
 //! - [`Value`] is a Python value, read from a literal or from tagged JSON.
@@ -23,6 +24,7 @@ pub mod error;
 pub mod fetch;
 pub mod jsonl;
 mod load;
+pub mod log_levels;
 pub mod loose_json;
 pub mod manifest;
 mod overlap;

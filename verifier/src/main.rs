@@ -9,8 +9,8 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use datasets::log_levels;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
 /// It returns unused memory to the system. The C library keeps what many requests at once took.
 #[global_allocator]
@@ -99,31 +99,8 @@ fn log_to_stderr(filter: &str) -> Result<(), String> {
 
 /// The filter in a text; without one, the default.
 fn log_filter(text: &str) -> Result<EnvFilter, String> {
-    let text = if text.trim().is_empty() {
-        DEFAULT_LOG
-    } else {
-        text
-    };
-    let mut directives = Vec::new();
-    for directive in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
-        let (target, level) = directive.rsplit_once('=').unwrap_or(("", directive));
-        let level = if level.eq_ignore_ascii_case("warning") {
-            "warn"
-        } else {
-            level
-        };
-        // The filter would take an unknown level for the name of a module, and log nothing else.
-        level.parse::<LevelFilter>().map_err(|_| {
-            format!(
-                "`{level}` is not a level; give error, warn, info, debug, trace or off, or a filter such as verifier=debug"
-            )
-        })?;
-        directives.push(match target {
-            "" => level.to_owned(),
-            target => format!("{target}={level}"),
-        });
-    }
-    EnvFilter::try_new(directives.join(",")).map_err(|error| error.to_string())
+    let directives = log_levels::directives(text, DEFAULT_LOG, "verifier=debug")?;
+    EnvFilter::try_new(directives).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -135,22 +112,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_level_has_either_name_and_an_unknown_one_is_refused_with_all_names() {
-        assert_eq!(log_filter("warning").unwrap().to_string(), "warn");
-        assert!(
-            log_filter("")
-                .unwrap()
-                .to_string()
-                .contains("verifier=info")
-        );
-        let error = log_filter("wran").unwrap_err();
-        assert!(
-            error.contains("error, warn, info, debug, trace or off"),
-            "{error}"
-        );
     }
 
     #[test]

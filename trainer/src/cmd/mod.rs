@@ -6,9 +6,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use anyhow::Context as _;
+use datasets::log_levels;
 use engine::Leader;
 use engine::backend::cuda::nvtx::Ranges;
-use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -62,29 +62,8 @@ pub(crate) fn logging() -> anyhow::Result<()> {
 
 /// The filter in a text; without one, warnings.
 fn log_filter(text: &str) -> Result<EnvFilter, String> {
-    let mut directives = Vec::new();
-    for directive in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
-        let (target, level) = directive.rsplit_once('=').unwrap_or(("", directive));
-        let level = if level.eq_ignore_ascii_case("warning") {
-            "warn"
-        } else {
-            level
-        };
-        // The filter would take an unknown level for the name of a module, and log nothing else.
-        level.parse::<LevelFilter>().map_err(|_| {
-            format!(
-                "`{level}` is not a level; give error, warn, info, debug, trace or off, or a filter such as engine=debug"
-            )
-        })?;
-        directives.push(match target {
-            "" => level.to_owned(),
-            target => format!("{target}={level}"),
-        });
-    }
-    if directives.is_empty() {
-        directives.push("warn".to_owned());
-    }
-    EnvFilter::try_new(directives.join(",")).map_err(|error| error.to_string())
+    let directives = log_levels::directives(text, "warn", "engine=debug")?;
+    EnvFilter::try_new(directives).map_err(|error| error.to_string())
 }
 
 /// Writes a result to stdout; to a terminal, without what it would obey. A reader that has closed the pipe (`| head`) is not an error.
@@ -214,7 +193,7 @@ mod tests {
     use engine::backend::group::Group;
     use engine::{EngineError, Leader};
 
-    use super::{PANICKED, lead, log_filter, paragraph};
+    use super::{PANICKED, lead, paragraph};
 
     /// Rank 0 of two, and the code with which it has ended both.
     #[derive(Default)]
@@ -249,25 +228,6 @@ mod tests {
         let panicked = catch_unwind(AssertUnwindSafe(|| lead(&leader, |_| panic!("a bug"))));
         assert!(panicked.is_err());
         assert_eq!(ranks.0.load(Ordering::Relaxed), PANICKED);
-    }
-
-    #[test]
-    fn a_level_has_either_name_and_an_unknown_one_is_refused_with_all_names() {
-        for (text, expected) in [
-            ("", "warn"),
-            ("warning", "warn"),
-            ("DEBUG", "debug"),
-            ("engine=warning", "engine=warn"),
-        ] {
-            assert_eq!(log_filter(text).unwrap().to_string(), expected, "{text}");
-        }
-        for text in ["wran", "engine", "info,engine=verbose"] {
-            let error = log_filter(text).unwrap_err();
-            assert!(
-                error.contains("error, warn, info, debug, trace or off"),
-                "{error}"
-            );
-        }
     }
 
     #[test]
