@@ -202,6 +202,11 @@ fn entries(home: &Path) -> Vec<String> {
     names
 }
 
+async fn error_of(fetcher: &Fetcher, manifest: &Manifest) -> String {
+    let outcome = fetcher.fetch_manifest(manifest, &NoProgress).await;
+    outcome.unwrap_err().to_string()
+}
+
 #[tokio::test]
 async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_remains() {
     let home = tempfile::tempdir().unwrap();
@@ -287,11 +292,7 @@ async fn a_download_without_progress_is_given_up_and_continues_next_time() {
     let server = serve(body.clone(), vec![Answer::Break(1000), Answer::Break(0)]).await;
     let mut wanted = manifest(&body, vec![url(&server.address)]);
 
-    let error = fetcher(home.path())
-        .fetch_manifest(&wanted, &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = error_of(&fetcher(home.path()), &wanted).await;
     assert!(
         error.contains("broke off 5 times") && error.contains("continues from there"),
         "{error}"
@@ -319,11 +320,7 @@ async fn a_wrong_checksum_is_an_error_that_leaves_nothing_behind() {
     let server = serve(other, vec![Answer::Whole]).await;
     let manifest = manifest(&body, vec![url(&server.address)]);
 
-    let error = fetcher(home.path())
-        .fetch_manifest(&manifest, &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = error_of(&fetcher(home.path()), &manifest).await;
 
     assert!(
         error.contains("has the SHA-256") && error.contains(&sha256(&body)),
@@ -454,11 +451,7 @@ async fn the_error_for_a_missing_python_names_the_package_to_install() {
         )]),
     };
     let manifest = manifest(b"x", vec![source]);
-    let error = fetcher(home.path())
-        .fetch_manifest(&manifest, &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = error_of(&fetcher(home.path()), &manifest).await;
     assert!(
         error.contains("thing==1") && error.contains("apt-get install python3-pip"),
         "{error}"
@@ -489,11 +482,7 @@ async fn the_error_names_a_folder_that_cannot_be_written() {
     let file = home.path().join("file");
     std::fs::write(&file, "").unwrap();
     let manifest = manifest(b"x", vec![url("http://127.0.0.1:9")]);
-    let error = fetcher(&file)
-        .fetch_manifest(&manifest, &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = error_of(&fetcher(&file), &manifest).await;
     assert!(
         error.contains("file/models") && error.contains("RAPID_HOME"),
         "{error}"

@@ -83,66 +83,28 @@ fn a_setting_is_parsed_according_to_its_keys_kind() {
     assert_eq!(set("run.place=there").unwrap().run.place, Location::There);
 }
 
+/// Settings that are refused, each with the message.
+const REFUSED: &str = r"
+run.second=1 | --set run.second=1: there is no key `run.second`; did you mean `run.seconds`?
+run.name=x | --set run.name=x: there is no key `run.name`; the section [run] has seconds, cap, place, deep. There is `name`
+nam=x | --set nam=x: there is no key `nam`; did you mean `name`?
+rum.cap=1 | --set rum.cap=1: there is no key `rum`; did you mean the section [run]?
+xyz=1 | --set xyz=1: there is no key `xyz`; outside the sections there are name, and the sections are [run]
+run=1 | --set run=1: `run` is a section: give one of its keys, such as `run.seconds`
+cap=1 | --set cap=1 is not a setting: write section.key=value, such as --set run.cap=1
+? | --set ? is not a setting: write section.key=value, such as --set run.seconds=1
+run.seconds=-1 | --set run.seconds=-1: `run.seconds` takes a whole number of at least 1 and at most 60, not -1
+run.seconds=61 | `run.seconds`: 61 is out of its range; give a whole number of at least 1 and at most 60; leave it out for no limit
+run.cap=nan | --set run.cap=nan: `run.cap` takes a number of at least 1, or inf for none, not nan
+run.place=3 | `run.place`: this version has no `3`; it has here, there
+run.place=ther | `run.place`: this version has no `ther`; it has here, there (did you mean `there`?)
+run.found=x | --set run.found=x: there is no key `run.found`; the section [run] has seconds, cap, place, deep
+";
+
 #[test]
 fn unknown_keys_and_wrong_values_are_refused_with_the_remedy() {
-    for (setting, says) in [
-        (
-            "run.second=1",
-            "--set run.second=1: there is no key `run.second`; did you mean `run.seconds`?",
-        ),
-        (
-            "run.name=x",
-            "--set run.name=x: there is no key `run.name`; the section [run] has seconds, cap, place, deep. There is `name`",
-        ),
-        (
-            "nam=x",
-            "--set nam=x: there is no key `nam`; did you mean `name`?",
-        ),
-        (
-            "rum.cap=1",
-            "--set rum.cap=1: there is no key `rum`; did you mean the section [run]?",
-        ),
-        (
-            "xyz=1",
-            "--set xyz=1: there is no key `xyz`; outside the sections there are name, and the sections are [run]",
-        ),
-        (
-            "run=1",
-            "--set run=1: `run` is a section: give one of its keys, such as `run.seconds`",
-        ),
-        (
-            "cap=1",
-            "--set cap=1 is not a setting: write section.key=value, such as --set run.cap=1",
-        ),
-        (
-            "?",
-            "--set ? is not a setting: write section.key=value, such as --set run.seconds=1",
-        ),
-        (
-            "run.seconds=-1",
-            "--set run.seconds=-1: `run.seconds` takes a whole number of at least 1 and at most 60, not -1",
-        ),
-        (
-            "run.seconds=61",
-            "`run.seconds`: 61 is out of its range; give a whole number of at least 1 and at most 60; leave it out for no limit",
-        ),
-        (
-            "run.cap=nan",
-            "--set run.cap=nan: `run.cap` takes a number of at least 1, or inf for none, not nan",
-        ),
-        (
-            "run.place=3",
-            "`run.place`: this version has no `3`; it has here, there",
-        ),
-        (
-            "run.place=ther",
-            "`run.place`: this version has no `ther`; it has here, there (did you mean `there`?)",
-        ),
-        (
-            "run.found=x",
-            "--set run.found=x: there is no key `run.found`; the section [run] has seconds, cap, place, deep",
-        ),
-    ] {
+    for line in REFUSED.trim().lines() {
+        let (setting, says) = line.split_once(" | ").unwrap();
         assert_eq!(set(setting).unwrap_err().to_string(), says);
     }
     let error = KEYS.read("my.toml", "name = 1").unwrap_err().to_string();

@@ -100,117 +100,43 @@ fn an_arms_settings_override_those_of_every_run_and_keys_need_no_quotes() {
     assert_eq!(h, BTreeSet::from([2, 8]));
 }
 
+/// Parts of [`TWO_ARMS`], what stands in their place (`\n` is a line break), and a part of the message.
+const REFUSED: &str = r#"
+seeds = | seed = | there is no key `seed` (did you mean seeds?)
+seeds = [0, 7] |  | `seeds` is missing
+[0, 7] | [] | `seeds` is empty
+[0, 7] | [7, 7] | `seeds` has 7 twice
+[0, 7] | [0, 7]\nrounds = 0 | `rounds` is 0; give a whole number from 1 to 100
+[0, 7] | [-1] | invalid value
+name = "pg" | nam = "pg" | there is no key `arms.nam` (did you mean name?)
+name = "pg" | name = "rapid-h4" | two arms are named rapid-h4
+name = "pg" | name = "../pg" | the arm's name `../pg` is part of a folder's name
+"run.updates" = 4 | "run.update" = 4 | there is no key `run.update`; did you mean `run.updates`?
+"run.updates" = 4 | "run.seed" = 4 | [set]: `run.seed` is set by `seeds`
+"run.updates" = 4 | "run.updates" = 4\nrun.updates = 5 | [set] has `run.updates` twice; leave one out
+[0, 7] | 3 | expected a list in `seeds`; `rapid sweep --help` shows the form
+margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["rapid"] | [compare.effects]: `h` has rapid, which is not an arm
+margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["pg", "rapid-h4"] | [compare.effects]: `h` needs arms with the factor and arms without it
+[8, 32] | [] | `algorithm.n_step` has no values
+[8, 32] | [8, 8] | `algorithm.n_step` has 8 twice
+"run.updates" = 4 | "algorithm.n_step" = 8 | `algorithm.n_step` is in [set] too
+"algorithm.h" = 4 | "algorithm.n_step" = 4 | `algorithm.n_step` is set by the arm rapid-h4 too
+reference = "pg" | reference = "rapid-h" | which is not an arm (did you mean rapid-h4?)
+margin = 0.02 | margin = 2 | `margin` is 2; give a difference of Pass@1 above 0 and below 1
+margin = 0.02 | margin = 0.02\ntarget = 50 | `target` is 50; give a Pass@1 above 0 and below 1
+margin = | margins = | there is no key `compare.margins` (did you mean margin?)
+[8, 32] | [8, 30] | the run pg-n_step=30-seed-0: `algorithm.n_step`: 30 completions per update
+"rapid-paper", "algorithm.h" = 4 | "pg" | pg-n_step=8-seed-0 and rapid-h4-n_step=8-seed-0 have the same settings
+"quickstart" | "quikstart" | did you mean quickstart?
+"#;
+
 #[test]
 fn what_makes_no_sense_is_refused_with_the_remedy() {
-    for (from, to, expected) in [
-        (
-            "seeds =",
-            "seed =",
-            "there is no key `seed` (did you mean seeds?)",
-        ),
-        ("seeds = [0, 7]", "", "`seeds` is missing"),
-        ("[0, 7]", "[]", "`seeds` is empty"),
-        ("[0, 7]", "[7, 7]", "`seeds` has 7 twice"),
-        (
-            "[0, 7]",
-            "[0, 7]\nrounds = 0",
-            "`rounds` is 0; give a whole number from 1 to 100",
-        ),
-        ("[0, 7]", "[-1]", "invalid value"),
-        (
-            "name = \"pg\"",
-            "nam = \"pg\"",
-            "there is no key `arms.nam` (did you mean name?)",
-        ),
-        (
-            "name = \"pg\"",
-            "name = \"rapid-h4\"",
-            "two arms are named rapid-h4",
-        ),
-        (
-            "name = \"pg\"",
-            "name = \"../pg\"",
-            "the arm's name `../pg` is part of a folder's name",
-        ),
-        (
-            "\"run.updates\" = 4",
-            "\"run.update\" = 4",
-            "there is no key `run.update`; did you mean `run.updates`?",
-        ),
-        (
-            "\"run.updates\" = 4",
-            "\"run.seed\" = 4",
-            "[set]: `run.seed` is set by `seeds`",
-        ),
-        (
-            "\"run.updates\" = 4",
-            "\"run.updates\" = 4\nrun.updates = 5",
-            "[set] has `run.updates` twice; leave one out",
-        ),
-        (
-            "[0, 7]",
-            "3",
-            "expected a list in `seeds`; `rapid sweep --help` shows the form",
-        ),
-        (
-            "margin = 0.02",
-            "margin = 0.02\n[compare.effects]\nh = [\"rapid\"]",
-            "[compare.effects]: `h` has rapid, which is not an arm",
-        ),
-        (
-            "margin = 0.02",
-            "margin = 0.02\n[compare.effects]\nh = [\"pg\", \"rapid-h4\"]",
-            "[compare.effects]: `h` needs arms with the factor and arms without it",
-        ),
-        ("[8, 32]", "[]", "`algorithm.n_step` has no values"),
-        ("[8, 32]", "[8, 8]", "`algorithm.n_step` has 8 twice"),
-        (
-            "\"run.updates\" = 4",
-            "\"algorithm.n_step\" = 8",
-            "`algorithm.n_step` is in [set] too",
-        ),
-        (
-            "\"algorithm.h\" = 4",
-            "\"algorithm.n_step\" = 4",
-            "`algorithm.n_step` is set by the arm rapid-h4 too",
-        ),
-        (
-            "reference = \"pg\"",
-            "reference = \"rapid-h\"",
-            "which is not an arm (did you mean rapid-h4?)",
-        ),
-        (
-            "margin = 0.02",
-            "margin = 2",
-            "`margin` is 2; give a difference of Pass@1 above 0 and below 1",
-        ),
-        (
-            "margin = 0.02",
-            "margin = 0.02\ntarget = 50",
-            "`target` is 50; give a Pass@1 above 0 and below 1",
-        ),
-        (
-            "margin =",
-            "margins =",
-            "there is no key `compare.margins` (did you mean margin?)",
-        ),
-        (
-            "[8, 32]",
-            "[8, 30]",
-            "the run pg-n_step=30-seed-0: `algorithm.n_step`: 30 completions per update",
-        ),
-        (
-            "\"rapid-paper\", \"algorithm.h\" = 4",
-            "\"pg\"",
-            "pg-n_step=8-seed-0 and rapid-h4-n_step=8-seed-0 have the same settings",
-        ),
-        (
-            "\"quickstart\"",
-            "\"quikstart\"",
-            "did you mean quickstart?",
-        ),
-    ] {
-        let error = error(from, to);
+    for line in REFUSED.trim().lines() {
+        let [from, to, expected] = Vec::from_iter(line.split(" | "))[..] else {
+            panic!("{line}")
+        };
+        let error = error(from, &to.replace("\\n", "\n"));
         assert!(error.contains(expected), "{to}: {error}");
     }
 }

@@ -77,54 +77,25 @@ fn an_invalid_value_is_refused() {
     }
 }
 
+/// Settings that are refused, each with a part of the message.
+const REFUSED: &str = r#"
+workers=9223372036854775807 | `workers`: 9223372036854775807 is out of its range; give a whole number of at least 0 and at most 1024; 0 stands for the number of cores
+cache.disk_bytes=1 | `cache.disk_bytes`: 1 is out of its range; give a whole number of at least
+limits.items=0 | `limits.items`: 0 is out of its range; give a whole number of at least
+limits.connections=0 | `limits.connections`: 0 is out of its range; give a whole number of at least
+limits.queue=1 | `limits.queue`: 1 has no room for a whole request of limits.items = 4096
+code.fuel=0 | `code.fuel`: 0 is out of its range; give a whole number of at least
+code.memory_bytes=1 | `code.memory_bytes`: 1 is out of its range; give a whole number of at least
+lean.seconds=18446744073709551 | `lean.seconds`: 18446744073709551 is out of its range; give a whole number of at least 1 and at most 86400
+lean.start_seconds=9223372036854775807 | `lean.start_seconds`: 9223372036854775807 is out of its range; give a whole number of at least 1 and at most 86400
+lean.memory_mib=17592186044416 | `lean.memory_mib`: 17592186044416 is out of its range; give a whole number of at least 1 and at most 16777216
+require=["foo"] | `require`: `foo` is not a grader; the graders are math, code, lean
+"#;
+
 #[test]
 fn an_error_in_a_value_names_the_key() {
-    for (setting, says) in [
-        (
-            "workers=9223372036854775807",
-            "`workers`: 9223372036854775807 is out of its range; give a whole number of at least 0 and at most 1024; 0 stands for the number of cores",
-        ),
-        (
-            "cache.disk_bytes=1",
-            "`cache.disk_bytes`: 1 is out of its range; give a whole number of at least ",
-        ),
-        (
-            "limits.items=0",
-            "`limits.items`: 0 is out of its range; give a whole number of at least ",
-        ),
-        (
-            "limits.connections=0",
-            "`limits.connections`: 0 is out of its range; give a whole number of at least ",
-        ),
-        (
-            "limits.queue=1",
-            "`limits.queue`: 1 has no room for a whole request of limits.items = 4096",
-        ),
-        (
-            "code.fuel=0",
-            "`code.fuel`: 0 is out of its range; give a whole number of at least ",
-        ),
-        (
-            "code.memory_bytes=1",
-            "`code.memory_bytes`: 1 is out of its range; give a whole number of at least ",
-        ),
-        (
-            "lean.seconds=18446744073709551",
-            "`lean.seconds`: 18446744073709551 is out of its range; give a whole number of at least 1 and at most 86400",
-        ),
-        (
-            "lean.start_seconds=9223372036854775807",
-            "`lean.start_seconds`: 9223372036854775807 is out of its range; give a whole number of at least 1 and at most 86400",
-        ),
-        (
-            "lean.memory_mib=17592186044416",
-            "`lean.memory_mib`: 17592186044416 is out of its range; give a whole number of at least 1 and at most 16777216",
-        ),
-        (
-            "require=[\"foo\"]",
-            "`require`: `foo` is not a grader; the graders are math, code, lean",
-        ),
-    ] {
+    for line in REFUSED.trim().lines() {
+        let (setting, says) = line.split_once(" | ").unwrap();
         let error = load("", &[setting]).unwrap_err().to_string();
         assert!(error.contains(says), "{says} in {error}");
     }
@@ -163,33 +134,25 @@ fn every_listed_choice_is_accepted() {
     }
 }
 
+/// Settings of another type, each with a part of the message.
+const WRONG_TYPES: &str = r#"
+limits.items=abc | --set limits.items=abc: `limits.items` takes a whole number of at least 1, not "abc"
+limits.items=-1 | a whole number of at least 1, not -1
+code.fuel=99999999999999999999 | a whole number of at most 9223372036854775807, not 99999999999999999999
+code.sandbox=dockr | `code.sandbox`: this version has no `dockr`; it has wasm, docker, none (did you mean `docker`?)
+cache.disk=yes | takes true or false
+datasets=math | takes a list of texts
+lean.env=x | takes texts by name
+code.backstop_seconds=long | takes a number
+listen=localhost | takes a host and a port
+workers.x=1 | `workers` takes a whole number
+limits=3 | `limits` is a section: give one of its keys, such as `limits.body_bytes`
+"#;
+
 #[test]
 fn a_value_of_another_type_is_refused_with_the_expected_one() {
-    for (setting, says) in [
-        (
-            "limits.items=abc",
-            "--set limits.items=abc: `limits.items` takes a whole number of at least 1, not \"abc\"",
-        ),
-        ("limits.items=-1", "a whole number of at least 1, not -1"),
-        (
-            "code.fuel=99999999999999999999",
-            "a whole number of at most 9223372036854775807, not 99999999999999999999",
-        ),
-        (
-            "code.sandbox=dockr",
-            "`code.sandbox`: this version has no `dockr`; it has wasm, docker, none (did you mean `docker`?)",
-        ),
-        ("cache.disk=yes", "takes true or false"),
-        ("datasets=math", "takes a list of texts"),
-        ("lean.env=x", "takes texts by name"),
-        ("code.backstop_seconds=long", "takes a number"),
-        ("listen=localhost", "takes a host and a port"),
-        ("workers.x=1", "`workers` takes a whole number"),
-        (
-            "limits=3",
-            "`limits` is a section: give one of its keys, such as `limits.body_bytes`",
-        ),
-    ] {
+    for line in WRONG_TYPES.trim().lines() {
+        let (setting, says) = line.split_once(" | ").unwrap();
         let error = set(setting).unwrap_err().to_string();
         assert!(error.contains(says), "{says} in {error}");
     }

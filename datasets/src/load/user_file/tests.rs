@@ -149,118 +149,48 @@ fn records_of_a_file_without_splits_are_for_training_and_evaluation() {
     );
 }
 
+/// Records that are refused, each with the start of the message after the file and the line.
+const REFUSED: &str = r##"
+{"question":"a","anwser":"1"} | : the field `anwser` is not known; did you mean `answer`?
+{"question":"a","answer":""} | , field `answer`: it is empty
+{"question":"a","answer":"\frac{1}{2}"} | , field `answer`: it has the control character U+000C
+{"question":"a","answer":"It is\n#### "} | , field `answer`: nothing follows its last `####`
+{"question":"a","answer":"9 - 2 = 7\n#### 7\nDone."} | , field `answer`: several lines follow its last `####`
+{"question":"a","answer":[1]} | , field `answer`: text or a number is expected, not an array
+{"answer":"1"} | , field `question`: the field is missing (`prompt` and `problem` work too)
+{"question":"a"} | : the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has question
+{"question":"a","answer":"1","split":"tests"} | , field `split`: `train`, `eval`, `test`, `validation` or `dev` is expected, not `tests`
+{"statement":"theorem t : True"} | , field `statement`: the statement is expected to end in `:= by`, after which the proof follows
+{"question":"q","entry_point":"f(x)","asserts":["assert f"]} | , field `entry_point`: `f(x)` is not the name of a Python function
+{"question":"q","entry_point":"Solution.f","asserts":["assert f"]} | , field `entry_point`: `Solution.f` is not the name of a Python function; write a method as `Solution().f`
+{"question":"q","entry_point":"f","canonical":"class Solution:\n    def f(self):\n        return 1\n","tests":[{"args":[]}]} | , field `entry_point`: `f` is a method of `Solution`; write `Solution().f`, or add `class_name`
+{"question":"Complete it:\n```python\nclass Solution:\n    def f(self, n: int) -> int:\n```","entry_point":"f","tests":[{"args":[1],"expected":1}]} | , field `entry_point`: `f` is a method of `Solution`; write `Solution().f`
+{"question":"q","entry_point":"f","asserts":["assert f"],"time_limit":"2"} | , field `time_limit`: a number of seconds is expected, above 0 and at most 60
+{"question":"q","entry_point":"class","asserts":["assert f"]} | , field `entry_point`: `class` is a keyword of Python, so it cannot be the name of a function; give the name that the completion must define
+{"question":"q","entry_point":"f","asserts":["assert f", " "]} | , field `asserts`: text 2 is empty, so it tests nothing
+{"question":"q","entry_point":"f"} | , field `tests`: the task has no tests: give `tests` or `asserts`, and at least one of them
+{"question":"q","tests":[]} | , field `tests`: the task has no tests; give at least one
+{"question":"q","tests":[{"stdin":"1"}]} | , field `tests`: test 1: `stdout` is missing: a test of a program is
+{"question":"q","tests":[{"args":[1],"expected":2}]} | , field `tests`: test 1: `args` does not fit: a test of a program is
+{"question":"q","tests":[{"stdin":1,"stdout":"2"}]} | , field `tests`: test 1: `stdin` does not fit: a test of a program is
+{"question":"q","entry_point":"f","tests":[{"args":[]}]} | , field `tests`: test 1: `expected` is missing, and there is no `canonical` program to compute it
+{"question":"q","entry_point":"f","tests":[{"args":[],"expect":1}]} | , field `tests`: test 1: the field `expect` is not known (did you mean `expected`?); a test has `args` and `expected`
+{"question":"q","entry_point":"f","tests":[{"args":[{"$tupel":[]}],"expected":1}]} | , field `tests`: test 1: `$tupel` is not a tag
+"##;
+
 #[test]
 fn a_wrong_record_is_refused_with_file_line_field_and_remedy() {
-    let cases = [
-        (
-            r#"{"question":"a","anwser":"1"}"#,
-            "mine.jsonl, line 1: the field `anwser` is not known; did you mean `answer`?",
-        ),
-        (
-            r#"{"question":"a","answer":""}"#,
-            "mine.jsonl, line 1, field `answer`: it is empty",
-        ),
-        (
-            r#"{"question":"a","answer":"\frac{1}{2}"}"#,
-            "mine.jsonl, line 1, field `answer`: it has the control character U+000C",
-        ),
-        (
-            r#"{"question":"a","answer":"It is\n#### "}"#,
-            "mine.jsonl, line 1, field `answer`: nothing follows its last `####`",
-        ),
-        (
-            r#"{"question":"a","answer":"9 - 2 = 7\n#### 7\nDone."}"#,
-            "mine.jsonl, line 1, field `answer`: several lines follow its last `####`",
-        ),
-        (
-            r#"{"question":"a","answer":[1]}"#,
-            "mine.jsonl, line 1, field `answer`: text or a number is expected, not an array",
-        ),
-        (
-            r#"{"answer":"1"}"#,
-            "mine.jsonl, line 1, field `question`: the field is missing (`prompt` and `problem` work too)",
-        ),
-        (
-            r#"{"question":"a"}"#,
-            "mine.jsonl, line 1: the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has question",
-        ),
-        (
-            r#"{"question":"a","answer":"1","split":"tests"}"#,
-            "mine.jsonl, line 1, field `split`: `train`, `eval`, `test`, `validation` or `dev` is expected, not `tests`",
-        ),
-        (
-            r#"{"statement":"theorem t : True"}"#,
-            "mine.jsonl, line 1, field `statement`: the statement is expected to end in `:= by`, after which the proof follows",
-        ),
-        (
-            r#"{"question":"q","entry_point":"f(x)","asserts":["assert f"]}"#,
-            "mine.jsonl, line 1, field `entry_point`: `f(x)` is not the name of a Python function",
-        ),
-        (
-            r#"{"question":"q","entry_point":"Solution.f","asserts":["assert f"]}"#,
-            "mine.jsonl, line 1, field `entry_point`: `Solution.f` is not the name of a Python function; write a method as `Solution().f`",
-        ),
-        (
-            r#"{"question":"q","entry_point":"f","canonical":"class Solution:\n    def f(self):\n        return 1\n","tests":[{"args":[]}]}"#,
-            "mine.jsonl, line 1, field `entry_point`: `f` is a method of `Solution`; write `Solution().f`, or add `class_name`",
-        ),
-        (
-            r#"{"question":"Complete it:\n```python\nclass Solution:\n    def f(self, n: int) -> int:\n```","entry_point":"f","tests":[{"args":[1],"expected":1}]}"#,
-            "mine.jsonl, line 1, field `entry_point`: `f` is a method of `Solution`; write `Solution().f`",
-        ),
-        (
-            r#"{"question":"q","entry_point":"f","asserts":["assert f"],"time_limit":"2"}"#,
-            "mine.jsonl, line 1, field `time_limit`: a number of seconds is expected, above 0 and at most 60",
-        ),
-        (
-            r#"{"question":"q","entry_point":"class","asserts":["assert f"]}"#,
-            "mine.jsonl, line 1, field `entry_point`: `class` is a keyword of Python, so it cannot be the name of a function; give the name that the completion must define",
-        ),
-        (
-            r#"{"question":"q","entry_point":"f","asserts":["assert f", " "]}"#,
-            "mine.jsonl, line 1, field `asserts`: text 2 is empty, so it tests nothing",
-        ),
-        (
-            r#"{"question":"q","entry_point":"f"}"#,
-            "mine.jsonl, line 1, field `tests`: the task has no tests: give `tests` or `asserts`, and at least one of them",
-        ),
-        (
-            r#"{"question":"q","tests":[]}"#,
-            "mine.jsonl, line 1, field `tests`: the task has no tests; give at least one",
-        ),
-        (
-            r#"{"question":"q","tests":[{"stdin":"1"}]}"#,
-            "mine.jsonl, line 1, field `tests`: test 1: `stdout` is missing: a test of a program is",
-        ),
-        (
-            r#"{"question":"q","tests":[{"args":[1],"expected":2}]}"#,
-            "mine.jsonl, line 1, field `tests`: test 1: `args` does not fit: a test of a program is",
-        ),
-        (
-            r#"{"question":"q","tests":[{"stdin":1,"stdout":"2"}]}"#,
-            "mine.jsonl, line 1, field `tests`: test 1: `stdin` does not fit: a test of a program is",
-        ),
-        (
-            r#"{"question":"q","entry_point":"f","tests":[{"args":[]}]}"#,
-            "mine.jsonl, line 1, field `tests`: test 1: `expected` is missing, and there is no `canonical` program to compute it",
-        ),
-        (
-            r#"{"question":"q","entry_point":"f","tests":[{"args":[],"expect":1}]}"#,
-            "mine.jsonl, line 1, field `tests`: test 1: the field `expect` is not known (did you mean `expected`?); a test has `args` and `expected`",
-        ),
-        (
-            r#"{"question":"q","entry_point":"f","tests":[{"args":[{"$tupel":[]}],"expected":1}]}"#,
-            "mine.jsonl, line 1, field `tests`: test 1: `$tupel` is not a tag",
-        ),
-        (
-            "{\"id\":\"x\",\"question\":\"a\",\"answer\":\"1\"}\n{\"id\":\"x\",\"question\":\"b\",\"answer\":\"2\"}",
-            "mine.jsonl, line 2, field `id`: the id is also that of line 1; ids are unique in a file",
-        ),
-    ];
-    for (text, message) in cases {
-        let error = load(text).expect_err(text);
-        assert!(error.starts_with(message), "{text}\n{error}");
+    for line in REFUSED.trim().lines() {
+        let (record, message) = line.split_once(" | ").unwrap();
+        let error = load(record).expect_err(record);
+        let message = format!("mine.jsonl, line 1{message}");
+        assert!(error.starts_with(&message), "{record}\n{error}");
     }
+    let twice = "{\"id\":\"x\",\"question\":\"a\",\"answer\":\"1\"}\n".repeat(2);
+    let error = load(&twice).expect_err("the id must be refused");
+    let message =
+        "mine.jsonl, line 2, field `id`: the id is also that of line 1; ids are unique in a file";
+    assert!(error.starts_with(message), "{error}");
 }
 
 #[test]

@@ -70,86 +70,36 @@ fn a_solution_is_a_whole_program_and_takes_precedence_over_a_completion() {
     assert_eq!(read(&packed.finish().unwrap()).unwrap(), expected);
 }
 
+/// Lines that are no samples, each with a part of the message.
+const BAD_LINES: &str = r#"
+{ | it is not JSON (EOF while parsing an object, column 1)
+[2, 3] | it is not a JSON object
+task_id,completion | it is not a JSON object
+{"completion": "a"} | it has no `task_id`, only `completion`; a sample is one line
+{"taskid": 2, "completion": "a"} | is its `taskid` meant to be `task_id`?
+{"task_id": 2} | it has no `completion` or `solution`, only `task_id`
+{"task_id": 2, "completion": null} | its `completion` is null
+{"id": 2, "solution": null, "Completion": ""} | its `solution` is null
+{"task": null, "completion": "a"} | its `task` is null
+{"task_id": NaN} | not JSON (JSON has no number `NaN`, column
+{"task_id": 2, "Completion": "a"} | is its `Completion` meant to be `completion`?
+{"task_id": [2], "completion": "a"} | `task_id` is an array; a text or a number is expected
+{"task_id": 2, "completion": ["a"]} | `completion` is an array; a text is expected
+{"task_id": 2, "completion": 1} | `completion` is a number; a text is expected
+{"task_id": 2, "solution": {}} | `solution` is an object; a text is expected
+{"task_id": 2, "completion": "", "prompt": true} | `prompt` is a boolean; a text is expected
+{"task_id": 2, "task_id": 3, "completion": ""} | duplicate field `task_id`
+{"task_id": 2, "completion": "", "completion": "a"} | duplicate field `completion`
+{"task_id": 99, "completion": ""} | the data set `mbppplus` has no task `99`; the nearest of its 3 is `mbppplus/
+{"task_id": "HumanEval/2", "completion": ""} | give --dataset humaneval
+{"task_id": 4, "solution": ""} | `mbppplus/4` is not a code task; give `completion`
+"#;
+
 #[test]
 fn a_bad_line_is_refused_with_its_number_and_the_reason() {
     let good = r#"{"task_id": 2, "completion": ""}"#;
-    for (line, says) in [
-        (
-            "{",
-            "it is not JSON (EOF while parsing an object, column 1)",
-        ),
-        ("[2, 3]", "it is not a JSON object"),
-        ("task_id,completion", "it is not a JSON object"),
-        (
-            r#"{"completion": "a"}"#,
-            "it has no `task_id`, only `completion`; a sample is one line",
-        ),
-        (
-            r#"{"taskid": 2, "completion": "a"}"#,
-            "is its `taskid` meant to be `task_id`?",
-        ),
-        (
-            r#"{"task_id": 2}"#,
-            "it has no `completion` or `solution`, only `task_id`",
-        ),
-        (
-            r#"{"task_id": 2, "completion": null}"#,
-            "its `completion` is null",
-        ),
-        (
-            r#"{"id": 2, "solution": null, "Completion": ""}"#,
-            "its `solution` is null",
-        ),
-        (r#"{"task": null, "completion": "a"}"#, "its `task` is null"),
-        (
-            r#"{"task_id": NaN}"#,
-            "not JSON (JSON has no number `NaN`, column ",
-        ),
-        (
-            r#"{"task_id": 2, "Completion": "a"}"#,
-            "is its `Completion` meant to be `completion`?",
-        ),
-        (
-            r#"{"task_id": [2], "completion": "a"}"#,
-            "`task_id` is an array; a text or a number is expected",
-        ),
-        (
-            r#"{"task_id": 2, "completion": ["a"]}"#,
-            "`completion` is an array; a text is expected",
-        ),
-        (
-            r#"{"task_id": 2, "completion": 1}"#,
-            "`completion` is a number; a text is expected",
-        ),
-        (
-            r#"{"task_id": 2, "solution": {}}"#,
-            "`solution` is an object; a text is expected",
-        ),
-        (
-            r#"{"task_id": 2, "completion": "", "prompt": true}"#,
-            "`prompt` is a boolean; a text is expected",
-        ),
-        (
-            r#"{"task_id": 2, "task_id": 3, "completion": ""}"#,
-            "duplicate field `task_id`",
-        ),
-        (
-            r#"{"task_id": 2, "completion": "", "completion": "a"}"#,
-            "duplicate field `completion`",
-        ),
-        (
-            r#"{"task_id": 99, "completion": ""}"#,
-            "the data set `mbppplus` has no task `99`; the nearest of its 3 is `mbppplus/",
-        ),
-        (
-            r#"{"task_id": "HumanEval/2", "completion": ""}"#,
-            "give --dataset humaneval",
-        ),
-        (
-            r#"{"task_id": 4, "solution": ""}"#,
-            "`mbppplus/4` is not a code task; give `completion`",
-        ),
-    ] {
+    for line in BAD_LINES.trim().lines() {
+        let (line, says) = line.split_once(" | ").unwrap();
         let error = read(format!("{good}\n\n{line}\n").as_bytes()).unwrap_err();
         let error = error.to_string();
         assert!(
