@@ -1,11 +1,11 @@
-//! The command lines: the help of each command, the usage errors with exit code 2, and the output and the errors of `--dry-run`.
+//! The command lines: the usage errors with exit code 2, and the output and the errors of `--dry-run`.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::process::Command;
 
 use tests::artifacts;
-use tests::programs::{program, rapid, rapid_verifier, run};
+use tests::programs::{rapid, run};
 use tests::repository::root;
 
 #[test]
@@ -114,18 +114,6 @@ fn a_wrong_command_line_exits_with_2() {
         let outcome = run(&mut rapid(line.split_whitespace()));
         assert_eq!(outcome.code, Some(2), "rapid {line}: {outcome:?}");
     }
-    let line = "generate --model m --prompts p --out o --temperature -1";
-    let error = run(&mut rapid(line.split_whitespace())).failure(2);
-    assert!(error.contains("give 0, which is greedy"), "{error}");
-    for (option, range) in [
-        ("--top-k", "from 0 to"),
-        ("--seed", "from 0 to"),
-        ("--limit", "from 1 on"),
-    ] {
-        let line = format!("generate --model m --prompts p --out o {option} -1");
-        let error = run(&mut rapid(line.split_whitespace())).failure(2);
-        assert!(error.contains(range), "{line}: {error}");
-    }
     for option in ["--chat", "--template t", "--split eval", "--data-dir d"] {
         let line = format!("generate --model m --prompts p --out o {option}");
         let error = run(&mut rapid(line.split_whitespace())).failure(2);
@@ -147,55 +135,6 @@ fn a_wrong_command_line_exits_with_2() {
         error.contains("--prompts") && error.contains("--dataset"),
         "{error}"
     );
-    for line in [
-        "",
-        "serv",
-        "serve --listen here",
-        "score --dataset gsm8k",
-        "serve --config nope.toml",
-        "serve --token-file nope",
-        "score --dataset nope --samples nope",
-        "score --dataset starter-math --samples nope",
-        "fetch nope",
-        "bench math --pairs nope",
-    ] {
-        let outcome = run(&mut rapid_verifier(line.split_whitespace()));
-        assert_eq!(outcome.code, Some(2), "rapid-verifier {line}: {outcome:?}");
-    }
-}
-
-#[test]
-fn the_help_of_every_command_has_examples() {
-    let commands = [
-        (
-            "rapid",
-            [
-                "quickstart",
-                "fetch",
-                "train",
-                "eval",
-                "generate",
-                "report",
-                "doctor",
-                "bench",
-            ]
-            .as_slice(),
-        ),
-        (
-            "rapid-verifier",
-            &["serve", "score", "bench", "fetch", "prepare", "doctor"],
-        ),
-    ];
-    for (name, subcommands) in commands {
-        for subcommand in subcommands {
-            let mut command = Command::new(program(name));
-            let help = run(command.args([subcommand, "--help"])).success().stdout;
-            assert!(
-                help.contains("Example") && help.contains(&format!("{name} {subcommand}")),
-                "{name} {subcommand} --help:\n{help}"
-            );
-        }
-    }
 }
 
 #[test]

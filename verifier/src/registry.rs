@@ -251,17 +251,6 @@ mod tests {
     }
 
     #[test]
-    fn the_message_for_a_missing_task_has_a_remedy() {
-        let registry = registry();
-        assert!(registry.missing("sums/9").contains("no task `sums/9`"));
-        let unknown = registry.missing("sum/1");
-        assert!(
-            unknown.contains("Did you mean `sums/…`?") && unknown.contains("--data-dir"),
-            "{unknown}"
-        );
-    }
-
-    #[test]
     fn an_inline_task_equals_that_of_a_data_set_unless_it_has_a_canonical_solution() {
         let math = TaskSpec::Math(MathTask {
             answer: "2".to_owned(),

@@ -375,27 +375,4 @@ mod tests {
         let judgements = judge_samples(&service, &[blank], TestMode::All, || ()).await;
         assert_eq!(judgements[0].verdict, Verdict::Malformed);
     }
-
-    #[test]
-    fn counts_are_pluralised() {
-        let judgement = |id: &str, reward: Option<f64>| -> Judgement {
-            serde_json::from_value(serde_json::json!({
-                "id": id, "reward": reward, "verdict": "correct", "detail": {}, "retryable": false, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.0,
-            }))
-            .unwrap()
-        };
-        let table = |judgements: &[Judgement]| Score::new("mine", judgements, &[1]).table();
-        let one = table(&[judgement("a", Some(1.0))]);
-        assert!(
-            one.starts_with("mine: 1 sample of 1 task\n")
-                && one.contains("Pass@1    100.0%   no interval: 1 task, and it takes 20\n"),
-            "{one}"
-        );
-        let two = table(&[judgement("a", Some(1.0)), judgement("b", None)]);
-        assert!(
-            two.starts_with("mine: 2 samples of 2 tasks\n")
-                && two.contains("\n1 sample without a verdict"),
-            "{two}"
-        );
-    }
 }

@@ -527,32 +527,4 @@ mod tests {
             &summary
         ));
     }
-
-    #[test]
-    fn below_twenty_tasks_the_table_has_no_interval() {
-        let pass = PassAt {
-            k: 1,
-            estimate: Estimate {
-                mean: 0.75,
-                interval: None,
-                tasks: 1,
-            },
-        };
-        let summary = Summary {
-            tasks: 1,
-            samples: 8,
-            masked: 0,
-            pass: vec![pass],
-            any_form: Vec::new(),
-            mean_tokens: 6.0,
-            truncated: 0.0,
-        };
-        let table = table("m.gguf on mine", &summary);
-        assert!(
-            table.contains(
-                "Pass@1                   75.0%   no interval: 1 task, and it takes 20\n"
-            ),
-            "{table}"
-        );
-    }
 }

@@ -162,18 +162,6 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_is_answered_with_the_nearest_one() {
-        for (name, suggestion) in [
-            ("smollm2", "(did you mean `model:smollm2-135m-instruct"),
-            ("model:smolm2", "(did you mean `model:smollm2-135m-instruct"),
-            ("dataset:gsm9k", "(did you mean `dataset:gsm8k`?)"),
-        ] {
-            let error = resolve(name).unwrap_err().to_string();
-            assert!(error.contains(suggestion), "{name}: {error}");
-        }
-    }
-
-    #[test]
     fn the_list_names_everything_once() {
         let list = list().unwrap();
         for manifest in manifest::all().unwrap() {

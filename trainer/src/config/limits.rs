@@ -89,32 +89,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn a_refusal_states_the_range() {
-        for (set, expected) in [
-            (
-                "optimiser.lr=-1",
-                "`optimiser.lr`: -1 is out of its range; give a number of at least 0 and at most 1",
-            ),
-            (
-                "optimiser.beta1=1",
-                "`optimiser.beta1`: 1 is out of its range; give a number of at least 0 and below 1",
-            ),
-            (
-                "optimiser.eps=0",
-                "`optimiser.eps`: 0 is out of its range; give a number above 0 and at most 1",
-            ),
-            (
-                "algorithm.n_step=9223372036854775800",
-                "`algorithm.n_step`: 9223372036854775800 is out of its range; give a whole number of at least 1 and at most 1000000",
-            ),
-            (
-                "engine.threads=100000",
-                "`engine.threads`: 100000 is out of its range; give a whole number of at least 1 and at most 1024, or leave the key out for the default",
-            ),
-        ] {
-            assert_eq!(refusal(set.to_owned()), expected);
-        }
-    }
 }

@@ -185,34 +185,3 @@ impl fmt::Display for RunPlan {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config;
-
-    #[test]
-    fn tasks_that_are_trained_on_are_not_called_held_out() {
-        let config = config::load("quickstart", &[]).unwrap();
-        let first_line = |trained_on| {
-            let plan = RunPlan {
-                trained_on,
-                ..RunPlan::new(&config, 11, 5, None)
-            };
-            plan.to_string()
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        };
-        assert_eq!(first_line(0), "11 training tasks, 5 held out");
-        assert_eq!(
-            first_line(5),
-            "11 training tasks, 5 to evaluate on, all of them trained on too"
-        );
-        assert_eq!(
-            first_line(2),
-            "11 training tasks, 5 to evaluate on, 2 of them trained on too"
-        );
-    }
-}

@@ -393,25 +393,6 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_has_what_is_drawn() {
-        let names = [
-            "estimate, bootstrap 95%",
-            "t interval over seeds (95%)",
-            "each seed",
-            "equivalence margin",
-        ];
-        let legend = |margin: Option<f64>, seeds: &[f64]| {
-            let row = contrast(-0.01, 0.0, 0.01, seeds);
-            let svg = forest(margin, &[("a", &row)]).file();
-            assert_eq!(svg.contains("class=\"band\""), margin.is_some());
-            assert_eq!(svg.contains("class=\"s1 d1\""), seeds.len() > 1);
-            names.map(|name| svg.contains(&format!(">{name}</text>")))
-        };
-        assert_eq!(legend(Some(0.02), &[0.0, 0.0]), [true; 4]);
-        assert_eq!(legend(None, &[0.0]), [true, false, true, false]);
-    }
-
-    #[test]
     fn a_very_long_interval_over_seeds_is_cut_at_the_axis() {
         let mut row = contrast(-0.05, 0.0, 0.06, &[-0.04, 0.04]);
         let mut svg_with = |low: f64, high: f64| {

@@ -210,15 +210,3 @@ fn field(path: &str, name: &str) -> Option<String> {
         (key.trim() == name).then(|| value.trim().to_owned())
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_requested_gpu_that_is_not_available_has_a_remedy() {
-        let none = remedy::<()>(&Err(Absent::None("no NVIDIA driver is installed".into())));
-        assert!(none.contains("driver, 580 or later") && none.contains("--device cpu"));
-        assert!(remedy(&Ok(())).contains("that exists"));
-    }
-}

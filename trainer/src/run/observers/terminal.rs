@@ -418,20 +418,6 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_an_update_names_its_numbers() {
-        let record = include_str!("alarms/quickstart.jsonl")
-            .lines()
-            .next()
-            .unwrap();
-        let line = update_line(&serde_json::from_str(record).unwrap(), 10, "");
-        assert!(
-            line.starts_with("update 1/10: mean reward of its 128 completions 0."),
-            "{line}"
-        );
-        assert!(line.contains(" (groups: "), "{line}");
-    }
-
-    #[test]
     fn the_bar_of_an_update_moves_and_is_not_full_before_it_ends() {
         let bars = [0.0, 0.1, 0.5, 1.0, 1e6].map(timed_bar);
         let bar = |done: usize| format!("{}>{}", "=".repeat(done), " ".repeat(11 - done));

@@ -211,27 +211,6 @@ fn a_held_out_fall_is_reward_hacking_only_if_the_reward_rises() {
 }
 
 #[test]
-fn a_warning_names_the_numbers_and_a_remedy() {
-    let mut monitor = AlarmMonitor::default();
-    let mut texts = Vec::new();
-    for n in 1..=16 {
-        let mut record = step(n);
-        if n > 8 {
-            (record.length_mean, record.entropy) = (4.5, 0.01);
-        }
-        texts.extend(monitor.update(&record).iter().map(ToString::to_string));
-    }
-    texts.extend(
-        monitor
-            .evaluation(&eval(16, |t| t % 5 + 3))
-            .iter()
-            .chain(&monitor.evaluation(&eval(20, |t| t % 5)))
-            .map(ToString::to_string),
-    );
-    insta::assert_snapshot!(texts.join("\n"));
-}
-
-#[test]
 fn a_record_is_read_back_from_its_line() {
     let mut monitor = AlarmMonitor::default();
     let steps: Vec<StepRecord> = (1..=12)
