@@ -459,24 +459,6 @@ async fn the_error_for_a_missing_python_names_the_package_to_install() {
 }
 
 #[tokio::test]
-async fn an_unknown_name_is_answered_with_the_nearest() {
-    let home = tempfile::tempdir().unwrap();
-    let fetcher = fetcher(home.path());
-    let error = fetcher
-        .fetch(ArtifactKind::Sandbox, "python-wasm", &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("did you mean `python-wasi`?"), "{error}");
-    let error = fetcher
-        .fetch(ArtifactKind::Dataset, "starter-math", &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("comes with the program"), "{error}");
-}
-
-#[tokio::test]
 async fn the_error_names_a_folder_that_cannot_be_written() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");

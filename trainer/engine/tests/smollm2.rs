@@ -277,54 +277,29 @@ fn a_stop_string_ends_a_completion_even_across_tokens() {
 #[test]
 fn requests_that_cannot_be_served_are_rejected_with_a_reason() {
     let good = request(&ENGINE, "Hello", &[0], 4);
-    let bad = [
+    let faults: [(fn(&mut GenerateRequest), &str); 6] = [
+        (|request| request.prompt = Arc::from([]), "no tokens"),
         (
-            GenerateRequest {
-                prompt: Arc::from([]),
-                ..good.clone()
-            },
-            "no tokens",
-        ),
-        (
-            GenerateRequest {
-                prompt: Arc::from([49152]),
-                ..good.clone()
-            },
+            |request| request.prompt = Arc::from([49152]),
             "vocabulary of 49152",
         ),
         (
-            GenerateRequest {
-                prompt: vec![5; 8192].into(),
-                ..good.clone()
-            },
+            |request| request.prompt = vec![5; 8192].into(),
             "context of 8192",
         ),
+        (|request| request.max_tokens = 0, "max_tokens is 0"),
         (
-            GenerateRequest {
-                max_tokens: 0,
-                ..good.clone()
-            },
-            "max_tokens is 0",
-        ),
-        (
-            GenerateRequest {
-                min_tokens: 5,
-                ..good.clone()
-            },
+            |request| request.min_tokens = 5,
             "min_tokens is 5, above max_tokens, 4",
         ),
         (
-            GenerateRequest {
-                sampling: Sampling {
-                    temperature: f32::NAN,
-                    ..Sampling::default()
-                },
-                ..good.clone()
-            },
+            |request| request.sampling.temperature = f32::NAN,
             "temperature",
         ),
     ];
-    for (request, words) in bad {
+    for (change, words) in faults {
+        let mut request = good.clone();
+        change(&mut request);
         let replies: Vec<_> = ENGINE
             .generate(vec![good.clone(), request])
             .into_iter()

@@ -104,15 +104,4 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
     }
-
-    #[test]
-    fn a_path_as_a_name_is_refused_with_the_key_for_paths() {
-        let error = |name| check(name).unwrap_err().to_string();
-        assert_eq!(
-            error("nothere.gguf"),
-            "`model.name`: `nothere.gguf` is a path, not a model's name; give it as `model.path`"
-        );
-        assert!(error("smolm2").ends_with("folder is `model.path`"));
-        assert_eq!(check("smollm2-135m-instruct"), Ok(()));
-    }
 }

@@ -251,26 +251,16 @@ fn changed(key: &'static str, value: Option<Value>) -> Vec<u8> {
 fn invalid_metadata_is_rejected_by_name() {
     let files = Files::new();
     let text = |s: &str| Some(Value::String(s.into()));
+    let word = |n| Some(Value::U32(n));
+    let list = |value| Some(Value::Array(vec![value]));
     let cases = [
         ("general.architecture", text("mamba"), "`mamba`"),
         ("general.architecture", None, "general.architecture"),
-        (
-            "general.alignment",
-            Some(Value::U32(0)),
-            "general.alignment",
-        ),
+        ("general.alignment", word(0), "general.alignment"),
         ("llama.block_count", None, "llama.block_count"),
-        (
-            "llama.block_count",
-            Some(Value::U32(u32::MAX)),
-            "num_hidden_layers",
-        ),
-        (
-            "llama.block_count",
-            Some(Value::U32(3)),
-            "blk.2.attn_norm.weight",
-        ),
-        ("llama.embedding_length", Some(Value::U32(0)), "hidden_size"),
+        ("llama.block_count", word(u32::MAX), "num_hidden_layers"),
+        ("llama.block_count", word(3), "blk.2.attn_norm.weight"),
+        ("llama.embedding_length", word(0), "hidden_size"),
         (
             "llama.embedding_length",
             Some(Value::U64(u64::MAX)),
@@ -281,15 +271,11 @@ fn invalid_metadata_is_rejected_by_name() {
             Some(Value::I32(-1)),
             "llama.embedding_length",
         ),
-        ("llama.embedding_length", Some(Value::U32(128)), "shape"),
-        (
-            "llama.attention.head_count",
-            Some(Value::U32(0)),
-            "num_attention_heads",
-        ),
+        ("llama.embedding_length", word(128), "shape"),
+        ("llama.attention.head_count", word(0), "num_attention_heads"),
         (
             "llama.attention.head_count_kv",
-            Some(Value::U32(3)),
+            word(3),
             "num_key_value_heads",
         ),
         (
@@ -303,12 +289,12 @@ fn invalid_metadata_is_rejected_by_name() {
         ("tokenizer.ggml.merges", None, "tokenizer.ggml.merges"),
         (
             "tokenizer.ggml.merges",
-            Some(Value::Array(vec![Value::String("ab".into())])),
+            list(Value::String("ab".into())),
             "not a pair",
         ),
         (
             "tokenizer.ggml.merges",
-            Some(Value::Array(vec![Value::String("no such".into())])),
+            list(Value::String("no such".into())),
             "tokenizer",
         ),
         (
@@ -318,10 +304,10 @@ fn invalid_metadata_is_rejected_by_name() {
         ),
         (
             "tokenizer.ggml.token_type",
-            Some(Value::Array(vec![Value::I32(1)])),
+            list(Value::I32(1)),
             "token_type",
         ),
-        ("tokenizer.ggml.eos_token_id", Some(Value::U32(258)), "258"),
+        ("tokenizer.ggml.eos_token_id", word(258), "258"),
         (
             "tokenizer.chat_template",
             text("{% for %}"),

@@ -202,17 +202,14 @@ fn a_gguf_file_of_gemma_has_hugging_faces_weights() {
 fn invalid_metadata_of_gemma_is_rejected_by_name() {
     let files = Files::new();
     let tensors = gemma_tensors(&gemma_config());
+    let word = |n| Some(Value::U32(n));
     let short = || Some(Value::Array(vec![Value::F32(1.0)]));
     for (key, value, named) in [
         ("gemma3.attention.sliding_window", None, "sliding_window"),
-        (
-            "gemma3.attention.sliding_window",
-            Some(Value::U32(0)),
-            "sliding_window",
-        ),
+        ("gemma3.attention.sliding_window", word(0), "sliding_window"),
         (
             "gemma3.attention.sliding_window_pattern",
-            Some(Value::U32(0)),
+            word(0),
             "sliding_window_pattern",
         ),
         (
@@ -229,11 +226,7 @@ fn invalid_metadata_of_gemma_is_rejected_by_name() {
         ("tokenizer.ggml.scores", None, "tokenizer.ggml.scores"),
         ("tokenizer.ggml.token_type", None, "token_type"),
         ("tokenizer.ggml.add_space_prefix", None, "space"),
-        (
-            "gemma3.block_count",
-            Some(Value::U32(u32::MAX)),
-            "num_hidden_layers",
-        ),
+        ("gemma3.block_count", word(u32::MAX), "num_hidden_layers"),
     ] {
         let mut metadata = gemma_metadata();
         match value {
