@@ -59,7 +59,9 @@ struct Shared {
 
 /// Jobs in the order in which they are run: in turn by client, then by request.
 #[derive(Default)]
-struct Turns(VecDeque<(ClientId, VecDeque<(Lane, VecDeque<Box<dyn Job>>)>)>);
+struct Turns(VecDeque<(ClientId, Lanes)>);
+
+type Lanes = VecDeque<(Lane, VecDeque<Box<dyn Job>>)>;
 
 #[derive(Default)]
 struct State {
