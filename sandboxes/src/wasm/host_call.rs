@@ -70,16 +70,14 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
                 let memory = caller.data().memory.ok_or(Termination::Protocol(
                     "a request before the memory was known",
                 ))?;
-                charge(
-                    &mut caller,
-                    REQUEST_PRICE + REQUEST_BYTE_PRICE * u64::from(length),
-                )?;
                 if length as usize > caller.data().host_call.longest() {
                     return Err(Termination::Protocol(
                         "a request that is longer than any value may be",
                     )
                     .into());
                 }
+                let bytes = u64::from(length);
+                charge(&mut caller, REQUEST_PRICE + REQUEST_BYTE_PRICE * bytes)?;
                 let start = at as usize;
                 let request = memory
                     .data(&caller)
