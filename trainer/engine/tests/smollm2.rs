@@ -277,7 +277,8 @@ fn a_stop_string_ends_a_completion_even_across_tokens() {
 #[test]
 fn requests_that_cannot_be_served_are_rejected_with_a_reason() {
     let good = request(&ENGINE, "Hello", &[0], 4);
-    let faults: [(fn(&mut GenerateRequest), &str); 6] = [
+    type Fault = fn(&mut GenerateRequest);
+    let faults: [(Fault, &str); 6] = [
         (|request| request.prompt = Arc::from([]), "no tokens"),
         (
             |request| request.prompt = Arc::from([49152]),
