@@ -220,7 +220,7 @@ fetch model:smolm2 | did you mean `model:smollm2-135m-instruct
 ";
 
 #[test]
-fn a_wrong_number_or_name_is_refused_at_once_with_the_limit_or_the_nearest_name() {
+fn a_wrong_number_or_name_is_refused_at_once_with_a_remedy() {
     for line in WRONG_VALUES.trim().lines() {
         let (command, expected) = line.split_once(" | ").unwrap();
         let error = run(&mut rapid(words(command))).failure(2);

@@ -40,6 +40,17 @@ pub(super) async fn receive(
     body: Body,
     hold: &mut Hold,
 ) -> Result<ReceivedBody, ProblemResponse> {
+    receive_within(service, sender, body, hold, LAG).await
+}
+
+/// [`receive`] with another lag.
+pub(super) async fn receive_within(
+    service: &Service,
+    sender: &Sender,
+    body: Body,
+    hold: &mut Hold,
+    lag: Duration,
+) -> Result<ReceivedBody, ProblemResponse> {
     let limit = service.limits.body_bytes;
     let coding = gzip::coding(&sender.headers)?;
     check_length(&sender.headers, limit)?;
@@ -50,7 +61,7 @@ pub(super) async fn receive(
     let end = Instant::now() + TIMEOUT;
     loop {
         let now = Instant::now();
-        let wait = LAG.saturating_sub(pace.lag(now)).min(end - now);
+        let wait = lag.saturating_sub(pace.lag(now)).min(end - now);
         let piece = tokio::time::timeout(wait, pieces.next()).await;
         let Some(piece) = piece.map_err(|_| ProblemResponse::late(TIMEOUT))? else {
             break;

@@ -139,9 +139,9 @@ pub(super) async fn serve_with(
                 }
             };
             let peer = Peer::new(address.ip());
-            (stream, peer, sockets.open(number, peer).await)
+            (stream, sockets.open(number, peer).await)
         };
-        let (stream, peer, open) = tokio::select! {
+        let (stream, open) = tokio::select! {
             open = open => open,
             () = &mut asked_to_stop => break,
         };
@@ -149,7 +149,6 @@ pub(super) async fn serve_with(
             app: app.clone(),
             sockets: Arc::clone(&sockets),
             socket: Arc::clone(&open.socket),
-            peer,
         };
         let (http, stopping) = (http.clone(), stopping.clone());
         tokio::spawn(async move {
@@ -182,7 +181,6 @@ struct Connection {
     app: Router,
     sockets: Arc<Sockets>,
     socket: Arc<Socket>,
-    peer: Peer,
 }
 
 impl Connection {
@@ -231,21 +229,22 @@ impl Connection {
         let is_complete = request.body().is_end_stream();
         unread.store(!is_complete, Ordering::SeqCst);
         let is_probe = is_complete && PROBES.contains(&request.uri().path());
-        let _place = match is_probe {
-            true => None,
-            false => match self.sockets.place(&self.socket).await {
-                None => return ProblemResponse::full(RETRY_AFTER).into_response(),
-                place => place,
-            },
-        };
+        let mut place = None;
+        if !is_probe {
+            place = self.sockets.place(&self.socket).await;
+            if place.is_none() {
+                return ProblemResponse::full(RETRY_AFTER).into_response();
+            }
+        }
         if is_complete {
             self.socket.enter(Phase::Answering);
         }
         let held = Held::default();
-        request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.socket.peer);
         request.extensions_mut().insert(held.clone());
         let app = TowerToHyperService::new(self.app.clone());
         let Ok(answer) = app.call(self.watched(request, unread)).await;
+        drop(place);
         match held.take() {
             Some(permit) => holding(answer, permit).await,
             None => answer,
@@ -266,11 +265,11 @@ impl Connection {
 
 /// The answer with a body that holds `permit`, for the memory that it takes itself, until it is sent.
 async fn holding(answer: Response, mut permit: BodyPermit) -> Response {
-    struct Held(
+    struct Answer(
         Bytes,
         #[expect(dead_code, reason = "it is held")] BodyPermit,
     );
-    impl AsRef<[u8]> for Held {
+    impl AsRef<[u8]> for Answer {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
@@ -280,7 +279,7 @@ async fn holding(answer: Response, mut permit: BodyPermit) -> Response {
         return ProblemResponse::internal().into_response();
     };
     permit.fit_answer(bytes.len());
-    Response::from_parts(head, Body::from(Bytes::from_owner(Held(bytes, permit))))
+    Response::from_parts(head, Body::from(Bytes::from_owner(Answer(bytes, permit))))
 }
 
 /// Handles an error of `accept`. A client that has disconnected is ignored. After any other error, such as too many open files, it waits a second.

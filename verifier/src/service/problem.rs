@@ -72,7 +72,7 @@ impl ProblemResponse {
 
     pub(super) fn late(timeout: Duration) -> ProblemResponse {
         let detail = format!(
-            "the request's body did not arrive within {} s; send fewer items per request",
+            "the request's body did not arrive within {} s, or came at less than 16 KiB/s; send fewer items per request",
             timeout.as_secs()
         );
         ProblemResponse::new(

@@ -70,7 +70,7 @@ pub(super) struct Place {
 
 /// One connection.
 pub(super) struct Socket {
-    peer: Peer,
+    pub(super) peer: Peer,
     state: Mutex<(Phase, Pace)>,
     /// Its end, decided by others.
     broken: Notify,
@@ -132,7 +132,7 @@ impl Sockets {
     }
 
     /// Breaks off a connection that lags and is in such a phase. False if there is none.
-    fn break_off(&self, phase: impl Fn(Phase) -> bool) -> bool {
+    fn break_off(&self, allowed: impl Fn(Phase) -> bool) -> bool {
         let now = Instant::now();
         let mut open = lock(&self.open);
         let mut of_peer: HashMap<Peer, usize> = HashMap::new();
@@ -140,18 +140,19 @@ impl Sockets {
             *of_peer.entry(socket.peer).or_default() += 1;
         }
         let lagging = open.iter().filter_map(|(number, socket)| {
-            let (now_in, pace) = *lock(&socket.state);
+            let (phase, pace) = *lock(&socket.state);
             let lag = pace.lag(now);
-            let lags = now_in != Phase::Answering && phase(now_in) && lag >= LAG;
-            lags.then_some((now_in, of_peer[&socket.peer], lag, *number))
+            let lags = phase != Phase::Answering && allowed(phase) && lag >= LAG;
+            lags.then_some((phase, of_peer[&socket.peer], lag, *number))
         });
         let Some((_, _, _, number)) = lagging.max() else {
             return false;
         };
-        if let Some(socket) = open.remove(&number) {
-            socket.break_off();
+        let broken_off = open[&number].break_off();
+        if broken_off {
+            open.remove(&number);
         }
-        true
+        broken_off
     }
 
     /// Breaks off the connections that have been in such a phase, and have lagged, for as long as `allowed` says.
@@ -160,10 +161,7 @@ impl Sockets {
         lock(&self.open).retain(|_, socket| {
             let (phase, pace) = *lock(&socket.state);
             let late = allowed(phase).is_some_and(|allowed| pace.lag(now) >= allowed);
-            if late {
-                socket.break_off();
-            }
-            !late
+            !(late && socket.break_off())
         });
     }
 
@@ -249,12 +247,14 @@ impl Socket {
         self.broken.notified().await;
     }
 
-    fn break_off(&self) {
-        if lock(&self.state).0 == Phase::Queued {
-            self.refused.notify_one();
-        } else {
-            self.broken.notify_one();
+    /// Ends the connection, or refuses its request. False if it is being answered by now.
+    fn break_off(&self) -> bool {
+        match lock(&self.state).0 {
+            Phase::Answering => return false,
+            Phase::Queued => self.refused.notify_one(),
+            _ => self.broken.notify_one(),
         }
+        true
     }
 
     fn moved(&self, bytes: usize) {

@@ -167,7 +167,7 @@ async fn attempt(
         .map_err(|_| "the service failed; its log says why".to_owned())?;
     tokio::time::timeout_at(hold.end(), judge(service, client, batch))
         .await
-        .map_err(|_| "judging takes longer than this client waits. What is running is judged to its end, so that a repetition finds its verdict".to_owned())
+        .map_err(|_| "judging takes longer than this client waits. What runs for a task of a data set is judged to its end, so that a repetition finds its verdict".to_owned())
 }
 
 /// Why a judgement has no reward.

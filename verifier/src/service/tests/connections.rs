@@ -111,7 +111,7 @@ fn closing(request: &str, body: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_over_the_limit_waits_until_another_is_answered_and_a_probe_does_not() {
+async fn requests_over_the_limit_wait_and_probes_do_not() {
     let gate = Gate::shut();
     let one = ServiceSettings {
         connections: 1,

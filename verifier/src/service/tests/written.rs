@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use axum::extract::FromRequestParts as _;
+use axum::response::IntoResponse as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -122,6 +123,24 @@ async fn the_values_of_a_body_count_until_its_response() {
     assert!(service.body_memory.acquire(0).is_err());
     drop(sender);
     assert!(service.body_memory.acquire(30_000).is_ok());
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_is_given_up() {
+    let service = service(settings());
+    let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+    let (mut parts, ()) = Request::new(()).into_parts();
+    let Ok(sender) = sender::Sender::from_request_parts(&mut parts, &()).await;
+    let mut hold = hold::Hold::at_most(Duration::ZERO);
+    let lag = Duration::from_millis(10);
+    let body = Body::from_stream(pieces);
+    let Err(problem) = body::receive_within(&service, &sender, body, &mut hold, lag).await else {
+        panic!("it arrived");
+    };
+    assert_eq!(
+        problem.into_response().status(),
+        StatusCode::REQUEST_TIMEOUT
+    );
 }
 
 #[tokio::test]
