@@ -12,10 +12,6 @@ use clap::{Parser, Subcommand};
 use datasets::log_levels;
 use tracing_subscriber::EnvFilter;
 
-/// It returns unused memory to the system. The C library keeps what many requests at once took.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Judges whether completions are correct: mathematics by comparison, Python in a sandbox, proofs by Lean.
 #[derive(Debug, Parser)]
 #[command(
