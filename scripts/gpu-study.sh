@@ -79,9 +79,7 @@ else
   changes=(-e 's/"algorithm.n_step" = .*/"algorithm.n_step" = 8/' -e 's/"run.updates" = .*/"run.updates" = 2/' -e 's/"eval.samples" = .*/"eval.samples" = 0/' -e 's/"algorithm.h" = 8 /"algorithm.h" = 2 /')
 fi
 
-[ "$device" = cpu ] || check_device
-
-step machine machine
+step machine 20 machine
 shapes=()
 for model in "${models[@]}"; do
   name=$(basename "$model" .json)
@@ -89,14 +87,14 @@ for model in "${models[@]}"; do
   work=(--random-weights "$model" --dtype bf16 --samples 4 --prompt-tokens "$prompt" --tokens "$longest" --min-tokens "$shortest")
   sizes=$(for n in "${n_steps[@]}"; do for h in "${hs[@]}"; do echo $((n * h)); done; done | sort -nu)
   for size in $sizes; do
-    step "decode-$name-$size" bench rollout "${work[@]}" --prompts $((size / 4)) --max-sequences 1024
+    step "decode-$name-$size" 240 bench rollout "${work[@]}" --prompts $((size / 4)) --max-sequences 1024
   done
   for n in "${n_steps[@]}"; do
-    step "train-$name-$n" bench train "${work[@]}" --prompts $((n / 4))
+    step "train-$name-$n" 240 bench train "${work[@]}" --prompts $((n / 4))
   done
 done
-step times times
+step times 20 times
 for preset in rapid-paper rapid-loo pg; do
-  step "learn-$preset" train "$preset"
+  step "learn-$preset" 480 train "$preset"
 done
 finish

@@ -45,8 +45,8 @@ if [ "${1:-}" = --data ]; then
   # With the tests: without them, crates are built with other features, so once more.
   cargo build --release --locked --workspace --lib --bins --tests --examples
   step "tests that read data sets"
-  cargo test --release --locked --workspace --test real_data --test math_data --test minif2f --test determinism
-  cargo test --release --locked --workspace --test end_to_end -- trains_with_real_rewards
+  cargo test --release --locked --workspace --test real_data
+  cargo test --release --locked --workspace --test all -- real_data:: math_data:: minif2f:: determinism:: trains_with_real_rewards
   exit
 fi
 
@@ -130,7 +130,7 @@ fi
 if [ "${1:-}" = --lean ]; then
   results=$root/sandboxes/lean/RESULTS.md
   table=$target/lean-results.md
-  RAPID_TEST_LEAN_ALL=1 RAPID_TEST_LEAN_RESULTS=$(realpath -m "$table") cargo test --release --locked --workspace --test lean -- --nocapture
+  RAPID_TEST_LEAN_ALL=1 RAPID_TEST_LEAN_RESULTS=$(realpath -m "$table") cargo test --release --locked --workspace --test all -- lean:: --nocapture
   sed '/^| theorem/,$d' "$results" >"$table.whole"
   cat "$table" >>"$table.whole"
   mv "$table.whole" "$results"

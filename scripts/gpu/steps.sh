@@ -3,7 +3,6 @@
 # default limit of a call, which is empty for none.
 # shellcheck shell=bash
 
-readonly LIMIT=480
 : "${here:?}" "${out:?}" "${file:?}" "${minutes?}"
 rapid='' device=cuda:0 until=''
 quick=()
@@ -36,8 +35,14 @@ if ! [ -x "$rapid" ]; then
   echo "error: the program rapid is neither beside this script nor on the path; name it with --rapid FILE" >&2
   exit 2
 fi
-mkdir -p "$out/steps" "$out/logs"
+mkdir -p "$out"
 out=$(cd "$out" && pwd)
+# Records, logs and tables, packed after every step: a machine that is lent may be gone the next moment, and another one goes on from this file.
+archive=${file%.json}.tgz
+if ! [ -e "$out/steps" ] && [ -e "$out/$archive" ]; then
+  tar -xzf "$out/$archive" -C "$out"
+fi
+mkdir -p "$out/steps" "$out/logs"
 # What a step found, and why it failed.
 result=$out/result.tmp why=$out/why.tmp
 # The steps that are recorded, and the number of those that the limit of the call has left.
@@ -61,7 +66,7 @@ limited() {
   timeout --kill-after=10 "$left" "$@" 2>>"$log" || status=$?
   case $status in
     0) ;;
-    124 | 137) echo "it took longer than $LIMIT s" >"$why" ;;
+    124 | 137) echo "it took longer than its $((deadline - began)) s" >"$why" ;;
     *) [ -s "$why" ] || grep . "$log" | tail -n 3 >"$why" || true ;;
   esac
   return "$status"
@@ -73,26 +78,28 @@ impossible() {
   echo "$1" >"$why"
 }
 
-# begin NAME: forgets the last step.
+# begin NAME LIMIT: forgets the last step. The next one has LIMIT seconds; with --quick, where the device may be slow, 480.
 begin() {
-  state=passed deadline=$((SECONDS + LIMIT)) log=$out/logs/$1.txt note=''
+  [ ${#quick[@]} = 0 ] || set -- "$1" 480
+  state=passed began=$SECONDS deadline=$((SECONDS + $2)) log=$out/logs/$1.txt note=''
   : >"$log"
   : >"$why"
   rm -f "$result"
 }
 
-# step NAME COMMAND…: runs a step and records it, unless it is recorded or the time of the call is over. The command writes JSON to $result, and may call
-# `impossible`.
+# step NAME LIMIT COMMAND…: runs a step and records it, unless it is recorded or less than a third of its limit, in seconds, is left of the call. The command writes
+# JSON to $result, and may call `impossible`.
 step() {
-  local name=$1 record=$out/steps/$1.json began=$SECONDS
-  shift
-  if ! [ -e "$record" ] && [ "$SECONDS" -lt "$call_end" ]; then
-    begin "$name"
+  local name=$1 limit=$2 record=$out/steps/$1.json
+  shift 2
+  if ! [ -e "$record" ] && [ $((call_end - SECONDS)) -gt $((limit / 3)) ]; then
+    begin "$name" "$limit"
     [ "$deadline" -lt "$call_end" ] || deadline=$call_end
     "$@" || [ "$state" != passed ] || state=failed
     # A step that the end of the call has stopped has not failed, so the next call makes it again.
     if [ "$state" != failed ] || [ "$SECONDS" -lt "$call_end" ]; then
-      record_step "$name" "$began" "$record"
+      record_step "$name" "$record"
+      pack
     fi
   fi
   if [ -e "$record" ]; then
@@ -104,23 +111,28 @@ step() {
   [ "$name" != "$until" ] || finish
 }
 
-# record_step NAME BEGAN FILE
+# Packs what the steps have found, without runs of a sweep, which are larger.
+pack() {
+  (cd "$out" && find . -maxdepth 2 -type f ! -name '*.tmp' ! -name '*.tgz' | tar -czf "$archive.tmp" -T - && mv "$archive.tmp" "$archive")
+}
+
+# record_step NAME FILE
 record_step() {
   {
-    printf '{"step": "%s", "state": "%s", "seconds": %d' "$1" "$state" $((SECONDS - $2))
+    printf '{"step": "%s", "state": "%s", "seconds": %d' "$1" "$state" $((SECONDS - began))
     [ "$state" = passed ] || printf ', "reason": %s' "$(json_string "$(cat "$why")")"
     [ -z "$note" ] || printf ', "note": %s' "$(json_string "$note")"
     ! [ -s "$result" ] || printf ', "result": %s' "$(cat "$result")"
     printf '}\n'
-  } >"$3.tmp"
-  mv "$3.tmp" "$3"
+  } >"$2.tmp"
+  mv "$2.tmp" "$2"
 }
 
 # show NAME FILE: prints the line of a recorded step.
 show() {
   local line
   line=$(head -n 1 "$2")
-  printf '%-18s %-28s %s\n' "$(sed -n 's/.*"state": "\([^"]*\)".*/\1/p' <<<"$line")" "$1" \
+  printf '%-18s %-28s %4s s  %s\n' "$(sed -n 's/.*"state": "\([^"]*\)".*/\1/p' <<<"$line")" "$1" "$(number seconds <<<"$line")" \
     "$(sed -n 's/.*"\(reason\|note\)": "\(\([^"\\]\|\\.\)*\)".*/\2/p' <<<"$line" | cut -c 1-160)"
 }
 
@@ -138,6 +150,7 @@ finish() {
   } >"$out/$file.tmp"
   mv "$out/$file.tmp" "$out/$file"
   rm -f "$result" "$why"
+  pack
   for name in "${names[@]}"; do
     ! grep -q '"state": "failed"' "$out/steps/$name.json" || failed=$((failed + 1))
   done
@@ -150,17 +163,25 @@ finish() {
   exit
 }
 
-# The machine, its GPU and the software.
+# The machine, its GPU and the software: what explains a failure afterwards.
 machine() {
+  {
+    nvidia-smi
+    ldd --version | head -n 1
+    command -v python3 nvcc ncu nsys compute-sanitizer
+    echo "LD_LIBRARY_PATH=${LD_LIBRARY_PATH-}"
+    ldconfig -p | grep -E 'libcuda|nvrtc|cublasLt|nccl'
+  } >>"$log" 2>&1 || true
   note=$(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>/dev/null || true)
   limited "$rapid" doctor --device cpu --json >"$result"
 }
 
-# bench ARGUMENTS…: a measurement, and what is predicted for it.
+# bench ARGUMENTS…: a measurement, and what is predicted for it on that card.
 bench() {
-  local measured predicted memory
+  local measured predicted memory plan=cuda:plan
   measured=$(limited "$rapid" bench "$@" --device "$device" --json) || return
-  predicted=$(limited "$rapid" bench "$@" --device cuda:plan --json) || return
+  ! grep -q '"device": .*H100' <<<"$measured" || plan=cuda:plan:h100
+  predicted=$(limited "$rapid" bench "$@" --device "$plan" --json) || return
   printf '{"measured": %s, "predicted": %s}' "$measured" "$predicted" >"$result"
   note=$(printf '%.0f tokens/s; %.0f predicted' "$(number all_tokens_per_s <<<"$measured")" "$(number all_tokens_per_s <<<"$predicted")")
   # Only a GPU has memory of its own.
@@ -173,14 +194,4 @@ bench() {
 tiny_config() {
   echo '{"model_type": "qwen2", "vocab_size": 320, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
     "num_key_value_heads": 1, "head_dim": 64, "max_position_embeddings": 256, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": true, "hidden_act": "silu"}'
-}
-
-# Refuses a device that does not work: no step would mean anything, so none is recorded.
-check_device() {
-  begin device
-  if ! limited "$rapid" doctor --device "$device" --quick --json --dtype f32 --gpu-checks parity >"$result"; then
-    cat "$result" >&2
-    echo "error: $device does not work, so no step was made: $(cat "$why")" >&2
-    exit 1
-  fi
 }

@@ -18,7 +18,7 @@ use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 use trainer::resident_memory;
 
 use super::Usage;
-use super::args::{DeviceArgs, PLAN, configuration, from_zero, model_path, positive, up_to};
+use super::args::{DeviceArgs, configuration, from_zero, model_path, positive, up_to};
 
 /// Largest value of `--max-sequences`.
 const MAX_SEQUENCES: usize = 1_000_000;
@@ -29,7 +29,7 @@ const MAX_TOKENS_IN_ALL: usize = 100_000_000;
 ///
 /// The figures are printed beside their limits, which are measured on the same device in the same run. The limit of arithmetic is the fastest multiply-add instruction on registers alone on a CPU, and cuBLASLt's large products on a GPU. The limit of memory is copies that are larger than any cache.
 ///
-/// With `--device cuda:plan` nothing is computed: the work is counted as an NVIDIA H200 would do it, and a model of its rates predicts the time by operation. This needs no GPU, and little memory whatever the model's size.
+/// With `--device cuda:plan` nothing is computed: the work is counted as an NVIDIA H200 would do it (with `cuda:plan:h100` an H100), and a model of its rates predicts the time by operation. This needs no GPU, and little memory whatever the model's size.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -304,8 +304,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         What::Step(_) => step::measure,
     };
     options.check()?;
-    if options.device.device == PLAN {
-        return plan::run(&args.what, options);
+    if let Some(device) = plan::planned_for(&options.device.device) {
+        return plan::run(device, &args.what, options);
     }
     if options.profile {
         return profile::run(&args.what, options);

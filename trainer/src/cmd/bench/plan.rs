@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Arg;
-use engine::backend::cuda::ledger::{Account, DeviceModel, H200, HostCalls, Launches, Work};
+use engine::backend::cuda::ledger::{Account, DeviceModel, H100, H200, HostCalls, Launches, Work};
 use engine::{Engine, EngineOptions, Footprint};
 use serde::Serialize;
 
@@ -13,14 +13,24 @@ use crate::cmd::args::{self, DeviceArgs, PLAN};
 
 /// `--device` of these commands, which is more than that of others.
 pub(super) fn device(arg: Arg) -> Arg {
-    arg.help("Where to compute: auto, cpu, cuda or cuda:N; or cuda:plan, which counts the work and predicts its time")
+    arg.help("Where to compute: auto, cpu, cuda or cuda:N; or cuda:plan, which counts the work and predicts its time on an H200, cuda:plan:h100 on an H100")
         .value_parser(device_or_plan)
 }
 
 fn device_or_plan(text: &str) -> Result<String, String> {
-    match text {
-        PLAN => Ok(text.to_owned()),
-        _ => args::device(text).map_err(|_| format!("give auto, cpu, cuda, cuda:N or {PLAN}")),
+    match planned_for(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => args::device(text)
+            .map_err(|_| format!("give auto, cpu, cuda, cuda:N, {PLAN} or {PLAN}:h100")),
+    }
+}
+
+/// The device whose time is predicted, if `--device` asks for that.
+pub(super) fn planned_for(device: &str) -> Option<DeviceModel> {
+    match device.strip_prefix(PLAN)? {
+        "" | ":h200" => Some(H200),
+        ":h100" => Some(H100),
+        _ => None,
     }
 }
 
@@ -81,8 +91,8 @@ struct Step {
 }
 
 /// Counts the work of a command and prints the predicted figures.
-pub(super) fn run(what: &What, options: &Options) -> anyhow::Result<()> {
-    let plan = Plan::new(what, options)?;
+pub(super) fn run(device: DeviceModel, what: &What, options: &Options) -> anyhow::Result<()> {
+    let plan = Plan::new(device, what, options)?;
     if options.json {
         return crate::cmd::print(&(serde_json::to_string_pretty(&plan)? + "\n"));
     }
@@ -90,12 +100,12 @@ pub(super) fn run(what: &What, options: &Options) -> anyhow::Result<()> {
 }
 
 impl Plan {
-    fn new(what: &What, options: &Options) -> anyhow::Result<Self> {
+    fn new(device: DeviceModel, what: &What, options: &Options) -> anyhow::Result<Self> {
         let config = options.config()?;
         let engine_options = engine_options(options)?;
         let demand = options.demand(what, &config);
-        let planned = Footprint::on_gpu(H200.memory, &config, &engine_options, &demand);
-        let (account, allocated_bytes) = counted(what, options, H200, engine_options)?;
+        let planned = Footprint::on_gpu(device.memory, &config, &engine_options, &demand);
+        let (account, allocated_bytes) = counted(what, options, device, engine_options)?;
         let running = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
         let running = running.min(options.prompts * options.samples);
         let longest_step = account.longest_step.map(|step| {
@@ -116,7 +126,7 @@ impl Plan {
                 What::Train(_) => "training",
                 What::Step(_) => "an iteration",
             },
-            device: H200,
+            device,
             model: options.model_name(),
             dtype: options.device.dtype.clone(),
             prompts: options.prompts,
@@ -269,7 +279,7 @@ mod tests {
             "rollout" => What::Rollout(line.options.clone()),
             _ => What::Step(line.options.clone()),
         };
-        Plan::new(&what, &line.options).unwrap()
+        Plan::new(H200, &what, &line.options).unwrap()
     }
 
     #[test]
@@ -342,8 +352,12 @@ mod tests {
 
     #[test]
     fn only_known_devices_are_accepted() {
-        assert_eq!(device_or_plan(PLAN), Ok(PLAN.to_owned()));
-        assert_eq!(device_or_plan("cpu"), Ok("cpu".to_owned()));
-        assert!(device_or_plan("cuda:pan").unwrap_err().contains(PLAN));
+        for device in [PLAN, "cuda:plan:h100", "cpu"] {
+            assert_eq!(device_or_plan(device), Ok(device.to_owned()));
+        }
+        assert_eq!(planned_for("cuda:plan:h100"), Some(H100));
+        for unknown in ["cuda:pan", "cuda:plan:h300"] {
+            assert!(device_or_plan(unknown).unwrap_err().contains(PLAN));
+        }
     }
 }
