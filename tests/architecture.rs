@@ -1,7 +1,5 @@
 //! The invariants of ARCHITECTURE.md.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{ImplItem, Item, Type};

@@ -1,8 +1,6 @@
 //! Sends every hostile completion of `tests/attacks/` to a running verifier, and checks its verdict, the verdict of the next honest sample, the service's health, and
 //! that nothing left the sandbox.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::TcpListener;

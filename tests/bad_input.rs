@@ -1,8 +1,6 @@
 //! An error is one paragraph that names the thing and the remedy, with the documented exit code: 2 if the command line has to be changed, else 1. Over HTTP it is a
 //! problem document that names the item and the field.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,7 +1,5 @@
 //! The command lines: the usage errors with exit code 2, and the output and the errors of `--dry-run`.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::process::Command;
 
 use tests::artifacts;

@@ -1,7 +1,5 @@
 //! Verdicts are a function of task, completion and version. They are the same to the unit of fuel, whatever else the machine does.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,8 +4,6 @@
 //! `documents.toml` names the pages that continue another page, and the commands that cannot run unchanged, each with its reason. For those commands the test
 //! checks only that the program and its flags exist.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,7 +1,5 @@
 //! The two programs together: training on real data with real rewards, and kills of either program.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -103,7 +101,9 @@ fn weights(job: &Job, step: usize) -> Vec<u8> {
 
 #[test]
 fn killing_a_run_with_adapters_does_not_change_the_result() {
-    let Some(_) = artifacts::model() else { return };
+    let (Some(_), true) = (artifacts::model(), artifacts::long_only()) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let mut sets = repeating(folder.path());
     sets.extend(set(&[
@@ -137,7 +137,9 @@ fn killing_a_run_with_adapters_does_not_change_the_result() {
 
 #[test]
 fn an_extended_run_equals_a_run_of_that_length_from_the_start() {
-    let Some(_) = artifacts::model() else { return };
+    let (Some(_), true) = (artifacts::model(), artifacts::long_only()) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let mut sets = repeating(folder.path());
     sets.extend(set(&[
@@ -370,7 +372,11 @@ fn assert_exact_on_policy(lines: &[serde_json::Value]) {
 
 #[test]
 fn gsm8k_trains_with_real_rewards() {
-    let (Some(_), Some(data)) = (artifacts::model(), data::holding("gsm8k")) else {
+    let (Some(_), Some(data), true) = (
+        artifacts::model(),
+        data::holding("gsm8k"),
+        artifacts::long_only(),
+    ) else {
         return;
     };
     let data = data.folder.to_str().unwrap();

@@ -2,8 +2,6 @@
 //!
 //! The test starts a second engine with the same image, beside the machine's own. That needs root, dockerd and Linux.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! The memory of an idle service.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use serde_json::{Value, json};
 use tests::artifacts;
 use tests::attacks;

@@ -1,7 +1,5 @@
 //! Ranks of MPI launchers train as one process does, to the byte.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,7 +1,5 @@
 //! Rewards are for the trainer's tasks. A user's own tasks are sent inline, with everything that decides their verdicts, and so are tasks that differ from the verifier's.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::Path;
 use std::sync::Arc;
 

@@ -2,8 +2,6 @@
 //!
 //! scripts/parity/golden.py generates the golden values; `scripts/parity.sh` generates them again.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use engine::{Device, Engine, EngineOptions, GenerateRequest, Group, Sampling};
 use serde_json::Value;
 use tests::artifacts;

@@ -1,7 +1,5 @@
 //! Compares the planned memory of a run with its peak memory.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use tests::artifacts;
 use tests::programs::{rapid, run};
 

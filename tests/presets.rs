@@ -1,7 +1,5 @@
 //! Every algorithm with a real model and real rewards, with a kill during the run.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::fmt::Write as _;
 use std::path::Path;
 

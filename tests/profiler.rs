@@ -1,7 +1,5 @@
 //! The ranges that NVIDIA's profilers get: NVTX's own library passes them from `rapid` to a profiler that writes them to a file.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::Path;
 use std::process::Command;
 

@@ -1,7 +1,5 @@
 //! `rapid-verifier prepare --dataset`: the values that canonical solutions return are computed ahead of time and shared between processes.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;

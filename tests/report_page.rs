@@ -1,7 +1,5 @@
 //! The pages of `rapid report` in a browser: nothing is cut off on a narrow screen, in the light and in the dark scheme.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,6 @@
 //! The resident memory of a busy process varies by a hundred megabytes with its allocator's reserves, so it does not show a leak. The library `soak/live_bytes.cpp`, which
 //! is preloaded, counts the bytes that are allocated and not freed; they are the same after the same work.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

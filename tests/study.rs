@@ -1,7 +1,5 @@
 //! The whole of `rapid study estimator` on a real model with real rewards, with small settings.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::fmt::Write as _;
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! The committed tables and figures of the paper's study are those that `rapid report` makes of its committed runs.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

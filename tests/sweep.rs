@@ -1,7 +1,5 @@
 //! `rapid sweep`: killed, continued, made by two processes at once, and with a run that diverges.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 

@@ -1,8 +1,6 @@
 //! If code cannot be judged, `/readyz`, `rapid-verifier doctor` and the verdicts name the missing thing and the remedy, and no completion is judged incorrect for
 //! it.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::io::Write as _;
 use std::process::Command;
 

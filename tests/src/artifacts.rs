@@ -67,6 +67,16 @@ pub fn long() -> bool {
     std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1")
 }
 
+/// Whether a test runs that takes a minute, and whose claim a faster one holds too on a small model: with `RAPID_TEST_LONG=1`. Otherwise prints that it does not.
+#[must_use]
+pub fn long_only() -> bool {
+    let long = long();
+    if !long {
+        skipped("it takes a minute; RAPID_TEST_LONG=1 runs it");
+    }
+    long
+}
+
 /// Prints on stderr that a test did not run, with the reason. scripts/test.sh repeats these lines at its end.
 pub fn skipped(reason: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();

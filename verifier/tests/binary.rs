@@ -1,7 +1,5 @@
 //! The `rapid-verifier` binary as people use it: flags, exit codes and output.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::ops::Range;

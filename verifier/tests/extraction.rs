@@ -4,8 +4,6 @@
 //! A false refusal is a completion with a correct program that is not judged correct. A false acceptance is a completion with a wrong program, or none, that is judged
 //! correct. The programs themselves are compared too, except for blank lines and trailing blanks.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,8 +4,6 @@
 //! `RAPID_TEST_LEAN`. A file takes a quarter of a minute, so only three cases are judged. `RAPID_TEST_LEAN_ALL=1` judges all (or the theorems that it names,
 //! `sum_comm,half_of_ten`), and writes the table to the file that `RAPID_TEST_LEAN_RESULTS` names.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -1,7 +1,5 @@
 //! The process that checks proofs: the real program with its jail and its limits, on modules that a real Lean compiled; and misbehaving stand-ins for it.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -309,7 +307,11 @@ fn helper_process_holds_a_grader() {
 fn no_process_remains_after_the_verifier_is_killed() {
     for memory_mib in [507, 508] {
         let mut held = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "helper_process_holds_a_grader", "--nocapture"])
+            .args([
+                "--exact",
+                "lean_kernel::helper_process_holds_a_grader",
+                "--nocapture",
+            ])
             .env("RAPID_TEST_HOLD", memory_mib.to_string())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,12 +1,10 @@
 //! Compares the 12,500 answers of MATH with themselves and with each other.
 
-#[path = "../../datasets/tests/data/mod.rs"]
-mod data;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::data;
 use math_answer::{Answer, Comparison, Policy, Rule, compare_answers};
 use serde_json::Value;
 

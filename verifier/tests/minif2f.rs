@@ -1,14 +1,10 @@
 //! MiniF2F's 488 statements: each has a prompt, and each completion of it becomes a file for Lean. There is no Mathlib here, so this tests what a Lean with Mathlib would be
 //! given, and how a service without Lean responds.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../datasets/tests/data/mod.rs"]
-mod data;
-
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use crate::data;
 use datasets::template::Template;
 use datasets::{LeanTask, Task, TaskSpec};
 use kernel::Axioms;

@@ -3,20 +3,14 @@
 //! The records are the whole data sets if they are on this machine, else the repository's excerpts. The interpreter is where `rapid-verifier fetch` puts it, and Docker where
 //! `scripts/docker.sh` started it. If one is missing, a test prints that on stderr and ends.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../datasets/tests/data/mod.rs"]
-mod data;
-mod running;
-
 use std::path::Path;
 
 use datasets::{Dataset, Task, TaskSpec};
 use serde_json::Value as Json;
 use verifier_api::{Item, Judgement, TaskRef, Verdict};
 
-use data::Records;
-use running::{Running, docker, interpreter, long};
+use crate::data::{self, Records};
+use crate::running::{Running, docker, interpreter, long};
 
 /// The slowest task of MBPP+: 20 s of big integers in native CPython, minutes in a 32-bit one. It runs with `RAPID_TEST_LONG=1`, and comes first, so that the
 /// others run at the same time.

@@ -1,7 +1,5 @@
 //! `rapid-verifier score` as people use it: what it reads, what it writes and when, and how it continues an interrupted run.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

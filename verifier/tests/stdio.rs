@@ -3,12 +3,6 @@
 //!
 //! The programs that native CPython does not finish within seconds are left out.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../../datasets/tests/data/mod.rs"]
-mod data;
-mod running;
-
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,7 +12,8 @@ use serde::Deserialize;
 use serde_json::json;
 use verifier_api::{InlineTask, Item, Judgement, ProgramTest, TaskRef, Verdict};
 
-use running::{Running, docker, interpreter, long};
+use crate::data;
+use crate::running::{Running, docker, interpreter, long};
 
 /// Functions of MBPP+ that become programs.
 const MAX_MBPPPLUS: usize = 20;

@@ -35,7 +35,12 @@ fn every_kernel_compiles_for_every_architecture() {
     if !nvrtc() {
         return;
     }
+    // For the one that is left out, the other test compiles machine code.
+    let other_test = compile::version().unwrap() == COMPILER;
     for architecture in ARCHITECTURES {
+        if other_test && architecture == ARCHITECTURES[ALWAYS] {
+            continue;
+        }
         let ptx = compile(SOURCES, NAMES, Target::Ptx(architecture)).unwrap();
         let text = String::from_utf8_lossy(&ptx.bytes);
         assert!(text.contains(&format!(".target sm_{architecture}")));

@@ -4,6 +4,8 @@
 
 #[path = "support/fetched.rs"]
 mod fetched;
+#[path = "support/long.rs"]
+mod long;
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +19,8 @@ use engine::text::{Detokenizer, StopStrings, Tokenizer, today};
 use serde_json::{Value as Json, json};
 use support::Random;
 
-/// Number of strings that are compared: half from files, half random.
-const STRINGS: usize = 10_000;
+/// Number of strings that are compared, half from files, half random: these, and more with `RAPID_TEST_LONG=1`.
+const STRINGS: [usize; 2] = [2_000, 10_000];
 
 /// A model with next to no weights, since only its text side is tested.
 fn config(tokens: usize) -> ModelConfig {
@@ -169,7 +171,10 @@ fn strings(random: &mut Random, special: &[&str]) -> Vec<String> {
         .chars()
         .collect();
     let mut all = Vec::new();
-    for i in 0..STRINGS {
+    let long = long::long(
+        "8,000 of 10,000 strings that are tokenized here and by the published tokenizer",
+    );
+    for i in 0..STRINGS[usize::from(long)] {
         if i % 2 == 0 {
             let n = 1 + random.below(200);
             let start = random.below(corpus.len() - n);

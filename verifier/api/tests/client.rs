@@ -1,7 +1,5 @@
 //! Tests of the client against servers that answer, refuse, break off or stay silent.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::time::{Duration, Instant};
 
 use serde_json::json;

@@ -1,7 +1,5 @@
 //! Tests of the exact JSON of the wire types, since other people's clients rely on it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use serde_json::{Value as Json, json};
 use verifier_api::{
     CodeTest, Compare, InlineTask, Item, Judgement, Problem, Readiness, TaskRef, Verdict,

@@ -2,8 +2,6 @@
 //!
 //! `RAPID_TEST_LEAN` names the folder with Lean's library (`bash scripts/lean.sh` prints it).
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::PathBuf;
 
 use dashu_int::UBig;

@@ -3,8 +3,6 @@
 //! `RAPID_TEST_LEAN` names the folder with the library (`bash scripts/lean.sh` prints it). Its modules contain only the public part: most theorems have no proofs, and some
 //! definitions have no values, so that lemmas about their equations cannot be checked.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

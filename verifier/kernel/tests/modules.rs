@@ -1,8 +1,6 @@
 //! Statements and compiled modules that answer them. Each file in `modules/` was compiled by Lean 4.28 (`lean -R NAME -o NAME/Proof.olean NAME/Proof.lean`). It begins with
 //! `prelude`, and so needs no library.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use std::path::Path;
 
 use kernel::{Axioms, Budget, Error, Fault, Library, TheoremCheck};

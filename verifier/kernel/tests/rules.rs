@@ -1,7 +1,5 @@
 //! The rules of Lean's type theory, one by one: what may be declared, and what follows from it. The tests build terms that Lean itself would never write.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
 use kernel::{
     Budget, Checker, Constant, Error, Expr, ExprId, Family, Kind, Level, LevelId, Library, Member,
     NameId,

@@ -1,0 +1,27 @@
+//! Tests of the whole: the programs, the documents, the scripts and the repository.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod architecture;
+mod attacks;
+mod bad_input;
+mod command_line;
+mod determinism;
+mod documents;
+mod end_to_end;
+mod engine_lost;
+mod gpu;
+mod memory;
+mod mpi;
+mod own_tasks;
+mod parity;
+mod planned;
+mod presets;
+mod profiler;
+mod references;
+mod report_page;
+mod soak;
+mod study;
+mod study_page;
+mod sweep;
+mod unavailable;
