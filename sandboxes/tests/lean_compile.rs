@@ -1,13 +1,9 @@
 //! The process for each file, its jail, the files that it leaves, and the checker after it, tested with a stand-in for `lean`.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
-mod lean;
-
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
-use lean::{PYTHON, jail, program, stand_in};
+use crate::lean::{PYTHON, jail, program, stand_in};
 use sandboxes::lean::{
     Bounds, Compiled, Compiler, Jail, Lean, LeanError, Messages, Program, Project, SecondChecker,
 };

@@ -14,8 +14,8 @@ use sandboxes::docker::{DockerSandbox, Settings};
 use sandboxes::outline::{self, Text};
 use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
+use super::support::{docker, open, settings};
 use crate::cases::{run, run_within, try_run};
-use crate::support::{docker, open, settings};
 
 const LABEL: &str = "rapid-verifier.owner";
 

@@ -2,8 +2,8 @@
 
 use sandboxes::{Call, End, Sandbox};
 
+use super::support::shared;
 use crate::cases::{result, run};
-use crate::support::shared;
 
 /// The outcome of each statement: `refused` if it raises an `OSError` or another exception, otherwise `done`.
 fn outcomes(sandbox: &dyn Sandbox, statements: &[&str]) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use sandboxes::{Call, End, Limits};
 
+use super::support::shared;
 use crate::cases::{result, run_within};
-use crate::support::shared;
 
 fn small_limits() -> Limits {
     Limits {

@@ -2,8 +2,8 @@
 
 use sandboxes::{Call, End, Limits, SandboxError};
 
+use super::support::shared;
 use crate::cases::{run, run_within, try_run};
-use crate::support::shared;
 
 #[test]
 fn every_way_to_exit_the_process_ends_the_run_and_decides_nothing_else() {

@@ -2,8 +2,8 @@
 
 use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
+use super::support::sandbox;
 use crate::cases::{run, run_within, try_run};
-use crate::support::sandbox;
 
 #[test]
 fn an_endless_loop_uses_its_fuel_to_the_unit() {

@@ -7,8 +7,8 @@ use std::path::Path;
 use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Sandbox, SandboxError};
 
+use super::support::{artifact, cache, sandbox};
 use crate::cases::result;
-use crate::support::{artifact, cache, sandbox};
 
 #[test]
 fn there_are_no_files_processes_or_network() {

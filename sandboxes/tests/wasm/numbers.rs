@@ -1,7 +1,7 @@
 //! Numbers in a 32-bit interpreter behave as AGREEMENT.md says.
 
+use super::support::sandbox;
 use crate::cases::result;
-use crate::support::sandbox;
 
 #[test]
 fn numbers_behave_as_in_a_32_bit_interpreter() {

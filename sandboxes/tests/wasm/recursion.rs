@@ -5,9 +5,9 @@ use std::process::Command;
 
 use sandboxes::{Call, End, Limits, Run};
 
+use super::shapes::{ENDLESS, SHAPES, UNGUARDED};
+use super::support::sandbox;
 use crate::cases::{run, run_within};
-use crate::shapes::{ENDLESS, SHAPES, UNGUARDED};
-use crate::support::sandbox;
 
 /// A script for the machine's own interpreter. It prints the greatest `n` for which `f(n)` returns.
 const NATIVE: &str = "

@@ -1,9 +1,5 @@
 //! The guarantees of the Docker sandbox, with a real engine. If no engine answers, each test prints that it is skipped; with `RAPID_TEST_DOCKER=required` it fails.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../cases/mod.rs"]
-mod cases;
 mod engine;
 mod escape;
 mod exhaustion;
@@ -11,5 +7,5 @@ mod misuse;
 mod support;
 
 mod shared {
-    crate::cases::cases!(crate::support::shared);
+    crate::cases::cases!(crate::docker::support::shared);
 }

@@ -1,9 +1,5 @@
 //! The guarantees of the wasm sandbox, with the real interpreter.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../cases/mod.rs"]
-mod cases;
 mod fuel;
 mod isolation;
 mod numbers;
@@ -12,5 +8,5 @@ mod shapes;
 mod support;
 
 mod shared {
-    crate::cases::cases!(crate::support::shared);
+    crate::cases::cases!(crate::wasm::support::shared);
 }
