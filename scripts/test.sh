@@ -98,12 +98,6 @@ done
 # Compiles the sandbox's Python once, before tests use it in parallel.
 "$target/release/rapid-verifier" doctor
 
-step "Python client"
-bash scripts/python-client.sh
-
-step "wheels"
-bash scripts/wheels.sh
-
 step "Docker"
 if bash scripts/docker.sh | tee "$target/docker.log"; then
   # From here on, a Docker sandbox that does not work is a failure.
@@ -138,8 +132,13 @@ if [ "${1:-}" = --lean ]; then
   exit
 fi
 
-step "other projects' clients"
-bash scripts/compat.sh
+# These wait more than they compute, so they run beside the lints. In a process group of their own, which ends with this script.
+clients=$target/clients.log
+set -m
+{ bash scripts/python-client.sh && bash scripts/wheels.sh && bash scripts/compat.sh; } >"$clients" 2>&1 </dev/null &
+set +m
+beside=$!
+trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
 
 step "manifests"
 bash scripts/manifests.sh
@@ -159,6 +158,13 @@ else
   cp Cargo.lock fuzz/Cargo.lock
   cargo check --release --workspace --quiet --target-dir "$target" --manifest-path fuzz/Cargo.toml
 fi
+
+step "Python client, wheels and other projects' clients, which ran beside the lints"
+status=0
+wait "$beside" || status=$?
+trap - EXIT
+cat "$clients"
+[ "$status" = 0 ] || exit "$status"
 
 # Shows one line per test when it ends. The whole output is in the log, and on the screen if a test fails.
 step "tests"
