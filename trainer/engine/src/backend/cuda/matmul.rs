@@ -78,8 +78,9 @@ impl CublasLt {
             let plan = self.planned(&shape, class)?;
             self.plans.insert(shape, plan);
         }
+        let mut refusal = cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED;
         let Some(plan) = self.plans.get_mut(&shape) else {
-            return Err(no_algorithm(&shape));
+            return Err(no_algorithm(&shape, refusal));
         };
         loop {
             while let Some(algorithm) = plan.algorithms.last() {
@@ -90,15 +91,17 @@ impl CublasLt {
                     (&self.workspace, self.workspace_bytes),
                 );
                 match status {
+                    cublasStatus_t::CUBLAS_STATUS_SUCCESS
+                    | cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED => {
+                        return check("multiply", status);
+                    }
                     // The class's algorithm does not support this shape, or it was offered and then rejected, in both cases before anything is computed.
-                    cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED
-                    | cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE
-                    | cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH => plan.algorithms.pop(),
-                    done => return check("multiply", done),
-                };
+                    _ => refusal = status,
+                }
+                plan.algorithms.pop();
             }
             if plan.is_own_choice || recording {
-                return Err(no_algorithm(&shape));
+                return Err(no_algorithm(&shape, refusal));
             }
             plan.algorithms = choose(&self.handle, &plan.operation, &shape, self.workspace_bytes)?;
             plan.is_own_choice = true;
@@ -126,9 +129,9 @@ impl CublasLt {
     }
 }
 
-fn no_algorithm(shape: &Shape) -> Fault {
+fn no_algorithm(shape: &Shape, refusal: cublasStatus_t) -> Fault {
     Fault::Other(format!(
-        "cuBLASLt has no algorithm for a product: {shape:?}"
+        "cuBLASLt has no algorithm for a product ({refusal:?}): {shape:?}"
     ))
 }
 
