@@ -1,10 +1,13 @@
 //! Detects and opens the requested device.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::{fs, io};
 
 use crate::api::Device;
 use crate::backend::Bf16Kernel;
 use crate::backend::cuda::emulated::{self, Emulated};
+use crate::backend::cuda::kernel_cache;
 use crate::backend::cuda::ledger;
 pub(super) use crate::backend::cuda::ledger::{DeviceModel, Ledger};
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
@@ -138,7 +141,7 @@ fn first_gpu() -> Option<GpuInfo> {
     gpu.clone()
 }
 
-/// Whether the first GPU, selected by `auto`, computes what the CPU does. It is compared, and a difference is logged, once per process.
+/// Whether the first GPU, selected by `auto`, computes what the CPU does. A difference is logged once per process. Agreement is remembered in the cache folder.
 fn first_gpu_agrees(gpu: &GpuInfo, dtype: Dtype) -> bool {
     static RESULTS: [OnceLock<bool>; 2] = [const { OnceLock::new() }; 2];
     let result = match dtype {
@@ -146,12 +149,29 @@ fn first_gpu_agrees(gpu: &GpuInfo, dtype: Dtype) -> bool {
         Dtype::Bf16 => &RESULTS[1],
     };
     *result.get_or_init(|| {
-        let comparison = compare_with_cpu(gpu.ordinal, dtype);
-        if let Err(reason) = &comparison {
-            tracing::warn!("computing on the CPU, since {gpu} cannot be used: {reason}");
+        let file = agreement(gpu, dtype);
+        if file.as_ref().is_ok_and(|file| file.exists()) {
+            return true;
         }
-        comparison.is_ok()
+        let compared = compare_with_cpu(gpu.ordinal, dtype);
+        match &compared {
+            // A folder that cannot be written only costs time at the next start.
+            Ok(()) => drop(file.and_then(|file| fs::write(file, gpu.to_string()))),
+            Err(reason) => {
+                tracing::warn!("computing on the CPU, since {gpu} cannot be used: {reason}");
+            }
+        }
+        compared.is_ok()
     })
+}
+
+/// The file that exists if this program has found that this GPU, with its present driver and libraries, computes what the CPU does. It is beside the kernels.
+fn agreement(gpu: &GpuInfo, dtype: Dtype) -> io::Result<PathBuf> {
+    let program = blake3::hash(&fs::read(std::env::current_exe()?)?).to_hex();
+    let gpu = format!("{gpu}, {:?}", gpu.id);
+    let key = kernel_cache::key([program.as_str(), &gpu, dtype.name()].into_iter());
+    let folder = kernel_cache::home().join("kernels");
+    Ok(folder.join(format!("{}.agrees", &key[..16])))
 }
 
 fn compare_with_cpu(ordinal: usize, dtype: Dtype) -> Result<(), String> {

@@ -47,7 +47,7 @@ struct Function {
     shared: u32,
 }
 
-/// Fields are dropped in this order, so everything created in the context is dropped before it.
+/// Fields are dropped in this order.
 #[derive(Debug)]
 struct Gpu {
     info: GpuInfo,
@@ -317,7 +317,7 @@ impl Driver for Gpu {
     fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
         let bound = self.bind_unrecorded("a connection");
         let bound = bound.map_err(|fault| fault.to_string());
-        let gpu = bound.and_then(|()| probe::unique_id(self.info.device));
+        let gpu = bound.map(|()| self.info.id);
         let connected = nccl::connect(&gpu, ranks.as_ref())?;
         if ranks.rank() == 0 {
             match &connected {

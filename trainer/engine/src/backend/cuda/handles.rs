@@ -73,22 +73,19 @@ pub(super) fn words(result: CUresult) -> String {
     format!("{}, {result:?}", text.to_string_lossy())
 }
 
-/// The device's primary context, which is retained.
+/// The device's primary context.
 #[derive(Debug)]
-pub(super) struct Context {
-    device: sys::CUdevice,
-    raw: sys::CUcontext,
-}
+pub(super) struct Context(sys::CUcontext);
 
 impl Context {
-    /// Retains the context, and makes it the current one of this thread.
+    /// Retains the context until the process ends, since cuBLASLt keeps state in it beyond its handles, and makes it the current one of this thread.
     pub(super) fn new(device: sys::CUdevice) -> Result<Self, Fault> {
         let mut raw = null_mut();
         // SAFETY: the device is the driver's, and the context is writable.
         check_call("open a context", unsafe {
             sys::cuDevicePrimaryCtxRetain(&raw mut raw, device)
         })?;
-        let context = Self { device, raw };
+        let context = Self(raw);
         context.bind()?;
         Ok(context)
     }
@@ -96,14 +93,7 @@ impl Context {
     /// Makes it the current context of the calling thread.
     pub(super) fn bind(&self) -> Result<(), Fault> {
         // SAFETY: the context is retained.
-        check_call("use its context", unsafe { sys::cuCtxSetCurrent(self.raw) })
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: retained once, released once; everything created in it has been dropped.
-        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+        check_call("use its context", unsafe { sys::cuCtxSetCurrent(self.0) })
     }
 }
 

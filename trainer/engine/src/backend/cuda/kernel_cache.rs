@@ -34,7 +34,7 @@ pub fn home() -> PathBuf {
 }
 
 /// The digest of all fields that an image depends on.
-pub(super) fn key<'a>(fields: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn key<'a>(fields: impl Iterator<Item = &'a str>) -> String {
     let mut hasher = blake3::Hasher::new();
     for field in fields {
         hasher.update(&(field.len() as u64).to_le_bytes());

@@ -23,7 +23,6 @@ const DRIVER: &[&str] = &[
     "cuDeviceGetCount",
     "cuDeviceGetName",
     "cuDeviceGetUuid_v2",
-    "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",
     "cuDeviceTotalMem_v2",
     "cuDriverGetVersion",

@@ -28,6 +28,8 @@ pub struct GpuInfo {
     pub ordinal: usize,
     /// Its name.
     pub name: String,
+    /// A name that no other GPU has, on any machine.
+    pub id: [u8; 16],
     /// Bytes of its memory.
     pub memory: u64,
     /// Its compute capability.
@@ -130,6 +132,7 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
     Ok(GpuInfo {
         ordinal,
         name,
+        id: unique_id(device)?,
         memory: memory(device)?,
         capability,
         driver,
@@ -244,8 +247,7 @@ pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Res
     Ok(value)
 }
 
-/// The name of a GPU that no other one has, on any machine.
-pub(super) fn unique_id(device: sys::CUdevice) -> Result<[u8; 16], String> {
+fn unique_id(device: sys::CUdevice) -> Result<[u8; 16], String> {
     let mut id = sys::CUuuid { bytes: [0; 16] };
     // SAFETY: the name is writable.
     as_text(check_call("report its name", unsafe {
