@@ -8,11 +8,8 @@ mod library;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use half::bf16;
-
-use super::driver::{
-    Address, Arg, Bytes, Driver, Fault, Format, Launch, Matrix, Product, Recording,
-};
+use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Matrix, Product, Recording};
+use super::launch::{decode, encoded};
 use crate::backend::group::Group;
 use crate::error::EngineError;
 
@@ -137,15 +134,12 @@ impl Emulated {
             true => (columns, rows),
             false => (rows, columns),
         };
-        let size = matrix.format.bytes();
-        let count = (stored_rows - 1) * matrix.columns + width;
-        let bytes = self.bytes(matrix.address, count * size);
-        let number = |row: usize, column: usize| {
-            let at = match matrix.transposed {
-                true => column * matrix.columns + row,
-                false => row * matrix.columns + column,
-            };
-            number(&bytes[at * size..][..size], matrix.format)
+        let mut stored = vec![0.0; (stored_rows - 1) * matrix.columns + width];
+        let bytes = self.bytes(matrix.address, stored.len() * matrix.format.bytes());
+        decode(bytes, matrix.format, &mut stored);
+        let number = |row: usize, column: usize| match matrix.transposed {
+            true => stored[column * matrix.columns + row],
+            false => stored[row * matrix.columns + column],
         };
         (0..rows * columns)
             .map(|i| number(i / columns, i % columns))
@@ -185,20 +179,17 @@ impl Emulated {
             }
         }
         let (format, size) = (p.y.format, p.y.format.bytes());
-        for (row, sums) in sums.chunks_exact(p.columns).enumerate() {
+        let mut before = vec![0.0; p.columns];
+        for (row, sums) in sums.chunks_exact_mut(p.columns).enumerate() {
             let at = p.y.address + (row * p.y.columns * size) as u64;
             let to = self.bytes_mut(at, p.columns * size);
-            for (to, sum) in to.chunks_exact_mut(size).zip(sums) {
-                let before = if p.accumulate {
-                    number(to, format)
-                } else {
-                    0.0
-                };
-                match format {
-                    Format::F32 => to.copy_from_slice(&(sum + before).to_le_bytes()),
-                    Format::Bf16 => to.copy_from_slice(&bf16::from_f32(sum + before).to_le_bytes()),
-                }
+            if p.accumulate {
+                decode(to, format, &mut before);
             }
+            for (sum, before) in sums.iter_mut().zip(&before) {
+                *sum += before;
+            }
+            to.copy_from_slice(&encoded(sums, format));
         }
     }
 
@@ -214,15 +205,6 @@ impl Emulated {
             }
             None => self.run(&step),
         }
-    }
-}
-
-/// A number from its bytes.
-fn number(bytes: &[u8], format: Format) -> f32 {
-    match (format, bytes) {
-        (Format::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
-        (Format::Bf16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f32(),
-        _ => unreachable!("as many bytes as the format has"),
     }
 }
 
