@@ -8,14 +8,14 @@
 // `attention_add_parts` adds up. partial[part][row][0] has a part's dk, and partial[part][row][1] its dv,
 // for all heads of keys.
 
-// Number of keys in each tile that is processed for a tile of queries.
+// Number of keys in each tile that is processed for a tile of queries, and of such tiles in shared memory. If
+// there are two, one is loaded while the other is processed. With wider heads, two would leave nothing of the
+// 99 KiB that a block has on some devices.
 template <u32 WIDEST> struct BackwardKeys {
-    static const u32 COUNT = WIDEST <= 64 ? 64 : WIDEST <= 128 ? 32 : 16;
+    static const u32 COUNT = WIDEST <= 64 ? 64 : WIDEST <= 128 ? 32 : 16, STAGES = WIDEST <= 128 ? 2 : 1;
 };
 
-// Number of queries in each tile that is processed for a tile of keys, and of such tiles in shared memory. If
-// there are two, one is loaded while the other is processed. With wider heads, two would not fit into the 99
-// KiB that a block has on some devices.
+// The same for the queries in each tile that is processed for a tile of keys.
 template <u32 WIDEST> struct BackwardQueries {
     static const u32 COUNT = WIDEST <= 128 ? 32 : 16, STAGES = WIDEST <= 128 ? 2 : 1;
 };
@@ -24,11 +24,12 @@ template <u32 WIDEST>
 static __device__ __forceinline__ void backward_q(
     float *dq, size_t dq_stride, const AttentionInputs<bf16> &in, const AttentionGradients<bf16> &given,
     const Span &span, u32 first) {
-    const u32 tile_keys = BackwardKeys<WIDEST>::COUNT, columns = tile_keys / 8;
-    const u32 pitch = WIDEST + 8;
+    typedef BackwardKeys<WIDEST> Tile;
+    const u32 tile_keys = Tile::COUNT, columns = tile_keys / 8;
+    const u32 pitch = WIDEST + 8, tile_size = tile_keys * pitch;
     u32 head_dim = in.head_dim, head = blockIdx.y, kv_head = head / (in.heads / in.kv_heads);
     bf16 *q_tile = (bf16 *)dynamic_shared, *dy_tile = q_tile + QUERY_TILE * pitch,
-         *k_tile = dy_tile + QUERY_TILE * pitch, *v_tile = k_tile + tile_keys * pitch;
+         *k_tiles = dy_tile + QUERY_TILE * pitch, *v_tiles = k_tiles + Tile::STAGES * tile_size;
     Queries queries(span, first, QUERY_TILE, in.window);
     const bf16 *q = in.q + (size_t)head * head_dim, *k = in.k + (size_t)kv_head * head_dim,
                *v = in.v + (size_t)kv_head * head_dim, *dy = given.dy + (size_t)head * head_dim;
@@ -39,6 +40,13 @@ static __device__ __forceinline__ void backward_q(
     consecutive_rows(tokens, queries.token, queries.count);
     copy_rows(q_tile, pitch, q, in.q_stride, tokens, head_dim, aligned_rows(q, in.q_stride));
     copy_rows(dy_tile, pitch, dy, given.dy_stride, tokens, head_dim, aligned_rows(dy, given.dy_stride));
+    auto load = [&](u32 base, u32 stage) {
+        key_rows(rows, cursor, base, queries.to);
+        copy_rows(k_tiles + stage * tile_size, pitch, k, in.k_stride, rows, head_dim, k_aligned);
+        copy_rows(v_tiles + stage * tile_size, pitch, v, in.v_stride, rows, head_dim, v_aligned);
+        commit_copies();
+    };
+    load(start, 0);
 
     Scoring scoring(in.scale, in.soft_cap);
     u32 warp_row = threadIdx.x / WARP * 16, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
@@ -52,13 +60,14 @@ static __device__ __forceinline__ void backward_q(
         lse[i] = given.lse[at], delta[i] = given.delta[at];
     }
     float out[WIDEST / 8][4] = {};
+    u32 stage = 0;
     for (u32 base = start; base < queries.to; base += tile_keys) {
-        key_rows(rows, cursor, base, queries.to);
-        copy_rows(k_tile, pitch, k, in.k_stride, rows, head_dim, k_aligned);
-        copy_rows(v_tile, pitch, v, in.v_stride, rows, head_dim, v_aligned);
-        commit_copies();
         wait_copies<0>();
         __syncthreads();
+        const bf16 *k_tile = k_tiles + stage * tile_size, *v_tile = v_tiles + stage * tile_size;
+        u32 next = base + tile_keys;
+        // All threads have finished with the other tile.
+        if (Tile::STAGES > 1 && next < queries.to) load(next, stage = 1 - stage);
         float weights[columns][4], slopes[columns][4];
         row_products<WIDEST>(weights, q_tile + warp_row * pitch, k_tile, head_dim);
         row_products<WIDEST>(slopes, dy_tile + warp_row * pitch, v_tile, head_dim);
@@ -72,7 +81,9 @@ static __device__ __forceinline__ void backward_q(
             }
         }
         add_weighted<pitch>(out, slopes, k_tile, head_dim);
+        if (Tile::STAGES > 1) continue;
         __syncthreads();
+        if (next < queries.to) load(next, 0);
     }
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
@@ -97,8 +108,8 @@ static __device__ __forceinline__ void backward_q(
 
 // Writes dq. Grid (tiles, heads) as in the forward pass, 128 threads.
 //
-// Dynamic shared memory: in bf16 (2 · 64 + 2 · BackwardKeys) · (WIDEST + 8) numbers, in float (2 · 32 + 2 ·
-// 16) · (head_dim + 4).
+// Dynamic shared memory: in bf16 2 · (64 + COUNT · STAGES of BackwardKeys) · (WIDEST + 8) numbers, in float
+// 2 · (32 + 16) · (head_dim + 4).
 template <class T, u32 WIDEST = 256>
 __global__ void __launch_bounds__(TILE_THREADS) attention_backward_q(
     float *dq, size_t dq_stride, const T *dy, size_t dy_stride, const float *lse, const float *delta,

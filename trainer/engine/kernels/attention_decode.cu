@@ -41,7 +41,8 @@ static __device__ __forceinline__ void decode(
     static_assert(WIDEST % 32 == 0, "fragments of queries are read 32 numbers at a time");
     const u32 parts = (WIDEST + 63) / 64;
     __shared__ __align__(16) bf16 queries[MOST_GROUP][WIDEST + 8];
-    __shared__ float sums[MOST_GROUP][WIDEST];
+    // Column 64p + 8k + j is in place 64p + 8j + k, so that half a warp's pairs lie in different banks.
+    __shared__ __align__(8) float sums[MOST_GROUP][64 * parts + 8];
     __shared__ float largest_of[DECODE_WARPS][MOST_GROUP], total_of[DECODE_WARPS][MOST_GROUP];
     u32 head_dim = in.head_dim, group = in.heads / in.kv_heads;
     u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
@@ -183,12 +184,10 @@ static __device__ __forceinline__ void decode(
 #pragma unroll
                 for (u32 j = 0; j < 8; j++) {
 #pragma unroll
-                    for (u32 e = 0; e < 4; e++) {
-                        u32 c = 64 * p + 8 * (2 * t + e % 2) + j;
-                        float x = out[p][j][e] * factor[e / 2];
-                        if (c >= WIDEST) continue;
-                        float &to = sums[g + 8 * (e / 2)][c];
-                        to = w == 0 ? x : to + x;
+                    for (u32 i = 0; i < 2; i++) {
+                        float2 &to = *(float2 *)&sums[g + 8 * i][64 * p + 8 * j + 2 * t];
+                        float x = out[p][j][2 * i] * factor[i], y = out[p][j][2 * i + 1] * factor[i];
+                        to = w == 0 ? float2{x, y} : float2{to.x + x, to.y + y};
                     }
                 }
             }
@@ -197,7 +196,7 @@ static __device__ __forceinline__ void decode(
     }
     for (u32 head = warp; head < group; head += DECODE_WARPS) {
         float *to = partial + head * partial_stride;
-        for (u32 c = lane; c < head_dim; c += WARP) to[2 + c] = sums[head][c];
+        for (u32 c = lane; c < head_dim; c += WARP) to[2 + c] = sums[head][c / 64 * 64 + c % 8 * 8 + c % 64 / 8];
         if (lane == 0) {
             float most = largest_of[0][head], sum = 0;
             for (u32 w = 1; w < DECODE_WARPS; w++) most = fmaxf(most, largest_of[w][head]);

@@ -91,6 +91,13 @@ static __device__ __forceinline__ void load_transposed(u32 (&to)[4], SharedAddre
                  : "memory");
 }
 
+// 1 / x to within one unit in the last place, by one instruction; 0 if that is below 2⁻¹²⁶.
+static __device__ __forceinline__ float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // Starts a copy of 16 bytes from global to shared memory; both addresses are aligned to 16.
 static __device__ __forceinline__ void copy_async(void *to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -154,6 +161,8 @@ static inline void load_transposed(u32 (&to)[4], SharedAddress row) {
     emulator::sync_warp(~0u, emulator::LoadMatrix<true>::resolve, &argument);
 }
 
+static inline float reciprocal(float x) { return 1 / x; }
+
 static inline void copy_async(void *to, const void *from) { emulator::copy_async(to, from, 16); }
 static inline void copy_word_async(void *to, const void *from) { emulator::copy_async(to, from, 4); }
 static inline void commit_copies() { emulator::commit_copies(); }
@@ -167,6 +176,9 @@ static __device__ __forceinline__ void put(float &to, float x) { to = x; }
 static __device__ __forceinline__ void put(bf16 &to, float x) { to = to_bf16(x); }
 
 static __device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
+
+// The lowest finite number.
+static const float LOWEST = -3.402823466e38f;
 
 // Whether four numbers at `p`, and at every fourth number after it, can be loaded and stored at once.
 template <class T> static __device__ __forceinline__ bool packable(const T *p) {
@@ -222,7 +234,38 @@ static __device__ __forceinline__ void store4(T *p, const float (&v)[4], size_t 
     }
 }
 
-// The index of this thread in the grid, and the number of threads.
+// Number of packs of four numbers that a thread loads before it uses the first of them.
+static const u32 PACKS_AT_ONCE = 4;
+
+// Calls f(i, v) with the numbers row[i..i + 4] for each i = from + 4 · (thread + k · threads) below `to`, in
+// order. Numbers from `to` on are minus infinity, and there may be calls beyond. `from` is a multiple of 4, and
+// `to` too, unless the row ends there.
+template <class F>
+static __device__ __forceinline__ void
+each_pack(const float *row, u32 from, u32 to, u32 thread, u32 threads, F f) {
+    bool packed = packable(row) && to % 4 == 0;
+    for (u32 first = from + 4 * thread; first < to; first += 4 * threads * PACKS_AT_ONCE) {
+        float v[PACKS_AT_ONCE][4];
+#pragma unroll
+        for (u32 p = 0; p < PACKS_AT_ONCE; p++) {
+            u32 i = first + 4 * threads * p;
+#pragma unroll
+            for (u32 j = 0; j < 4; j++) v[p][j] = minus_infinity();
+            if (packed) {
+                if (i < to) load_pack(v[p], row + i);
+            } else {
+#pragma unroll
+                for (u32 j = 0; j < 4; j++) {
+                    if (i + j < to) v[p][j] = row[i + j];
+                }
+            }
+        }
+#pragma unroll
+        for (u32 p = 0; p < PACKS_AT_ONCE; p++) f(first + 4 * threads * p, v[p]);
+    }
+}
+
+// The index of this thread in the first dimension of the grid, and the number of threads there.
 static __device__ __forceinline__ size_t thread_in_grid() {
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
 }

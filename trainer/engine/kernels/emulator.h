@@ -231,6 +231,9 @@ struct __attribute__((may_alias, aligned(8))) uint2 {
 struct __attribute__((may_alias, aligned(16))) uint4 {
     unsigned x, y, z, w;
 };
+struct __attribute__((may_alias, aligned(8))) float2 {
+    float x, y;
+};
 struct __attribute__((may_alias, aligned(16))) float4 {
     float x, y, z, w;
 };

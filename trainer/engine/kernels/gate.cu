@@ -1,7 +1,7 @@
 // The feed-forward block's gate: y = activation(a) · b, where a row of x is a, then b, each of width `width`.
-// Activations: 0 is SiLU, 1 is GELU by its tanh approximation. Grid-stride, 256 threads per block.
+// Activations: 0 is SiLU, 1 is GELU by its tanh approximation. Grid (width / 1024, rows or fewer), 256 threads.
 
-static __device__ __forceinline__ float sigmoid(float a) { return 1 / (1 + expf(-a)); }
+static __device__ __forceinline__ float sigmoid(float a) { return reciprocal(1 + expf(-a)); }
 
 // The activation at `a`, and its slope there.
 static __device__ __forceinline__ float activate(float a, int activation, float &slope) {
@@ -20,12 +20,11 @@ static __device__ __forceinline__ float activate(float a, int activation, float 
 }
 
 template <class T> __global__ void gate(T *y, const T *x, u32 rows, u32 width, int activation) {
-    u32 groups = (width + 3) / 4;
-    size_t n = (size_t)rows * groups;
+    size_t c = 4 * thread_in_grid();
+    if (c >= width) return;
+    size_t left = width - c;
     bool packed = packable_rows(y, width) && packable_rows(x, width);
-    for (size_t i = thread_in_grid(); i < n; i += threads_of_grid()) {
-        size_t row = i / groups;
-        u32 c = (u32)(i % groups) * 4, left = width - c;
+    for (size_t row = blockIdx.y; row < rows; row += gridDim.y) {
         const T *from = x + row * 2 * width + c;
         float a[4], b[4], slope;
         load4(a, from, left, packed);
@@ -37,12 +36,11 @@ template <class T> __global__ void gate(T *y, const T *x, u32 rows, u32 width, i
 
 // Replaces x by the gradients with respect to a and b.
 template <class T> __global__ void gate_backward(T *x, const T *dy, u32 rows, u32 width, int activation) {
-    u32 groups = (width + 3) / 4;
-    size_t n = (size_t)rows * groups;
+    size_t c = 4 * thread_in_grid();
+    if (c >= width) return;
+    size_t left = width - c;
     bool packed = packable_rows(dy, width) && packable_rows(x, width);
-    for (size_t i = thread_in_grid(); i < n; i += threads_of_grid()) {
-        size_t row = i / groups;
-        u32 c = (u32)(i % groups) * 4, left = width - c;
+    for (size_t row = blockIdx.y; row < rows; row += gridDim.y) {
         T *at = x + row * 2 * width + c;
         float a[4], b[4], d[4];
         load4(a, at, left, packed);

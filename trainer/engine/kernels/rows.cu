@@ -109,20 +109,18 @@ store(Y *y, size_t y_stride, const X *x, size_t x_stride, const u32 *rows, u32 c
     copy_row(y + rows[i] * y_stride, x + i * x_stride, width, 1);
 }
 
-// y[i] += bias. Grid-stride over all numbers, 256 threads per block.
+// y[i] += bias. Grid (width / 1024, rows or fewer), 256 threads.
 template <class Y> __global__ void add_bias(Y *y, const float *bias, u32 rows, u32 width) {
-    size_t n = (size_t)rows * width;
-    if (packable_rows(y, width) && packable(bias)) {
-        for (size_t i = 4 * thread_in_grid(); i < n; i += 4 * threads_of_grid()) {
-            float sum[4], b[4];
-            load_pack(sum, y + i);
-            load_pack(b, bias + i % width);
-            for (u32 j = 0; j < 4; j++) sum[j] += b[j];
-            store_pack(y + i, sum);
-        }
-    } else {
-        for (size_t i = thread_in_grid(); i < n; i += threads_of_grid())
-            put(y[i], to_float(y[i]) + bias[i % width]);
+    size_t c = 4 * thread_in_grid();
+    if (c >= width) return;
+    bool packed = packable_rows(y, width) && packable(bias);
+    float sum[4], b[4];
+    load4(b, bias + c, width - c, packed);
+    for (size_t row = blockIdx.y; row < rows; row += gridDim.y) {
+        Y *at = y + row * width + c;
+        load4(sum, at, width - c, packed);
+        for (u32 j = 0; j < 4; j++) sum[j] += b[j];
+        store4(at, sum, width - c, packed);
     }
 }
 

@@ -10,29 +10,29 @@ struct RowStatistics {
     double sum, weighted;
 };
 
-// In every thread of the block.
+// In every thread of the block, by one pass: what has been summed is related to the largest logit so far.
 static __device__ __forceinline__ RowStatistics
 row_statistics(const float *row, size_t vocabulary, float temperature) {
-    bool packed = packable(row);
-    float largest = minus_infinity(), v[4];
-    for (size_t i = 4 * threadIdx.x; i < vocabulary; i += 4 * blockDim.x) {
-        load4(v, row + i, vocabulary - i, packed);
+    // With a logit of minus infinity, or without one so far, a weight is 0 and adds nothing.
+    const float least = -1e4f;
+    float inverse = 1 / temperature, most = LOWEST, sum = 0, weighted = 0;
+    auto relate = [&](float largest) {
+        float step = fmaxf((most - largest) * inverse, least), fade = expf(step);
+        weighted = fmaf(sum, step, weighted) * fade;
+        sum *= fade;
+        most = largest;
+    };
+    each_pack(row, 0, (u32)vocabulary, threadIdx.x, blockDim.x, [&](u32, const float(&v)[4]) {
+        float largest = fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3]));
+        if (largest > most) relate(largest);
         for (u32 j = 0; j < 4; j++) {
-            if (i + j < vocabulary) largest = fmaxf(largest, v[j]);
-        }
-    }
-    largest = block_max(largest);
-    float sum = 0, weighted = 0;
-    for (size_t i = 4 * threadIdx.x; i < vocabulary; i += 4 * blockDim.x) {
-        load4(v, row + i, vocabulary - i, packed);
-        for (u32 j = 0; j < 4; j++) {
-            if (i + j >= vocabulary) continue;
-            float z = (v[j] - largest) / temperature, e = expf(z);
+            float z = (v[j] - most) * inverse, e = expf(z);
             sum += e;
-            // A logit of minus infinity has probability 0 and adds nothing.
-            weighted = fmaf(e, fmaxf(z, -1e4f), weighted);
+            weighted = fmaf(e, fmaxf(z, least), weighted);
         }
-    }
+    });
+    float largest = block_max(most);
+    relate(largest);
     return {largest, block_sum((double)sum), block_sum((double)weighted)};
 }
 
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(512) log_probs_backward(
     // Its barriers also separate writing the bits from reading them.
     RowStatistics of = row_statistics(row, vocabulary, temperature);
     float factor = (float)(-(double)(dsum / temperature) / of.sum);
-    float inverse_cap = soft_cap > 0 ? 1 / soft_cap : 0;
+    float inverse = 1 / temperature, inverse_cap = soft_cap > 0 ? 1 / soft_cap : 0;
     bool packed = packable(row);
     for (size_t i = 4 * threadIdx.x; i < vocabulary; i += 4 * blockDim.x) {
         float v[4];
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(512) log_probs_backward(
         for (u32 j = 0; j < 4; j++) {
             // A logit of minus infinity was not capped; its probability is 0.
             float share = fmaxf(v[j] * inverse_cap, -1), slope = soft_cap > 0 ? 1 - share * share : 1;
-            v[j] = expf((v[j] - of.largest) / temperature) * factor * slope;
+            v[j] = expf((v[j] - of.largest) * inverse) * factor * slope;
             u32 bit = (u32)(i + j) % TARGET_BITS;
             if (targets[bit / 32] >> bit % 32 & 1) {
                 for (u32 k = from; k < to; k++) {

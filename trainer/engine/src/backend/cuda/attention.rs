@@ -27,19 +27,6 @@ const ADDED_ROWS: usize = 4;
 /// Widths of heads that kernels are compiled for. A head uses the kernel of the next larger width.
 const WIDTHS: [usize; 3] = [64, 128, 256];
 
-/// Name of a tile kernel's instance for heads of a width, and the bytes of shared memory that its tiles take.
-fn instance(kernel: Kernel, format: Format, head_dim: usize) -> (String, u32) {
-    let name = kernel.name();
-    if format == Format::F32 {
-        let bytes = 4 * kernel.float_rows() * (head_dim + 4);
-        return (format!("{name}<float>"), bytes as u32);
-    }
-    let max_width = WIDTHS.into_iter().find(|width| *width >= head_dim);
-    let max_width = max_width.unwrap_or(MAX_HEAD_DIM);
-    let bytes = 2 * kernel.bf16_rows(max_width) * (max_width + 8);
-    (format!("{name}<bf16, {max_width}>"), bytes as u32)
-}
-
 /// The attention kernels that process tiles, or single queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kernel {
@@ -75,12 +62,10 @@ impl Kernel {
             (Self::Decode, _) => 0,
             (Self::Prefill, ..=128) => 64 + 2 * 64,
             (Self::Prefill, _) => 64 + 2 * 32,
-            (Self::BackwardQ, ..=64) => 2 * 64 + 2 * 64,
-            (Self::BackwardQ, ..=128) => 2 * 64 + 2 * 32,
-            (Self::BackwardQ, _) => 2 * 64 + 2 * 16,
-            // While one tile of queries is processed, the next is loaded.
-            (Self::BackwardKv, ..=128) => 2 * 64 + 2 * 2 * 32,
-            (Self::BackwardKv, _) => 2 * 64 + 2 * 16,
+            // While one of the tiles that pass by is processed, the next is loaded.
+            (Self::BackwardQ, ..=64) => 2 * 64 + 2 * 2 * 64,
+            (Self::BackwardQ | Self::BackwardKv, ..=128) => 2 * 64 + 2 * 2 * 32,
+            (Self::BackwardQ | Self::BackwardKv, _) => 2 * 64 + 2 * 16,
         }
     }
 }
@@ -113,6 +98,24 @@ pub(super) fn splits(occupying: usize, blocks: usize) -> u32 {
 }
 
 impl Cuda {
+    /// Launches a tile kernel's instance for heads of this width, with the shared memory that its tiles take.
+    fn launch_tiles(&mut self, kernel: Kernel, a: &Attention, grid: [usize; 3], args: &[Arg]) {
+        let max_width = WIDTHS.into_iter().find(|width| *width >= a.head_dim);
+        let max_width = max_width.unwrap_or(MAX_HEAD_DIM);
+        let (name, bytes) = match self.format(a.q.buf) {
+            Format::F32 => ("float".into(), 4 * kernel.float_rows() * (a.head_dim + 4)),
+            Format::Bf16 => (
+                format!("bf16, {max_width}"),
+                2 * kernel.bf16_rows(max_width) * (max_width + 8),
+            ),
+        };
+        let launch = Launch {
+            shared: bytes as u32,
+            ..blocks(grid, ROW)
+        };
+        self.launch(&format!("{}<{name}>", kernel.name()), launch, args);
+    }
+
     /// The arguments for keys and values of attention's kernels.
     fn keys(&self, a: &Attention) -> [Arg; 4] {
         assert!(
@@ -162,12 +165,8 @@ impl Cuda {
             args.extend([spans, segments]);
             args.extend(shape);
             args.push(Arg::Word(splits));
-            let (name, shared) = instance(Kernel::Decode, format, a.head_dim);
-            let launch = Launch {
-                shared,
-                ..blocks([single, a.kv_heads, splits as usize], ROW)
-            };
-            self.launch(&name, launch, &args);
+            let grid = [single, a.kv_heads, splits as usize];
+            self.launch_tiles(Kernel::Decode, a, grid, &args);
             let args = [
                 y_at,
                 y_stride,
@@ -187,12 +186,7 @@ impl Cuda {
         args.extend([spans, segments, tiles]);
         args.extend(shape);
         let count = self.plan.tiles - self.plan.single_tiles;
-        let (name, shared) = instance(Kernel::Prefill, format, a.head_dim);
-        let launch = Launch {
-            shared,
-            ..blocks([count, a.heads, 1], ROW)
-        };
-        self.launch(&name, launch, &args);
+        self.launch_tiles(Kernel::Prefill, a, [count, a.heads, 1], &args);
     }
 
     /// See [`crate::backend::Backend::attention_backward`]; the first argument is the gradients of queries, keys and values.
@@ -247,12 +241,8 @@ impl Cuda {
         args.extend(self.keys(a));
         args.extend([spans, segments, Arg::Address(self.plan.tiles_from(0))]);
         args.extend(Self::shape(a));
-        let (name, shared) = instance(Kernel::BackwardQ, format, a.head_dim);
-        let launch = Launch {
-            shared,
-            ..blocks([self.plan.tiles, a.heads, 1], ROW)
-        };
-        self.launch(&name, launch, &args);
+        let grid = [self.plan.tiles, a.heads, 1];
+        self.launch_tiles(Kernel::BackwardQ, a, grid, &args);
 
         self.key_gradients([dk, dv], &key_tiles, (dy, q), [lse, delta], a);
     }
@@ -288,13 +278,8 @@ impl Cuda {
         args.extend([Arg::Address(self.plan.spans()), tiles]);
         args.push(Arg::Address(key_tiles.visits()));
         args.extend(Self::shape(a));
-        let format = self.format(a.q.buf);
-        let (name, shared) = instance(Kernel::BackwardKv, format, a.head_dim);
-        let launch = Launch {
-            shared,
-            ..blocks([key_tiles.count * parts as usize, a.kv_heads, 1], ROW)
-        };
-        self.launch(&name, launch, &args);
+        let grid = [key_tiles.count * parts as usize, a.kv_heads, 1];
+        self.launch_tiles(Kernel::BackwardKv, a, grid, &args);
         if parts > 1 {
             let mut args = [dk, dv].concat();
             args.extend(partial);

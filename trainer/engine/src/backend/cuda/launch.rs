@@ -26,14 +26,6 @@ pub(super) fn size(n: usize) -> Arg {
     Arg::Size(n as u64)
 }
 
-/// The kernels' number of an activation.
-pub(super) fn activation_number(activation: Activation) -> Arg {
-    Arg::Word(match activation {
-        Activation::Silu => 0,
-        Activation::GeluTanh => 1,
-    })
-}
-
 pub(super) fn device_error(fault: &Fault) -> EngineError {
     match fault {
         Fault::Memory { .. } => EngineError::Device(format!(
@@ -42,6 +34,22 @@ pub(super) fn device_error(fault: &Fault) -> EngineError {
         Fault::Ranks(what) => EngineError::Group(what.clone()),
         Fault::Other(what) => EngineError::Device(what.clone()),
     }
+}
+
+/// Number of consecutive numbers that a thread of most kernels over elements processes at once.
+const PACK: usize = 4;
+/// Maximum number of blocks in the second dimension of a grid.
+const MAX_GRID_Y: usize = 65_535;
+
+/// Like [`elementwise`], for kernels whose threads process [`PACK`] numbers at once.
+pub(super) fn packs(n: usize) -> Launch {
+    elementwise(n.div_ceil(PACK))
+}
+
+/// A launch of a block for each part of a row, whose threads process [`PACK`] numbers of it at once.
+pub(super) fn parts_of_rows(rows: usize, width: usize) -> Launch {
+    let parts = width.div_ceil(PACK * BLOCK as usize);
+    blocks([parts, rows.min(MAX_GRID_Y), 1], BLOCK)
 }
 
 /// A launch with as many blocks of [`BLOCK`] threads as the elements need.
@@ -226,7 +234,7 @@ impl Cuda {
     /// Converts numbers from one format to another.
     pub(super) fn convert(&mut self, to: (Address, Format), from: (Address, Format), n: usize) {
         let args = [Arg::Address(to.0), Arg::Address(from.0), size(n)];
-        self.launch_for("convert", &[to.1, from.1], elementwise(n), &args);
+        self.launch_for("convert", &[to.1, from.1], packs(n), &args);
     }
 
     /// Updates the bf16 copy of weights that have changed.
@@ -317,6 +325,25 @@ impl Cuda {
             Purpose::Weights | Purpose::Optimiser | Purpose::Sums => Format::F32,
             Purpose::Cache | Purpose::Activations => self.activations,
         }
+    }
+
+    /// Launches a gate's kernel with its two buffers.
+    pub(super) fn launch_gate(
+        &mut self,
+        kernel: &str,
+        [to, from]: [Buf; 2],
+        rows: usize,
+        width: usize,
+        activation: Activation,
+    ) {
+        let number = match activation {
+            Activation::Silu => 0,
+            Activation::GeluTanh => 1,
+        };
+        let mut args = vec![self.at(to), self.at(from), word(rows), word(width)];
+        args.push(Arg::Word(number));
+        let launch = parts_of_rows(rows, width);
+        self.launch_for(kernel, &[self.format(to)], launch, &args);
     }
 
     /// Adds up partial sums, each of `y`'s width.

@@ -39,7 +39,7 @@ use self::batch::{BatchPlan, EqualTokens, KeyTiles};
 use self::driver::{Arg, Bytes, Driver, Fault, Format};
 use self::graphs::Recordings;
 use self::launch::{
-    activation_number, blocks, decode, device_error, elementwise, encoded, size, word,
+    blocks, decode, device_error, elementwise, encoded, packs, parts_of_rows, size, word,
 };
 pub(crate) use self::logits::logits_rows;
 pub(crate) use self::scratch::ScratchSizes;
@@ -378,7 +378,7 @@ impl Backend for Cuda {
     fn add_bias(&mut self, y: Buf, bias: Buf, rows: usize) {
         let width = bias.len();
         let args = [self.at(y), self.at(bias), word(rows), word(width)];
-        let launch = elementwise(rows * width);
+        let launch = parts_of_rows(rows, width);
         self.launch_for("add_bias", &[self.format(y)], launch, &args);
     }
 
@@ -461,15 +461,7 @@ impl Backend for Cuda {
     }
 
     fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize, activation: Activation) {
-        let args = [
-            self.at(y),
-            self.at(x),
-            word(rows),
-            word(width),
-            activation_number(activation),
-        ];
-        let launch = elementwise(rows * width);
-        self.launch_for("gate", &[self.format(x)], launch, &args);
+        self.launch_gate("gate", [y, x], rows, width, activation);
     }
 
     fn gate_backward(
@@ -480,25 +472,17 @@ impl Backend for Cuda {
         width: usize,
         activation: Activation,
     ) {
-        let args = [
-            self.at(x),
-            self.at(dy),
-            word(rows),
-            word(width),
-            activation_number(activation),
-        ];
-        let launch = elementwise(rows * width);
-        self.launch_for("gate_backward", &[self.format(x)], launch, &args);
+        self.launch_gate("gate_backward", [x, dy], rows, width, activation);
     }
 
     fn scale(&mut self, x: Buf, factor: f32) {
         let args = [self.at(x), size(x.len()), Arg::Float(factor)];
-        self.launch_for("scale", &[self.format(x)], elementwise(x.len()), &args);
+        self.launch_for("scale", &[self.format(x)], packs(x.len()), &args);
     }
 
     fn soft_cap(&mut self, x: Buf, cap: f32) {
         let args = [self.at(x), size(x.len()), Arg::Float(cap)];
-        self.launch("soft_cap", elementwise(x.len()), &args);
+        self.launch("soft_cap", packs(x.len()), &args);
     }
 
     fn log_probs(

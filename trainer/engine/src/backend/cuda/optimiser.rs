@@ -1,7 +1,7 @@
 //! The gradient's norm, and AdamW.
 
 use super::driver::Arg;
-use super::launch::{blocks, elementwise, size};
+use super::launch::{blocks, packs, size};
 use super::scratch::Use;
 use super::{BLOCK, Cuda};
 use crate::backend::{AdamWStep, Buf};
@@ -50,6 +50,6 @@ impl Cuda {
             Arg::Float(step.bias2),
             Arg::Float(step.grad_scale),
         ];
-        self.launch("adamw", elementwise(n), &args);
+        self.launch("adamw", packs(n), &args);
     }
 }

@@ -60,7 +60,7 @@ impl Scale {
                 stored_row: (1 << 31) / row_len(),
             },
             Extent::Reduced => Self {
-                vocabulary: 9001,
+                vocabulary: 9004,
                 logit_rows: 6,
                 sequence: 150,
                 window: 130,

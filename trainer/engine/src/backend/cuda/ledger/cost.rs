@@ -213,20 +213,15 @@ impl Sum<'_> {
         let kernel = self.call.kernel;
         let name = kernel.split('<').next().unwrap_or(kernel);
         match name {
-            "convert" | "scale" | "soft_cap" => {
+            "convert" => {
                 let n = self.n("n");
-                match name {
-                    "convert" => {
-                        self.read("x", n);
-                        self.write("y", n);
-                    }
-                    _ => self.update("x", n),
-                }
-                self.cost.flops += match name {
-                    "convert" => 0,
-                    "scale" => n,
-                    _ => 3 * n,
-                };
+                self.read("x", n);
+                self.write("y", n);
+            }
+            "scale" | "soft_cap" => {
+                let n = self.n("n");
+                self.update("x", n);
+                self.cost.flops += if name == "scale" { n } else { 3 * n };
             }
             "embed" | "gather" => {
                 let (rows, indices, from) = match name {
@@ -338,8 +333,7 @@ impl Sum<'_> {
                 let targets: u64 = self.words("first", rows, 1)[0].into();
                 self.read("first", rows + 1);
                 self.read("tokens", targets);
-                // Two passes for the row's statistics: the largest logit, and the sums.
-                self.read("logits", 2 * n);
+                self.read("logits", n);
                 self.cost.flops += 8 * n;
                 if name == "log_probs" {
                     self.write("logp", targets);
@@ -386,32 +380,35 @@ impl Sum<'_> {
         self.cost.longest_block = most * width;
     }
 
-    /// Passes over the logits of each row. Without cut-offs: for the largest one, for the sum of the weights, and for the draw. The first two are made again if tokens
-    /// are suppressed.
+    /// Passes over the logits of each row: for the largest one and the sum of the weights, again if tokens are suppressed, and for the draw. Without cut-offs it
+    /// only reads the part of a warp, a sixteenth; it reads all to find the likeliest token.
     fn add_sampling(&mut self) {
         const DRAW_WORDS: u64 = 10;
+        const WARPS: u64 = 16;
         let rows = self.grid(0);
         let vocabulary = self.n("vocabulary");
         let draws = self.words("draws", 0, DRAW_WORDS * rows);
-        let mut passes = 0;
+        let mut logits = 0;
         for draw in draws.chunks_exact(DRAW_WORDS as usize) {
             let [temperature, top_p, min_p] = [draw[4], draw[5], draw[6]].map(f32::from_bits);
             let (top_k, greedy) = (draw[7] > 0, temperature == 0.0);
-            passes += if draw[9] > 0 { 4 } else { 2 };
+            let mut passes = if draw[9] > 0 { 2 } else { 1 };
             self.cost.reads += 4 * u64::from(draw[9]);
             if greedy || !(top_k || top_p < 1.0 || min_p > 0.0) {
+                passes += u64::from(greedy);
+                logits += vocabulary.div_ceil(WARPS);
+            } else {
+                // `select_key` makes four passes; one follows for ties. `top_p` needs the sum of what `top_k` kept.
+                passes += if top_k { 5 } else { 0 };
+                passes += if top_p < 1.0 { 6 } else { 0 };
+                // The remaining tokens are collected.
                 passes += 1;
-                continue;
             }
-            // `select_key` makes four passes; one follows for ties. `top_p` needs the sum of what `top_k` kept.
-            passes += if top_k { 5 } else { 0 };
-            passes += if top_p < 1.0 { 6 } else { 0 };
-            // The remaining tokens are collected.
-            passes += 1;
+            logits += passes * vocabulary;
         }
-        self.read("logits", passes * vocabulary);
+        self.read("logits", logits);
         self.cost.reads += 4 * DRAW_WORDS * rows;
-        self.cost.flops += 3 * passes * vocabulary;
+        self.cost.flops += 5 * logits;
         for result in ["token", "logp", "bad"] {
             self.write(result, rows);
         }
