@@ -22,10 +22,11 @@ const PROMPT_TOKENS: usize = 6;
 const TOKENS: usize = 6;
 /// A token is good if its id is a multiple of this; the reward of a completion is the share of its good tokens.
 const GOOD: u32 = 4;
-/// The largest difference of the mean reward of all phases. Rounding changes a sample here and there, and the two runs then differ as two seeds do.
-const TOLERANCE: f64 = 0.05;
-/// The least that the reward rises from the first phase to the last.
-const RISE: f64 = 0.05;
+/// The largest difference of the mean reward of all phases. Rounding changes a sample here and there, and the two runs then grow apart: with 20 seeds, f32 and bf16 on
+/// the CPU differ by 0.036 on average and by 0.13 at most, and all learning raises the mean by 0.29.
+const TOLERANCE: f64 = 0.18;
+/// The least that the reward rises from the first phase to the last: 0.69 on average with these seeds, and 0.35 at least.
+const RISE: f64 = 0.25;
 
 /// The mean reward of each phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -159,7 +160,7 @@ fn update(
             .map_err(|error| error.to_string())
     });
     let adamw = AdamW {
-        lr: 3e-3,
+        lr: 1e-2,
         beta1: 0.9,
         beta2: 0.999,
         eps: 1e-8,
