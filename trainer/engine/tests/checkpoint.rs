@@ -1,10 +1,6 @@
 //! Checkpoints and training states of SmolLM2-135M-Instruct after a little training: saving, loading, and what is rejected.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "support/fetched.rs"]
-mod fetched;
-mod support;
+use crate::{fetched, support};
 
 use std::path::Path;
 

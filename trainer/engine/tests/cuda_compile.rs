@@ -1,10 +1,7 @@
 //! Every kernel compiles for the architectures that it is written for, on a machine without a GPU, and takes the registers and the memory that
 //! `kernels/resources.txt` lists.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-
-#[path = "support/long.rs"]
-mod long;
+use crate::long;
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! One function: decoding, chunks of prompts and packed training give a token the same log-probability, to the bit.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

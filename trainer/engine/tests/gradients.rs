@@ -1,8 +1,6 @@
 //! The training step against candle's autograd, and against itself with other packs, budgets and threads.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,6 @@
 //! Real weights: the engine's likeliest tokens are those of candle, which reads the same files independently.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "support/fetched.rs"]
-mod fetched;
+use crate::fetched;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

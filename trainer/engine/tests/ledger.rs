@@ -2,8 +2,6 @@
 //!
 //! The counts are held exactly, so that a change of any of them is seen. Where a count is above its target, a comment states the target.
 
-#![allow(clippy::unwrap_used)]
-
 use engine::backend::cuda::ledger::{Account, DeviceModel, H200, Launches, Ledger, Work};
 use engine::backend::{Dtype, cuda};
 use engine::batch::{Batch, Group, KvRows, Span};

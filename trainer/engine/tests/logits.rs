@@ -1,8 +1,6 @@
 //! The forward pass against candle-transformers, and decoding with a KV cache against a whole forward pass.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use engine::batch::{Batch, Span};
 use engine::config::Family;

@@ -1,8 +1,6 @@
 //! Adapters: their gradients against candle's autograd of the merged weights, what they leave unchanged, and their checkpoints.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,6 @@
 //! Several ranks compute what one does, to the bit.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use std::ops::Range;
 use std::path::Path;

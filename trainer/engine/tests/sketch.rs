@@ -1,8 +1,6 @@
 //! Sketches of gradients against the gradients themselves.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
+use crate::support;
 
 use engine::AdamW;
 use engine::CountSketch;

@@ -1,9 +1,6 @@
 //! The engine on SmolLM2-135M-Instruct's real weights.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "support/fetched.rs"]
-mod fetched;
+use crate::fetched;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

@@ -1,12 +1,6 @@
 //! Tokenizers and chat templates of the three families, compared with the published ones.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "support/fetched.rs"]
-mod fetched;
-#[path = "support/long.rs"]
-mod long;
-mod support;
+use crate::{fetched, long, support};
 
 use std::path::{Path, PathBuf};
 

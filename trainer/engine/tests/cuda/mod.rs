@@ -1,13 +1,9 @@
 //! The CUDA backend on an emulated device, which runs the actual kernels, against the CPU backend: whole models, forward, backward, decoding, and failures of
 //! the device.
 
-#![allow(clippy::unwrap_used)]
-
 mod decoding;
-#[path = "../support/long.rs"]
-mod long;
-#[path = "../support/mod.rs"]
-mod support;
+
+use crate::{long, support};
 
 use std::sync::{Arc, Mutex};
 
