@@ -1,7 +1,7 @@
 // Samples tokens. A block of 512 threads samples from a row of logits like `sample::draw`: weights are float
-// exponentials of (logit − largest) · (1 / temperature), and their sums are double, of sums of four in float. As
-// these differ from the reference's by rounding, a draw whose target is within rounding of the border between
-// two tokens may give the other one.
+// exponentials of (logit − largest) · (1 / temperature), and their sums are double, of sums of four in float.
+// As these differ from the reference's by rounding, a draw whose target is within rounding of the border
+// between two tokens may give the other one.
 
 struct Draw {
     u64 seed, index;
@@ -65,7 +65,8 @@ static __device__ __forceinline__ double add_sums(const double *sums) {
 }
 
 // Writes Σ of(i, logit) over each warp's part.
-template <class F> static __device__ __forceinline__ void sum_parts(const Logits &logits, const WarpPart &part, F of) {
+template <class F>
+static __device__ __forceinline__ void sum_parts(const Logits &logits, const WarpPart &part, F of) {
     double sum = 0;
     each_pack(logits.row, part.from, part.to, threadIdx.x % WARP, WARP, [&](u32 i, const float(&v)[4]) {
         float x[4];
@@ -151,8 +152,8 @@ static __device__ __forceinline__ u32 pick(const Logits &logits, double target, 
         to = min(from + part.length, to);
     }
     if (threadIdx.x < WARP) {
-        double mine = from + lane < to ? (double)of(from + lane, logits.row[from + lane]) : 0, cumulated = below;
-        u32 last = 0;
+        u32 at = from + lane, last = 0;
+        double mine = at < to ? (double)of(at, logits.row[at]) : 0, cumulated = below;
         for (u32 i = 0; i < to - from; i++) {
             double x = __shfl_sync(WHOLE_WARP, mine, i);
             cumulated += x;
@@ -171,8 +172,8 @@ static __device__ __forceinline__ u32 pick(const Logits &logits, double target, 
 }
 
 // The largest key such that the amounts of all keys from it upwards sum to at least `wanted`, and the sum
-// above it. `of(i, logit, key, amount)` returns whether i counts, and its key and amount. Amounts are integers, so
-// that their sums do not depend on the order. Each round determines 8 bits of the key.
+// above it. `of(i, logit, key, amount)` returns whether i counts, and its key and amount. Amounts are
+// integers, so that their sums do not depend on the order. Each round determines 8 bits of the key.
 template <class A, class F>
 static __device__ __forceinline__ u32 select_key(const Logits &logits, A wanted, A &above, F of) {
     __shared__ A amounts[256];
