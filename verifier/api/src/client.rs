@@ -114,11 +114,12 @@ impl Client {
         for judgement in &answer.results {
             let verdict = judgement.verdict;
             let right = f64::from(verdict == Verdict::Correct);
-            let reward = judgement.reward.unwrap_or(right);
-            if reward != right && verdict != Verdict::Unavailable {
+            if let Some(reward) = judgement.reward
+                && (reward != right || verdict == Verdict::Unavailable)
+            {
                 let verdict = format!("{verdict:?}").to_lowercase();
                 let reason = format!(
-                    "the reward of `{}` is {reward:?} with the verdict `{verdict}`; it has to be 1 if the verdict is `correct`, and 0 for any other",
+                    "the reward of `{}` is {reward:?} with the verdict `{verdict}`; it has to be 1 if the verdict is `correct`, null if it is `unavailable`, and 0 for any other",
                     judgement.id
                 );
                 return Err(ClientError::Answer { url, reason });

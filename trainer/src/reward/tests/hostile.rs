@@ -37,7 +37,6 @@ async fn a_reward_that_does_not_follow_from_the_verdict_is_refused() {
     for (refused, verdict, reward) in [
         (false, "correct", 1.0),
         (false, "timeout", 0.0),
-        (false, "unavailable", 1e300),
         (true, "correct", 0.0),
         (true, "correct", 0.5),
         (true, "correct", -1.0),
@@ -45,6 +44,7 @@ async fn a_reward_that_does_not_follow_from_the_verdict_is_refused() {
         (true, "incorrect", 1.0),
         (true, "incorrect", 1e-300),
         (true, "malformed", -7.5),
+        (true, "unavailable", 0.0),
     ] {
         let server = FakeVerifier::serve(move |_, items| {
             let mut second = judgement(&items[1].id, true);

@@ -58,6 +58,7 @@ def test_a_reward_that_does_not_follow_from_its_verdict_is_refused() -> None:
             ("incorrect", 1e-300),
             ("incorrect", -7.5),
             ("timeout", 1),
+            ("unavailable", 0.0),
         ]:
             with pytest.raises(InvalidAnswer) as error:
                 stub.verify(results(ITEMS, verdict=verdict, reward=reward))

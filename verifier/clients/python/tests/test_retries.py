@@ -221,10 +221,7 @@ def test_an_answer_that_is_no_verifiers_is_an_error(body: bytes) -> None:
             client.judge([Item(TWO, "2")])
 
 
-def test_a_reward_of_an_unavailable_verdict_does_not_count() -> None:
-    with Stub(lambda _, items: results(items, verdict="unavailable", reward=0.0)) as stub:
-        with Client(stub.url) as client:
-            assert client.judge([Item(TWO, "2")])[0].reward is None
+def test_a_verdict_without_a_reward_is_none() -> None:
     with Stub(lambda _, items: results(items, verdict="incorrect", reward=None)) as stub:
         with Client(stub.url) as client:
             assert client.judge([Item(TWO, "2")])[0].verdict == "unavailable"

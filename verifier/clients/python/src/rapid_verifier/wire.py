@@ -253,14 +253,15 @@ def _judgement(url: str, base: str, place: int, result: object) -> Judgement | R
     refusal = detail.get("problem")
     if verdict == "unavailable" and isinstance(refusal, dict):
         return Refused(url, problem(refusal, 422))
-    # A reward without a verdict, or a verdict without a reward, is neither.
-    if verdict == "unavailable" or reward is None:
-        verdict, reward = "unavailable", None
-    elif reward != (1 if verdict == "correct" else 0):
+    # A verdict without a reward is none.
+    if reward is None:
+        verdict = "unavailable"
+    elif verdict == "unavailable" or reward != (1 if verdict == "correct" else 0):
         raise InvalidAnswer(
             url,
             f"the reward of the judgement {place} is {reward!r} with the verdict `{verdict}`; it "
-            "has to be 1 if the verdict is `correct`, and 0 for any other",
+            "has to be 1 if the verdict is `correct`, null if it is `unavailable`, and 0 for any "
+            "other",
         )
     return Judgement(
         reward=None if reward is None else float(reward),
