@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Maximum number of threads of a pool.
 pub const MAX_WORKERS: usize = 1_024;
 
+/// A client with several requests may have this many times the places that it leaves to others.
+const SHARE: usize = 8;
+
 /// Whose requests share a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientId(pub u64);
@@ -20,7 +23,7 @@ pub struct ClientId(pub u64);
 /// A request's lane. It is unique across all pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lane {
-    client: ClientId,
+    pub(crate) client: ClientId,
     request: u64,
 }
 
@@ -94,6 +97,13 @@ impl Turns {
     fn push(&mut self, lane: Lane, job: Box<dyn Job>) {
         let lanes = queue_of(&mut self.0, lane.client);
         queue_of(lanes, lane).push_back(job);
+    }
+
+    /// Number of jobs of a client.
+    fn count(&self, client: ClientId) -> usize {
+        let of_client = self.0.iter().filter(|(other, _)| *other == client);
+        let lanes = of_client.flat_map(|(_, lanes)| lanes);
+        lanes.map(|(_, jobs)| jobs.len()).sum()
     }
 
     fn pop(&mut self) -> Option<Box<dyn Job>> {
@@ -181,11 +191,25 @@ impl Pool {
     /// Reserves places for `jobs` jobs of the request with `lane`.
     ///
     /// # Errors
-    /// [`Full`] if the queue has fewer free places.
+    /// [`Full`] if the queue has fewer free places, or its client would have more than [`SHARE`] times as many as are left.
     pub fn reserve(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
+        self.reserve_beside(lane, jobs, (0, 0))
+    }
+
+    /// [`Pool::reserve`] beside jobs that will be readmitted: their number, and that of them that are the client's.
+    pub(crate) fn reserve_beside(
+        &self,
+        lane: Lane,
+        jobs: usize,
+        (parked, parked_own): (usize, usize),
+    ) -> Result<Reservation, Full> {
         let mut state = self.shared.lock();
+        let taken = state.queued + state.reserved + parked;
+        let free = self.shared.capacity.checked_sub(taken + jobs);
+        let own = state.lanes.count(lane.client) + parked_own;
+        let has_room = free.is_some_and(|free| own == 0 || own + jobs <= free * SHARE);
         // A queue with readmitted jobs may be over its capacity, which is no reason to refuse a request that needs no place.
-        if jobs > 0 && state.queued + state.reserved + jobs > self.shared.capacity {
+        if jobs > 0 && !has_room {
             let seconds = state.queued as f64 * state.mean_seconds / self.shared.workers as f64;
             return Err(Full {
                 retry_after: Duration::from_secs(seconds.clamp(1.0, 60.0) as u64),

@@ -15,7 +15,7 @@ use super::Service;
 use super::judge::JudgeJob;
 use crate::cache::Key;
 use crate::grade::code::NoCanonicalResult;
-use crate::pool::{Job, Lane, Pool};
+use crate::pool::{ClientId, Job, Lane, Pool};
 use crate::registry::RegisteredTask;
 
 /// Poll interval while another process runs a canonical solution.
@@ -54,6 +54,13 @@ impl CanonicalQueue {
     /// Number of waiting samples.
     pub(super) fn waiting(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// Number of waiting samples of a client.
+    pub(super) fn waiting_of(&self, client: ClientId) -> usize {
+        let waiting = self.lock();
+        let jobs = waiting.values().flatten();
+        jobs.filter(|job| job.lane.client == client).count()
     }
 
     /// Drops the queued solutions that nobody waits for.

@@ -63,7 +63,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const MAX_DISCARDED: u64 = 256 << 20;
 
 /// Interval at which connections are checked.
-const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Poll interval for open requests at shutdown.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -125,10 +125,13 @@ pub(super) async fn serve_with(
     let mut asked_to_stop = pin!(asked_to_stop);
     for number in 0.. {
         let open = async {
-            let (stream, address) = loop {
+            loop {
+                if let Some(open) = sockets.open(number) {
+                    break open;
+                }
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
-                        Ok(accepted) => break accepted,
+                        Ok((stream, address)) => sockets.arrive(Peer::new(address.ip()), stream),
                         Err(error) => not_accepted(&error).await,
                     },
                     _ = check.tick() => sockets.break_off_late(|phase| match phase {
@@ -137,11 +140,9 @@ pub(super) async fn serve_with(
                         _ => None,
                     }),
                 }
-            };
-            let peer = Peer::new(address.ip());
-            (stream, sockets.open(number, peer).await)
+            }
         };
-        let (stream, open) = tokio::select! {
+        let (open, stream) = tokio::select! {
             open = open => open,
             () = &mut asked_to_stop => break,
         };

@@ -300,20 +300,17 @@ pub async fn judge(
     client: ClientId,
     batch: Batch,
 ) -> Result<Vec<Judgement>, Refusal> {
-    // Parked samples count as queued: they will be in the queue again.
-    let room = service.limits.queue - service.canonical_queue.waiting().min(service.limits.queue);
-    if batch.uncached_count(true) > room {
-        return Err(Refusal::Full {
-            retry_after: Duration::from_secs(1),
-        });
-    }
     let lane = Lane::new(client);
     let mut math_places = service
         .math_pool
         .reserve(lane, batch.uncached_count(false))?;
-    let mut sandbox_places = service
-        .first_pass_pool
-        .reserve(lane, batch.uncached_count(true))?;
+    // Parked samples count as queued: they will be in the queue again.
+    let parked = &service.canonical_queue;
+    let mut sandbox_places = service.first_pass_pool.reserve_beside(
+        lane,
+        batch.uncached_count(true),
+        (parked.waiting(), parked.waiting_of(client)),
+    )?;
 
     let guard = CancelGuard::new(service);
     let Batch { items, started } = batch;

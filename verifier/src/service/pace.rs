@@ -8,6 +8,7 @@ const SLOWEST: f64 = 16.0 * 1024.0;
 /// The pace of one transfer. Bytes that come early give no credit, so a client cannot send fast and then pause for long.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
+    begun: Instant,
     /// When the slowest client would have been as far.
     due: Instant,
 }
@@ -15,13 +16,21 @@ pub(super) struct Pace {
 impl Pace {
     /// A transfer that begins now.
     pub(super) fn new(now: Instant) -> Pace {
-        Pace { due: now }
+        Pace {
+            begun: now,
+            due: now,
+        }
     }
 
     /// Records a transfer of `bytes`.
     pub(super) fn record(&mut self, bytes: usize, now: Instant) {
         let paid = Duration::from_secs_f64(bytes as f64 / SLOWEST);
         self.due = (self.due + paid).min(now);
+    }
+
+    /// How long it has taken.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.begun)
     }
 
     /// How far the client is behind.

@@ -6,9 +6,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::FromRequestParts;
-use axum::http::header::AUTHORIZATION;
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
 
 use super::body_memory::BodyPermit;
 use crate::pool::ClientId;
@@ -47,7 +46,7 @@ impl Held {
 pub(super) struct Sender {
     /// The request's headers.
     pub(super) headers: HeaderMap,
-    /// Whose turn in the queue its items have: that of its address and credentials.
+    /// Whose turn in the queue its items have: that of its address. Its credentials do not count, since anyone may vary their spelling.
     pub(super) client: ClientId,
     /// Where its body's memory is held.
     pub(super) held: Held,
@@ -57,10 +56,8 @@ impl<S: Sync> FromRequestParts<S> for Sender {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Sender, Infallible> {
-        let credentials = parts.headers.get(AUTHORIZATION);
         let mut client = DefaultHasher::new();
         parts.extensions.get::<Peer>().hash(&mut client);
-        credentials.map(HeaderValue::as_bytes).hash(&mut client);
         Ok(Sender {
             headers: parts.headers.clone(),
             client: ClientId(client.finish()),

@@ -1,8 +1,8 @@
 //! The open connections: what each waits for, and which makes room for another.
 //!
 //! `limits.connections`, and some more, may wait for their clients. While there are as many, a new connection gets the socket of a client that lags: one that does not read its
-//! answer before others, of the address with the most connections, the one that lags most. A request that is being answered is never broken off. There are places for several
-//! times as many requests, for which addresses take turns.
+//! answer before others, of the address with the most connections, the one that lags most. If none lags, it gets one of the address with the most connections. A request that is
+//! being answered is never broken off. There are places for several times as many requests. For both, addresses take turns, and those that have fewer come first.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -21,10 +21,15 @@ use super::sender::Peer;
 
 /// Sockets in addition to `limits.connections`.
 const SPARE: usize = 64;
-/// Requests at a time, in multiples of `limits.connections`. They wait for verdicts, which the queue and the memory of bodies limit too.
+/// Connections that are accepted and have no socket yet.
+const MAX_ARRIVED: usize = 1_024;
+/// Requests of one address at a time, in multiples of `limits.connections`. They wait for verdicts, which the queue and the memory of bodies limit too. All addresses together
+/// may have one multiple more, so that one that has a request only finds a place.
 const PLACES: usize = 8;
 /// A client that lags this far loses its socket, or its place, if another needs it.
 const LAG: Duration = Duration::from_millis(100);
+/// If none lags, so does one that takes this long, for another with fewer connections. It could keep others out for minutes.
+const TURN: Duration = Duration::from_millis(500);
 
 /// What a connection waits for.
 ///
@@ -50,6 +55,7 @@ pub(super) struct Sockets {
     /// Most sockets that wait for their clients.
     limit: usize,
     open: Mutex<HashMap<u64, Arc<Socket>>>,
+    arrived: Mutex<VecDeque<(Peer, TcpStream)>>,
     places: Mutex<Places>,
     warned: AtomicBool,
 }
@@ -85,6 +91,13 @@ pub(super) struct OpenSocket {
     pub(super) socket: Arc<Socket>,
 }
 
+/// How many there are of each.
+fn counted(peers: impl Iterator<Item = Peer>) -> HashMap<Peer, usize> {
+    let mut counts = HashMap::new();
+    peers.for_each(|peer| *counts.entry(peer).or_default() += 1);
+    counts
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -95,8 +108,9 @@ impl Sockets {
         Arc::new(Sockets {
             limit: connections.saturating_add(SPARE),
             open: Mutex::default(),
+            arrived: Mutex::default(),
             places: Mutex::new(Places {
-                free: connections.saturating_mul(PLACES),
+                free: connections.saturating_mul(PLACES + 1),
                 held: HashMap::new(),
                 waiting: VecDeque::new(),
             }),
@@ -104,11 +118,27 @@ impl Sockets {
         })
     }
 
-    /// A socket for connection `number` of this peer. Waits for one that lags if all are taken.
-    pub(super) async fn open(self: &Arc<Self>, number: u64, peer: Peer) -> OpenSocket {
-        while self.is_full() && !self.break_off(|_| true) {
-            tokio::time::sleep(LAG / 4).await;
+    /// A new connection, which [`Sockets::open`] returns in its turn. If too many wait for theirs, the last of the peer with the most is closed.
+    pub(super) fn arrive(&self, peer: Peer, stream: TcpStream) {
+        let mut arrived = lock(&self.arrived);
+        arrived.push_back((peer, stream));
+        if arrived.len() > MAX_ARRIVED {
+            let peers = counted(arrived.iter().map(|(peer, _)| *peer));
+            let last = (0..arrived.len()).max_by_key(|at| peers[&arrived[*at].0]);
+            last.and_then(|last| arrived.remove(last));
         }
+    }
+
+    /// A socket for the next connection: of those that wait, one of the peer with the fewest. `None` if all are taken, and no client can be made to give up its own.
+    pub(super) fn open(self: &Arc<Self>, number: u64) -> Option<(OpenSocket, TcpStream)> {
+        let mut arrived = lock(&self.arrived);
+        let peers = counted(lock(&self.open).values().map(|socket| socket.peer));
+        let next = (0..arrived.len()).min_by_key(|at| peers.get(&arrived[*at].0))?;
+        if self.is_full() && !self.break_off(arrived[next].0, |_| true) {
+            return None;
+        }
+        let (peer, stream) = arrived.remove(next)?;
+        drop(arrived);
         let socket = Arc::new(Socket {
             peer,
             state: Mutex::new((Phase::New, Pace::new(Instant::now()))),
@@ -116,11 +146,12 @@ impl Sockets {
             refused: Notify::new(),
         });
         lock(&self.open).insert(number, Arc::clone(&socket));
-        OpenSocket {
+        let open = OpenSocket {
             sockets: Arc::clone(self),
             number,
             socket,
-        }
+        };
+        Some((open, stream))
     }
 
     /// Whether as many sockets as may be wait for their clients.
@@ -131,21 +162,26 @@ impl Sockets {
             && open.len() - open.values().filter(answering).count() >= self.limit
     }
 
-    /// Breaks off a connection that lags and is in such a phase. False if there is none.
-    fn break_off(&self, allowed: impl Fn(Phase) -> bool) -> bool {
+    /// Breaks off a connection that is in such a phase, for one of `peer`: one that lags, of a peer with at least as many; else one that takes long, of a peer with more than twice
+    /// as many; else one that waits for a place. False if there is none.
+    fn break_off(&self, peer: Peer, allowed: impl Fn(Phase) -> bool) -> bool {
         let now = Instant::now();
         let mut open = lock(&self.open);
-        let mut of_peer: HashMap<Peer, usize> = HashMap::new();
-        for socket in open.values() {
-            *of_peer.entry(socket.peer).or_default() += 1;
-        }
-        let lagging = open.iter().filter_map(|(number, socket)| {
+        let of_peer = counted(open.values().map(|socket| socket.peer));
+        let waits = |socket: &Socket| lock(&socket.state).0 > Phase::Queued;
+        let mine = open.values().filter(|socket| socket.peer == peer);
+        let mine = mine.filter(|socket| waits(socket)).count();
+        let late = open.iter().filter_map(|(number, socket)| {
             let (phase, pace) = *lock(&socket.state);
-            let lag = pace.lag(now);
-            let lags = phase != Phase::Answering && allowed(phase) && lag >= LAG;
-            lags.then_some((phase, of_peer[&socket.peer], lag, *number))
+            let (lag, of_peer) = (pace.lag(now), of_peer[&socket.peer]);
+            let lags = lag >= LAG && of_peer >= mine;
+            let takes_long = pace.age(now) >= TURN && of_peer > 2 * mine;
+            let lag = (lags && phase != Phase::Queued).then_some((phase, of_peer, lag));
+            let late = phase != Phase::Answering && (lags || takes_long);
+            let rank = (lag, phase != Phase::Queued, of_peer, phase, *number);
+            (late && allowed(phase)).then_some(rank)
         });
-        let Some((_, _, _, number)) = lagging.max() else {
+        let Some((.., number)) = late.max() else {
             return false;
         };
         let broken_off = open[&number].break_off();
@@ -178,7 +214,7 @@ impl Sockets {
                 }
                 () = socket.refused.notified() => return None,
                 () = tokio::time::sleep(LAG) => {
-                    self.break_off(|phase| phase == Phase::Receiving);
+                    self.break_off(socket.peer, |phase| phase == Phase::Receiving);
                     if !self.warned.swap(true, Ordering::Relaxed) {
                         tracing::warn!(
                             "there are as many requests as limits.connections allows ({PLACES} for each); others wait until one is answered. This is logged once"
@@ -202,8 +238,9 @@ impl Sockets {
             let mut places = lock(&self.places);
             let held = |peer: &Peer| places.held.get(peer).copied().unwrap_or(0);
             let waiting = places.waiting.iter().enumerate();
-            let next = waiting.min_by_key(|(_, (peer, _))| held(peer));
-            let Some(next) = next.map(|(next, _)| next).filter(|_| places.free > 0) else {
+            let next = waiting.map(|(at, (peer, _))| (held(peer), at)).min();
+            // Each gives up the more, the fewer are left, so that there is one for a peer that comes later.
+            let Some((_, next)) = next.filter(|(held, _)| *held < places.free * PLACES) else {
                 return;
             };
             let Some((peer, give)) = places.waiting.remove(next) else {

@@ -9,12 +9,14 @@ use verifier_api::Judgement;
 
 use crate::grade::code::TestMode;
 use crate::metrics;
-use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
 use crate::service::hold::Hold;
 use crate::service::judge::{Batch, judge};
 use crate::service::sender::Sender;
 use crate::service::{Id, JudgeItem, ProblemResponse, Refusal, Service, body};
+
+/// How long a client that has waited in vain may take to repeat its request, which then waits for what still runs.
+const REPETITION: Duration = Duration::from_secs(60);
 
 /// The settings of the routes of other projects' clients.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +79,7 @@ impl Client {
             .await
             .map_err(ProblemResponse::or_unavailable)?;
         let count = items.len();
-        let rewards = rewards(service, sender.client, items, &mut hold)
+        let rewards = rewards(service, sender, items, &mut hold)
             .await
             .map_err(|reason| Withheld {
                 reason,
@@ -116,7 +118,7 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
 /// Judges items until all have a reward. The error says why they have none.
 async fn rewards(
     service: &Arc<Service>,
-    client: ClientId,
+    sender: &Sender,
     items: Vec<JudgeItem>,
     hold: &mut Hold,
 ) -> Result<Vec<Rewarded>, String> {
@@ -124,7 +126,7 @@ async fn rewards(
     let mut open: Vec<usize> = (0..items.len()).collect();
     let items = Arc::new(items);
     while !open.is_empty() {
-        let reason = match attempt(service, client, &items, &open, hold).await? {
+        let reason = match attempt(service, sender, &items, &open, hold).await? {
             Err(Refusal::Full { .. }) => "the queue is full".to_owned(),
             Ok(judgements) => {
                 let mut reason = String::new();
@@ -146,10 +148,10 @@ async fn rewards(
     Ok(rewards.into_iter().flatten().collect())
 }
 
-/// Judges those of the items that are still open, once.
+/// Judges those of the items that are still open, once. What takes longer than the client waits goes on for [`REPETITION`].
 async fn attempt(
     service: &Arc<Service>,
-    client: ClientId,
+    sender: &Sender,
     items: &Arc<Vec<JudgeItem>>,
     open: &[usize],
     hold: &Hold,
@@ -165,9 +167,17 @@ async fn attempt(
     let batch = batch
         .await
         .map_err(|_| "the service failed; its log says why".to_owned())?;
-    tokio::time::timeout_at(hold.end(), judge(service, client, batch))
-        .await
-        .map_err(|_| "judging takes longer than this client waits. What runs for a task of a data set is judged to its end, so that a repetition finds its verdict".to_owned())
+    let (service, client) = (Arc::clone(service), sender.client);
+    let mut judging = Box::pin(async move { judge(&service, client, batch).await });
+    if let Ok(judged) = tokio::time::timeout_at(hold.end(), &mut judging).await {
+        return Ok(judged);
+    }
+    let permit = sender.held.take();
+    tokio::spawn(async move {
+        let _ = tokio::time::timeout(REPETITION, judging).await;
+        drop(permit);
+    });
+    Err("judging takes longer than this client waits. It goes on, so that a repetition within a minute finds it".to_owned())
 }
 
 /// Why a judgement has no reward.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -52,7 +52,14 @@ impl Served {
 
     /// A client that has sent `text`.
     async fn client(&self, text: &str) -> TcpStream {
-        let mut client = TcpStream::connect(self.address).await.unwrap();
+        self.client_at("127.0.0.1:0", text).await
+    }
+
+    /// A client at another address.
+    async fn client_at(&self, address: &str, text: &str) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(address.parse().unwrap()).unwrap();
+        let mut client = socket.connect(self.address).await.unwrap();
         client.write_all(text.as_bytes()).await.unwrap();
         client
     }
@@ -97,8 +104,13 @@ async fn a_client_that_does_not_complete_a_head_is_disconnected() {
 
 /// The answer to a request on a connection of its own.
 async fn answer_to(served: &Served, request: &str) -> String {
+    answer_at("127.0.0.1:0", served, request).await
+}
+
+/// The answer to a client at another address.
+async fn answer_at(address: &str, served: &Served, request: &str) -> String {
     let mut answer = String::new();
-    let mut client = served.client(request).await;
+    let mut client = served.client_at(address, request).await;
     in_time(client.read_to_string(&mut answer)).await.unwrap();
     answer
 }
@@ -147,7 +159,7 @@ async fn requests_over_the_limit_wait_and_probes_do_not() {
     }
 }
 
-/// Each attack has more connections than the service, and none of them ever times out.
+/// Each attack has more connections than the service, and none of them ever times out. The last two do not lag, and keep out only their own address.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_lag_keep_nobody_out() {
     let six = ServiceSettings {
@@ -156,23 +168,34 @@ async fn clients_that_lag_keep_nobody_out() {
     };
     let service = service(six);
     let head = "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
-    for attack in [
+    let attacks = [
         String::new(),
         "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(300),
         format!("{head}content-length: 9999\r\n\r\n{{"),
         format!("{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n"),
         "GET /healthz HTTP/1.1\r\nhost: loc".to_owned(),
-    ] {
+        "GET /healthz HTTP/1.1\r\nx: ".to_owned(),
+        format!("{head}content-length: 999999\r\n\r\n"),
+    ];
+    for (number, attack) in attacks.into_iter().enumerate() {
+        let keeps_pace = number >= 5;
         let served = Served::new(&service, TIMEOUTS).await;
         let mut clients = Vec::new();
         for _ in 0..100 {
-            clients.push(served.client(&attack).await);
+            let mut client = served.client(&attack).await;
+            clients.push(tokio::spawn(async move {
+                while keeps_pace && client.write_all(&[b' '; 2_000]).await.is_ok() {
+                    tokio::time::sleep(SHORT / 2).await;
+                }
+                client
+            }));
         }
-        let health = answer_to(&served, &closing("GET /healthz", "")).await;
+        let address = ["127.0.0.1:0", "127.0.0.2:0"][usize::from(keeps_pace)];
+        let health = answer_at(address, &served, &closing("GET /healthz", "")).await;
         assert!(health.starts_with("HTTP/1.1 200"), "{attack:.40}: {health}");
         let task = json!({ "kind": "math", "answer": "1" });
         let body = json!({ "items": [item("a", &task, "\\boxed{1}")] }).to_string();
-        let verdict = answer_to(&served, &closing("POST /v1/verify", &body)).await;
+        let verdict = answer_at(address, &served, &closing("POST /v1/verify", &body)).await;
         assert!(verdict.contains("\"correct\""), "{attack:.40}: {verdict}");
     }
 }
@@ -250,52 +273,58 @@ async fn what_an_inline_task_runs_ends_when_its_client_leaves() {
     }
 }
 
+/// It leaves others a place, and a part of the queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_many_requests_delays_no_other() {
-    let gate = Gate::shut();
-    let service = service(ServiceSettings {
-        workers: 1,
-        ..settings()
-    });
-    let order: Arc<Mutex<Vec<String>>> = Arc::default();
-    let sandbox = {
-        let (gate, order) = (Arc::clone(&gate), Arc::clone(&order));
-        FakeSandbox::new(move |source, calls, _| {
-            if source.contains("slow") {
-                order.lock().unwrap().push(source.to_owned());
-                gate.wait();
-            }
-            Ok(doubled(source, calls))
-        })
-    };
-    service.prepare(opens(&Arc::new(sandbox)));
-    let served = Served::new(&service, TIMEOUTS).await;
-    let verify = |n| {
-        let items = json!({ "items": slow(n, 1) });
-        closing("POST /v1/verify", &items.to_string())
-    };
-    let mut clients = Vec::new();
-    for n in 0..15 {
-        clients.push(served.client(&verify(n)).await);
-    }
-    let queued = async |jobs: usize| {
-        while service.first_pass_pool.load() != (jobs, 1) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+    for (connections, own) in [(100, 17), (1, 7)] {
+        let gate = Gate::shut();
+        let mut roomy = ServiceSettings {
+            workers: 1,
+            connections,
+            ..settings()
+        };
+        roomy.limits.body_bytes = 100_000;
+        let service = service(roomy);
+        let order: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sandbox = {
+            let (gate, order) = (Arc::clone(&gate), Arc::clone(&order));
+            FakeSandbox::new(move |source, calls, _| {
+                if source.contains("slow") {
+                    order.lock().unwrap().push(source.to_owned());
+                    gate.wait();
+                }
+                Ok(doubled(source, calls))
+            })
+        };
+        service.prepare(opens(&Arc::new(sandbox)));
+        let served = Served::new(&service, TIMEOUTS).await;
+        let verify = |n| {
+            let items = json!({ "items": slow(n, 1) });
+            closing("POST /v1/verify", &items.to_string())
+        };
+        let mut clients = Vec::new();
+        for n in 0..40 {
+            clients.push(served.client(&verify(n)).await);
         }
-    };
-    in_time(queued(14)).await;
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-    let mut other = socket.connect(served.address).await.unwrap();
-    other.write_all(verify(99).as_bytes()).await.unwrap();
-    in_time(queued(15)).await;
-    gate.open();
-    let mut answer = String::new();
-    in_time(other.read_to_string(&mut answer)).await.unwrap();
-    assert!(answer.contains("\"correct\""), "{answer}");
-    let order = order.lock().unwrap();
-    let turn = order.iter().position(|source| source.contains("slow 99"));
-    assert!(turn <= Some(2), "{order:?}");
+        let queued = async |jobs: usize| {
+            while service.first_pass_pool.load().0 < jobs {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        in_time(queued(own)).await;
+        tokio::time::sleep(2 * SHORT).await;
+        let own = service.first_pass_pool.load().0;
+        assert!(own < 20, "{own}");
+        let mut other = served.client_at("127.0.0.2:0", &verify(99)).await;
+        in_time(queued(own + 1)).await;
+        gate.open();
+        let mut answer = String::new();
+        in_time(other.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.contains("\"correct\""), "{answer}");
+        let order = order.lock().unwrap();
+        let turn = order.iter().position(|source| source.contains("slow 99"));
+        assert!(turn <= Some(2), "{order:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
