@@ -69,7 +69,7 @@ settings! {
         /// Maximum number of waiting items in each queue, over all requests; not below limits.items. Mathematics has a queue, programs with proofs have another, and
         /// then long programs, proofs and canonical solutions have one each. A request that would exceed it is answered 429.
         pub queue: usize = 16_384,
-        /// Number of connections that may wait for their clients; 64 more are for probes and new clients. Eight times as many requests may be received and judged at a time.
+        /// Number of connections that may wait for their clients; 64 more are for probes and new clients. Eight times as many requests of one address may be received and judged at a time, and nine times of all.
         pub connections: usize = 512 => at_least(1.0).hint("; with 0, no request could be received"),
     }
 }
