@@ -113,27 +113,6 @@ fn an_input_file_is_not_overwritten() {
 }
 
 #[test]
-fn the_systems_error_is_printed_once() {
-    let (_, _, stderr) = run(&[
-        "score",
-        "--dataset",
-        "starter-math",
-        "--samples",
-        "none.jsonl",
-    ]);
-    assert_eq!(stderr.matches("os error").count(), 1, "{stderr}");
-}
-
-#[test]
-fn fetching_a_built_in_data_set_does_nothing() {
-    for name in ["dataset:starter-math", "starter-math"] {
-        let (status, stdout, stderr) = run(&["fetch", name]);
-        assert_eq!((status, stdout.as_str()), (Some(0), ""), "{stderr}");
-        assert!(stderr.contains("nothing to fetch"), "{stderr}");
-    }
-}
-
-#[test]
 fn a_refused_start_prints_only_the_reason_and_with_log_debug_the_configuration() {
     let args = ["serve", "--listen", "0.0.0.0:0"];
     let (_, _, stderr) = run(&args);
@@ -165,24 +144,6 @@ fn a_port_in_use_is_reported() {
     let (status, _, stderr) = run(&["serve", "--listen", &address, "--set", "code.sandbox=none"]);
     assert_eq!(status, Some(1), "{stderr}");
     assert!(stderr.contains("another program uses the port"), "{stderr}");
-}
-
-#[test]
-fn help_names_every_grader_and_the_tokens_variable() {
-    let help = run(&["--help"]).1;
-    assert!(help.contains("Lean") && help.contains("Exit codes: 0, success"));
-    assert!(help.contains("RAPID_LOG"));
-    let help = run(&["serve", "--help"]).1;
-    assert!(help.contains("deploy/verifier.toml"));
-    assert!(help.contains("RAPID_VERIFIER_TOKEN") && help.contains("math, code, lean"));
-}
-
-#[test]
-fn help_and_version_go_to_stdout() {
-    let (status, stdout, _) = run(&["score", "--help"]);
-    assert_eq!(status, Some(0));
-    assert!(stdout.contains("Examples:"));
-    assert!(run(&["--version"]).1.starts_with("rapid-verifier "));
 }
 
 #[test]
