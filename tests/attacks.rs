@@ -258,7 +258,8 @@ fn attack(backend: &Backend) {
         .find(|grader| grader["name"] == "code")
         .unwrap();
     if grader["state"] != "ready" {
-        assert!(backend.name != "wasm", "{grader}");
+        let required = std::env::var("RAPID_TEST_DOCKER").is_ok_and(|value| value == "required");
+        assert!(backend.name != "wasm" && !required, "{grader}");
         artifacts::skipped(&format!(
             "{} cannot judge here: {}",
             backend.name, grader["reason"]
