@@ -16,7 +16,7 @@ pub const MAX_WORKERS: usize = 1_024;
 /// A client with several requests may have this many times the places that it leaves to others.
 const SHARE: usize = 8;
 
-/// Whose requests share a turn.
+/// Whose requests share a turn. The default is this process itself, which may fill its own queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientId(pub u64);
 
@@ -207,7 +207,8 @@ impl Pool {
         let taken = state.queued + state.reserved + parked;
         let free = self.shared.capacity.checked_sub(taken + jobs);
         let own = state.lanes.count(lane.client) + parked_own;
-        let has_room = free.is_some_and(|free| own == 0 || own + jobs <= free * SHARE);
+        let may_fill = own == 0 || lane.client == ClientId::default();
+        let has_room = free.is_some_and(|free| may_fill || own + jobs <= free * SHARE);
         // A queue with readmitted jobs may be over its capacity, which is no reason to refuse a request that needs no place.
         if jobs > 0 && !has_room {
             let seconds = state.queued as f64 * state.mean_seconds / self.shared.workers as f64;
