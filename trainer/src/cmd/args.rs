@@ -319,7 +319,7 @@ pub(crate) fn check_completion_count(prompts: usize, samples: usize) -> Result<(
 
 /// The name of a device, whether or not this machine has it.
 pub(crate) fn device(text: &str) -> Result<String, String> {
-    if text == PLAN {
+    if text.starts_with(PLAN) {
         return Err(format!(
             "{PLAN} counts work and computes nothing, so only `rapid bench` accepts it; give auto, cpu, cuda or cuda:N"
         ));
