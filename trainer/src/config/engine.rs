@@ -138,7 +138,9 @@ impl Engine {
         };
         let device = device.ok_or_else(|| {
             let is_no_device = match self.device.as_str() {
-                "cuda:plan" => "counts work and computes nothing, so only `rapid bench` accepts it",
+                plan if plan.starts_with("cuda:plan") => {
+                    "counts work and computes nothing, so only `rapid bench` accepts it"
+                }
                 _ => "is not a device",
             };
             let reason = format!(
