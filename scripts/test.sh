@@ -132,7 +132,7 @@ if [ "${1:-}" = --lean ]; then
   exit
 fi
 
-# These wait more than they compute, so they run beside the lints. In a process group of their own, which ends with this script.
+# These wait more than they compute, so they run beside the lints, which leave them the processor. In a process group of their own, which ends with this script.
 clients=$target/clients.log
 set -m
 { bash scripts/python-client.sh && bash scripts/wheels.sh && bash scripts/compat.sh; } >"$clients" 2>&1 </dev/null &
@@ -145,7 +145,7 @@ bash scripts/manifests.sh
 
 step "lints"
 if component clippy clippy; then
-  cargo clippy --release --locked --workspace --all-targets -- --deny warnings
+  nice -n 10 cargo clippy --release --locked --workspace --all-targets -- --deny warnings
 else
   skip "lints: clippy is not installed (rustup component add clippy)"
 fi
@@ -156,7 +156,7 @@ if [ "${RAPID_TEST_LONG:-}" = 1 ]; then
 else
   # To build them with counters takes minutes.
   cp Cargo.lock fuzz/Cargo.lock
-  cargo check --release --workspace --quiet --target-dir "$target" --manifest-path fuzz/Cargo.toml
+  nice -n 10 cargo check --release --workspace --quiet --target-dir "$target" --manifest-path fuzz/Cargo.toml
 fi
 
 step "Python client, wheels and other projects' clients, which ran beside the lints"

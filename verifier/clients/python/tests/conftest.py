@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rapid_verifier import Client
+from rapid_verifier import Client, MicroBatcher, micro_batch
 from service import Service
 
 
@@ -36,3 +36,12 @@ def environment(service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     monkeypatch.setenv("RAPID_VERIFIER", service.url)
     monkeypatch.setenv("RAPID_VERIFIER_TOKEN", service.token)
     return service
+
+
+@pytest.fixture
+def long_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls wait so long for others that a busy machine makes no more requests of them."""
+    defaults = MicroBatcher.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "window_s", 1.0)
+    monkeypatch.setattr(micro_batch, "_shared", {})

@@ -35,6 +35,7 @@ def test_an_episode_is_a_prompt_and_a_completion(environment: Service) -> None:
     env.close()
 
 
+@pytest.mark.usefixtures("long_window")
 def test_coroutines_of_many_environments_share_requests(environment: Service) -> None:
     async def episode(number: int) -> float | None:
         env: SingleTurnEnv[Observation] = SingleTurnEnv(TASKS)

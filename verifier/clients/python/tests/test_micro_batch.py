@@ -15,7 +15,7 @@ from stub import Answer, Items, Stub, results
 
 
 @pytest.fixture
-def batcher(service: Service) -> MicroBatcher:
+def batcher(service: Service, long_window: None) -> MicroBatcher:
     return MicroBatcher(service.url, service.token, patience_s=60)
 
 

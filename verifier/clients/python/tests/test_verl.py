@@ -56,6 +56,7 @@ def test_the_coroutine_does_the_same_and_verl_knows_that_it_is_one(environment: 
     assert asyncio.run(run()) == [1.0] * 5
 
 
+@pytest.mark.usefixtures("long_window")
 def test_calls_of_verls_threads_are_sent_together(environment: Service) -> None:
     requests = environment.requests()
     with ThreadPoolExecutor(32) as threads:
