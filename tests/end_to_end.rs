@@ -19,7 +19,12 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         "algorithm.h=2",
         "run.updates=6",
     ]));
-    // The states of the optimiser take gigabytes, so only the run that is killed has checkpoints before its end.
+    // The states of all weights take gigabytes, and those of adapters are written in a moment.
+    if !artifacts::long() {
+        artifacts::skipped("the run trains adapters; RAPID_TEST_LONG=1 trains all weights");
+        sets.extend(set(&["lora.rank=4", "optimiser.lr=1e-3"]));
+    }
+    // Only the run that is killed has checkpoints before its end.
     let [at_the_end, every_third] = [0, 3].map(|every| {
         let every = format!("run.checkpoint_every={every}");
         [&sets[..], &set(&[&every])].concat()
@@ -97,42 +102,6 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
 fn weights(job: &Job, step: usize) -> Vec<u8> {
     let file = format!("checkpoints/step-{step}/model.safetensors");
     std::fs::read(job.folder.join(file)).unwrap()
-}
-
-#[test]
-fn killing_a_run_with_adapters_does_not_change_the_result() {
-    let (Some(_), true) = (artifacts::model(), artifacts::long_only()) else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let mut sets = repeating(folder.path());
-    sets.extend(set(&[
-        "lora.rank=4",
-        "optimiser.lr=1e-3",
-        "algorithm.group_size=4",
-        "algorithm.n_step=8",
-        "algorithm.h=2",
-        "run.updates=4",
-        "run.checkpoint_every=2",
-        "eval.samples=0",
-    ]));
-    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
-    let job = |name| Job::new(&folder.path().join(name), "quickstart", &verifier, &sets);
-    let undisturbed = job("undisturbed");
-    let _ = undisturbed.start().finish().success();
-    let lines = undisturbed.lines();
-    assert_learning(&lines);
-    assert_exact_on_policy(&lines);
-    let killed = job("killed");
-    let mut first = killed.start();
-    killed.reach(&mut first, 3);
-    assert_eq!(first.kill().code, None);
-    let _ = killed.resume().finish().success();
-    assert_eq!(killed.metrics(), undisturbed.metrics());
-    assert!(
-        weights(&killed, 4) == weights(&undisturbed, 4),
-        "the last weights differ"
-    );
 }
 
 #[test]

@@ -218,7 +218,9 @@ fn a_call_of_the_study_whose_time_is_over_says_how_many_steps_are_left() {
 
 #[test]
 fn the_study_for_a_gpu_passes_on_the_cpu_with_small_sizes_and_goes_on_where_it_ended() {
-    let Some(_) = artifacts::model() else { return };
+    let (Some(_), true) = (artifacts::model(), artifacts::long_only()) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let _ = study(folder.path(), &["--until", "times"]).success();
     let times = folder.path().join("times.csv");
@@ -236,18 +238,11 @@ fn the_study_for_a_gpu_passes_on_the_cpu_with_small_sizes_and_goes_on_where_it_e
     let measured = &all["steps"][1]["result"]["measured"];
     assert!(measured["device_peak_bytes"].is_null(), "{measured}");
     assert!(measured["planned_bytes"].is_u64(), "{measured}");
-    let rest: &[&str] = if artifacts::long() {
-        &[]
-    } else {
-        artifacts::skipped(
-            "two of three trainings of the study for a GPU; RAPID_TEST_LONG=1 runs them",
-        );
-        &["--until", "learn-rapid-paper"]
-    };
-    let outcome = study(folder.path(), rest).success();
-    let made = if artifacts::long() { 10 } else { 8 };
-    let made = format!("{made} steps, 0 of them failed");
-    assert!(outcome.stdout.contains(&made), "{outcome:?}");
+    let outcome = study(folder.path(), &[]).success();
+    assert!(
+        outcome.stdout.contains("10 steps, 0 of them failed"),
+        "{outcome:?}"
+    );
     // The recorded step was not made again.
     assert!(!folder.path().join("times.csv").exists());
     assert!(folder.path().join("sweep/report.html").is_file());

@@ -127,11 +127,14 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     let train =
         |name: &str, more: &[&str]| training(&home.path().join(name), &verifier, home.path(), more);
     // The size of a phase follows from the effective sample size, which all ranks' log-probabilities give.
-    let auto = [
+    let mut auto = vec![
         "algorithm.preset=rapid-auto",
         "algorithm.h=4",
         "run.checkpoint_every=0",
     ];
+    if !long("runs of all weights, in place of adapters") {
+        auto.push("lora.rank=4");
+    }
     let alone = home.path().join("alone");
     let _ = finish(&mut rapid(train("alone", &auto)));
     let outcome = finish(&mut launched(&open_mpi, 2, &train("two", &auto)));
@@ -215,7 +218,7 @@ fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
     );
 }
 
-/// Whether the tests of failures and of Slurm run, which take minutes.
+/// Whether what takes minutes runs: full weights, failures, Slurm.
 fn long(what: &str) -> bool {
     let long = artifacts::long();
     if !long {

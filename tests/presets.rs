@@ -21,9 +21,8 @@ const PRESETS: [&str; 11] = [
     "dapo-paper",
     "grpo-clip",
 ];
-/// Number of presets that run unless `RAPID_TEST_LONG=1`: the first ones, with a reference model and with a teacher. They train adapters, whose states are
-/// written in a moment.
-const SHORT_COUNT: usize = 2;
+/// Updates of each run.
+const UPDATES: usize = 20;
 
 /// Writes a teacher's completions of the tasks of [`repeating`], every third of them incorrect, and returns the setting.
 fn teacher(folder: &Path) -> String {
@@ -44,34 +43,25 @@ fn teacher(folder: &Path) -> String {
 
 #[test]
 fn every_preset_trains_and_a_kill_does_not_change_the_result() {
-    let Some(_) = artifacts::model() else { return };
-    let (count, updates) = if artifacts::long() {
-        (PRESETS.len(), 20)
-    } else {
-        artifacts::skipped(
-            "all presets but two, and these with adapters, for 4 updates instead of 20; RAPID_TEST_LONG=1 runs them",
-        );
-        (SHORT_COUNT, 4)
+    let (Some(_), true) = (artifacts::model(), artifacts::long_only()) else {
+        return;
     };
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
-    for preset in &PRESETS[..count] {
+    for preset in PRESETS {
         let folder = tempfile::tempdir().unwrap();
         let mut sets = repeating(folder.path());
         let mut own = vec![
             format!("algorithm.preset={preset}"),
             "algorithm.n_step=8".into(),
-            format!("run.updates={updates}"),
+            format!("run.updates={UPDATES}"),
             "run.checkpoint_every=2".into(),
         ];
-        if *preset == "sft" {
+        if preset == "sft" {
             own.push("algorithm.group_size=1".into());
             own.push("algorithm.h=1".into());
             own.push(teacher(folder.path()));
         } else {
             own.push("algorithm.group_size=4".into());
-        }
-        if !artifacts::long() {
-            own.push("lora.rank=4".into());
         }
         sets.extend(set(&own.iter().map(String::as_str).collect::<Vec<_>>()));
         let undisturbed = Job::new(
@@ -82,7 +72,7 @@ fn every_preset_trains_and_a_kill_does_not_change_the_result() {
         );
         let _ = undisturbed.start().finish().success();
         let lines = undisturbed.lines();
-        assert_eq!(lines.len(), updates, "{preset}");
+        assert_eq!(lines.len(), UPDATES, "{preset}");
         assert!(
             lines.iter().all(|line| line["masked"] == 0)
                 && lines
@@ -97,7 +87,7 @@ fn every_preset_trains_and_a_kill_does_not_change_the_result() {
             &sets,
         );
         let mut running = killed.start();
-        killed.reach(&mut running, updates / 2 + 1);
+        killed.reach(&mut running, UPDATES / 2 + 1);
         let _ = running.kill();
         let _ = killed.resume().finish().success();
         assert_eq!(killed.metrics(), undisturbed.metrics(), "{preset}");

@@ -153,7 +153,9 @@ fn a_sweep_that_was_killed_three_times_equals_one_that_two_processes_made_undist
 
 #[test]
 fn a_run_that_diverges_is_an_end_and_is_not_made_again() {
-    let Some(_) = artifacts::model() else { return };
+    let (Some(_), true) = (artifacts::model(), artifacts::long_only()) else {
+        return;
+    };
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("sweep.toml");
     let diverging = "set = { \"algorithm.preset\" = \"pg\", \"lora.rank\" = 0, \"optimiser.lr\" = 1.0, \"optimiser.weight_decay\" = 1e6, \"optimiser.clip_norm\" = 0.0 }";

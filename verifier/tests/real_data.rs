@@ -67,7 +67,7 @@ async fn in_docker_mbppplus_solutions_are_correct_and_verdicts_equal_the_labels_
 /// Unless `RAPID_TEST_LONG=1`, one case in this many is judged.
 const SHARE: usize = 4;
 /// The same in Docker, where each program takes a container.
-const SHARE_IN_DOCKER: usize = 12;
+const SHARE_IN_DOCKER: usize = 24;
 
 /// The canonical solutions and the labelled samples, the slowest first.
 fn cases(sandbox: &str, data: &Records) -> Vec<LabelledItem> {

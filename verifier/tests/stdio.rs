@@ -18,7 +18,7 @@ use crate::running::{Running, docker, interpreter, long};
 /// Functions of MBPP+ that become programs.
 const MAX_MBPPPLUS: usize = 20;
 /// Unless `RAPID_TEST_LONG=1`, one program in this many is judged.
-const SHARE: usize = 4;
+const SHARE: usize = 8;
 /// One in this many of those is judged in Docker too, where each test takes a container.
 const SHARE_IN_DOCKER: usize = 6;
 
