@@ -93,11 +93,12 @@ impl Decoder {
         self.norm_stream(work.normed, input, block.attention_norm, tokens);
         let qkv = (layer, Projection::Qkv);
         self.project(acts.qkv, work.normed, qkv, tokens, work, false);
-        if let Some(bias) = block.qkv_bias {
-            let bias = bias.within(weights);
-            self.backend.add_bias(acts.qkv, bias, tokens);
-        }
+        let mut bias = block.qkv_bias.map(|bias| bias.within(weights));
         if let Some([q_norm, k_norm]) = block.qk_norm {
+            // The norms read what the bias has been added to.
+            if let Some(bias) = bias.take() {
+                self.backend.add_bias(acts.qkv, bias, tokens);
+            }
             let projected = acts.qkv.rows(0, w.qkv());
             let (projected_keys, rotated_keys) = (self.keys(projected), self.keys(acts.rotated));
             let (q_size, k_size) = (
@@ -123,7 +124,7 @@ impl Decoder {
         let rotations = self.layer_rotations(layer, work);
         let heads = w.heads + w.kv_heads;
         self.backend
-            .rope(acts.rotated, rotations, heads, w.head_dim, false);
+            .rope(acts.rotated, bias, rotations, heads, w.head_dim, false);
         let (mut k, mut v) = (self.keys(acts.rotated), self.values(acts.qkv));
         if let Keys::KvCache(cache) = keys {
             let stored = [0, w.kv()].map(|column| cache.rows(column, 2 * w.kv()));

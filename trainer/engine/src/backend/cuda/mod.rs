@@ -412,12 +412,23 @@ impl Backend for Cuda {
         self.launch("rope_table", elementwise(rows * half), &args);
     }
 
-    fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool) {
+    fn rope(
+        &mut self,
+        x: Rows,
+        bias: Option<Buf>,
+        table: Buf,
+        heads: usize,
+        head_dim: usize,
+        inverse: bool,
+    ) {
         let rows = self.plan.tokens;
-        let [x_at, stride] = self.rows(x, rows, heads * head_dim);
+        let width = bias.map_or(heads * head_dim, Buf::len);
+        let [x_at, stride] = self.rows(x, rows, width);
         let args = [
             x_at,
             stride,
+            bias.map_or(Arg::Address(0), |bias| self.at(bias)),
+            word(width),
             self.at(table),
             word(rows),
             word(heads),

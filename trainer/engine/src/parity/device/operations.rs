@@ -201,8 +201,10 @@ pub(super) fn attention(
     let table = t.poisoned(Sums, rows * head_dim)?;
     t.backend.rope_table(table, frequencies);
     t.record("rotations", table)?;
+    let bias = t.filled(Purpose::Weights, stride)?;
     t.backend.rope(
         qkv.rows(0, stride),
+        Some(bias),
         table,
         heads + kv_heads,
         head_dim,
@@ -240,7 +242,7 @@ pub(super) fn attention(
     t.backend
         .attention_backward(dq, dk, dv, dy, y, lse, &operands(k, v));
     t.record("attention backward", dqkv)?;
-    t.backend.rope(dq, table, heads, head_dim, true);
+    t.backend.rope(dq, None, table, heads, head_dim, true);
     t.record("rotated back", dqkv)
 }
 

@@ -310,10 +310,17 @@ impl Sum<'_> {
             }
             "rope" => {
                 let (rows, width) = (self.n("rows"), self.n("head_dim"));
-                let n = rows * self.n("heads") * width;
+                let rotated = rows * self.n("heads") * width;
                 self.read("table", rows * width);
-                self.update("x", n);
-                self.cost.flops += 3 * n;
+                self.cost.flops += 3 * rotated;
+                if self.n("bias") > 0 {
+                    let width = self.n("width");
+                    self.read("bias", width);
+                    self.update("x", rows * width);
+                    self.cost.flops += rows * width;
+                } else {
+                    self.update("x", rotated);
+                }
             }
             "gate" => {
                 let n = self.product_of(["rows", "width"]);
