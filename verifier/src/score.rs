@@ -6,13 +6,13 @@ use std::sync::Arc;
 use datasets::passk::{self, Counts, Estimate, percent};
 use futures::StreamExt as _;
 use serde::Serialize;
-use verifier_api::{Judgement, Verdict};
+use verifier_api::{Id, Judgement, Verdict};
 
 use crate::grade::code::TestMode;
 use crate::metrics::name;
 use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
-use crate::service::{Batch, Id, JudgeItem, Service, judge};
+use crate::service::{Batch, JudgeItem, Service, judge};
 
 mod audit;
 mod results;
@@ -105,7 +105,7 @@ impl<'a> SampleScorer<'a> {
             None => None,
         };
         judgement.unwrap_or_else(|| Judgement {
-            id: self.samples[index].task.clone(),
+            id: Id::Text(self.samples[index].task.clone()),
             reward: None,
             verdict: Verdict::Unavailable,
             detail: serde_json::json!({ "reason": "the queue had no room" }),
@@ -195,7 +195,7 @@ impl Score {
     /// Computes the score. Judgements are grouped by id, which is the task's.
     #[must_use]
     pub fn new(dataset: &str, judgements: &[Judgement], ks: &[usize]) -> Score {
-        let mut tasks: BTreeMap<&str, Counts> = BTreeMap::new();
+        let mut tasks: BTreeMap<&Id, Counts> = BTreeMap::new();
         let mut verdicts = BTreeMap::new();
         for judgement in judgements {
             *verdicts.entry(name(judgement.verdict)).or_default() += 1;

@@ -13,8 +13,8 @@ use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Se
 use verifier::config::Config;
 use verifier::grade::lean::{LeanGrader, LeanSettings};
 use verifier::pool::ClientId;
-use verifier::service::{Batch, Id, JudgeItem, judge};
-use verifier_api::Verdict;
+use verifier::service::{Batch, JudgeItem, judge};
+use verifier_api::{Id, Verdict};
 
 /// All tasks, or the excerpt's dozen, and their folder.
 fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {

@@ -10,7 +10,7 @@ use reqwest::{Method, StatusCode, Url, redirect};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    ClientError, DatasetInfo, Datasets, Item, Judgement, Problem, Readiness, ServiceInfo,
+    ClientError, DatasetInfo, Datasets, Id, Item, Judgement, Problem, Readiness, ServiceInfo,
     StoredVerdict, Verdict, VerifyRequest, VerifyResponse,
 };
 
@@ -103,7 +103,7 @@ impl Client {
         if let Some((item, judgement)) = items
             .iter()
             .zip(&answer.results)
-            .find(|(item, judgement)| item.id != judgement.id)
+            .find(|(item, judgement)| !matches!(&judgement.id, Id::Text(id) if *id == item.id))
         {
             let reason = format!(
                 "the judgement of `{}` was received instead of that of `{}`",

@@ -6,6 +6,7 @@
 
 mod client;
 mod error;
+mod id;
 mod info;
 mod problem;
 #[cfg(feature = "openapi")]
@@ -14,6 +15,7 @@ mod types;
 
 pub use client::{Client, check_address, without_secrets};
 pub use error::ClientError;
+pub use id::Id;
 pub use info::{
     DatasetInfo, Datasets, GraderInfo, GraderState, Readiness, RequestLimits, ServiceInfo,
     StoredVerdict, TaskInfo,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::Id;
 #[cfg(feature = "openapi")]
 use crate::schema;
 
@@ -206,7 +207,7 @@ pub struct VerifyResponse {
 pub struct Judgement {
     /// The item's id.
     #[cfg_attr(feature = "openapi", schema(schema_with = schema::id))]
-    pub id: String,
+    pub id: Id,
     /// 1 or 0, or `null` if the verdict is `unavailable`.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub reward: Option<f64>,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use verifier_api::{
-    CodeTest, Compare, InlineTask, Item, Judgement, Problem, Readiness, TaskRef, Verdict,
+    CodeTest, Compare, Id, InlineTask, Item, Judgement, Problem, Readiness, TaskRef, Verdict,
     VerifyRequest, VerifyResponse,
 };
 
@@ -128,7 +128,7 @@ fn every_comparison_has_its_word() {
 #[test]
 fn a_judgement_has_the_json_of_the_contract() {
     let judgement = Judgement {
-        id: "a".to_owned(),
+        id: Id::Text("a".to_owned()),
         reward: Some(1.0),
         verdict: Verdict::Correct,
         detail: json!({}),

@@ -177,7 +177,7 @@ impl Audit {
                     let reason = judgement.detail["reason"].as_str().unwrap_or_default();
                     audit
                         .unavailable
-                        .insert(judgement.id.clone(), reason.to_owned());
+                        .insert(judgement.id.to_string(), reason.to_owned());
                     break;
                 }
                 let all = judgement.reward == Some(1.0);
@@ -192,7 +192,7 @@ impl Audit {
                 if weak {
                     let (description, remedy) = program.description_and_remedy();
                     audit.weak.push(WeakTask {
-                        task: judgement.id.clone(),
+                        task: judgement.id.to_string(),
                         program: description,
                         passed: passed[program],
                         total: judgement.total.unwrap_or(0),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use datasets::TaskSpec;
 use sandboxes::Abandoned;
 use tokio::sync::oneshot;
-use verifier_api::Judgement;
+use verifier_api::{Id, Judgement};
 
 use super::canonical_queue;
 use super::request::JudgeItem;
@@ -317,7 +317,7 @@ pub async fn judge(
     let mut ids = Vec::with_capacity(items.len());
     let mut pending = Vec::with_capacity(items.len());
     for (item, key, ready) in items {
-        ids.push((item.id.to_string(), grader(&item.task.spec)));
+        ids.push((item.id.clone(), grader(&item.task.spec)));
         pending.push(match ready {
             Some(result) => Pending::Ready(result, key),
             None => {
@@ -388,7 +388,7 @@ fn enqueue(
     receiver
 }
 
-fn judgement(id: String, key: Key, result: ItemResult, seconds: f64) -> Judgement {
+fn judgement(id: Id, key: Key, result: ItemResult, seconds: f64) -> Judgement {
     let reward = result.grading.reward();
     let Grading {
         verdict,

@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_judgement_has_exactly_the_described_fields() {
         let judgement = verifier_api::Judgement {
-            id: String::new(),
+            id: verifier_api::Id::Text(String::new()),
             reward: None,
             verdict: verifier_api::Verdict::Unavailable,
             detail: json!({}),

@@ -13,8 +13,33 @@ use verifier_api::Problem;
 
 use crate::grade::excerpt;
 
-/// The kind of the problem that a body's content coding is not known.
-const UNKNOWN_ENCODING: &str = "unknown-encoding";
+/// A kind of problem: the status, the name in its URI reference, and the title.
+struct Kind(u16, &'static str, &'static str);
+
+const NOT_JSON: Kind = Kind(400, "not-json", "The body is not JSON");
+const UNREAD: Kind = Kind(400, "unread", "The body broke off");
+const LATE: Kind = Kind(408, "late", "The body did not arrive");
+const NOT_GZIP: Kind = Kind(400, "not-gzip", "The body is not gzip");
+const UNKNOWN_ENCODING: Kind = Kind(415, "unknown-encoding", "Unknown content encoding");
+const TOO_LARGE: Kind = Kind(413, "too-large", "The body is too large");
+const TOO_MANY_VALUES: Kind = Kind(413, "too-many-values", "The body has too many values");
+const BAD_ITEM: Kind = Kind(422, "bad-item", "An item cannot be judged");
+/// 400 if it is not JSON at all.
+const BAD_BODY: Kind = Kind(422, "bad-body", "The body cannot be read");
+const BAD_FIELD: Kind = Kind(422, "bad-field", "The request cannot be answered");
+const NO_ANSWER: Kind = Kind(504, "no-answer", "No answer in time");
+const QUEUE_FULL: Kind = Kind(429, "queue-full", "The queue is full");
+const UNAVAILABLE: Kind = Kind(503, "unavailable", "There is no reward now");
+const NO_JAIL: Kind = Kind(501, "no-jail", "Snippets are not run without a jail");
+const UNAUTHORISED: Kind = Kind(401, "unauthorised", "A token is needed");
+const UNKNOWN_HOST: Kind = Kind(421, "unknown-host", "The request is for another host");
+const UNKNOWN_ORIGIN: Kind = Kind(403, "unknown-origin", "The request is of another origin");
+const NOT_JSON_TYPE: Kind = Kind(415, "not-json-type", "The body is not declared as JSON");
+const UNKNOWN_KEY: Kind = Kind(404, "unknown-key", "No such verdict");
+const UNKNOWN_TASK: Kind = Kind(404, "unknown-task", "No such task");
+const UNKNOWN_ROUTE: Kind = Kind(404, "unknown-route", "No such route");
+const WRONG_METHOD: Kind = Kind(405, "wrong-method", "Wrong method");
+const INTERNAL: Kind = Kind(500, "internal", "Internal error");
 
 /// A problem document with its headers.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,16 +49,11 @@ pub struct ProblemResponse {
 }
 
 impl ProblemResponse {
-    fn new(
-        status: StatusCode,
-        kind: &str,
-        title: &str,
-        detail: impl Into<String>,
-    ) -> ProblemResponse {
+    fn new(Kind(status, name, title): Kind, detail: impl Into<String>) -> ProblemResponse {
         let problem = Problem {
-            kind: format!("/problems/{kind}"),
+            kind: format!("/problems/{name}"),
             title: title.to_owned(),
-            status: status.as_u16(),
+            status,
             detail: detail.into(),
             item: None,
             field: None,
@@ -53,19 +73,12 @@ impl ProblemResponse {
         let detail = format!(
             "the body is not JSON ({reason}); /openapi.json describes the body of each route"
         );
-        ProblemResponse::new(
-            StatusCode::BAD_REQUEST,
-            "not-json",
-            "The body is not JSON",
-            detail,
-        )
+        ProblemResponse::new(NOT_JSON, detail)
     }
 
     pub(super) fn unread() -> ProblemResponse {
         ProblemResponse::new(
-            StatusCode::BAD_REQUEST,
-            "unread",
-            "The body broke off",
+            UNREAD,
             "the request's body broke off before its end; send it again",
         )
     }
@@ -75,24 +88,14 @@ impl ProblemResponse {
             "the request's body did not arrive within {} s, or came at less than 16 KiB/s; send fewer items per request",
             timeout.as_secs()
         );
-        ProblemResponse::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "late",
-            "The body did not arrive",
-            detail,
-        )
+        ProblemResponse::new(LATE, detail)
     }
 
     pub(super) fn not_gzip(reason: &std::io::Error) -> ProblemResponse {
         let detail = format!(
             "Content-Encoding is gzip, but the body cannot be unpacked ({reason}); compress it again, or send it without Content-Encoding"
         );
-        ProblemResponse::new(
-            StatusCode::BAD_REQUEST,
-            "not-gzip",
-            "The body is not gzip",
-            detail,
-        )
+        ProblemResponse::new(NOT_GZIP, detail)
     }
 
     pub(super) fn unknown_coding(given: &str) -> ProblemResponse {
@@ -100,36 +103,21 @@ impl ProblemResponse {
         let detail = format!(
             "Content-Encoding `{given}` is not supported, only gzip; compress the body with gzip, or send it uncompressed"
         );
-        ProblemResponse::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            UNKNOWN_ENCODING,
-            "Unknown content encoding",
-            detail,
-        )
+        ProblemResponse::new(UNKNOWN_ENCODING, detail)
     }
 
     pub(super) fn too_large(limit: usize) -> ProblemResponse {
         let detail = format!(
             "the body, unpacked if it is compressed, is longer than {limit} bytes; send fewer items per request (/v1/info has the limits), or start the server with a higher limits.body_bytes"
         );
-        ProblemResponse::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too-large",
-            "The body is too large",
-            detail,
-        )
+        ProblemResponse::new(TOO_LARGE, detail)
     }
 
     pub(super) fn too_many_values(limit: usize) -> ProblemResponse {
         let detail = format!(
             "the body has more than {limit} numbers, texts, lists, objects and keys, which take too much memory; send fewer items per request, or tasks with smaller values"
         );
-        ProblemResponse::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too-many-values",
-            "The body has too many values",
-            detail,
-        )
+        ProblemResponse::new(TOO_MANY_VALUES, detail)
     }
 
     /// An error in the item `item`, or in the body if it is `None`. `field` may be of any length; in `reason`, text of the client's is shortened.
@@ -139,12 +127,7 @@ impl ProblemResponse {
             || format!("`{field}`"),
             |item| format!("items[{item}], `{field}`"),
         );
-        let mut answer = ProblemResponse::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "bad-item",
-            "An item cannot be judged",
-            format!("{place}: {reason}"),
-        );
+        let mut answer = ProblemResponse::new(BAD_ITEM, format!("{place}: {reason}"));
         answer.problem.item = item;
         answer.problem.field = Some(field);
         answer
@@ -152,26 +135,20 @@ impl ProblemResponse {
 
     /// A body of another service's route that is not JSON, or lacks fields.
     pub(super) fn bad_body(body: &[u8], error: &serde_json::Error) -> ProblemResponse {
-        let status = if error.is_data() {
-            StatusCode::UNPROCESSABLE_ENTITY
-        } else {
-            StatusCode::BAD_REQUEST
-        };
         let reason = excerpt(&loose_json::reason(body, error));
         let detail =
             format!("the body cannot be read ({reason}); send it as /openapi.json describes it");
-        ProblemResponse::new(status, "bad-body", "The body cannot be read", detail)
+        let mut answer = ProblemResponse::new(BAD_BODY, detail);
+        if !error.is_data() {
+            answer.problem.status = 400;
+        }
+        answer
     }
 
     /// An error in a field of another service's route.
     pub(super) fn bad_field(field: &str, reason: &str) -> ProblemResponse {
         let field = excerpt(field);
-        let mut answer = ProblemResponse::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "bad-field",
-            "The request cannot be answered",
-            format!("`{field}`: {reason}"),
-        );
+        let mut answer = ProblemResponse::new(BAD_FIELD, format!("`{field}`: {reason}"));
         answer.problem.field = Some(field);
         answer
     }
@@ -181,12 +158,7 @@ impl ProblemResponse {
         let detail = format!(
             "there is no answer in the time that the request allows ({missing}), and none is made up; send the same request again"
         );
-        ProblemResponse::new(
-            StatusCode::GATEWAY_TIMEOUT,
-            "no-answer",
-            "No answer in time",
-            detail,
-        )
+        ProblemResponse::new(NO_ANSWER, detail)
     }
 
     pub(super) fn full(retry_after: Duration) -> ProblemResponse {
@@ -194,12 +166,7 @@ impl ProblemResponse {
             "the queue is full; send the same request again in {} s",
             retry_after.as_secs()
         );
-        let mut answer = ProblemResponse::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "queue-full",
-            "The queue is full",
-            detail,
-        );
+        let mut answer = ProblemResponse::new(QUEUE_FULL, detail);
         answer.retry_after = Some(retry_after);
         answer
     }
@@ -223,9 +190,7 @@ impl ProblemResponse {
     /// No reward, for a client to whom a verdict `unavailable` cannot be told.
     pub(super) fn unavailable(reason: &str) -> ProblemResponse {
         let mut answer = ProblemResponse::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "unavailable",
-            "There is no reward now",
+            UNAVAILABLE,
             format!("{reason}. This is no verdict on a completion, so there is no reward"),
         );
         answer.retry_after = Some(Duration::from_secs(1));
@@ -233,12 +198,7 @@ impl ProblemResponse {
     }
 
     pub(super) fn no_jail(reason: &str) -> ProblemResponse {
-        ProblemResponse::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "no-jail",
-            "Snippets are not run without a jail",
-            reason,
-        )
+        ProblemResponse::new(NO_JAIL, reason)
     }
 
     pub(super) fn unauthorised(wrong: bool) -> ProblemResponse {
@@ -247,12 +207,7 @@ impl ProblemResponse {
         } else {
             "this server requires a token: send the header `Authorization: Bearer TOKEN`, or put it into the URL as the password, as in http://user:TOKEN@HOST/"
         };
-        ProblemResponse::new(
-            StatusCode::UNAUTHORIZED,
-            "unauthorised",
-            "A token is needed",
-            detail,
-        )
+        ProblemResponse::new(UNAUTHORISED, detail)
     }
 
     pub(super) fn unknown_host(host: &str) -> ProblemResponse {
@@ -260,12 +215,7 @@ impl ProblemResponse {
         let detail = format!(
             "this server has no token, so it answers only to names of its own machine, and `{host}` may be anybody's: use localhost or 127.0.0.1, add the name to allowed_hosts in the server's configuration, or give the server a token"
         );
-        ProblemResponse::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "unknown-host",
-            "The request is for another host",
-            detail,
-        )
+        ProblemResponse::new(UNKNOWN_HOST, detail)
     }
 
     pub(super) fn unknown_origin(origin: &str) -> ProblemResponse {
@@ -273,19 +223,12 @@ impl ProblemResponse {
         let detail = format!(
             "this server has no token, so it answers no web page of another origin, such as `{origin}`: send the request from a program, or give the server a token"
         );
-        ProblemResponse::new(
-            StatusCode::FORBIDDEN,
-            "unknown-origin",
-            "The request is of another origin",
-            detail,
-        )
+        ProblemResponse::new(UNKNOWN_ORIGIN, detail)
     }
 
     pub(super) fn no_json_type() -> ProblemResponse {
         ProblemResponse::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "not-json-type",
-            "The body is not declared as JSON",
+            NOT_JSON_TYPE,
             "this server has no token, so it reads only bodies that are declared as JSON, which a web page of another origin cannot send: send the header `Content-Type: application/json`, or give the server a token",
         )
     }
@@ -294,21 +237,11 @@ impl ProblemResponse {
         let detail = format!(
             "no verdict is cached under `{key}`: it was never computed here, it was `unavailable`, or the cache has evicted it"
         );
-        ProblemResponse::new(
-            StatusCode::NOT_FOUND,
-            "unknown-key",
-            "No such verdict",
-            detail,
-        )
+        ProblemResponse::new(UNKNOWN_KEY, detail)
     }
 
     pub(super) fn unknown_task(reason: &str) -> ProblemResponse {
-        ProblemResponse::new(
-            StatusCode::NOT_FOUND,
-            "unknown-task",
-            "No such task",
-            reason,
-        )
+        ProblemResponse::new(UNKNOWN_TASK, reason)
     }
 
     /// `meant` is the route that the client may have meant.
@@ -316,33 +249,18 @@ impl ProblemResponse {
         let path = excerpt(path);
         let meant = meant.map_or_else(String::new, |route| format!(" (did you mean `{route}`?)"));
         let detail = format!("there is nothing at `{path}`{meant}; /openapi.json lists the routes");
-        ProblemResponse::new(
-            StatusCode::NOT_FOUND,
-            "unknown-route",
-            "No such route",
-            detail,
-        )
+        ProblemResponse::new(UNKNOWN_ROUTE, detail)
     }
 
     pub(super) fn wrong_method(method: &str, path: &str) -> ProblemResponse {
         let (method, path) = (excerpt(method), excerpt(path));
         let detail = format!("`{path}` does not answer {method}; /openapi.json lists the routes");
-        ProblemResponse::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "wrong-method",
-            "Wrong method",
-            detail,
-        )
+        ProblemResponse::new(WRONG_METHOD, detail)
     }
 
     pub(super) fn internal() -> ProblemResponse {
         let detail = "something went wrong inside the server; its log says what. The same request may succeed later";
-        ProblemResponse::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "Internal error",
-            detail,
-        )
+        ProblemResponse::new(INTERNAL, detail)
     }
 }
 
@@ -362,7 +280,7 @@ impl IntoResponse for ProblemResponse {
         }
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // RFC 7694 and RFC 9110, 15.5.16: what would have been accepted.
-            let (name, accepted) = match self.problem.kind.ends_with(UNKNOWN_ENCODING) {
+            let (name, accepted) = match self.problem.kind.ends_with(UNKNOWN_ENCODING.1) {
                 true => (header::ACCEPT_ENCODING, "gzip"),
                 false => (header::ACCEPT, "application/json"),
             };

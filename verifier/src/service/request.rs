@@ -14,12 +14,15 @@ use datasets::{
 };
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
-use verifier_api::RequestLimits;
+use verifier_api::{Id, RequestLimits};
 
-use super::{Id, ProblemResponse, decimal};
+use super::{ProblemResponse, decimal};
 use crate::grade::code::TestMode;
 use crate::grade::excerpt;
 use crate::registry::{RegisteredTask, Registry};
+
+/// Maximum length of an id in JSON, in bytes.
+const MAX_ID: usize = 1_024;
 
 /// An item to be judged, with its task.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +89,7 @@ pub(super) fn read(
     let items = items.into_iter().enumerate().map(|(index, item)| {
         judge_item(item, registry).map_err(|(field, reason)| BadItem {
             id: Fields::new("", item)
-                .and_then(|mut fields| fields.id())
+                .and_then(|mut fields| fields.id("id"))
                 .ok(),
             problem: ProblemResponse::bad(Some(index), &field, &reason),
         })
@@ -141,6 +144,17 @@ pub(super) fn string(json: &RawValue) -> Option<String> {
     serde_json::from_str(json.get()).ok()
 }
 
+/// The id of an item, or the reason why it is none.
+pub(super) fn id(json: &RawValue) -> Result<Id, String> {
+    let length = json.get().len();
+    if length > MAX_ID {
+        return Err(format!(
+            "it has {length} bytes, and may have {MAX_ID}, since answers repeat it; give a shorter one"
+        ));
+    }
+    Id::of(json).ok_or_else(|| wrong_kind("a string or a number", json))
+}
+
 /// The kind of a JSON value, for messages.
 pub(crate) fn json_kind(json: &RawValue) -> &'static str {
     match json.get().as_bytes().first() {
@@ -160,7 +174,7 @@ pub(super) fn wrong_kind(expected: &str, json: &RawValue) -> String {
 
 fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldError> {
     let mut fields = Fields::new("", item)?;
-    let id = fields.id()?;
+    let id = fields.id("id")?;
     let (reference, digest) = (fields.take("task")?, fields.optional_string("task_digest")?);
     let item = JudgeItem {
         id,
@@ -453,9 +467,9 @@ impl<'a> Fields<'a> {
         self.left.remove(name).filter(|json| json.get() != "null")
     }
 
-    fn id(&mut self) -> Result<Id, FieldError> {
-        let id = self.take("id")?;
-        Id::of(id).map_err(|reason| self.fault("id", &reason))
+    pub(super) fn id(&mut self, name: &str) -> Result<Id, FieldError> {
+        let json = self.take(name)?;
+        id(json).map_err(|reason| self.fault(name, &reason))
     }
 
     pub(super) fn string(&mut self, name: &str) -> Result<String, FieldError> {

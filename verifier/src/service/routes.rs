@@ -11,10 +11,9 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, TaskInfo};
+use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, TaskInfo, VerifyResponse};
 
 use super::hold::Hold;
-use super::id::Answers;
 use super::judge::judge;
 use super::sender::Sender;
 use super::verify_batch::{self, VerifyBatch};
@@ -48,7 +47,7 @@ pub(super) async fn verify(
     query: Result<Query<VerifyQuery>, QueryRejection>,
     sender: Sender,
     body: Body,
-) -> Result<Response, ProblemResponse> {
+) -> Result<Json<VerifyResponse>, ProblemResponse> {
     let Query(VerifyQuery { errors }) = query.map_err(|_| {
         ProblemResponse::bad(None, "errors", "it must be `request` or `item`, once")
     })?;
@@ -59,14 +58,11 @@ pub(super) async fn verify(
         let items = request::read(body, &service.registry, &service.limits)?;
         VerifyBatch::new(service, items, errors == ErrorsBy::Item)
     };
-    let VerifyBatch {
-        ids,
-        refused,
-        batch,
-    } = body.parse(&service, parse).await?;
+    let VerifyBatch { refused, batch } = body.parse(&service, parse).await?;
     let judged = judge(&service, sender.client, batch).await?;
-    let judgements = verify_batch::in_order(refused, judged);
-    Ok(Json(Answers::new(&ids, &judgements)).into_response())
+    Ok(Json(VerifyResponse {
+        results: verify_batch::in_order(refused, judged),
+    }))
 }
 
 pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {

@@ -1,16 +1,14 @@
 //! The items of one request to `/v1/verify`: those that are judged, and those that cannot be, in their order.
 
 use serde_json::json;
-use verifier_api::{Judgement, Verdict};
+use verifier_api::{Id, Judgement, Verdict};
 
 use super::judge::Batch;
 use super::request::BadItem;
-use super::{Id, JudgeItem, ProblemResponse, Service};
+use super::{JudgeItem, ProblemResponse, Service};
 
 /// The items of a request.
 pub(super) struct VerifyBatch {
-    /// The ids of all items.
-    pub(super) ids: Vec<Id>,
     /// For each item, what it is answered if it is not judged.
     pub(super) refused: Vec<Option<Judgement>>,
     /// The items that are judged.
@@ -27,13 +25,11 @@ impl VerifyBatch {
         items: Vec<Result<JudgeItem, BadItem>>,
         errors_by_item: bool,
     ) -> Result<VerifyBatch, ProblemResponse> {
-        let mut ids = Vec::with_capacity(items.len());
         let mut refused = Vec::with_capacity(items.len());
         let mut judged = Vec::with_capacity(items.len());
         for item in items {
             match item {
                 Ok(item) => {
-                    ids.push(item.id.clone());
                     refused.push(None);
                     judged.push(item);
                 }
@@ -41,14 +37,12 @@ impl VerifyBatch {
                     id: Some(id),
                     problem,
                 }) if errors_by_item => {
-                    refused.push(Some(refusal(&id, &problem)));
-                    ids.push(id);
+                    refused.push(Some(refusal(id, &problem)));
                 }
                 Err(BadItem { problem, .. }) => return Err(problem),
             }
         }
         Ok(VerifyBatch {
-            ids,
             refused,
             batch: Batch::new(service, judged),
         })
@@ -56,10 +50,10 @@ impl VerifyBatch {
 }
 
 /// The judgement of an item that cannot be used. It has no key, since nothing was judged.
-fn refusal(id: &Id, problem: &ProblemResponse) -> Judgement {
+fn refusal(id: Id, problem: &ProblemResponse) -> Judgement {
     let problem = problem.problem();
     Judgement {
-        id: id.to_string(),
+        id,
         reward: None,
         verdict: Verdict::Unavailable,
         detail: json!({ "reason": problem.detail, "problem": problem }),

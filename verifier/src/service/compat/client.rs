@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use serde_json::{Value as Json, json};
-use verifier_api::Judgement;
+use verifier_api::{Id, Judgement};
 
 use crate::grade::code::TestMode;
 use crate::metrics;
@@ -13,7 +13,7 @@ use crate::registry::RegisteredTask;
 use crate::service::hold::Hold;
 use crate::service::judge::{Batch, judge};
 use crate::service::sender::Sender;
-use crate::service::{Id, JudgeItem, ProblemResponse, Refusal, Service, body};
+use crate::service::{JudgeItem, ProblemResponse, Refusal, Service, body};
 
 /// How long a client that has waited in vain may take to repeat its request, which then waits for what still runs.
 const REPETITION: Duration = Duration::from_secs(60);

@@ -20,7 +20,7 @@ use crate::grade::excerpt;
 use crate::registry::RegisteredTask;
 use crate::service::request::{FieldError, Fields, check_count, read_object};
 use crate::service::sender::Sender;
-use crate::service::{Id, JudgeItem, ProblemResponse, Service};
+use crate::service::{JudgeItem, ProblemResponse, Service};
 
 const CLIENT: Client = Client {
     name: "kimina",
@@ -167,8 +167,7 @@ fn seconds(fields: &mut Fields<'_>, form: Form) -> Result<u64, FieldError> {
 /// The id and the text of a snippet at this path.
 fn snippet_of(path: &str, snippet: &RawValue, form: Form) -> Result<(String, String), FieldError> {
     let mut fields = Fields::new(path, snippet)?;
-    let id = fields.take(form.id)?;
-    let id = Id::of(id).map_err(|reason| fields.fault(form.id, &reason))?;
+    let id = fields.id(form.id)?;
     for name in form.texts {
         if let Some(code) = fields.optional_string(name)? {
             return Ok((id.to_string(), code));

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
-use verifier_api::{Judgement, Verdict};
+use verifier_api::{Id, Judgement, Verdict};
 
 use super::queued::queued;
 use super::wire::{
@@ -26,7 +26,7 @@ use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
 use crate::service::judge::{Batch, judge};
 use crate::service::sender::Sender;
-use crate::service::{Id, JudgeItem, ProblemResponse, Service, request};
+use crate::service::{JudgeItem, ProblemResponse, Service, request};
 
 /// The forms of a task that a request may bring.
 const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval's form (`prompt`, `entry_point`, `test`), or an object with `test`, an array of \
@@ -75,7 +75,7 @@ fn item(request: SubmitRequest, registry: &Registry) -> Result<JudgeItem, Proble
             "code of the client's does not run here; leave it out, and the program is found by the service's own rule",
         ));
     }
-    let id = Id::of(&id).map_err(|reason| ProblemResponse::bad_field("id", &reason))?;
+    let id = request::id(&id).map_err(|reason| ProblemResponse::bad_field("id", &reason))?;
     let task = match provided_data.filter(|data| data.get() != "null") {
         Some(data) => Arc::new(RegisteredTask::inline(provided_task(&data)?)),
         None => registered_task(&dataset, &id.to_string(), registry)?,

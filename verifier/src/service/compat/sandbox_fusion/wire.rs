@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-
-use crate::service::Id;
+use verifier_api::Id;
 
 /// A program to run.
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
