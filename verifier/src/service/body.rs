@@ -28,6 +28,7 @@ pub(super) struct ReceivedBody {
     coding: Coding,
     permit: BodyPermit,
     held: Held,
+    service: Arc<Service>,
 }
 
 /// Receives the body of a request from `sender`.
@@ -35,22 +36,21 @@ pub(super) struct ReceivedBody {
 /// # Errors
 /// If the body is too large, too slow or incomplete, if its coding is unknown, or if there is no memory for it while `hold` lasts.
 pub(super) async fn receive(
-    service: &Service,
     sender: &Sender,
     body: Body,
     hold: &mut Hold,
 ) -> Result<ReceivedBody, ProblemResponse> {
-    receive_within(service, sender, body, hold, LAG).await
+    receive_within(sender, body, hold, LAG).await
 }
 
 /// [`receive`] with another lag.
 pub(super) async fn receive_within(
-    service: &Service,
     sender: &Sender,
     body: Body,
     hold: &mut Hold,
     lag: Duration,
 ) -> Result<ReceivedBody, ProblemResponse> {
+    let service = &sender.service;
     let limit = service.limits.body_bytes;
     let coding = gzip::coding(&sender.headers)?;
     check_length(&sender.headers, limit)?;
@@ -80,6 +80,7 @@ pub(super) async fn receive_within(
         coding,
         permit,
         held: sender.held.clone(),
+        service: Arc::clone(service),
     })
 }
 
@@ -104,15 +105,14 @@ impl ReceivedBody {
     /// If the body cannot be unpacked, if there is no memory for its values, and those of `parse`.
     pub(super) async fn parse<T: Send + 'static>(
         self,
-        service: &Arc<Service>,
         parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
     ) -> Result<T, ProblemResponse> {
-        let service = Arc::clone(service);
         let ReceivedBody {
             bytes,
             coding,
             mut permit,
             held,
+            service,
         } = self;
         tokio::task::spawn_blocking(move || {
             let bytes = match coding {

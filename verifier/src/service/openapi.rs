@@ -8,7 +8,6 @@ use verifier_api::{
     VerifyResponse,
 };
 
-use super::compat;
 use super::compat::sandbox_fusion_wire::{
     EvalResult, RunCodeRequest, RunCodeResponse, SubmitRequest,
 };
@@ -35,14 +34,6 @@ pub(super) fn document() -> Json {
     })
 }
 
-fn paths() -> Json {
-    let mut paths = native_paths();
-    if let Some(paths) = paths.as_object_mut() {
-        paths.extend(compat::paths());
-    }
-    paths
-}
-
 /// The route, with its method, that a path without one may mean: it differs by slashes, versions, letters' case or a typo.
 pub(super) fn nearest_route(path: &str) -> Option<String> {
     let bare = |path: &str| {
@@ -61,56 +52,35 @@ pub(super) fn nearest_route(path: &str) -> Option<String> {
     Some(format!("{method} {route}"))
 }
 
-fn native_paths() -> Json {
-    let guarded = json!([{ "token": [] }, { "basic": [] }, {}]);
-    let problem = json!({ "$ref": "#/components/responses/problem" });
-    let answer = |what: &str, name: &str| json!({ "description": what, "content": { "application/json": { "schema": schema(name) } } });
-    json!({
-        "/v1/verify": { "post": {
-            "summary": "Judge a batch. Items are judged independently and answered in order.",
-            "security": guarded,
-            "parameters": [
-                { "name": "errors", "in": "query", "schema": { "enum": ["request", "item"], "default": "request" }, "description": "Whether an item that cannot be used ends the request with 422, or has an answer of its own: `unavailable`, with the problem document in `detail.problem`. An item without an id always ends the request." },
-                { "name": "Content-Encoding", "in": "header", "schema": { "enum": ["gzip"] }, "description": "The compression of the body, if it is compressed. The limit on the body applies to the decompressed body." }
-            ],
-            "requestBody": { "required": true, "content": { "application/json": { "schema": schema("VerifyRequest") } } },
-            "responses": { "200": answer("One judgement per item, in the order of the items.", "VerifyResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "429": problem, "500": problem }
-        } },
-        "/v1/datasets": { "get": { "summary": "The data sets whose tasks a request can name.", "security": guarded, "responses": { "200": answer("The data sets.", "Datasets"), "401": problem } } },
-        "/v1/datasets/{name}/tasks/{id}": { "get": {
-            "summary": "One task that a request can name.",
-            "security": guarded,
-            "parameters": [
-                { "name": "name", "in": "path", "required": true, "schema": { "type": "string" }, "description": "The part of the task's id before the first slash." },
-                { "name": "id", "in": "path", "required": true, "schema": { "type": "string" }, "description": "The rest of the id; it may have slashes of its own." }
-            ],
-            "responses": { "200": answer("The task.", "TaskInfo"), "401": problem, "404": problem }
-        } },
-        "/v1/info": { "get": { "summary": "The versions of the service, its graders, interpreter and data.", "security": guarded, "responses": { "200": answer("The service.", "ServiceInfo"), "401": problem } } },
-        "/v1/verdicts/{key}": { "get": {
-            "summary": "A verdict from the cache.",
-            "security": guarded,
-            "parameters": [{ "name": "key", "in": "path", "required": true, "schema": { "type": "string", "pattern": "^[0-9a-f]{64}$" } }],
-            "responses": { "200": answer("The verdict.", "StoredVerdict"), "401": problem, "404": problem, "422": problem }
-        } },
-        "/compat/sandbox-fusion/run_code": { "post": {
-            "summary": "Run a Python program, as SandboxFusion does. A request that cannot be answered now is held for compile_timeout + run_timeout + 8 seconds, and then refused with 504.",
-            "security": guarded,
-            "requestBody": { "required": true, "content": { "application/json": { "schema": schema("RunCodeRequest") } } },
-            "responses": { "200": answer("How the program ended, and what it wrote.", "RunCodeResponse"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "500": problem, "504": problem }
-        } },
-        "/compat/sandbox-fusion/submit": { "post": {
-            "summary": "Judge a completion, as SandboxFusion does. A request that cannot be answered now is held as those of run_code.",
-            "security": guarded,
-            "requestBody": { "required": true, "content": { "application/json": { "schema": schema("SubmitRequest") } } },
-            "responses": { "200": answer("The verdict.", "EvalResult"), "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "500": problem, "504": problem }
-        } },
-        "/compat/sandbox-fusion/v1/ping": { "get": { "summary": "Whether the process answers, as SandboxFusion says it.", "security": guarded, "responses": { "200": { "description": "The text `pong`.", "content": { "application/json": {} } }, "401": problem } } },
-        "/healthz": { "get": { "summary": "Whether the process answers.", "responses": { "200": { "description": "The process answers." } } } },
-        "/readyz": { "get": { "summary": "Whether no grader is being prepared and every required one can judge.", "responses": { "200": answer("Ready.", "Readiness"), "503": answer("Not ready, with the reasons.", "Readiness") } } },
-        "/metrics": { "get": { "summary": "Counters in Prometheus's text format.", "responses": { "200": { "description": "The counters.", "content": { "text/plain": {} } } } } },
-        "/openapi.json": { "get": { "summary": "This document.", "responses": { "200": { "description": "The document.", "content": { "application/json": {} } } } } }
-    })
+/// The operations of each path. The file has what is each route's own: the schema of its body, the answers that are no problems, and problems besides those of all routes like
+/// it.
+fn paths() -> Json {
+    // A test parses it.
+    let mut paths: Json = serde_json::from_str(include_str!("openapi.json")).unwrap_or_default();
+    for (path, operations) in paths.as_object_mut().into_iter().flatten() {
+        for (_, operation) in operations.as_object_mut().into_iter().flatten() {
+            let own = operation["problems"].take();
+            let mut problems: Vec<u16> = serde_json::from_value(own).unwrap_or_default();
+            if path.starts_with("/v1/") || path.starts_with("/compat/") {
+                operation["security"] = json!([{ "token": [] }, { "basic": [] }, {}]);
+                problems.push(401);
+            }
+            let body = operation["requestBody"].take();
+            if !body.is_null() {
+                let content = json!({ "application/json": { "schema": body } });
+                operation["requestBody"] = json!({ "required": true, "content": content });
+                problems.extend([400, 408, 413, 415, 422, 500]);
+            }
+            for status in problems {
+                let problem = json!({ "$ref": "#/components/responses/problem" });
+                operation["responses"][status.to_string()] = problem;
+            }
+            if let Some(operation) = operation.as_object_mut() {
+                operation.retain(|_, value| !value.is_null());
+            }
+        }
+    }
+    paths
 }
 
 fn schema(name: &str) -> Json {

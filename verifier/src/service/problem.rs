@@ -171,20 +171,9 @@ impl ProblemResponse {
         answer
     }
 
-    /// A full queue or memory as 503, for clients that repeat only that, or that know no 429.
-    pub(super) fn or_unavailable(self) -> ProblemResponse {
-        match self.problem.status {
-            429 => ProblemResponse::unavailable("too many bytes of requests are in flight"),
-            _ => self,
-        }
-    }
-
-    /// A full queue or memory as 504, for clients that repeat nothing else.
-    pub(super) fn or_no_answer(self) -> ProblemResponse {
-        match self.problem.status {
-            429 => ProblemResponse::no_answer("too many bytes of requests are in flight"),
-            _ => self,
-        }
+    /// Whether there is no room now.
+    pub(super) fn is_full(&self) -> bool {
+        self.problem.status == QUEUE_FULL.0
     }
 
     /// No reward, for a client to whom a verdict `unavailable` cannot be told.

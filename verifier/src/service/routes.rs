@@ -43,7 +43,6 @@ enum ErrorsBy {
 }
 
 pub(super) async fn verify(
-    State(service): Shared,
     query: Result<Query<VerifyQuery>, QueryRejection>,
     sender: Sender,
     body: Body,
@@ -52,14 +51,15 @@ pub(super) async fn verify(
         ProblemResponse::bad(None, "errors", "it must be `request` or `item`, once")
     })?;
     let mut hold = Hold::at_most(Duration::ZERO);
-    let body = body::receive(&service, &sender, body, &mut hold).await?;
+    let body = body::receive(&sender, body, &mut hold).await?;
+    let service = &sender.service;
     let _open = service.open_requests.begin();
     let parse = move |service: &Service, body: &[u8]| {
         let items = request::read(body, &service.registry, &service.limits)?;
         VerifyBatch::new(service, items, errors == ErrorsBy::Item)
     };
-    let VerifyBatch { refused, batch } = body.parse(&service, parse).await?;
-    let judged = judge(&service, sender.client, batch).await?;
+    let VerifyBatch { refused, batch } = body.parse(parse).await?;
+    let judged = judge(service, sender.client, batch).await?;
     Ok(Json(VerifyResponse {
         results: verify_batch::in_order(refused, judged),
     }))

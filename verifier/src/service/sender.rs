@@ -9,6 +9,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
+use super::Service;
 use super::body_memory::BodyPermit;
 use crate::pool::ClientId;
 
@@ -42,8 +43,9 @@ impl Held {
     }
 }
 
-/// The sender of a request.
+/// The sender of a request, and the service that it was sent to.
 pub(super) struct Sender {
+    pub(super) service: Arc<Service>,
     /// The request's headers.
     pub(super) headers: HeaderMap,
     /// Whose turn in the queue its items have: that of its address. Its credentials do not count, since anyone may vary their spelling.
@@ -52,13 +54,17 @@ pub(super) struct Sender {
     pub(super) held: Held,
 }
 
-impl<S: Sync> FromRequestParts<S> for Sender {
+impl FromRequestParts<Arc<Service>> for Sender {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Sender, Infallible> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        service: &Arc<Service>,
+    ) -> Result<Sender, Infallible> {
         let mut client = DefaultHasher::new();
         parts.extensions.get::<Peer>().hash(&mut client);
         Ok(Sender {
+            service: Arc::clone(service),
             headers: parts.headers.clone(),
             client: ClientId(client.finish()),
             held: parts.extensions.get().cloned().unwrap_or_default(),

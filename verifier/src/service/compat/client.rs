@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use serde_json::{Value as Json, json};
 use verifier_api::{Id, Judgement};
 
 use crate::grade::code::TestMode;
 use crate::metrics;
+use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
+use crate::service::connections::OpenRequest;
 use crate::service::hold::Hold;
 use crate::service::judge::{Batch, judge};
 use crate::service::sender::Sender;
-use crate::service::{JudgeItem, ProblemResponse, Refusal, Service, body};
+use crate::service::{JudgeItem, ProblemResponse, Service, body};
 
 /// How long a client that has waited in vain may take to repeat its request, which then waits for what still runs.
 const REPETITION: Duration = Duration::from_secs(60);
@@ -33,6 +34,8 @@ pub(super) struct Client {
     pub(super) name: &'static str,
     /// The longest time from a request to its answer, a little less than the client itself waits.
     pub(super) patience: Duration,
+    /// What it is answered, with a reason, when that time is over: what it repeats.
+    pub(super) refusal: fn(&str) -> ProblemResponse,
 }
 
 /// A judgement with a reward.
@@ -41,60 +44,78 @@ pub(super) struct Rewarded {
     pub(super) judgement: Judgement,
 }
 
-/// Why a request gets no reward. It is answered by [`Client::refuse`], or in a form of the client's own that [`Client::count`] counts.
-#[derive(Debug)]
-pub(super) struct Withheld {
-    pub(super) reason: String,
-    /// Number of items of the request.
-    pub(super) items: usize,
-}
-
-/// The judgements of one request, or why it gets no reward, and what else its answer needs.
-pub(super) struct Judged<T> {
-    pub(super) rewards: Result<Vec<Rewarded>, Withheld>,
-    pub(super) rest: T,
-}
+/// The judgements of one request, or why it gets no reward.
+pub(super) type Rewards = Result<Vec<Rewarded>, String>;
 
 impl Client {
+    /// Holds a request for as long as this client waits, and the operator allows.
+    pub(super) fn hold(&self, service: &Service) -> Hold {
+        Hold::at_most(self.patience.min(service.compat.hold))
+    }
+
+    /// Receives and parses a body. While there is no memory for it, the request is held.
+    ///
+    /// # Errors
+    /// If the body cannot be used, and this client's refusal if there is no memory for it.
+    pub(super) async fn read<'s, T: Send + 'static>(
+        &self,
+        sender: &'s Sender,
+        body: Body,
+        hold: &mut Hold,
+        parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
+    ) -> Result<(T, OpenRequest<'s>), ProblemResponse> {
+        let refused = |problem: ProblemResponse| match problem.is_full() {
+            true => (self.refusal)("too many bytes of requests are in flight"),
+            false => problem,
+        };
+        let body = body::receive(sender, body, hold).await.map_err(refused)?;
+        let open = sender.service.open_requests.begin();
+        let parsed = body.parse(parse).await.map_err(refused)?;
+        Ok((parsed, open))
+    }
+
     /// Receives a body, from which `parse` makes items and what else the answer needs, and judges the items.
     ///
     /// # Errors
-    /// If the body cannot be used, and 503 if there is no memory for it.
+    /// Those of [`Client::read`], and this client's refusal if there is no reward.
     pub(super) async fn judge<T: Send + 'static>(
         &self,
-        service: &Arc<Service>,
         sender: &Sender,
         body: Body,
         parse: impl FnOnce(&Service, &[u8]) -> Result<(Vec<JudgeItem>, T), ProblemResponse>
         + Send
         + 'static,
-    ) -> Result<Judged<T>, ProblemResponse> {
-        let mut hold = Hold::at_most(self.patience.min(service.compat.hold));
-        let body = body::receive(service, sender, body, &mut hold)
-            .await
-            .map_err(ProblemResponse::or_unavailable)?;
-        let _open = service.open_requests.begin();
-        let (items, rest) = body
-            .parse(service, parse)
-            .await
-            .map_err(ProblemResponse::or_unavailable)?;
-        let count = items.len();
-        let rewards = rewards(service, sender, items, &mut hold)
-            .await
-            .map_err(|reason| Withheld {
-                reason,
-                items: count,
-            });
-        for Rewarded { judgement, .. } in rewards.iter().flatten() {
-            self.count(service, metrics::name(judgement.verdict), 1);
-        }
-        Ok(Judged { rewards, rest })
+    ) -> Result<(Vec<Rewarded>, T), ProblemResponse> {
+        let (rewards, rest) = self
+            .judge_or_withhold(sender, body, "withheld", parse)
+            .await?;
+        Ok((rewards.map_err(|reason| (self.refusal)(&reason))?, rest))
     }
 
-    /// The answer 503 to a request without a reward.
-    pub(super) fn refuse(&self, service: &Service, withheld: &Withheld) -> ProblemResponse {
-        self.count(service, "withheld", withheld.items);
-        ProblemResponse::unavailable(&withheld.reason)
+    /// [`Client::judge`] for a client that may be told in its own form that there is no reward, which is counted as `outcome`.
+    pub(super) async fn judge_or_withhold<T: Send + 'static>(
+        &self,
+        sender: &Sender,
+        body: Body,
+        outcome: &'static str,
+        parse: impl FnOnce(&Service, &[u8]) -> Result<(Vec<JudgeItem>, T), ProblemResponse>
+        + Send
+        + 'static,
+    ) -> Result<(Rewards, T), ProblemResponse> {
+        let service = &sender.service;
+        let mut hold = self.hold(service);
+        let ((items, rest), _open) = self.read(sender, body, &mut hold, parse).await?;
+        let count = items.len();
+        let rewards = rewards(sender, items, &mut hold).await;
+        match &rewards {
+            Err(_) => self.count(service, outcome, count),
+            Ok(rewards) => {
+                for Rewarded { judgement, .. } in rewards {
+                    self.count(service, metrics::name(judgement.verdict), 1);
+                }
+            }
+        }
+        Ok((rewards, rest))
     }
 
     /// Counts items by what the client was told about them.
@@ -116,18 +137,13 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
 }
 
 /// Judges items until all have a reward. The error says why they have none.
-async fn rewards(
-    service: &Arc<Service>,
-    sender: &Sender,
-    items: Vec<JudgeItem>,
-    hold: &mut Hold,
-) -> Result<Vec<Rewarded>, String> {
+async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut Hold) -> Rewards {
     let mut rewards: Vec<Option<Rewarded>> = items.iter().map(|_| None).collect();
     let mut open: Vec<usize> = (0..items.len()).collect();
     let items = Arc::new(items);
     while !open.is_empty() {
-        let reason = match attempt(service, sender, &items, &open, hold).await? {
-            Err(Refusal::Full { .. }) => "the queue is full".to_owned(),
+        let reason = match attempt(sender, &items, &open, hold).await? {
+            Err(reason) => reason,
             Ok(judgements) => {
                 let mut reason = String::new();
                 for (place, judgement) in open.iter().zip(judgements) {
@@ -141,7 +157,7 @@ async fn rewards(
                 reason
             }
         };
-        if !open.is_empty() && !hold.wait(service).await {
+        if !open.is_empty() && !hold.wait(&sender.service).await {
             return Err(reason);
         }
     }
@@ -150,25 +166,18 @@ async fn rewards(
 
 /// Judges those of the items that are still open, once. What takes longer than the client waits goes on for [`REPETITION`].
 async fn attempt(
-    service: &Arc<Service>,
     sender: &Sender,
     items: &Arc<Vec<JudgeItem>>,
     open: &[usize],
     hold: &Hold,
-) -> Result<Result<Vec<Judgement>, Refusal>, String> {
-    let batch = {
-        let (service, items, open) = (Arc::clone(service), Arc::clone(items), open.to_vec());
-        // Computing the keys of large items would block a thread that serves other requests too.
-        tokio::task::spawn_blocking(move || {
-            let items = open.into_iter().map(|place| items[place].clone());
-            Batch::new(&service, items.collect())
-        })
-    };
-    let batch = batch
-        .await
-        .map_err(|_| "the service failed; its log says why".to_owned())?;
-    let (service, client) = (Arc::clone(service), sender.client);
-    let mut judging = Box::pin(async move { judge(&service, client, batch).await });
+) -> Result<Result<Vec<Judgement>, String>, String> {
+    let (items, open) = (Arc::clone(items), open.to_vec());
+    let items = move || open.into_iter().map(|place| items[place].clone()).collect();
+    let mut judging = Box::pin(judge_once(
+        Arc::clone(&sender.service),
+        sender.client,
+        items,
+    ));
     if let Ok(judged) = tokio::time::timeout_at(hold.end(), &mut judging).await {
         return Ok(judged);
     }
@@ -180,23 +189,23 @@ async fn attempt(
     Err("judging takes longer than this client waits. It goes on, so that a repetition within a minute finds it".to_owned())
 }
 
-/// Why a judgement has no reward.
-fn why(judgement: &Judgement) -> String {
-    let reason = judgement.detail["reason"].as_str();
-    reason.unwrap_or("the service cannot judge").to_owned()
+/// Judges items once. The error says why they cannot be judged now.
+pub(super) async fn judge_once(
+    service: Arc<Service>,
+    client: ClientId,
+    items: impl FnOnce() -> Vec<JudgeItem> + Send + 'static,
+) -> Result<Vec<Judgement>, String> {
+    let keyed = Arc::clone(&service);
+    // Computing the keys of large items would block a thread that serves other requests too.
+    let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items()))
+        .await
+        .map_err(|_| "the service failed; its log says why".to_owned())?;
+    let judged = judge(&service, client, batch).await;
+    judged.map_err(|_| "the queue is full".to_owned())
 }
 
-/// The description of a `POST` route in OpenAPI's form.
-pub(super) fn post(summary: &str, request: &Json, response: &Json) -> Json {
-    let problem = json!({ "$ref": "#/components/responses/problem" });
-    let content = |schema: &Json| json!({ "application/json": { "schema": schema } });
-    json!({ "post": {
-        "summary": summary,
-        "security": [{ "token": [] }, { "basic": [] }, {}],
-        "requestBody": { "required": true, "content": content(request) },
-        "responses": {
-            "200": { "description": "The answer in this client's form.", "content": content(response) },
-            "400": problem, "401": problem, "408": problem, "413": problem, "415": problem, "422": problem, "500": problem, "503": problem
-        }
-    } })
+/// Why a judgement has no reward.
+pub(super) fn why(judgement: &Judgement) -> String {
+    let reason = judgement.detail["reason"].as_str();
+    reason.unwrap_or("the service cannot judge").to_owned()
 }

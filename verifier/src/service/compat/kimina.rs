@@ -25,11 +25,8 @@ use crate::service::{JudgeItem, ProblemResponse, Service};
 const CLIENT: Client = Client {
     name: "kimina",
     patience: Duration::from_secs(570),
+    refusal: ProblemResponse::unavailable,
 };
-
-const CHECK: &str = "/compat/kimina/api/check";
-const VERIFY: &str = "/compat/kimina/verify";
-const HEALTH: &str = "/compat/kimina/health";
 
 /// A form of the request and its answer.
 #[derive(Clone, Copy)]
@@ -68,16 +65,12 @@ const VERIFY_FORM: Form = Form {
 
 pub(super) fn routes() -> Router<Arc<Service>> {
     let answer_as = |form: Form| {
-        post(
-            move |State(service): State<Arc<Service>>, sender: Sender, body: Body| async move {
-                answer(service, &sender, body, form).await
-            },
-        )
+        post(move |sender: Sender, body: Body| async move { answer(&sender, body, form).await })
     };
     Router::new()
-        .route(CHECK, answer_as(CHECK_FORM))
-        .route(VERIFY, answer_as(VERIFY_FORM))
-        .route(HEALTH, get(health))
+        .route("/compat/kimina/api/check", answer_as(CHECK_FORM))
+        .route("/compat/kimina/verify", answer_as(VERIFY_FORM))
+        .route("/compat/kimina/health", get(health))
 }
 
 /// Whether snippets are run here.
@@ -102,24 +95,12 @@ fn check_jail(service: &Service) -> Result<(), ProblemResponse> {
         .map_err(ProblemResponse::no_jail)
 }
 
-async fn answer(
-    service: Arc<Service>,
-    sender: &Sender,
-    body: Body,
-    form: Form,
-) -> Result<Json<Value>, ProblemResponse> {
-    check_jail(&service)?;
+async fn answer(sender: &Sender, body: Body, form: Form) -> Result<Json<Value>, ProblemResponse> {
+    check_jail(&sender.service)?;
     let parse = move |service: &Service, body: &[u8]| items(service, body, form);
-    let judged = CLIENT.judge(&service, sender, body, parse).await?;
-    let rewards = judged
-        .rewards
-        .map_err(|withheld| CLIENT.refuse(&service, &withheld))?;
-    let results: Vec<Value> = judged
-        .rest
-        .iter()
-        .zip(&rewards)
-        .map(|(id, item)| result(id, item, form))
-        .collect();
+    let (rewards, ids) = CLIENT.judge(sender, body, parse).await?;
+    let results = ids.iter().zip(&rewards);
+    let results: Vec<Value> = results.map(|(id, item)| result(id, item, form)).collect();
     Ok(Json(json!({ "results": results })))
 }
 
@@ -207,41 +188,4 @@ fn without_nulls(json: &Value) -> Value {
         Value::Array(items) => items.iter().map(without_nulls).collect(),
         other => other.clone(),
     }
-}
-
-pub(super) fn paths() -> Map<String, Value> {
-    let request = |form: Form| {
-        let texts = form
-            .texts
-            .iter()
-            .map(|name| ((*name).to_owned(), json!({ "type": "string" })));
-        let mut properties: Map<String, Value> = texts.collect();
-        properties.insert(form.id.to_owned(), json!({ "type": ["string", "integer"] }));
-        let snippet = json!({ "type": "object", "required": [form.id], "properties": properties });
-        json!({ "type": "object", "required": [form.list], "properties": {
-            form.list: { "type": "array", "items": snippet },
-            "timeout": { "type": "integer", "description": "The seconds that a snippet may take, in addition to starting Lean. The server's limit may be lower." }
-        } })
-    };
-    let response = json!({ "type": "object", "required": ["results"], "properties": { "results": { "type": "array", "items": {
-        "type": "object",
-        "description": "Either `response`, with Lean's `messages` and `sorries`, or `error`, why there is none: the snippet exceeded a limit of time, memory or output, or ended Lean.",
-    } } } });
-    let problem = json!({ "$ref": "#/components/responses/problem" });
-    let health = json!({ "get": {
-        "summary": "Whether snippets of Lean are run here.",
-        "security": [{ "token": [] }, { "basic": [] }, {}],
-        "responses": { "200": { "description": "They are." }, "401": problem, "501": problem, "503": problem }
-    } });
-    let summary = "Lean's messages about snippets, for Kimina's clients.";
-    let mut check = client::post(summary, &request(CHECK_FORM), &response);
-    let mut verify = client::post(summary, &request(VERIFY_FORM), &response);
-    for operation in [&mut check, &mut verify] {
-        operation["post"]["responses"]["501"] = problem.clone();
-    }
-    Map::from_iter([
-        (CHECK.to_owned(), check),
-        (VERIFY.to_owned(), verify),
-        (HEALTH.to_owned(), health),
-    ])
 }

@@ -16,7 +16,6 @@ mod slime;
 use std::sync::Arc;
 
 use axum::Router;
-use serde_json::{Map, Value as Json};
 
 use super::Service;
 
@@ -31,15 +30,4 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .merge(openrlhf::routes())
         .nest("/compat/sandbox-fusion", sandbox_fusion::routes())
         .merge(slime::routes())
-}
-
-/// The routes in the form of OpenAPI: the operations of each path.
-pub(super) fn paths() -> Map<String, Json> {
-    let clients = [
-        kimina::paths(),
-        nemo_gym::paths(),
-        openrlhf::paths(),
-        slime::paths(),
-    ];
-    clients.into_iter().flatten().collect()
 }

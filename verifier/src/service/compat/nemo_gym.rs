@@ -10,26 +10,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use super::client::{self, Client};
+use super::client::{self, Client, Rewarded};
 use super::{completion, label, messages};
-use crate::service::hold::Hold;
 use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
 use crate::service::sender::Sender;
-use crate::service::{JudgeItem, ProblemResponse, Service, body};
+use crate::service::{JudgeItem, ProblemResponse, Service};
 
 const CLIENT: Client = Client {
     name: "nemo-gym",
     // The client itself waits without a limit.
     patience: Duration::from_secs(600),
+    refusal: ProblemResponse::unavailable,
 };
-
-const BASE_PATH: &str = "/compat/nemo-gym";
 
 /// The fields of an earlier answer, which a row has if it is verified again.
 const ANSWER_FIELDS: [&str; 6] = [
@@ -51,18 +48,18 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/close_session", post(session))
         .route("/aggregate_metrics", post(aggregate_metrics))
         .route("/reverify_mode", get(reverify_mode));
-    Router::new().nest(BASE_PATH, routes.clone()).merge(routes)
+    Router::new()
+        .nest("/compat/nemo-gym", routes.clone())
+        .merge(routes)
 }
 
 /// Begins or ends a session. Judging needs no state, so there is nothing to do but to repeat its id, which NeMo Gym has sent since 0.7.
-async fn session(
-    State(service): State<Arc<Service>>,
-    sender: Sender,
-    body: Body,
-) -> Result<Json<Value>, ProblemResponse> {
+async fn session(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
     const ID: &str = "resources_session_id";
     let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));
-    Ok(Json(match parsed(&service, &sender, body, id).await? {
+    let mut hold = CLIENT.hold(&sender.service);
+    let (id, _) = CLIENT.read(&sender, body, &mut hold, id).await?;
+    Ok(Json(match id {
         Some(id) => json!({ ID: id }),
         None => json!({}),
     }))
@@ -73,31 +70,28 @@ async fn reverify_mode() -> Json<&'static str> {
     Json("stateless")
 }
 
-async fn verify(
-    State(service): State<Arc<Service>>,
-    sender: Sender,
-    body: Body,
-) -> Result<Json<Row>, ProblemResponse> {
+async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| {
         let (item, row) = item_and_row(service, body)?;
         Ok((vec![item], row))
     };
-    let judged = CLIENT.judge(&service, &sender, body, parse).await?;
-    let mut row = judged.rest;
-    let fields = match judged.rewards.as_deref() {
-        Ok([item]) => json!({ "reward": item.reward }),
-        Ok(_) => return Err(ProblemResponse::internal()),
-        Err(withheld) if service.compat.nemo_gym_failsafe => {
-            CLIENT.count(&service, "failsafe", withheld.items);
-            failsafe(&withheld.reason)
-        }
-        Err(withheld) => return Err(CLIENT.refuse(&service, withheld)),
+    let (fields, mut row) = if sender.service.compat.nemo_gym_failsafe {
+        let judged = CLIENT.judge_or_withhold(&sender, body, "failsafe", parse);
+        let (rewards, row) = judged.await?;
+        (rewards.map_or_else(|reason| failsafe(&reason), reward), row)
+    } else {
+        let (rewards, row) = CLIENT.judge(&sender, body, parse).await?;
+        (reward(rewards), row)
     };
     for (name, value) in fields.as_object().into_iter().flatten() {
         let value = to_raw_value(value).map_err(|_| ProblemResponse::internal())?;
         row.insert(name.clone(), value);
     }
     Ok(Json(row))
+}
+
+fn reward(rewards: Vec<Rewarded>) -> Value {
+    json!({ "reward": rewards.first().map(|item| item.reward) })
 }
 
 /// What stands for a reward where the operator wants no errors: 0, with the marks by which NeMo Gym and its trainers leave the sample out.
@@ -178,16 +172,14 @@ fn completion(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     }
 }
 
-async fn aggregate_metrics(
-    State(service): State<Arc<Service>>,
-    sender: Sender,
-    body: Body,
-) -> Result<Json<Value>, ProblemResponse> {
+async fn aggregate_metrics(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
     let aggregated = |service: &Service, body: &[u8]| {
         let responses = responses(service, body)?;
         Ok(aggregate::metrics(&responses))
     };
-    Ok(Json(parsed(&service, &sender, body, aggregated).await?))
+    let mut hold = CLIENT.hold(&sender.service);
+    let (metrics, _) = CLIENT.read(&sender, body, &mut hold, aggregated).await?;
+    Ok(Json(metrics))
 }
 
 /// Parses a body of `/aggregate_metrics`.
@@ -204,56 +196,4 @@ fn responses(service: &Service, body: &[u8]) -> Result<Vec<Map<String, Value>>, 
         };
         responses.into_iter().enumerate().map(parse).collect()
     })
-}
-
-/// Receives and parses a body of which nothing is judged.
-async fn parsed<T: Send + 'static>(
-    service: &Arc<Service>,
-    sender: &Sender,
-    body: Body,
-    parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
-) -> Result<T, ProblemResponse> {
-    let mut hold = Hold::at_most(CLIENT.patience.min(service.compat.hold));
-    let body = body::receive(service, sender, body, &mut hold)
-        .await
-        .map_err(ProblemResponse::or_unavailable)?;
-    body.parse(service, parse)
-        .await
-        .map_err(ProblemResponse::or_unavailable)
-}
-
-pub(super) fn paths() -> Map<String, Value> {
-    let object = json!({ "type": "object" });
-    let row = json!({ "type": "object", "required": ["responses_create_params", "response", "expected_answer"], "properties": {
-        "responses_create_params": { "type": "object", "properties": { "input": { "description": "A text, or messages, of which the last one of the user counts." } } },
-        "response": { "type": "object", "required": ["output"], "properties": { "output": { "type": "array", "items": object } } },
-        "expected_answer": { "description": "An answer, the id of a task, or a whole task, also as JSON text. It may be in `verifier_metadata` instead." },
-        "question": { "type": "string", "description": "The question, if it is not the user's last message." }
-    } });
-    let rewarded = json!({ "type": "object", "description": "The row with its reward.", "required": ["reward"], "properties": { "reward": { "type": "number" } } });
-    let responses = json!({ "type": "object", "required": ["verify_responses"], "properties": { "verify_responses": { "type": "array", "items": object } } });
-    let metrics = json!({ "type": "object", "properties": { "group_level_metrics": { "type": "array", "items": object }, "agent_metrics": object, "key_metrics": object } });
-    let session = client::post("Nothing: judging needs no session.", &object, &object);
-    let verify = "A reward for NeMo Gym. Its routes are also served without the base path.";
-    let statistics = "Statistics over answers of /verify, without those that are masked.";
-    let problem = json!({ "$ref": "#/components/responses/problem" });
-    let stateless = json!({ "get": {
-        "summary": "Whether a row can be verified again by itself.",
-        "security": [{ "token": [] }, { "basic": [] }, {}],
-        "responses": { "200": { "description": "The text `stateless`.", "content": { "application/json": {} } }, "401": problem }
-    } });
-    let operations = [
-        ("seed_session", session.clone()),
-        ("verify", client::post(verify, &row, &rewarded)),
-        ("close_session", session),
-        (
-            "aggregate_metrics",
-            client::post(statistics, &responses, &metrics),
-        ),
-        ("reverify_mode", stateless),
-    ];
-    operations
-        .into_iter()
-        .map(|(name, operation)| (format!("{BASE_PATH}/{name}"), operation))
-        .collect()
 }

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::client::{self, Client};
 use super::{completion, label};
@@ -23,9 +22,8 @@ use crate::service::{JudgeItem, ProblemResponse, Service};
 const CLIENT: Client = Client {
     name: "openrlhf",
     patience: Duration::from_secs(150),
+    refusal: ProblemResponse::unavailable,
 };
-
-const GET_REWARD: &str = "/compat/openrlhf/get_reward";
 
 /// The answer.
 #[derive(Serialize)]
@@ -37,19 +35,12 @@ struct Answer {
 }
 
 pub(super) fn routes() -> Router<Arc<Service>> {
-    Router::new().route(GET_REWARD, post(get_reward))
+    Router::new().route("/compat/openrlhf/get_reward", post(get_reward))
 }
 
-async fn get_reward(
-    State(service): State<Arc<Service>>,
-    sender: Sender,
-    body: Body,
-) -> Result<Json<Answer>, ProblemResponse> {
+async fn get_reward(sender: Sender, body: Body) -> Result<Json<Answer>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| Ok((items(service, body)?, ()));
-    let judged = CLIENT.judge(&service, &sender, body, parse).await?;
-    let rewards = judged
-        .rewards
-        .map_err(|withheld| CLIENT.refuse(&service, &withheld))?;
+    let (rewards, ()) = CLIENT.judge(&sender, body, parse).await?;
     let rewards: Vec<f64> = rewards.iter().map(|item| item.reward).collect();
     Ok(Json(Answer {
         scores: rewards.clone(),
@@ -98,19 +89,4 @@ fn list_like<'a>(
     }
     let reason = format!("it has {} elements, and `query` has {count}", list.len());
     Err(fields.fault(name, &reason))
-}
-
-pub(super) fn paths() -> Map<String, Value> {
-    let list = |of: &Value| json!({ "type": "array", "items": of });
-    let (texts, numbers) = (
-        list(&json!({ "type": "string" })),
-        list(&json!({ "type": "number" })),
-    );
-    let request = json!({ "type": "object", "required": ["query", "labels"], "properties": {
-        "query": texts, "prompts": texts,
-        "labels": list(&json!({ "description": "An answer, the id of a task, or a whole task, also as JSON text." }))
-    } });
-    let response = json!({ "type": "object", "properties": { "rewards": numbers, "scores": numbers, "extra_logs": { "type": "object" } } });
-    let operation = client::post("Rewards for OpenRLHF.", &request, &response);
-    Map::from_iter([(GET_REWARD.to_owned(), operation)])
 }

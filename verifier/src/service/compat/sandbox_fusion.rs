@@ -17,9 +17,18 @@ use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
+use super::client::Client;
+use crate::service::connections::OpenRequest;
 use crate::service::hold::Hold;
 use crate::service::sender::Sender;
-use crate::service::{ProblemResponse, Service, body};
+use crate::service::{ProblemResponse, Service};
+
+const CLIENT: Client = Client {
+    name: "sandbox-fusion",
+    // Without a timeout of its own.
+    patience: Duration::from_secs(28),
+    refusal: ProblemResponse::no_answer,
+};
 
 /// Seconds that SandboxFusion takes for a timeout that a request leaves out.
 const DEFAULT_TIMEOUT: f64 = 10.0;
@@ -41,11 +50,6 @@ pub(super) fn routes() -> Router<Arc<Service>> {
 /// What SandboxFusion answers.
 async fn ping() -> axum::Json<&'static str> {
     axum::Json("pong")
-}
-
-/// Counts a request by what the client was told: a verdict, that a program ran, or that there is no answer.
-fn count(service: &Service, outcome: &'static str) {
-    service.metrics.client_items("sandbox-fusion", outcome, 1);
 }
 
 /// The time at which a request that arrived at `arrival` is refused.
@@ -79,27 +83,19 @@ fn check_language(field: &str, language: &str) -> Result<(), ProblemResponse> {
     ))
 }
 
-/// Reads and parses a request's body, and returns what `make` makes of it, on the thread that parses. While other bodies
-/// take all memory for bodies, it waits.
-async fn read<T: DeserializeOwned + Send + 'static, U: Send + 'static>(
-    service: &Arc<Service>,
-    arrival: Instant,
-    sender: &Sender,
+/// Reads a request's body, and returns what `make` makes of it, on the thread that parses.
+async fn read<'s, T: DeserializeOwned, U: Send + 'static>(
+    sender: &'s Sender,
     body: Body,
     make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
-) -> Result<U, ProblemResponse> {
-    let mut hold = Hold::until(deadline(arrival, DEFAULT_TIMEOUT, DEFAULT_TIMEOUT));
+) -> Result<(U, OpenRequest<'s>), ProblemResponse> {
     let parse = move |service: &Service, body: &[u8]| {
         let request = serde_json::from_slice(body)
             .map_err(|error| ProblemResponse::bad_body(body, &error))?;
         make(service, request)
     };
-    let body = body::receive(service, sender, body, &mut hold)
-        .await
-        .map_err(ProblemResponse::or_no_answer)?;
-    body.parse(service, parse)
-        .await
-        .map_err(ProblemResponse::or_no_answer)
+    let mut hold = Hold::at_most(CLIENT.patience);
+    CLIENT.read(sender, body, &mut hold, parse).await
 }
 
 /// Why an attempt to answer a request has failed.
@@ -141,6 +137,6 @@ where
             break;
         }
     }
-    count(service, "withheld");
-    Err(ProblemResponse::no_answer(&missing))
+    CLIENT.count(service, "withheld", 1);
+    Err((CLIENT.refusal)(&missing))
 }

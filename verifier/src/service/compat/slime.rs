@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
 use super::client::{self, Client};
 use super::{completion, label, messages};
@@ -22,25 +21,18 @@ use crate::service::{JudgeItem, ProblemResponse, Service};
 const CLIENT: Client = Client {
     name: "slime",
     patience: Duration::from_secs(100),
+    refusal: ProblemResponse::unavailable,
 };
 
-const RM: &str = "/compat/slime/rm";
-
 pub(super) fn routes() -> Router<Arc<Service>> {
-    Router::new().route(RM, post(rm))
+    Router::new().route("/compat/slime/rm", post(rm))
 }
 
-async fn rm(
-    State(service): State<Arc<Service>>,
-    sender: Sender,
-    body: Body,
-) -> Result<Json<f64>, ProblemResponse> {
+async fn rm(sender: Sender, body: Body) -> Result<Json<f64>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| Ok((vec![item(service, body)?], ()));
-    let judged = CLIENT.judge(&service, &sender, body, parse).await?;
-    match judged.rewards.as_deref() {
-        Ok([item]) => Ok(Json(item.reward)),
-        Ok(_) => Err(ProblemResponse::internal()),
-        Err(withheld) => Err(CLIENT.refuse(&service, withheld)),
+    match &CLIENT.judge(&sender, body, parse).await?.0[..] {
+        [item] => Ok(Json(item.reward)),
+        _ => Err(ProblemResponse::internal()),
     }
 }
 
@@ -59,18 +51,4 @@ fn item(service: &Service, body: &[u8]) -> Result<JudgeItem, ProblemResponse> {
         let completion = completion::without_end_tokens(&response);
         Ok(client::item(task, prompt, completion))
     })
-}
-
-pub(super) fn paths() -> Map<String, Value> {
-    let request = json!({ "type": "object", "required": ["response", "label"], "properties": {
-        "prompt": { "description": "A text, or messages, of which the last one of the user counts." },
-        "response": { "type": "string" },
-        "label": { "description": "An answer, the id of a task, or a whole task, also as JSON text." }
-    } });
-    let operation = client::post(
-        "A reward for slime.",
-        &request,
-        &json!({ "type": "number" }),
-    );
-    Map::from_iter([(RM.to_owned(), operation)])
 }

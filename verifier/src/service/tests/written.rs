@@ -115,10 +115,10 @@ async fn the_values_of_a_body_count_until_its_response() {
     let zeros = format!("[0{}]", ",0".repeat(999));
     let mut hold = hold::Hold::at_most(Duration::ZERO);
     let (mut parts, ()) = Request::new(()).into_parts();
-    let Ok(sender) = sender::Sender::from_request_parts(&mut parts, &()).await;
-    let received = body::receive(&service, &sender, Body::from(zeros), &mut hold);
+    let Ok(sender) = sender::Sender::from_request_parts(&mut parts, &service).await;
+    let received = body::receive(&sender, Body::from(zeros), &mut hold);
     let received = received.await.unwrap();
-    received.parse(&service, |_, _| Ok(())).await.unwrap();
+    received.parse(|_, _| Ok(())).await.unwrap();
     // Of 40,000 bytes, 2,000 are the text's and 50,000 the values'.
     assert!(service.body_memory.acquire(0).is_err());
     drop(sender);
@@ -130,11 +130,11 @@ async fn a_body_that_does_not_arrive_is_given_up() {
     let service = service(settings());
     let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
     let (mut parts, ()) = Request::new(()).into_parts();
-    let Ok(sender) = sender::Sender::from_request_parts(&mut parts, &()).await;
+    let Ok(sender) = sender::Sender::from_request_parts(&mut parts, &service).await;
     let mut hold = hold::Hold::at_most(Duration::ZERO);
     let lag = Duration::from_millis(10);
     let body = Body::from_stream(pieces);
-    let Err(problem) = body::receive_within(&service, &sender, body, &mut hold, lag).await else {
+    let Err(problem) = body::receive_within(&sender, body, &mut hold, lag).await else {
         panic!("it arrived");
     };
     assert_eq!(

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
 use sandboxes::{End, MAX_STREAM_BYTES, Run};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::queued::queued;
 use super::wire::{CommandRunResult, CommandStatus, RunCodeRequest, RunCodeResponse, RunStatus};
-use super::{Obstacle, answer, check_language, count, deadline, read, timeout};
+use super::{CLIENT, Obstacle, answer, check_language, deadline, read, timeout};
 use crate::grade::code::ProgramRun;
 use crate::pool::ClientId;
 use crate::service::sender::Sender;
@@ -30,7 +29,6 @@ const KILLED: i32 = 137;
 const ABORTED: i32 = 134;
 
 pub(super) async fn run_code(
-    State(service): State<Arc<Service>>,
     sender: Sender,
     body: Body,
 ) -> Result<Json<RunCodeResponse>, ProblemResponse> {
@@ -41,12 +39,11 @@ pub(super) async fn run_code(
         let until = deadline(arrival, compile, run);
         Ok((Arc::new(program(service, request, run)?), until))
     };
-    let (program, until) = read(&service, arrival, &sender, body, make).await?;
-    let _open = service.open_requests.begin();
-    let (service, program) = (&service, &program);
-    let attempt = || attempt(service, sender.client, program);
+    let ((program, until), _open) = read(&sender, body, make).await?;
+    let service = &sender.service;
+    let attempt = || attempt(service, sender.client, &program);
     let (run, time) = answer(service, until, attempt).await?;
-    count(service, "run");
+    CLIENT.count(service, "run", 1);
     Ok(Json(response(run, time)))
 }
 

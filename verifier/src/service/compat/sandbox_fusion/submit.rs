@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
 use datasets::{ProgramTask, ProgramTest, TaskSpec, loose_json};
 use sandboxes::outline::Stopped;
 use serde::Deserialize;
@@ -14,17 +13,17 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use verifier_api::{Id, Judgement, Verdict};
 
+use super::super::client::{judge_once, why};
 use super::queued::queued;
 use super::wire::{
     CommandRunResult, CommandStatus, EvalResult, EvalTestCase, RunCodeResponse, RunStatus,
     SubmitRequest, TestConfig,
 };
-use super::{Obstacle, answer, check_language, count, deadline, read, timeout};
+use super::{CLIENT, Obstacle, answer, check_language, deadline, read, timeout};
 use crate::grade::code::TestMode;
 use crate::metrics;
 use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
-use crate::service::judge::{Batch, judge};
 use crate::service::sender::Sender;
 use crate::service::{JudgeItem, ProblemResponse, Service, request};
 
@@ -33,7 +32,6 @@ const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval'
                      {\"input\": {\"stdin\": …}, \"output\": {\"stdout\": …}} or a text with it in JSON";
 
 pub(super) async fn submit(
-    State(service): State<Arc<Service>>,
     sender: Sender,
     body: Body,
 ) -> Result<Json<EvalResult>, ProblemResponse> {
@@ -44,10 +42,9 @@ pub(super) async fn submit(
         let until = deadline(arrival, compile, run);
         Ok((item(request, service.registry())?, until))
     };
-    let (item, until) = read(&service, arrival, &sender, body, make).await?;
-    let _open = service.open_requests.begin();
-    let (service, item) = (&service, &item);
-    let attempt = || attempt(service, sender.client, item);
+    let ((item, until), _open) = read(&sender, body, make).await?;
+    let service = &sender.service;
+    let attempt = || attempt(service, sender.client, &item);
     let result = answer(service, until, attempt).await?;
     Ok(Json(result))
 }
@@ -206,7 +203,7 @@ async fn attempt(
             .unwrap_or_default()
             .to_owned(),
     };
-    count(service, metrics::name(judgement.verdict));
+    CLIENT.count(service, metrics::name(judgement.verdict), 1);
     Ok(result(item.id.clone(), extracted, judgement))
 }
 
@@ -216,19 +213,14 @@ async fn judgement(
     client: ClientId,
     item: &JudgeItem,
 ) -> Result<Judgement, Obstacle> {
-    let batch = {
-        let (service, item) = (Arc::clone(service), item.clone());
-        tokio::task::spawn_blocking(move || Batch::new(&service, vec![item]))
-            .await
-            .map_err(|_| Obstacle::Wait("the completion was not judged".to_owned()))?
-    };
-    let judgement = judge(service, client, batch)
+    let judged = item.clone();
+    let judgement = judge_once(Arc::clone(service), client, || vec![judged])
         .await
-        .map_err(|_| Obstacle::Wait("the queue is full".to_owned()))?
+        .map_err(Obstacle::Wait)?
         .pop()
         .ok_or_else(|| Obstacle::Wait("the completion was not judged".to_owned()))?;
     if judgement.reward.is_none() {
-        let reason = judgement.detail["reason"].as_str().unwrap_or("no reason");
+        let reason = why(&judgement);
         let grader_works = service
             .graders
             .unavailable_grading(&item.task.spec)
@@ -237,7 +229,7 @@ async fn judgement(
             let reason = format!("the task cannot be judged: {reason}");
             return Err(ProblemResponse::bad_field("id", &reason).into());
         }
-        return Err(Obstacle::Wait(reason.to_owned()));
+        return Err(Obstacle::Wait(reason));
     }
     Ok(judgement)
 }
