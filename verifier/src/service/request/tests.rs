@@ -46,6 +46,7 @@ fn of_a_worked_solution_the_answer_at_its_end_counts() {
 fn long_text_of_the_client_is_shortened_in_its_problem() {
     let long = "long".repeat(10_000);
     for item in [
+        json!({"id": long, "task": "x/1", "completion": ""}),
         json!({"id": "", "task": long, "completion": ""}),
         json!({"id": "", "task": {"kind": long}, "completion": ""}),
         json!({"id": "", "task": {"kind": "math", "answer": "1"}, "completion": "", (long.clone()): 1}),
@@ -58,157 +59,70 @@ fn long_text_of_the_client_is_shortened_in_its_problem() {
     }
 }
 
+/// Changes to an item that can be judged, of mathematics or, with `code`, of code: a field, its value or `-` for none, and a part of the problem.
+const BAD_ITEMS: &str = r#"
+id = [3] | items[1], `id`: it must be a string or a number
+id = null | `id`: it must be a string or a number, not null
+task = "x/1" | items[1], `task`: this server has no data set `x`
+task = null | an object with `kind`, not null
+task.kind = "mth" | did you mean `math`?
+task.answer = - | `task.answer`: it is missing
+task.answer = true | `task.answer`: it must be a string or a number
+task.answer = null | `task.answer`: it must be a string or a number, not null
+task.answer = " \n" | `task.answer`: it is empty
+task.answer = "It is\n#### " | `task.answer`: nothing follows its last `####`
+task.answer = " #### 7\nDone." | `task.answer`: several lines follow its last `####`
+task.answer = "3 + 4 = 7\n7" | `task.answer`: it is prose or several lines, which no completion could match; give the answer alone
+task = {"kind": "program", "tests": 1} | an array, not a number
+task = {"kind": "program", "tests": ["1"]} | an object, not a text
+task_digest = "" | `task_digest`: it belongs to a named task
+completion = - | `completion`: it is missing
+completion = null | `completion`: it must be a string, not null
+prompt = 1 | `prompt`: it must be a string
+prompt = {} | `prompt`: it must be a string, not an object
+promt = "" | `promt`: there is no such field; did you mean `prompt`?
+code.asserts = - | `task.tests`: a code task needs
+code.asserts = ["x", ""] | `task.asserts[1]`: it is empty
+code.entry_point = "f()" | `task.entry_point`
+code.entry_point = "class" | `task.entry_point`: `class` is a keyword of Python
+code.tests = [{"args": [{"$tuble": []}], "expected": 1}] | `task.tests[0].args[0]`
+code.tests = [{"args": []}] | `task.tests[0].expected`: it is missing
+code.canonical = 1 | `task.canonical`: it must be a string
+code.cannonical = "x" | `task.cannonical`: there is no such field; did you mean `canonical`?
+code.prefix = ["def f(n):"] | `task.prefix`: it must be a string
+code.imports = "import math" | `task.imports`: it must be an array
+code.imports = ["import math", null] | `task.imports[1]`: it must be a string of Python
+code.atol = -1e-6 | `task.atol`: it must be a number, 0 or more
+code.atol = "0" | `task.atol`: it must be a number, 0 or more
+code.compare = "sett" | `task.compare`: unknown variant `sett`, expected one of `equal`, `set`, `not-none`
+code.compare = {"set": null} | `task.compare`: it must be a string
+"#;
+
 #[test]
 fn a_bad_item_is_named_with_its_field() {
-    let with = |field: &str, value: Json| {
+    for line in BAD_ITEMS.trim().lines() {
+        let (change, says) = line.split_once(" | ").unwrap();
+        let (path, value) = change.split_once(" = ").unwrap();
+        let (part, field) = path.split_once('.').unwrap_or(("", path));
         let mut item = json!({"id": "", "task": {"kind": "math", "answer": "1"}, "completion": ""});
-        item[field] = value;
-        item
-    };
-    for (item, place) in [
-        (
-            json!({"id": [3], "task": "x/1", "prompt": "", "completion": ""}),
-            "items[1], `id`: it must be a string or a number",
-        ),
-        (
-            json!({"id": "", "task": "x/1", "prompt": "", "completion": ""}),
-            "items[1], `task`: this server has no data set `x`",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "mth", "answer": ""}, "prompt": "", "completion": ""}),
-            "did you mean `math`?",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math"}, "prompt": "", "completion": ""}),
-            "`task.answer`: it is missing",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": "1"}}),
-            "`completion`: it is missing",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": 1, "completion": ""}),
-            "`prompt`: it must be a string",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": true}, "completion": ""}),
-            "`task.answer`: it must be a string or a number",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": null}, "completion": ""}),
-            "`task.answer`: it must be a string or a number, not null",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": "1"}, "prompt": "", "completion": "", "promt": ""}),
-            "`promt`: there is no such field; did you mean `prompt`?",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f"}, "prompt": "", "completion": ""}),
-            "`task.tests`: a code task needs",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f()", "asserts": ["x"]}, "prompt": "", "completion": ""}),
-            "`task.entry_point`",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "class", "asserts": ["x"]}, "prompt": "", "completion": ""}),
-            "`task.entry_point`: `class` is a keyword of Python",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": " \n"}, "prompt": "", "completion": ""}),
-            "`task.answer`: it is empty",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": "It is\n#### "}, "completion": ""}),
-            "`task.answer`: nothing follows its last `####`",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": "#### 7\nDone."}, "completion": ""}),
-            "`task.answer`: several lines follow its last `####`",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": "3 + 4 = 7\n7"}, "completion": ""}),
-            "`task.answer`: it is prose or several lines, which no completion could match; give the answer alone",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x", ""]}, "prompt": "", "completion": ""}),
-            "`task.asserts[1]`: it is empty",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuble": []}], "expected": 1}]}, "prompt": "", "completion": ""}),
-            "`task.tests[0].args[0]`",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": []}]}, "prompt": "", "completion": ""}),
-            "`task.tests[0].expected`: it is missing",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "tests": [{"args": []}], "canonical": 1}, "prompt": "", "completion": ""}),
-            "`task.canonical`: it must be a string",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "prefix": ["def f(n):"]}, "prompt": "", "completion": ""}),
-            "`task.prefix`: it must be a string",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "imports": "import math"}, "prompt": "", "completion": ""}),
-            "`task.imports`: it must be an array",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "imports": ["import math", null]}, "prompt": "", "completion": ""}),
-            "`task.imports[1]`: it must be a string of Python",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "atol": -1e-6}, "prompt": "", "completion": ""}),
-            "`task.atol`: it must be a number, 0 or more",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "atol": "0"}, "prompt": "", "completion": ""}),
-            "`task.atol`: it must be a number, 0 or more",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "compare": "sett"}, "prompt": "", "completion": ""}),
-            "`task.compare`: unknown variant `sett`, expected one of `equal`, `set`, `not-none`",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "compare": {"set": null}}, "prompt": "", "completion": ""}),
-            "`task.compare`: it must be a string",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "code", "entry_point": "f", "asserts": ["x"], "cannonical": "x"}, "prompt": "", "completion": ""}),
-            "`task.cannonical`: there is no such field; did you mean `canonical`?",
-        ),
-        (
-            json!({"id": "", "task": {"kind": "math", "answer": "1"}, "task_digest": "", "prompt": "", "completion": ""}),
-            "`task_digest`: it belongs to a named task",
-        ),
-        (json!([]), "`(item)`: it must be an object"),
-        (
-            with("id", json!(null)),
-            "`id`: it must be a string or a number, not null",
-        ),
-        (with("task", json!(null)), "an object with `kind`, not null"),
-        (
-            with("completion", json!(null)),
-            "`completion`: it must be a string, not null",
-        ),
-        (
-            with("prompt", json!({})),
-            "`prompt`: it must be a string, not an object",
-        ),
-        (
-            with("task", json!({"kind": "program", "tests": 1})),
-            "an array, not a number",
-        ),
-        (
-            with("task", json!({"kind": "program", "tests": ["1"]})),
-            "an object, not a text",
-        ),
-    ] {
+        if part == "code" {
+            item["task"] = json!({"kind": "code", "entry_point": "f", "asserts": ["x"]});
+        }
+        let holder = if part.is_empty() {
+            &mut item
+        } else {
+            &mut item["task"]
+        };
+        match value {
+            "-" => drop(holder.as_object_mut().unwrap().remove(field)),
+            value => holder[field] = serde_json::from_str(value).unwrap(),
+        }
         let (status, text) = fault(&item);
-        assert_eq!(status, 422, "{item}");
-        assert!(text.contains(place), "{place} in {text}");
+        assert_eq!(status, 422, "{line}");
+        assert!(text.contains(says), "{says} in {text}");
     }
+    let (_, text) = fault(&json!([]));
+    assert!(text.contains("`(item)`: it must be an object"), "{text}");
 }
 
 fn only(item: &Json, registry: &Registry) -> Result<JudgeItem, String> {

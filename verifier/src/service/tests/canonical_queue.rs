@@ -1,7 +1,5 @@
 //! Samples whose task's canonical solution has not been run yet.
 
-use std::time::Duration;
-
 use super::queue::{Gate, gated};
 use super::*;
 
@@ -26,20 +24,6 @@ fn tasks_with_solutions(source: &str, count: usize) -> Json {
         .collect()
 }
 
-fn verdicts(body: &Json) -> Vec<&str> {
-    let results = body["results"].as_array().unwrap();
-    results
-        .iter()
-        .map(|result| result["verdict"].as_str().unwrap())
-        .collect()
-}
-
-async fn until(holds: impl Fn() -> bool) {
-    while !holds() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     let gate = Gate::shut();
@@ -56,11 +40,11 @@ async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
         ((0, 0), (0, 0))
     );
     let (_, body) = verify(&app, &samples(&doubles(), 3)).await;
-    assert_eq!(verdicts(&body), ["correct"; 3]);
+    assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 3]));
     assert!(!first.is_finished());
     gate.open();
     let (_, body) = first.await.unwrap();
-    assert_eq!(verdicts(&body), ["correct"; 10]);
+    assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 10]));
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3 + 1 + 10);
 }
 
@@ -77,11 +61,11 @@ async fn a_short_canonical_solution_does_not_wait_for_long_ones() {
     let [first_pass, full_runs] = service.canonical_queue.pools();
     until(|| full_runs.load() == (2, 2) && first_pass.load() == (0, 0)).await;
     let (_, body) = verify(&app, &samples(&task_with_solution("right soon"), 2)).await;
-    assert_eq!(verdicts(&body), ["correct"; 2]);
+    assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 2]));
     assert!(!long.is_finished());
     gate.open();
     let (_, body) = long.await.unwrap();
-    assert_eq!(verdicts(&body), ["correct"; 4]);
+    assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 4]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,10 +123,8 @@ async fn each_parked_sample_gets_the_failure_of_the_canonical_solution() {
     let app = app(service);
     let (_, body) = verify(&app, &samples(&task_with_solution("right fails"), 3)).await;
     for result in body["results"].as_array().unwrap() {
-        assert_eq!(
-            (&result["verdict"], &result["retryable"]),
-            (&json!("unavailable"), &json!(true))
-        );
+        let verdict = fields(result, "verdict retryable");
+        assert_eq!(verdict, json!(["unavailable", true]));
         assert_eq!(result["detail"]["reason"], "no room");
     }
 }

@@ -13,12 +13,6 @@ const OPENRLHF: &str = "/compat/openrlhf/get_reward";
 const SLIME: &str = "/compat/slime/rm";
 const NEMO_GYM: &str = "/compat/nemo-gym/verify";
 
-async fn ask(app: &Router, path: &str, body: &Json) -> (StatusCode, Json) {
-    let request = post(path).body(Body::from(body.to_string())).unwrap();
-    let (status, body, _) = send(app, request).await;
-    (status, body)
-}
-
 /// Settings with which a request is held for so long.
 fn holding(hold: Duration) -> ServiceSettings {
     let mut settings = settings();
@@ -179,89 +173,44 @@ async fn a_response_without_a_message_is_no_right_answer() {
 #[tokio::test]
 async fn a_body_that_cannot_be_used_is_refused_with_the_place() {
     let (app, _) = ready();
-    let good = |change: &dyn Fn(&mut Json)| {
-        let mut body = openrlhf(&[("1", json!("1")), ("2", json!("2"))]);
-        change(&mut body);
-        body
-    };
-    let row = |change: &dyn Fn(&mut Json)| {
-        let mut row = nemo_gym("1", &json!("1"));
-        change(&mut row);
-        row
-    };
     let many = vec![("1", json!("1")); 21];
-    for (path, body, place) in [
-        (OPENRLHF, json!([]), "(body)"),
-        (OPENRLHF, json!({ "query": ["a"] }), "labels"),
-        (
-            OPENRLHF,
-            good(&|body| body["labels"] = json!(["1"])),
-            "labels",
-        ),
-        (
-            OPENRLHF,
-            good(&|body| body["labels"][1] = json!(null)),
-            "labels[1]",
-        ),
-        (
-            OPENRLHF,
-            good(&|body| body["labels"][1] = json!("")),
-            "labels[1]",
-        ),
-        (
-            OPENRLHF,
-            good(&|body| body["query"][0] = json!(1)),
-            "query[0]",
-        ),
-        (
-            OPENRLHF,
-            good(&|body| body["prompts"] = json!([])),
-            "prompts",
-        ),
-        (OPENRLHF, openrlhf(&many), "query"),
-        (SLIME, slime("1", &json!(null)), "label"),
-        (SLIME, json!({ "prompt": "", "response": "1" }), "label"),
-        (SLIME, json!({ "prompt": "", "label": "1" }), "response"),
-        (
-            SLIME,
-            json!({ "prompt": 1, "response": "1", "label": "1" }),
-            "prompt",
-        ),
-        (SLIME, slime("1", &json!("sums/7")), "label"),
-        (
-            NEMO_GYM,
-            row(&|row| row["expected_answer"] = json!(null)),
-            "expected_answer",
-        ),
-        (NEMO_GYM, row(&|row| row["response"] = json!(1)), "response"),
-        (
-            NEMO_GYM,
-            row(&|row| row["response"]["output"] = json!({})),
-            "response.output",
-        ),
-        (
-            NEMO_GYM,
-            row(&|row| row["response"]["output"][3]["content"] = json!(1)),
-            "response.output",
-        ),
-        (
-            NEMO_GYM,
-            row(&|row| row["responses_create_params"] = json!({ "input": 1 })),
-            "responses_create_params.input",
-        ),
-        (
-            "/compat/nemo-gym/aggregate_metrics",
-            json!({ "verify_responses": [{}, 1] }),
-            "verify_responses[1]",
-        ),
-    ] {
-        let (status, problem) = ask(&app, path, &body).await;
-        assert_eq!(
-            (status, &problem["field"]),
-            (StatusCode::UNPROCESSABLE_ENTITY, &json!(place)),
-            "{problem}"
-        );
-    }
+    let two = openrlhf(&many[..2]);
+    assert_refused(
+        &app,
+        OPENRLHF,
+        &openrlhf(&many),
+        "/labels/0 = 1 | query | split them",
+    )
+    .await;
+    let openrlhfs = r#"
+whole = [] | (body) | an object
+whole = {"query": ["a"]} | labels | missing
+/labels = ["1"] | labels | 1 elements
+/labels/1 = null | labels[1] | null
+/labels/1 = "" | labels[1] | empty
+/query/0 = 1 | query[0] | a string
+/prompts = [] | prompts | 0 elements
+"#;
+    let slimes = r#"
+/label = null | label | null
+/label = "sums/7" | label | no task `sums/7`
+whole = {"prompt": "", "response": "1"} | label | missing
+whole = {"prompt": "", "label": "1"} | response | missing
+/prompt = 1 | prompt | a string or messages
+"#;
+    let nemo_gyms = r#"
+/expected_answer = null | expected_answer | null
+/response = 1 | response | an object
+/response/output = {} | response.output | an array
+/response/output/3/content = 1 | response.output | the last message
+/responses_create_params = {"input": 1} | responses_create_params.input | a string or messages
+"#;
+    assert_refused(&app, OPENRLHF, &two, openrlhfs).await;
+    assert_refused(&app, SLIME, &slime("1", &json!("1")), slimes).await;
+    assert_refused(&app, NEMO_GYM, &nemo_gym("1", &json!("1")), nemo_gyms).await;
+    let aggregate = "/compat/nemo-gym/aggregate_metrics";
+    let responses = r#"whole = {"verify_responses": [{}, 1]} | verify_responses[1] | an object"#;
+    assert_refused(&app, aggregate, &json!({}), responses).await;
     for path in [OPENRLHF, SLIME, NEMO_GYM] {
         let request = post(path).body(Body::from("{")).unwrap();
         assert_eq!(send(&app, request).await.0, StatusCode::BAD_REQUEST);
@@ -407,12 +356,8 @@ async fn the_failsafe_form_is_masked_and_counted() {
     ] {
         assert_eq!(answer[name], value, "{name}");
     }
-    assert!(
-        answer["failure_reason"]
-            .as_str()
-            .unwrap()
-            .contains("no engine")
-    );
+    let reason = answer["failure_reason"].as_str().unwrap();
+    assert!(reason.contains("no engine"), "{reason}");
     let (_, metrics) = get(&app, "/metrics").await;
     let line = r#"rapid_verifier_client_items_total{client="nemo-gym",outcome="failsafe"} 1"#;
     assert!(metrics.as_str().unwrap().contains(line));
@@ -430,14 +375,10 @@ async fn a_full_queue_gives_503_and_a_request_is_held_until_it_has_room() {
         let app = app.clone();
         async move { verify(&app, &slow(0, 18)).await }
     });
-    while service.first_pass_pool.load().1 < 2 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until(|| service.first_pass_pool.load().1 >= 2).await;
     let samples: Vec<String> = (100..110).map(|n| format!("right slow {n}")).collect();
-    let samples: Vec<(&str, Json)> = samples
-        .iter()
-        .map(|text| (text.as_str(), doubles()))
-        .collect();
+    let samples = samples.iter().map(|text| (text.as_str(), doubles()));
+    let samples: Vec<(&str, Json)> = samples.collect();
     let body = openrlhf(&samples);
     let held = tokio::spawn({
         let (app, body) = (app.clone(), body.clone());

@@ -142,9 +142,7 @@ async fn requests_over_the_limit_wait_and_probes_do_not() {
     for n in 0..9 {
         clients.push(served.client(&verify(n)).await);
     }
-    while service.first_pass_pool.load() != (6, 2) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until(|| service.first_pass_pool.load() == (6, 2)).await;
     tokio::time::sleep(2 * SHORT).await;
     assert_eq!(service.first_pass_pool.load(), (6, 2));
     for probe in ["GET /healthz", "GET /readyz", "GET /metrics"] {
@@ -261,9 +259,7 @@ async fn what_an_inline_task_runs_ends_when_its_client_leaves() {
         let body = json!({ "items": [item("a", &task, completion)] }).to_string();
         let client = served.client(&closing("POST /v1/verify", &body)).await;
         let in_state = async |running: usize| {
-            while busy() != running {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            until(|| busy() == running).await;
         };
         in_time(in_state(1)).await;
         tokio::time::sleep(SHORT).await;
@@ -307,9 +303,7 @@ async fn a_client_with_many_requests_delays_no_other() {
             clients.push(served.client(&verify(n)).await);
         }
         let queued = async |jobs: usize| {
-            while service.first_pass_pool.load().0 < jobs {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            until(|| service.first_pass_pool.load().0 >= jobs).await;
         };
         in_time(queued(own)).await;
         tokio::time::sleep(2 * SHORT).await;
@@ -339,9 +333,7 @@ async fn an_item_that_is_being_judged_when_a_service_stops_gets_its_response() {
         body.len()
     );
     let mut whole = served.client(&(head + &body)).await;
-    while service.first_pass_pool.load().1 == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until(|| service.first_pass_pool.load().1 != 0).await;
     served.stop.send(()).unwrap();
     tokio::time::sleep(5 * SHORT).await;
     let waited = !served.done.is_finished();

@@ -19,18 +19,13 @@ async fn a_completion_continues_the_prefix_and_is_compared_with_the_canonical_so
     ]);
     let (status, body) = verify(&app, &items).await;
     assert_eq!(status, StatusCode::OK, "{body}");
-    let results = body["results"].as_array().unwrap();
-    let outcomes: Vec<(&Json, &Json, &Json)> = results
-        .iter()
-        .map(|result| (&result["verdict"], &result["passed"], &result["total"]))
-        .collect();
     assert_eq!(
-        outcomes,
-        [
-            (&json!("correct"), &json!(3), &json!(3)),
-            (&json!("incorrect"), &json!(0), &json!(3)),
-            (&json!("malformed"), &Json::Null, &Json::Null),
-        ]
+        results(&body, "verdict passed total"),
+        json!([
+            ["correct", 3, 3],
+            ["incorrect", 0, 3],
+            ["malformed", null, null],
+        ])
     );
     let (_, again) = verify(&app, &items).await;
     assert_eq!(again["results"][0]["cached"], true);
@@ -56,13 +51,7 @@ async fn every_field_of_a_task_is_part_of_the_key() {
     let count = items.len();
     let (status, body) = verify(&app, &json!(items)).await;
     assert_eq!(status, StatusCode::OK, "{body}");
-    let keys: HashSet<&str> = body["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|result| result["key"].as_str().unwrap())
-        .collect();
-    assert_eq!(keys.len(), count);
+    assert_eq!(distinct_keys(&body), count);
 }
 
 #[tokio::test]
@@ -84,10 +73,8 @@ async fn a_canonical_solution_without_values_makes_completions_unavailable() {
     task["canonical"] = json!("broken");
     let (_, body) = verify(&app, &json!([item("a", &task, "    return 2 * n\n")])).await;
     let result = &body["results"][0];
-    assert_eq!(
-        (&result["verdict"], &result["reward"], &result["retryable"]),
-        (&json!("unavailable"), &Json::Null, &json!(false))
-    );
+    let verdict = fields(result, "verdict reward retryable");
+    assert_eq!(verdict, json!(["unavailable", null, false]));
     let reason = result["detail"]["reason"].as_str().unwrap();
     assert!(
         reason.contains("canonical solution") && reason.contains("SyntaxError"),
@@ -107,17 +94,9 @@ async fn a_task_id_with_another_digest_is_refused_and_named() {
         item
     };
     let (status, body) = verify(&app, &json!([meant("2")])).await;
-    assert_eq!(
-        (status, &body["results"][0]["verdict"]),
-        (StatusCode::OK, &json!("correct"))
-    );
-    let (status, problem) = verify(&app, &json!([meant("2"), meant("3")])).await;
-    assert_eq!(
-        (status, &problem["item"], &problem["field"]),
-        (
-            StatusCode::UNPROCESSABLE_ENTITY,
-            &json!(1),
-            &json!("task_digest")
-        )
-    );
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(results(&body, "verdict"), json!([["correct"]]));
+    let (_, problem) = verify(&app, &json!([meant("2"), meant("3")])).await;
+    let place = fields(&problem, "status item field");
+    assert_eq!(place, json!([422, 1, "task_digest"]));
 }

@@ -9,12 +9,6 @@ use crate::fake_sandbox::exited;
 const RUN_CODE: &str = "/compat/sandbox-fusion/run_code";
 const SUBMIT: &str = "/compat/sandbox-fusion/submit";
 
-async fn ask(app: &Router, path: &str, body: &Json) -> (StatusCode, Json) {
-    let request = post(path).body(Body::from(body.to_string()));
-    let (status, body, _) = send(app, request.unwrap()).await;
-    (status, body)
-}
-
 /// verl's request.
 fn of_verl(code: &str, stdin: &Json, timeout: f64) -> Json {
     json!({ "compile_timeout": timeout, "run_timeout": timeout, "code": code, "stdin": stdin, "memory_limit_MB": 1024,
@@ -52,20 +46,11 @@ async fn a_program_is_run_and_what_it_writes_is_returned() {
     });
     let (status, body) = ask(&app, RUN_CODE, &of_verl("x", &json!("abc"), 3.0)).await;
     assert_eq!(status, StatusCode::OK);
-    assert_eq!(
-        (&body["status"], &body["message"]),
-        (&json!("Success"), &json!(""))
-    );
-    assert_eq!(body["compile_result"], Json::Null);
+    let ends = fields(&body, "status message compile_result");
+    assert_eq!(ends, json!(["Success", "", null]));
     let run = &body["run_result"];
-    assert_eq!(
-        (&run["status"], &run["return_code"]),
-        (&json!("Finished"), &json!(0))
-    );
-    assert_eq!(
-        (&run["stdout"], &run["stderr"]),
-        (&json!("ABC"), &json!(""))
-    );
+    let ends = fields(run, "status return_code stdout stderr");
+    assert_eq!(ends, json!(["Finished", 0, "ABC", ""]));
     assert!(run["execution_time"].is_number());
 
     let (status, body) = ask(&app, RUN_CODE, &of_verl("fail", &Json::Null, 3.0)).await;
@@ -74,10 +59,7 @@ async fn a_program_is_run_and_what_it_writes_is_returned() {
         (StatusCode::OK, &json!("Failed"))
     );
     let run = &body["run_result"];
-    assert_eq!(
-        (&run["status"], &run["return_code"]),
-        (&json!("Finished"), &json!(1))
-    );
+    assert_eq!(fields(run, "status return_code"), json!(["Finished", 1]));
     assert!(run["stderr"].as_str().unwrap().contains("ValueError"));
 }
 
@@ -97,11 +79,8 @@ async fn a_program_that_is_stopped_failed() {
             (status, &body["status"]),
             (StatusCode::OK, &json!("Failed"))
         );
-        let run = &body["run_result"];
-        assert_eq!(
-            (&run["status"], &run["return_code"]),
-            (&json!(run_status), &return_code)
-        );
+        let ends = fields(&body["run_result"], "status return_code");
+        assert_eq!(ends, json!([run_status, return_code]));
     }
 }
 
@@ -110,50 +89,23 @@ async fn what_does_not_run_here_is_refused_with_the_remedy() {
     let (app, sandbox) = running(|_, _, _| Ok(exited(0, "")));
     let before = sandbox.runs.load(Ordering::SeqCst);
     let good = of_verl("x", &json!(""), 1.0);
-    let with = |field: &str, value: Json| {
-        let mut body = good.clone();
-        body[field] = value;
-        body
-    };
-    for (body, field, says) in [
-        (
-            with("language", json!("cpp")),
-            "language",
-            "SandboxFusion's own",
-        ),
-        (
-            with("files", json!({ "a.txt": "aGk=" })),
-            "files",
-            "no files",
-        ),
-        (
-            with("fetch_files", json!(["a.txt"])),
-            "fetch_files",
-            "no files",
-        ),
-        (with("args", json!(["-v"])), "args", "no arguments"),
-        (with("run_timeout", json!(-1)), "run_timeout", "at most"),
-        (
-            with("compile_timeout", json!(1e9)),
-            "compile_timeout",
-            "at most",
-        ),
+    let table = r#"
+/language = "cpp" | language | SandboxFusion's own
+/files = {"a.txt": "aGk="} | files | no files
+/fetch_files = ["a.txt"] | fetch_files | no files
+/args = ["-v"] | args | no arguments
+/run_timeout = -1 | run_timeout | at most
+/compile_timeout = 1e9 | compile_timeout | at most
+"#;
+    assert_refused(&app, RUN_CODE, &good, table).await;
+    for wrong in [
+        r#"{"language": "python"}"#,
+        "[]",
+        r#"{"code": 1, "language": "python"}"#,
     ] {
-        let (status, problem) = ask(&app, RUN_CODE, &body).await;
-        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
-        assert_eq!(problem["field"], json!(field));
-        assert!(
-            problem["detail"].as_str().unwrap().contains(says),
-            "{problem}"
-        );
-    }
-    for (body, status) in [
-        (json!({ "language": "python" }), 422),
-        (json!([]), 422),
-        (json!({ "code": 1, "language": "python" }), 422),
-    ] {
+        let body = changed(&good, &format!("whole = {wrong}"));
         let (got, problem) = ask(&app, RUN_CODE, &body).await;
-        assert_eq!(got.as_u16(), status, "{problem}");
+        assert_eq!(got, StatusCode::UNPROCESSABLE_ENTITY, "{problem}");
     }
     let (got, _, _) = send(&app, post(RUN_CODE).body(Body::from("{")).unwrap()).await;
     assert_eq!(got, StatusCode::BAD_REQUEST);
@@ -247,9 +199,7 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
         others.push(tokio::spawn(async move {
             verify(&app, &slow(from, count)).await.0
         }));
-        while service.first_pass_pool.load() != load {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until(|| service.first_pass_pool.load() == load).await;
     }
     let before = sandbox.runs.load(Ordering::SeqCst);
     let (code, completion) = (of_verl("x", &json!(""), 0.0), submission("right"));
@@ -336,9 +286,7 @@ async fn a_submission_waits_in_the_queue_for_its_verdict_and_its_program_at_once
             let app = app.clone();
             async move { verify(&app, &slow(0, 2)).await }
         });
-        while service.first_pass_pool.load() != (0, 2) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until(|| service.first_pass_pool.load() == (0, 2)).await;
         let submitted = submit();
         while service.first_pass_pool.load().0 < places {
             assert!(!submitted.is_finished());
@@ -357,80 +305,22 @@ async fn a_submission_waits_in_the_queue_for_its_verdict_and_its_program_at_once
 #[tokio::test]
 async fn a_submission_that_cannot_be_judged_is_refused_with_the_remedy() {
     let (app, _) = ready();
-    let with =
-        |config: Json| json!({ "dataset": "sums", "id": 1, "completion": "x", "config": config });
-    for (body, field, says) in [
-        (
-            json!({ "dataset": "sums", "id": 9, "completion": "x" }),
-            "id",
-            "no task `sums/9`",
-        ),
-        (
-            json!({ "dataset": "sum", "id": 1, "completion": "x" }),
-            "id",
-            "Did you mean `sums/…`?",
-        ),
-        (
-            json!({ "dataset": "sums", "id": null, "completion": "x" }),
-            "id",
-            "a string or a number",
-        ),
-        (
-            with(json!({ "language": "cpp" })),
-            "config.language",
-            "only `python`",
-        ),
-        (
-            with(json!({ "custom_extract_logic": "x" })),
-            "config.custom_extract_logic",
-            "leave it out",
-        ),
-        (
-            with(json!({ "provided_data": {} })),
-            "config.provided_data",
-            "`kind`",
-        ),
-        (
-            with(json!({ "provided_data": [] })),
-            "config.provided_data",
-            "`kind`",
-        ),
-        (
-            with(json!({ "provided_data": { "test": [] } })),
-            "config.provided_data",
-            "at least one",
-        ),
-        (
-            with(json!({ "provided_data": { "test": " [] " } })),
-            "config.provided_data",
-            "at least one",
-        ),
-        (
-            with(json!({ "provided_data": { "test": "[{\"input\": {}}]" } })),
-            "config.provided_data",
-            "a text with it in JSON",
-        ),
-        (
-            with(json!({ "provided_data": { "kind": "math" } })),
-            "config.provided_data.answer",
-            "missing",
-        ),
-        (
-            with(
-                json!({ "provided_data": { "test": [{ "input": { "stdin": "", "a.txt": "" }, "output": { "stdout": "" } }] } }),
-            ),
-            "config.provided_data",
-            "`kind`",
-        ),
-    ] {
-        let (status, problem) = ask(&app, SUBMIT, &body).await;
-        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body} {problem}");
-        assert_eq!(problem["field"], json!(field), "{problem}");
-        assert!(
-            problem["detail"].as_str().unwrap().contains(says),
-            "{problem}"
-        );
-    }
+    let good = json!({ "dataset": "sums", "id": 1, "completion": "x", "config": {} });
+    let table = r#"
+/id = 9 | id | no task `sums/9`
+/dataset = "sum" | id | Did you mean `sums/…`?
+/id = null | id | a string or a number
+/config/language = "cpp" | config.language | only `python`
+/config/custom_extract_logic = "x" | config.custom_extract_logic | leave it out
+/config/provided_data = {} | config.provided_data | `kind`
+/config/provided_data = [] | config.provided_data | `kind`
+/config/provided_data = {"test": []} | config.provided_data | at least one
+/config/provided_data = {"test": " [] "} | config.provided_data | at least one
+/config/provided_data = {"test": "[{\"input\": {}}]"} | config.provided_data | a text with it in JSON
+/config/provided_data = {"kind": "math"} | config.provided_data.answer | missing
+/config/provided_data = {"test": [{"input": {"stdin": "", "a.txt": ""}, "output": {"stdout": ""}}]} | config.provided_data | `kind`
+"#;
+    assert_refused(&app, SUBMIT, &good, table).await;
 }
 
 #[tokio::test]

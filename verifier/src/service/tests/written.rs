@@ -178,14 +178,13 @@ async fn the_counted_unit_comes_from_the_prompt_else_from_the_data_sets_question
         item_with_prompt(inline(), ""),
     ]);
     let (_, body) = verify(&app, &items).await;
-    let results = body["results"].as_array().unwrap();
-    let rewards: Vec<&Json> = results.iter().map(|result| &result["reward"]).collect();
-    assert_eq!(json!(rewards), json!([1.0, 1.0, 1.0, 0.0, 0.0]), "{body}");
-    let keys: std::collections::HashSet<&str> = results
-        .iter()
-        .filter_map(|result| result["key"].as_str())
-        .collect();
-    assert_eq!(keys.len(), 5);
+    let rewards = results(&body, "reward");
+    assert_eq!(
+        rewards,
+        json!([[1.0], [1.0], [1.0], [0.0], [0.0]]),
+        "{body}"
+    );
+    assert_eq!(distinct_keys(&body), 5);
 }
 
 /// A batch whose items with the ids 7 and "c" cannot be used.
@@ -205,36 +204,26 @@ async fn an_item_that_cannot_be_used_has_an_answer_of_its_own_if_the_client_asks
     let request = |path: &str| post(path).body(Body::from(half_usable())).unwrap();
     let (status, body, _) = send(&app, request("/v1/verify?errors=item")).await;
     assert_eq!(status, StatusCode::OK);
-    let results = body["results"].as_array().unwrap();
-    let told = |result: &Json| {
+    assert_eq!(
+        results(&body, "id verdict reward retryable"),
         json!([
-            result["id"],
-            result["verdict"],
-            result["reward"],
-            result["retryable"]
+            ["a", "correct", 1.0, false],
+            [7, "unavailable", null, false],
+            ["b", "incorrect", 0.0, false],
+            ["c", "unavailable", null, false],
         ])
-    };
-    assert_eq!(
-        results.iter().map(told).collect::<Vec<_>>(),
-        [
-            json!(["a", "correct", 1.0, false]),
-            json!([7, "unavailable", null, false]),
-            json!(["b", "incorrect", 0.0, false]),
-            json!(["c", "unavailable", null, false]),
-        ]
     );
-    let problem = &results[3]["detail"]["problem"];
-    assert_eq!(
-        (&problem["item"], &problem["field"], &problem["status"]),
-        (&json!(3), &json!("completion"), &json!(422))
-    );
-    assert_eq!(results[3]["detail"]["reason"], problem["detail"]);
+    let [first, second] = [1, 3].map(|at| &body["results"][at]["detail"]);
+    let problem = &second["problem"];
+    let place = fields(problem, "item field status");
+    assert_eq!(place, json!([3, "completion", 422]));
+    assert_eq!(second["reason"], problem["detail"]);
 
     // The first problem is the one that a client is told if it does not ask.
     for path in ["/v1/verify", "/v1/verify?errors=request"] {
         let (status, problem, _) = send(&app, request(path)).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
-        assert_eq!(problem, results[1]["detail"]["problem"]);
+        assert_eq!(problem, first["problem"]);
     }
 }
 

@@ -28,10 +28,7 @@ fn every_test_is_a_run_whose_output_is_compared() {
         exited(0, &format!("{} \n\n", 2 * n))
     });
     let grading = grader.grade_program(&doubling(), "print()", TestMode::UntilFailure);
-    assert_eq!(
-        (grading.verdict, grading.passed, grading.total),
-        (Verdict::Correct, Some(3), Some(3))
-    );
+    assert_eq!(outcome(&grading), (Verdict::Correct, Some(3), Some(3)));
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 3);
     assert!(grading.deterministic);
 }
@@ -45,7 +42,7 @@ fn a_failed_test_ends_judging_unless_all_tests_are_asked_for() {
         });
         let grading = grader.grade_program(&doubling(), "print()", mode);
         assert_eq!(
-            (grading.verdict, grading.passed, grading.total),
+            outcome(&grading),
             (Verdict::Incorrect, Some(passed), Some(3))
         );
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
@@ -111,10 +108,7 @@ fn all_tests_together_have_ten_times_the_fuel_of_one() {
         time_limit: None,
     };
     let grading = grader.grade_program(&task, "print()", TestMode::All);
-    assert_eq!(
-        (grading.verdict, grading.passed, grading.total),
-        (Verdict::Timeout, Some(12), Some(20))
-    );
+    assert_eq!(outcome(&grading), (Verdict::Timeout, Some(12), Some(20)));
     let fuel_of_runs = fuel_of_runs.lock().unwrap();
     assert_eq!(fuel_of_runs.len(), 12);
     assert_eq!((fuel_of_runs[0], fuel_of_runs[11]), (limit, limit / 10));
