@@ -14,7 +14,8 @@ use super::gzip::{self, Coding};
 use super::hold::Hold;
 use super::pace::Pace;
 use super::sender::{Held, Sender};
-use super::{ProblemResponse, Refusal, Service};
+use super::{ProblemResponse, Service};
+use crate::pool::Full;
 
 /// Time limit for reading a request's body.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -88,8 +89,8 @@ pub(super) async fn receive_within(
 async fn with_hold<T>(
     service: &Service,
     hold: &mut Hold,
-    mut attempt: impl FnMut() -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
+    mut attempt: impl FnMut() -> Result<T, Full>,
+) -> Result<T, Full> {
     loop {
         match attempt() {
             Err(_) if hold.wait(service).await => {}

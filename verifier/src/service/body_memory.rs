@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{ProblemResponse, Refusal};
+use super::ProblemResponse;
+use crate::pool::Full;
 
 /// Maximum number of values of a body, keys included.
 pub(super) const MAX_VALUES: usize = 4 << 20;
@@ -24,8 +25,10 @@ const RESERVE: u32 = 8;
 const MAX_LARGE_BODIES: usize = 4;
 /// Bytes of one unit of the semaphore.
 const UNIT: usize = 1 << 10;
-/// The suggested wait if there is no room.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// There is no room.
+const FULL: Full = Full {
+    retry_after: Duration::from_secs(1),
+};
 
 /// The memory for request bodies.
 pub(super) struct BodyMemory {
@@ -55,14 +58,12 @@ impl BodyMemory {
     /// Reserves memory for a body of up to `bytes`.
     ///
     /// # Errors
-    /// [`Refusal::Full`] if there is not enough now.
-    pub(super) fn acquire(&self, bytes: usize) -> Result<BodyPermit, Refusal> {
+    /// [`Full`] if there is not enough now.
+    pub(super) fn acquire(&self, bytes: usize) -> Result<BodyPermit, Full> {
         let requested = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
         let held = Arc::clone(&self.room)
             .try_acquire_many_owned(requested.min(self.all))
-            .map_err(|_| Refusal::Full {
-                retry_after: RETRY_AFTER,
-            })?;
+            .map_err(|_| FULL)?;
         Ok(BodyPermit {
             held,
             all: self.all,
@@ -74,21 +75,18 @@ impl BodyPermit {
     /// Reserves more memory, so that there is enough for `bytes`, or all of it if there are more.
     ///
     /// # Errors
-    /// [`Refusal::Full`] if there is not enough now.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let full = Refusal::Full {
-            retry_after: RETRY_AFTER,
-        };
+    /// [`Full`] if there is not enough now.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Full> {
         let requested = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
         let held = u32::try_from(self.held.num_permits()).unwrap_or(u32::MAX);
         let lacking = requested.min(self.all).saturating_sub(held);
         let free = self.held.semaphore().available_permits() as u32;
         let is_alone = held + free >= self.all;
         if requested > self.all / SHORT && !is_alone && free < lacking + self.all / RESERVE {
-            return Err(full);
+            return Err(FULL);
         }
         let more = Arc::clone(self.held.semaphore()).try_acquire_many_owned(lacking);
-        self.held.merge(more.map_err(|_| full)?);
+        self.held.merge(more.map_err(|_| FULL)?);
         Ok(())
     }
 

@@ -27,6 +27,7 @@ use super::body_memory::BodyPermit;
 use super::sender::{Held, Peer};
 use super::sockets::{Paced, Phase, Socket, Sockets};
 use super::{ProblemResponse, Service, app};
+use crate::pool::Full;
 
 /// Time limits for clients.
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +57,10 @@ const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
 /// What is answered without a place among the requests.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// The suggested wait of a request for which there is no place.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// What a request is answered for which there is no place.
+const NO_PLACE: Full = Full {
+    retry_after: Duration::from_secs(1),
+};
 
 /// Maximum number of bytes of a body that are discarded, several times the default of `limits.body_bytes`.
 const MAX_DISCARDED: u64 = 256 << 20;
@@ -234,7 +237,7 @@ impl Connection {
         if !is_probe {
             place = self.sockets.place(&self.socket).await;
             if place.is_none() {
-                return ProblemResponse::full(RETRY_AFTER).into_response();
+                return ProblemResponse::from(NO_PLACE).into_response();
             }
         }
         if is_complete {

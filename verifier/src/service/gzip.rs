@@ -69,22 +69,12 @@ pub(super) fn unpacked(
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
-    use axum::http::HeaderValue;
     use axum::response::IntoResponse as _;
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
     use proptest::prelude::*;
 
     use super::super::body_memory::BodyMemory;
+    use super::super::tests::gzip;
     use super::*;
-
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
 
     fn unpack(body: &[u8], limit: usize) -> Result<Vec<u8>, u16> {
         let mut permit = BodyMemory::new(limit).acquire(body.len()).unwrap();
@@ -128,29 +118,6 @@ mod tests {
         assert_eq!(problem.into_response().status().as_u16(), 429);
         drop(others);
         assert!(unpacked(&body[..], body.len(), limit, &mut permit).is_ok());
-    }
-
-    #[test]
-    fn only_gzip_and_identity_are_accepted() {
-        let coding_of = |codings: &[&'static str]| {
-            let mut headers = HeaderMap::new();
-            for coding in codings {
-                headers.append(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
-            }
-            coding(&headers).map_err(|problem| problem.into_response().status().as_u16())
-        };
-        assert_eq!(coding_of(&[]), Ok(Coding::Plain));
-        assert_eq!(coding_of(&["identity"]), Ok(Coding::Plain));
-        assert_eq!(coding_of(&["GZip"]), Ok(Coding::Gzip));
-        assert_eq!(coding_of(&["x-gzip"]), Ok(Coding::Gzip));
-        for unknown in [
-            &["zstd"][..],
-            &["gzip, gzip"],
-            &["gzip", "gzip"],
-            &["deflate"],
-        ] {
-            assert_eq!(coding_of(unknown), Err(415), "{unknown:?}");
-        }
     }
 
     proptest! {

@@ -9,38 +9,14 @@ use sandboxes::Abandoned;
 use tokio::sync::oneshot;
 use verifier_api::{Id, Judgement};
 
+use super::Service;
 use super::canonical_queue;
 use super::request::JudgeItem;
-use super::{ProblemResponse, Service};
 use crate::cache::Key;
 use crate::grade::Grading;
 use crate::grade::code::{CanonicalResult, NoVerdictYet};
 use crate::pool::{ClientId, Full, Job, Lane, Reservation};
 use crate::registry::grader;
-
-/// Why a batch is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// The queue has no room for it.
-    Full {
-        /// When there may be room.
-        retry_after: Duration,
-    },
-}
-
-impl From<Full> for Refusal {
-    fn from(full: Full) -> Refusal {
-        Refusal::Full {
-            retry_after: full.retry_after,
-        }
-    }
-}
-
-impl From<Refusal> for ProblemResponse {
-    fn from(Refusal::Full { retry_after }: Refusal) -> ProblemResponse {
-        ProblemResponse::full(retry_after)
-    }
-}
 
 /// The keys that are being judged, each with the requests that wait for its verdict.
 #[derive(Default)]
@@ -294,12 +270,12 @@ impl Batch {
 /// Judges a batch of `client`: one judgement for each item, in order.
 ///
 /// # Errors
-/// [`Refusal::Full`] if the queue has no room for the uncached items; then no item of the batch is queued.
+/// [`Full`] if the queue has no room for the uncached items; then no item of the batch is queued.
 pub async fn judge(
     service: &Arc<Service>,
     client: ClientId,
     batch: Batch,
-) -> Result<Vec<Judgement>, Refusal> {
+) -> Result<Vec<Judgement>, Full> {
     let lane = Lane::new(client);
     let mut math_places = service
         .math_pool

@@ -38,7 +38,7 @@ use crate::registry::Registry;
 pub use auth::Token;
 pub use compat::CompatSettings;
 pub use connections::serve;
-pub use judge::{Batch, Refusal, judge};
+pub use judge::{Batch, judge};
 pub use problem::ProblemResponse;
 pub use request::JudgeItem;
 pub(crate) use request::json_kind;

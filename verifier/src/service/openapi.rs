@@ -162,46 +162,8 @@ mod tests {
         for name in ["mathematics", "Python", "Lean"] {
             assert!(text.contains(name), "{name}");
         }
-        for tag in [
-            "tuple",
-            "set",
-            "frozenset",
-            "bytes",
-            "complex",
-            "float",
-            "int",
-            "dict",
-            "opaque",
-        ] {
+        for tag in "tuple set frozenset bytes complex float int dict opaque".split(' ') {
             assert!(text.contains(&format!("${tag}")), "{tag}");
         }
-    }
-
-    #[test]
-    fn a_judgement_has_exactly_the_described_fields() {
-        let judgement = verifier_api::Judgement {
-            id: verifier_api::Id::Text(String::new()),
-            reward: None,
-            verdict: verifier_api::Verdict::Unavailable,
-            detail: json!({}),
-            passed: Some(1),
-            total: Some(1),
-            retryable: true,
-            key: String::new(),
-            cached: false,
-            deterministic: true,
-            elapsed_ms: 0.0,
-        };
-        let sent = serde_json::to_value(judgement).unwrap();
-        let described = document();
-        let described = described
-            .pointer("/components/schemas/Judgement/properties")
-            .and_then(Json::as_object)
-            .unwrap();
-        let mut sent: Vec<&String> = sent.as_object().unwrap().keys().collect();
-        let mut described: Vec<&String> = described.keys().collect();
-        sent.sort();
-        described.sort();
-        assert_eq!(sent, described);
     }
 }

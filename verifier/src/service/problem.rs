@@ -12,6 +12,7 @@ use datasets::loose_json;
 use verifier_api::Problem;
 
 use crate::grade::excerpt;
+use crate::pool::Full;
 
 /// A kind of problem: the status, the name in its URI reference, and the title.
 struct Kind(u16, &'static str, &'static str);
@@ -161,16 +162,6 @@ impl ProblemResponse {
         ProblemResponse::new(NO_ANSWER, detail)
     }
 
-    pub(super) fn full(retry_after: Duration) -> ProblemResponse {
-        let detail = format!(
-            "the queue is full; send the same request again in {} s",
-            retry_after.as_secs()
-        );
-        let mut answer = ProblemResponse::new(QUEUE_FULL, detail);
-        answer.retry_after = Some(retry_after);
-        answer
-    }
-
     /// Whether there is no room now.
     pub(super) fn is_full(&self) -> bool {
         self.problem.status == QUEUE_FULL.0
@@ -250,6 +241,17 @@ impl ProblemResponse {
     pub(super) fn internal() -> ProblemResponse {
         let detail = "something went wrong inside the server; its log says what. The same request may succeed later";
         ProblemResponse::new(INTERNAL, detail)
+    }
+}
+
+impl From<Full> for ProblemResponse {
+    fn from(Full { retry_after }: Full) -> ProblemResponse {
+        let seconds = retry_after.as_secs();
+        let detail = format!("the queue is full; send the same request again in {seconds} s");
+        ProblemResponse {
+            retry_after: Some(retry_after),
+            ..ProblemResponse::new(QUEUE_FULL, detail)
+        }
     }
 }
 

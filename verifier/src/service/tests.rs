@@ -19,8 +19,11 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use datasets::{Dataset, MathTask, Task, TaskSpec};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sandboxes::{Call, Limits, Sandbox};
 use serde_json::{Value as Json, json};
+use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
 use super::*;
@@ -119,6 +122,23 @@ async fn ask(app: &Router, path: &str, body: &Json) -> (StatusCode, Json) {
 
 async fn verify(app: &Router, items: &Json) -> (StatusCode, Json) {
     ask(app, "/v1/verify", &json!({ "items": items })).await
+}
+
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// [`verify`] in a task of its own.
+fn verifying(app: &Router, items: Json) -> JoinHandle<(StatusCode, Json)> {
+    asking(app, "/v1/verify", json!({ "items": items }))
+}
+
+/// [`ask`] in a task of its own.
+fn asking(app: &Router, path: &'static str, body: Json) -> JoinHandle<(StatusCode, Json)> {
+    let app = app.clone();
+    tokio::spawn(async move { ask(&app, path, &body).await })
 }
 
 /// Waits until a condition holds.

@@ -371,19 +371,13 @@ async fn a_full_queue_gives_503_and_a_request_is_held_until_it_has_room() {
     let gate = Gate::shut();
     let (service, _) = gated_with(holding(Duration::from_secs(30)), &gate);
     let app = app(Arc::clone(&service));
-    let judging = tokio::spawn({
-        let app = app.clone();
-        async move { verify(&app, &slow(0, 18)).await }
-    });
+    let judging = verifying(&app, slow(0, 18));
     until(|| service.first_pass_pool.load().1 >= 2).await;
     let samples: Vec<String> = (100..110).map(|n| format!("right slow {n}")).collect();
     let samples = samples.iter().map(|text| (text.as_str(), doubles()));
     let samples: Vec<(&str, Json)> = samples.collect();
     let body = openrlhf(&samples);
-    let held = tokio::spawn({
-        let (app, body) = (app.clone(), body.clone());
-        async move { ask(&app, OPENRLHF, &body).await }
-    });
+    let held = asking(&app, OPENRLHF, body);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!held.is_finished());
     gate.open();
