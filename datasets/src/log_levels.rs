@@ -1,13 +1,20 @@
 //! What a program logs, as its users write it.
 
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
 
-/// The directives in a text such as `info,engine=debug`, in the form of `tracing_subscriber`; without any, `default`.
+/// The filter in a text such as `info,engine=debug`; without one, `default`.
 ///
 /// # Errors
 /// If a level is unknown, with the known ones, and `example` as a filter of one module. `tracing_subscriber` would take such a level for the name of a module, and
 /// log nothing else.
-pub fn directives(text: &str, default: &str, example: &str) -> Result<String, String> {
+pub fn filter(text: &str, default: &str, example: &str) -> Result<EnvFilter, String> {
+    let directives = directives(text, default, example)?;
+    EnvFilter::try_new(directives).map_err(|error| error.to_string())
+}
+
+/// The directives of a filter, in the form of `tracing_subscriber`.
+fn directives(text: &str, default: &str, example: &str) -> Result<String, String> {
     let mut directives = Vec::new();
     for directive in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
         let (target, level) = directive.rsplit_once('=').unwrap_or(("", directive));

@@ -10,7 +10,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use datasets::log_levels;
-use tracing_subscriber::EnvFilter;
 
 /// Judges whether completions are correct: mathematics by comparison, Python in a sandbox, proofs by Lean.
 #[derive(Debug, Parser)]
@@ -81,7 +80,7 @@ fn main() -> ExitCode {
 }
 
 fn log_to_stderr(filter: &str) -> Result<(), String> {
-    let filter = log_filter(filter)?;
+    let filter = log_levels::filter(filter, DEFAULT_LOG, "verifier=debug")?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -91,12 +90,6 @@ fn log_to_stderr(filter: &str) -> Result<(), String> {
         .log_internal_errors(false)
         .init();
     Ok(())
-}
-
-/// The filter in a text; without one, the default.
-fn log_filter(text: &str) -> Result<EnvFilter, String> {
-    let directives = log_levels::directives(text, DEFAULT_LOG, "verifier=debug")?;
-    EnvFilter::try_new(directives).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

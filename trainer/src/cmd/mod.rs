@@ -12,7 +12,7 @@ use engine::backend::cuda::nvtx::Ranges;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
+use tracing_subscriber::{Layer as _, fmt, registry};
 
 use trainer::escape;
 use trainer::stderr::{log_field, say};
@@ -40,8 +40,8 @@ mod verifier_process;
 /// Sets up logging: to stderr, warnings or the filter in `RAPID_LOG`; to NVIDIA's profiler, if one is attached, the engine's phases.
 pub(crate) fn logging() -> anyhow::Result<()> {
     let text = std::env::var("RAPID_LOG").unwrap_or_default();
-    let filter =
-        log_filter(&text).map_err(|reason| Usage(format!("RAPID_LOG={text}: {reason}")))?;
+    let filter = log_levels::filter(&text, "warn", "engine=debug")
+        .map_err(|reason| Usage(format!("RAPID_LOG={text}: {reason}")))?;
     let stderr = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
@@ -58,12 +58,6 @@ pub(crate) fn logging() -> anyhow::Result<()> {
         tracing::warn!("{reason}");
     }
     Ok(())
-}
-
-/// The filter in a text; without one, warnings.
-fn log_filter(text: &str) -> Result<EnvFilter, String> {
-    let directives = log_levels::directives(text, "warn", "engine=debug")?;
-    EnvFilter::try_new(directives).map_err(|error| error.to_string())
 }
 
 /// Writes a result to stdout; to a terminal, without what it would obey. A reader that has closed the pipe (`| head`) is not an error.

@@ -243,28 +243,18 @@ async fn offline_the_error_names_what_the_cache_lacks_and_the_remedy() {
     let fetcher = offline(home.path());
     let wanted =
         |revision, include: &[&str]| manifest(&body(), vec![repository(revision, include)]);
-    let unknown = error_of(&fetcher, &wanted("main", &["*.bin"])).await;
-    assert!(
-        unknown.contains("does not contain o/r@main")
-            && unknown.contains("HF_HUB_OFFLINE")
-            && unknown.contains("or run `hf download o/r --revision main`"),
-        "{unknown}"
-    );
+    let says =
+        "does not contain o/r@main … HF_HUB_OFFLINE … or run `hf download o/r --revision main`";
+    assert_fails(&fetcher, &wanted("main", &["*.bin"]), says).await;
 
     let cache = Shared::new(home.path());
-    let lacking = error_of(&fetcher, &wanted(COMMIT, &["weights.bin"])).await;
-    assert!(lacking.contains("has no file weights.bin"), "{lacking}");
-    let outside = error_of(&fetcher, &wanted("../main", &["weights.bin"])).await;
-    assert!(
-        outside.contains("does not contain o/r@../main"),
-        "{outside}"
-    );
+    let says = "has no file weights.bin";
+    assert_fails(&fetcher, &wanted(COMMIT, &["weights.bin"]), says).await;
+    let says = "does not contain o/r@../main";
+    assert_fails(&fetcher, &wanted("../main", &["weights.bin"]), says).await;
     cache.write("refs/main", b"../../../elsewhere");
-    let nonsense = error_of(&fetcher, &wanted("main", &["weights.bin"])).await;
-    assert!(
-        nonsense.contains("refs/main does not contain a commit"),
-        "{nonsense}"
-    );
+    let says = "refs/main does not contain a commit";
+    assert_fails(&fetcher, &wanted("main", &["weights.bin"]), says).await;
 }
 
 #[tokio::test]
@@ -285,8 +275,7 @@ async fn offline_a_model_that_is_only_partly_in_the_cache_is_refused() {
         ("model-00001-of-00002.safetensors", "lacks weights"),
     ] {
         cache.add(COMMIT, name, name.as_bytes());
-        let error = error_of(&fetcher, &wanted).await;
-        assert!(error.contains(lacks), "with {name}: {error}");
+        assert_fails(&fetcher, &wanted, lacks).await;
     }
     let last = "model-00002-of-00002.safetensors";
     cache.add(COMMIT, last, last.as_bytes());
@@ -296,11 +285,7 @@ async fn offline_a_model_that_is_only_partly_in_the_cache_is_refused() {
         "generation_config.json": {"size": 2, "blob_id": "00"}}});
     let file = format!("trees/{COMMIT}.json");
     cache.write(&file, tree.to_string().as_bytes());
-    let error = error_of(&fetcher, &wanted).await;
-    assert!(
-        error.contains("has no file generation_config.json"),
-        "{error}"
-    );
+    assert_fails(&fetcher, &wanted, "has no file generation_config.json").await;
     // A list with something else than a SHA-256 is not the hub's.
     let damaged = tree.to_string().replace("blob_id", "lfs_sha256");
     cache.write(&file, damaged.as_bytes());
@@ -363,13 +348,8 @@ async fn offline_a_wrong_file_in_the_cache_is_an_error_with_the_reason() {
     let fetcher = offline(home.path());
     for (what, target) in damages(home.path(), &cache) {
         let link = cache.link(COMMIT, "weights.bin", &target);
-        let error = error_of(&fetcher, &wanted).await;
-        assert!(
-            error.contains(what)
-                && error.contains("models--o--r")
-                && error.contains("delete that file and run `hf download"),
-            "{error}"
-        );
+        let says = format!("{what} … models--o--r … delete that file and run `hf download");
+        assert_fails(&fetcher, &wanted, &says).await;
         assert!(entries(home.path()).is_empty(), "{what}");
         std::fs::remove_file(link).unwrap();
     }

@@ -66,11 +66,8 @@ async fn a_member_is_not_unpacked_beyond_the_size_that_its_file_should_have() {
         home.path(),
         &[("thing/a", "hello "), ("thing/b", long.as_str())],
     );
-    let error = error_of(&fetcher, &hello_world()).await;
-    assert!(
-        error.contains("weights.bin is longer than the 11 bytes"),
-        "{error}"
-    );
+    let says = "weights.bin is longer than the 11 bytes";
+    assert_fails(&fetcher, &hello_world(), says).await;
     assert!(entries(home.path()).is_empty());
 }
 
