@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value as Json, json};
 use verifier_api::{Client, InlineTask, Item, TaskRef, Verdict};
 
 fn verifier(home: &Path, args: &[&str]) -> Command {
@@ -16,6 +17,10 @@ fn verifier(home: &Path, args: &[&str]) -> Command {
         .env_remove("RAPID_VERIFIER_TOKEN")
         .args(args);
     command
+}
+
+fn run_words(command: &str) -> (Option<i32>, String, String) {
+    run(&Vec::from_iter(command.split(' ')))
 }
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
@@ -58,7 +63,7 @@ score --dataset starter-math --samples none.jsonl --k 0 | Pass@0
 fn a_usage_error_exits_2() {
     for line in USAGE_ERRORS.trim().lines() {
         let (command, says) = line.split_once(" | ").unwrap();
-        let (status, stdout, stderr) = run(&Vec::from_iter(command.split(' ')));
+        let (status, stdout, stderr) = run_words(command);
         assert_eq!(status, Some(2), "{command}: {stderr}");
         assert!(stderr.contains(says), "{command}: {stderr}");
         assert!(stdout.is_empty(), "{command}: {stdout}");
@@ -131,7 +136,7 @@ fn the_doctor_uses_the_words_of_rapid_doctor() {
     assert!(state("grader lean").starts_with("warn"), "{stdout}");
     assert!(state("grader code").starts_with("FAIL"), "{stdout}");
     let (_, stdout, _) = run(&[&args[..], &["--json"]].concat());
-    let checks: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let checks: Json = serde_json::from_str(&stdout).unwrap();
     let code = checks.as_array().unwrap().iter();
     let mut code = code.filter(|check| check["what"] == "grader code");
     assert_eq!(code.next().unwrap()["state"], "fail");
@@ -162,7 +167,7 @@ fn a_file_of_math_samples_is_scored() {
             } else {
                 "\\text{none}"
             };
-            let line = serde_json::json!({ "task_id": task.id, "completion": format!("\\boxed{{{answer}}}") });
+            let line = json!({ "task_id": task.id, "completion": format!("\\boxed{{{answer}}}") });
             lines += &format!("{line}\n");
         }
     }
@@ -172,54 +177,18 @@ fn a_file_of_math_samples_is_scored() {
     );
     std::fs::write(&samples, lines).unwrap();
     let (samples, out) = (samples.to_str().unwrap(), out.to_str().unwrap());
-    let (status, stdout, stderr) = run(&[
-        "score",
-        "--dataset",
-        "starter-math",
-        "--samples",
-        samples,
-        "--k",
-        "1,2,4",
-        "--json",
-        "--out",
-        out,
-        "--set",
-        "code.sandbox=none",
-    ]);
+    let score = format!("score --dataset starter-math --set code.sandbox=none --samples {samples}");
+    let (status, stdout, stderr) = run_words(&format!("{score} --k 1,2,4 --json --out {out}"));
     assert_eq!(status, Some(0), "{stderr}");
-    let score: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!(
-        (
-            &score["pass_at"]["1"]["mean"],
-            &score["pass_at"]["2"]["mean"],
-            &score["pass_at"]["4"]
-        ),
-        (&0.25.into(), &0.5.into(), &serde_json::Value::Null)
-    );
-    assert_eq!(
-        (
-            &score["verdicts"]["correct"],
-            &score["verdicts"]["incorrect"]
-        ),
-        (&2.into(), &6.into())
-    );
+    let found: Json = serde_json::from_str(&stdout).unwrap();
+    let pass_at = |k: &str| &found["pass_at"][k];
+    let means = json!([pass_at("1")["mean"], pass_at("2")["mean"], pass_at("4")]);
+    assert_eq!(means, json!([0.25, 0.5, null]));
+    assert_eq!(found["verdicts"], json!({ "correct": 2, "incorrect": 6 }));
     let judged = std::fs::read_to_string(out).unwrap();
-    assert_eq!(
-        (
-            judged.lines().count(),
-            judged.matches("\"verdict\":\"correct\"").count()
-        ),
-        (8, 2)
-    );
-    let (_, table, _) = run(&[
-        "score",
-        "--dataset",
-        "starter-math",
-        "--samples",
-        samples,
-        "--set",
-        "code.sandbox=none",
-    ]);
+    assert_eq!(judged.lines().count(), 8);
+    assert_eq!(judged.matches("\"verdict\":\"correct\"").count(), 2);
+    let (_, table, _) = run_words(&score);
     assert!(
         table.contains("Pass@1     25.0%   no interval: 4 tasks, and it takes 20\n"),
         "{table}"
@@ -426,18 +395,10 @@ async fn a_killed_service_leaves_a_usable_cache() {
         );
         wait *= 2;
     }
-    let moved = std::fs::read_dir(home.path().join("verifier"))
-        .unwrap()
-        .filter(|entry| {
-            entry
-                .as_ref()
-                .unwrap()
-                .file_name()
-                .to_string_lossy()
-                .contains("corrupt")
-        })
-        .count();
-    assert_eq!(moved, 0);
+    for entry in std::fs::read_dir(home.path().join("verifier")).unwrap() {
+        let name = entry.unwrap().file_name();
+        assert!(!name.to_string_lossy().contains("corrupt"), "{name:?}");
+    }
 }
 
 #[tokio::test]

@@ -39,13 +39,15 @@ impl Folder {
             .collect()
     }
 
-    /// The command that scores samples of starter-math without a sandbox.
+    /// The command that scores samples without a sandbox: of starter-math, unless `args` begin with another data set.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
+        let default = ["--dataset", "starter-math"];
+        let is_default = args.first() != Some(&default[0]);
         command
             .env("RAPID_HOME", self.path("home"))
             .args(["score", "--set", "code.sandbox=none"])
-            .args(["--dataset", "starter-math"])
+            .args(default.iter().filter(|_| is_default))
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -81,6 +83,14 @@ fn sample(number: usize) -> String {
         "{}\n",
         json!({ "task_id": "starter-math/train-1", "completion": completion })
     )
+}
+
+/// Fails unless there is a line for each of `count` samples, in their order.
+fn assert_in_order(lines: &[Json], count: usize) {
+    assert_eq!(lines.len(), count);
+    for (number, line) in lines.iter().enumerate() {
+        assert_eq!(line["completion"], format!("\\boxed{{{number}}}"));
+    }
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -124,50 +134,26 @@ fn errors_name_the_file_and_the_remedy() {
         "{\"task_id\": \"HumanEval/0\", \"solution\": \"\"}\n",
     );
     let cut = folder.write("cut.jsonl.gz", &gzip(&samples(9))[..30]);
+    let place = folder.0.path().to_str().unwrap();
+    let elsewhere = format!("--dataset mbppplus --data-dir {place} --samples {empty}");
     for (args, code, says) in [
         (
-            &["--samples", &empty][..],
+            format!("--samples {empty}"),
             1,
             "empty.jsonl holds no samples",
         ),
-        (&["--samples", &other], 1, "give --dataset humaneval"),
-        (&["--samples", &cut], 1, "gzip stream is cut off"),
-        (&["--samples", "none.jsonl"], 2, "none.jsonl cannot be read"),
+        (format!("--samples {other}"), 1, "give --dataset humaneval"),
+        (format!("--samples {cut}"), 1, "gzip stream is cut off"),
         (
-            &["--samples", folder.0.path().to_str().unwrap()],
+            "--samples none.jsonl".to_owned(),
             2,
-            "holds no programs",
+            "none.jsonl cannot be read",
         ),
-        (
-            &[
-                "--dataset",
-                "mbppplus",
-                "--data-dir",
-                folder.0.path().to_str().unwrap(),
-                "--samples",
-                &empty,
-            ],
-            1,
-            "fetch dataset:mbppplus",
-        ),
+        (format!("--samples {place}"), 2, "holds no programs"),
+        (elsewhere, 1, "fetch dataset:mbppplus"),
     ] {
-        // `Folder::score` already passes --dataset, and the command line refuses a second one.
-        let output = if args[0] == "--dataset" {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
-            let output = command
-                .env("RAPID_HOME", folder.path("home"))
-                .arg("score")
-                .args(args)
-                .output()
-                .unwrap();
-            CommandOutput {
-                code: output.status.code(),
-                stdout: String::new(),
-                stderr: String::from_utf8(output.stderr).unwrap(),
-            }
-        } else {
-            folder.score(args)
-        };
+        let args = &Vec::from_iter(args.split(' '));
+        let output = folder.score(args);
         assert_eq!(output.code, Some(code), "{args:?}: {}", output.stderr);
         assert!(output.stderr.contains(says), "{args:?}: {}", output.stderr);
         assert!(output.stdout.is_empty(), "{}", output.stdout);
@@ -223,14 +209,7 @@ fn samples_with_a_judgement_in_the_file_are_not_judged_again() {
     );
     let lines = folder.lines("judged.jsonl");
     assert_eq!(lines[1]["elapsed_ms"], 123_456.0);
-    let completions: Vec<&str> = lines
-        .iter()
-        .map(|line| line["completion"].as_str().unwrap())
-        .collect();
-    let expected: Vec<String> = (0..40)
-        .map(|number| format!("\\boxed{{{number}}}"))
-        .collect();
-    assert_eq!(completions, expected);
+    assert_in_order(&lines, 40);
     // Only the added sample is judged.
     folder.write("samples.jsonl", samples(41));
     assert_eq!(folder.score(&args).code, Some(0));
@@ -286,51 +265,30 @@ fn a_sample_without_a_verdict_is_not_counted_as_wrong_and_is_judged_again() {
         ),
     );
     let out = folder.path("judged.jsonl");
+    let args = [
+        "--dataset",
+        &tasks,
+        "--json",
+        "--samples",
+        &samples,
+        "--out",
+    ];
     let score = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
-        let output = command
-            .env("RAPID_HOME", folder.path("home"))
-            .args([
-                "score",
-                "--json",
-                "--set",
-                "code.sandbox=none",
-                "--dataset",
-                &tasks,
-                "--samples",
-                &samples,
-                "--out",
-            ])
-            .arg(&out)
-            .output()
-            .unwrap();
-        (
-            output.status.code(),
-            serde_json::from_slice::<Json>(&output.stdout).unwrap(),
-        )
+        let output = folder.score(&[&args[..], &[out.to_str().unwrap()]].concat());
+        let score: Json = serde_json::from_str(&output.stdout).unwrap();
+        (output.code, score)
     };
     let (code, first) = score();
     assert_eq!((code, &first["masked"]), (Some(0), &json!(1)));
-    assert_eq!(
-        (
-            &first["pass_at"]["1"]["mean"],
-            &first["pass_at"]["1"]["tasks"]
-        ),
-        (&json!(1.0), &json!(1))
-    );
+    let pass = &first["pass_at"]["1"];
+    assert_eq!(json!([pass["mean"], pass["tasks"]]), json!([1.0, 1]));
     assert_eq!(first["verdicts"], json!({ "correct": 1, "unavailable": 1 }));
     // The sample is judged again, still without a sandbox.
     assert_eq!(score(), (Some(0), first));
     let lines = folder.lines("judged.jsonl");
-    assert_eq!(
-        (
-            lines.len(),
-            &lines[0]["reward"],
-            &lines[0]["solution"],
-            &lines[1]["reward"]
-        ),
-        (2, &Json::Null, &json!("def f(): return 1"), &json!(1.0))
-    );
+    let rewards: Json = lines.iter().map(|line| line["reward"].clone()).collect();
+    assert_eq!(rewards, json!([null, 1.0]));
+    assert_eq!(lines[0]["solution"], "def f(): return 1");
 }
 
 /// The bytes of a file; none if it does not exist yet.
@@ -376,12 +334,5 @@ fn a_killed_run_continues_at_the_end_of_its_file() {
         done.starts_with(&killed[..complete]),
         "lines of the first run are lost"
     );
-    let lines = folder.lines("judged.jsonl");
-    assert_eq!(lines.len(), COUNT);
-    assert!(
-        lines
-            .iter()
-            .enumerate()
-            .all(|(number, line)| line["completion"] == format!("\\boxed{{{number}}}"))
-    );
+    assert_in_order(&folder.lines("judged.jsonl"), COUNT);
 }

@@ -1,6 +1,5 @@
 //! `/run_code`: runs a program, and returns what it wrote.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::queued::queued;
-use super::wire::{CommandRunResult, CommandStatus, RunCodeRequest, RunCodeResponse, RunStatus};
+use super::wire::{RunCodeRequest, RunCodeResponse};
 use super::{CLIENT, Obstacle, answer, check_language, deadline, read, timeout};
 use crate::grade::code::ProgramRun;
 use crate::pool::ClientId;
@@ -137,24 +136,5 @@ fn response(run: Run, time: Duration) -> RunCodeResponse {
         End::Unloadable { kind, message } => (Some(1), format!("{kind}: {message}")),
         End::Completed | End::Uncalled | End::Watched => (Some(ABORTED), String::new()),
     };
-    RunCodeResponse {
-        status: match return_code {
-            Some(0) => RunStatus::Success,
-            _ => RunStatus::Failed,
-        },
-        message: String::new(),
-        compile_result: None,
-        run_result: CommandRunResult {
-            status: match return_code {
-                Some(_) => CommandStatus::Finished,
-                None => CommandStatus::TimeLimitExceeded,
-            },
-            execution_time: time.as_secs_f64(),
-            return_code,
-            stdout: run.stdout,
-            stderr,
-        },
-        executor_pod_name: None,
-        files: BTreeMap::new(),
-    }
+    RunCodeResponse::new(return_code, time, run.stdout, stderr)
 }

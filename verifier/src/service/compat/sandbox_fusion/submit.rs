@@ -1,7 +1,7 @@
 //! `/submit`: judges a completion as `/v1/verify` does.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -15,10 +15,7 @@ use verifier_api::{Id, Judgement, Verdict};
 
 use super::super::client::{judge_once, why};
 use super::queued::queued;
-use super::wire::{
-    CommandRunResult, CommandStatus, EvalResult, EvalTestCase, RunCodeResponse, RunStatus,
-    SubmitRequest, TestConfig,
-};
+use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
 use super::{CLIENT, Obstacle, answer, check_language, deadline, read, timeout};
 use crate::grade::code::TestMode;
 use crate::metrics;
@@ -292,23 +289,10 @@ fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
 
 /// A test's run, as far as the verdict tells.
 fn exec_info(verdict: Verdict) -> RunCodeResponse {
-    let (status, command, return_code) = match verdict {
-        Verdict::Correct => (RunStatus::Success, CommandStatus::Finished, Some(0)),
-        Verdict::Timeout => (RunStatus::Failed, CommandStatus::TimeLimitExceeded, None),
-        _ => (RunStatus::Failed, CommandStatus::Finished, Some(1)),
+    let return_code = match verdict {
+        Verdict::Correct => Some(0),
+        Verdict::Timeout => None,
+        _ => Some(1),
     };
-    RunCodeResponse {
-        status,
-        message: String::new(),
-        compile_result: None,
-        run_result: CommandRunResult {
-            status: command,
-            execution_time: 0.0,
-            return_code,
-            stdout: String::new(),
-            stderr: String::new(),
-        },
-        executor_pod_name: None,
-        files: BTreeMap::new(),
-    }
+    RunCodeResponse::new(return_code, Duration::ZERO, String::new(), String::new())
 }

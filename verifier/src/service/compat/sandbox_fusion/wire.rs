@@ -1,6 +1,7 @@
 //! SandboxFusion's bodies.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -51,6 +52,37 @@ pub(in crate::service) struct RunCodeResponse {
     /// Empty.
     #[schema(value_type = Object)]
     pub files: BTreeMap<String, String>,
+}
+
+impl RunCodeResponse {
+    /// A program that ended with this exit status; with none, its time was up.
+    pub(super) fn new(
+        return_code: Option<i32>,
+        time: Duration,
+        stdout: String,
+        stderr: String,
+    ) -> Self {
+        RunCodeResponse {
+            status: match return_code {
+                Some(0) => RunStatus::Success,
+                _ => RunStatus::Failed,
+            },
+            message: String::new(),
+            compile_result: None,
+            run_result: CommandRunResult {
+                status: match return_code {
+                    Some(_) => CommandStatus::Finished,
+                    None => CommandStatus::TimeLimitExceeded,
+                },
+                execution_time: time.as_secs_f64(),
+                return_code,
+                stdout,
+                stderr,
+            },
+            executor_pod_name: None,
+            files: BTreeMap::new(),
+        }
+    }
 }
 
 /// Whether a program succeeded. `SandboxError` is never sent.
