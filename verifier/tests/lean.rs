@@ -13,15 +13,16 @@ use std::time::Instant;
 use datasets::{LeanTask, TaskSpec};
 use kernel::{Axioms, Budget, Fault, Library, TheoremCheck};
 use sandboxes::lean::{Bounds, Compiler, Jail, Lean as _, Program, Severity};
+use serde::Deserialize;
 use verifier::grade::lean::{AxiomsChoice, JailChoice, LeanGrader, LeanSettings};
 use verifier_api::Verdict;
 
 /// A completion and its expected verdict.
 struct Case {
     /// A description of the completion.
-    about: &'static str,
+    about: String,
     /// The starter theorem that it should prove.
-    theorem: &'static str,
+    theorem: String,
     completion: String,
     expected: Verdict,
     /// Whether it is judged in every test run.
@@ -76,162 +77,19 @@ impl Form {
     }
 }
 
-/// Completions that must not be judged correct: the theorem, the completion, and what it tries.
-const BAD: [(&str, &str, &str); 35] = [
-    ("and_swap_of", "exact h", "a wrong proof"),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\nset_option maxRecDepth 1000 in",
-        "another theorem, and a command that waits for the next",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := ⟨h.2, h.1⟩\nend",
-        "an end of the section that it stands in",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\n/-/- -/ macro_rules | `(type_of% $_) => `(True) -- -/",
-        "a macro that seems to stand in a comment",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\n/--/ -- -/ macro_rules | `(type_of% $_) => `(True)",
-        "a macro behind a comment that ends later than it seems",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\n/-- -- -/\none -- -/ macro_rules | `(type_of% $_) => `(True)",
-        "a macro behind a comment in a comment",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\ntheorem «--» : True := trivial macro_rules | `(type_of% $_) => `(True)",
-        "a macro behind a name that looks like a comment",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\ntheorem one : 1 = 1 := Eq.refl 1macro_rules | `(type_of% $_) => `(True)",
-        "a macro behind a number",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\ntheorem same [Inv Nat] (n : Nat) : n⁻¹ = n⁻¹ := Eq.refl n⁻¹macro_rules | `(type_of% $_) => `(True)",
-        "a macro behind a sign",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\nvariable [magic : Coe True (∀ p q : Prop, p ∧ q → q ∧ p)]",
-        "a coercion that is assumed",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\nvariable (absurd : False) in",
-        "an assumption that waits for the next theorem",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of : True := trivial\nvariable (and_swap_of : ∀ (p q : Prop), p ∧ q → q ∧ p)\ninclude and_swap_of",
-        "a variable of the theorem's name, which hides what was proved",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of (p q : Prop) (h : p ∧ q) : p ∧ q := h",
-        "another theorem under the name",
-    ),
-    (
-        "and_swap_of",
-        "theorem and_swap_of (p q : Prop) (h : p ∧ q) (absurd : False) : q ∧ p := absurd.elim",
-        "one more assumption",
-    ),
-    (
-        "and_swap_of",
-        "variable (absurd : False)\ninclude absurd\ntheorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := absurd.elim",
-        "one more assumption, from a variable",
-    ),
-    (
-        "and_swap_of",
-        "namespace Mine\ntheorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := ⟨h.2, h.1⟩\nend Mine",
-        "the theorem in a namespace, so not the theorem",
-    ),
-    ("and_swap_of", "exact and_swap_of p q h", "a circle"),
-    (
-        "and_swap_of",
-        "constructor\n  exact h.2",
-        "a goal left over",
-    ),
-    ("and_swap_of", "exact ⟨h.2, h.1", "what does not parse"),
-    (
-        "and_swap_of",
-        "exact _asked_000000000000000000000000 p q h",
-        "the statement itself, by a guessed name",
-    ),
-    (
-        "zero_add_left",
-        "def Nat.zero_is_all (n : Nat) : Nat := 0\ntheorem zero_add_left (n : Nat) : Nat.zero_is_all n = 0 := rfl",
-        "a definition of one's own in the statement",
-    ),
-    (
-        "zero_add_left",
-        "namespace Mine\ninductive Nat where | zero\ndef add (_ _ : Nat) : Nat := .zero\nend Mine\nopen Mine in\ntheorem zero_add_left (n : Mine.Nat) : Mine.add .zero n = n := by cases n; rfl",
-        "another type of the name",
-    ),
-    (
-        "seven_and_five",
-        "theorem seven_and_five : 7 + 5 = 13 := by decide",
-        "a false theorem under the name",
-    ),
-    (
-        "two_lt_five",
-        "theorem two_lt_five : (2 : Int) < 5 := by decide",
-        "the statement's words about another type",
-    ),
-    ("and_swap_of", "sorry", "sorry"),
-    ("and_swap_of", "exact ⟨h.2, by admit⟩", "admit"),
-    (
-        "and_swap_of",
-        "axiom cheat : ∀ p : Prop, p\ntheorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := cheat _",
-        "an axiom",
-    ),
-    ("two_lt_five", "native_decide", "the compiler's word"),
-    (
-        "and_swap_of",
-        "macro \"exact\" t:term : tactic => `(tactic| skip)\ntheorem and_swap_of (p q : Prop) (h : p ∧ q) : q ∧ p := by exact 1",
-        "a macro",
-    ),
-    (
-        "and_swap_of",
-        "open Lean Elab in\nrun_cmd Command.liftCoreM do addDecl (.axiomDecl { name := `cheat, levelParams := [], type := .sort .zero, isUnsafe := false })",
-        "code at elaboration",
-    ),
-    (
-        "and_swap_of",
-        "set_option debug.skipKernelTC true in\nexact ⟨h.2, h.1⟩",
-        "no kernel",
-    ),
-    (
-        "zero_add_left",
-        "local infixl:65 \" + \" => fun (_ b : Nat) => b\ntheorem zero_add_left (n : Nat) : 0 + n = n := rfl",
-        "notation of one's own",
-    ),
-    (
-        "zero_add_left",
-        "instance : HAdd Nat Nat Nat := ⟨fun _ b => b⟩\ntheorem zero_add_left (n : Nat) : 0 + n = n := rfl",
-        "an instance of one's own",
-    ),
-    (
-        "and_swap_of",
-        "simp (maxSteps := (unsafeEIO (IO.println \"{}\") |>.toNat)) [h]",
-        "a tactic's configuration that is computed",
-    ),
-    (
-        "and_swap_of",
-        "class abbrev Cheap (α : Prop) := Inhabited α\nexact ⟨h.2, h.1⟩",
-        "an instance of one's own, without the word",
-    ),
-];
+/// Completions that must not be judged correct: a [`Cheat`] on each line.
+const CHEATS: &str = include_str!("lean_cheats.jsonl");
 
-/// How many of [`BAD`] are judged in every run.
+/// A completion that must not be judged correct.
+#[derive(Deserialize)]
+struct Cheat {
+    /// What it tries.
+    about: String,
+    theorem: String,
+    completion: String,
+}
+
+/// How many of [`CHEATS`] are judged in every run.
 const ALWAYS: usize = 2;
 
 fn cases() -> Vec<(Case, LeanTask)> {
@@ -249,27 +107,30 @@ fn cases() -> Vec<(Case, LeanTask)> {
         let task = task(theorem);
         let proof = &proofs.iter().find(|(name, _)| name == theorem).unwrap().1;
         let case = Case {
-            about: "a good proof",
-            theorem,
+            about: "a good proof".to_owned(),
+            theorem: (*theorem).to_owned(),
             completion: form.completion(&task.statement, proof),
             expected: Verdict::Correct,
             always: place == 0,
         };
         (case, task)
     });
-    let bad = BAD
-        .iter()
-        .enumerate()
-        .map(|(place, (theorem, completion, about))| {
-            let case = Case {
-                about,
-                theorem,
-                completion: (*completion).to_owned(),
-                expected: Verdict::Incorrect,
-                always: place < ALWAYS,
-            };
-            (case, task(theorem))
-        });
+    let bad = CHEATS.lines().enumerate().map(|(place, line)| {
+        let Cheat {
+            about,
+            theorem,
+            completion,
+        } = serde_json::from_str(line).unwrap();
+        let task = task(&theorem);
+        let case = Case {
+            about,
+            theorem,
+            completion,
+            expected: Verdict::Incorrect,
+            always: place < ALWAYS,
+        };
+        (case, task)
+    });
     good.chain(bad).collect()
 }
 
@@ -346,8 +207,8 @@ fn correct_proofs_are_accepted_and_nothing_else_is() {
                     let started = Instant::now();
                     let grading = grader.grade(task, &case.completion);
                     let row = Row {
-                        theorem: case.theorem,
-                        about: case.about,
+                        theorem: case.theorem.clone(),
+                        about: case.about.clone(),
                         expected: case.expected,
                         verdict: grading.verdict,
                         why: grading.detail["reason"].as_str().unwrap_or("").to_owned(),
@@ -441,8 +302,8 @@ fn the_independent_kernel_rejects_a_false_proof_that_lean_accepts() {
 
 #[derive(Debug, Clone)]
 struct Row {
-    theorem: &'static str,
-    about: &'static str,
+    theorem: String,
+    about: String,
     expected: Verdict,
     verdict: Verdict,
     why: String,
@@ -451,12 +312,8 @@ struct Row {
 
 fn table(mut rows: Vec<Row>) -> String {
     rows.sort_by_key(|row| {
-        (
-            row.expected != Verdict::Correct,
-            !row.lean,
-            row.theorem,
-            row.about,
-        )
+        let (theorem, about) = (row.theorem.clone(), row.about.clone());
+        (row.expected != Verdict::Correct, !row.lean, theorem, about)
     });
     let mut table = String::from(
         "| theorem | completion | judged by | verdict | reason |\n| --- | --- | --- | --- | --- |\n",
