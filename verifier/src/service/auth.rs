@@ -34,7 +34,7 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    if let Some(token) = &service.token {
+    if let Some(token) = &service.settings.token {
         let given = request.headers().get(AUTHORIZATION).and_then(given);
         if !given.as_ref().is_some_and(|given| token.matches(given)) {
             return ProblemResponse::unauthorised(given.is_some()).into_response();

@@ -52,7 +52,7 @@ pub(super) async fn receive_within(
     lag: Duration,
 ) -> Result<ReceivedBody, ProblemResponse> {
     let service = &sender.service;
-    let limit = service.limits.body_bytes;
+    let limit = service.settings.limits.body_bytes;
     let coding = gzip::coding(&sender.headers)?;
     check_length(&sender.headers, limit)?;
     let mut permit = with_hold(service, hold, || service.body_memory.acquire(0)).await?;
@@ -120,7 +120,7 @@ impl ReceivedBody {
                 // A packed body is no JSON, so what begins like one is packed, whether its header says so or not.
                 Coding::Plain if !bytes.starts_with(&GZIP) => bytes,
                 Coding::Plain | Coding::Gzip => {
-                    let limit = service.limits.body_bytes;
+                    let limit = service.settings.limits.body_bytes;
                     let unpacked = gzip::unpacked(&bytes[..], bytes.len(), limit, &mut permit)?;
                     drop(bytes);
                     permit.shrink(unpacked.len());

@@ -123,7 +123,7 @@ pub(super) async fn serve_with(
     http.timer(TokioTimer::new())
         .header_read_timeout(timeouts.head);
     let (stop, stopping) = watch::channel(());
-    let sockets = Sockets::new(service.connections);
+    let sockets = Sockets::new(service.settings.connections);
     let mut check = tokio::time::interval(CHECK_INTERVAL);
     let mut asked_to_stop = pin!(asked_to_stop);
     for number in 0.. {

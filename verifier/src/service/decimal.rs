@@ -3,15 +3,19 @@
 /// Maximum absolute value of an exponent.
 const MAX_EXPONENT: usize = 1_000;
 
-/// A JSON number as it was written, with an exponent written out, because the math parser reads `e` as Euler's number. `None` if the exponent is too large.
-pub(super) fn from_json_number(number: &str) -> Option<String> {
+/// A JSON number as it was written, with an exponent written out, because the math parser reads `e` as Euler's number.
+///
+/// # Errors
+/// If the exponent is too large.
+pub(super) fn from_json_number(number: &str) -> Result<String, &'static str> {
     let Some((significand, exponent)) = number.split_once(['e', 'E']) else {
-        return Some(number.to_owned());
+        return Ok(number.to_owned());
     };
-    let exponent: i64 = exponent.parse().ok()?;
-    let shift = usize::try_from(exponent.unsigned_abs()).ok()?;
+    const TOO_LARGE: &str = "its exponent is too large; give the answer as a string";
+    let exponent: i64 = exponent.parse().map_err(|_| TOO_LARGE)?;
+    let shift = usize::try_from(exponent.unsigned_abs()).unwrap_or(usize::MAX);
     if shift > MAX_EXPONENT {
-        return None;
+        return Err(TOO_LARGE);
     }
     let (sign, digits) = match significand.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -34,7 +38,7 @@ pub(super) fn from_json_number(number: &str) -> Option<String> {
         "" => "0",
         whole => whole,
     };
-    Some(if part.is_empty() {
+    Ok(if part.is_empty() {
         format!("{sign}{whole}")
     } else {
         format!("{sign}{whole}.{part}")
@@ -62,14 +66,11 @@ mod tests {
             ("0e0", "0"),
             ("0.001e2", "0.1"),
         ] {
-            assert_eq!(
-                from_json_number(number).as_deref(),
-                Some(written),
-                "{number}"
-            );
+            let found = from_json_number(number);
+            assert_eq!(found.as_deref(), Ok(written), "{number}");
         }
         for far in ["1e1001", "1e-1001", "1e99999999999999999999"] {
-            assert_eq!(from_json_number(far), None, "{far}");
+            assert!(from_json_number(far).is_err(), "{far}");
         }
     }
 

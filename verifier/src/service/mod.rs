@@ -75,11 +75,7 @@ pub struct DiskStores {
 
 /// A running service, shared by its requests.
 pub struct Service {
-    limits: RequestLimits,
-    connections: usize,
-    token: Option<Token>,
-    allowed_hosts: Vec<String>,
-    compat: CompatSettings,
+    settings: ServiceSettings,
     registry: Registry,
     graders: Graders,
     cache: VerdictCache,
@@ -110,33 +106,20 @@ impl Service {
         registry: Registry,
         stores: DiskStores,
     ) -> std::io::Result<Arc<Service>> {
-        let ServiceSettings {
-            limits,
-            connections,
-            workers,
-            cache_bytes,
-            token,
-            allowed_hosts,
-            compat,
-            graders,
-        } = settings;
+        let (limits, workers) = (settings.limits, settings.workers);
         Ok(Arc::new(Service {
             math_pool: Pool::new("math", 1, limits.queue)?,
             first_pass_pool: Pool::new("first-pass", workers, limits.queue)?,
             long_pool: Pool::new("long", workers, limits.queue)?,
             proof_pool: Pool::new("proof", workers, limits.queue)?,
             canonical_queue: canonical_queue::CanonicalQueue::new(workers, limits.queue)?,
-            graders: Graders::new(graders, stores.expected_values),
-            cache: VerdictCache::new(cache_bytes, stores.verdicts),
+            graders: Graders::new(settings.graders.clone(), stores.expected_values),
+            cache: VerdictCache::new(settings.cache_bytes, stores.verdicts),
             in_flight: judge::InFlight::default(),
             body_memory: body_memory::BodyMemory::new(limits.body_bytes),
             open_requests: connections::OpenRequests::default(),
             metrics: Metrics::default(),
-            limits,
-            connections,
-            token,
-            allowed_hosts,
-            compat,
+            settings,
             registry,
         }))
     }
@@ -196,7 +179,7 @@ impl Service {
     /// The limits of a request.
     #[must_use]
     pub fn limits(&self) -> RequestLimits {
-        self.limits
+        self.settings.limits
     }
 
     /// The graders.

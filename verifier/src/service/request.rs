@@ -298,12 +298,7 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     {
         return Err(fields.wrong("answer", "a string or a number", answer));
     }
-    decimal::from_json_number(answer.get()).ok_or_else(|| {
-        fields.fault(
-            "answer",
-            "its exponent is too large; give the answer as a string",
-        )
-    })
+    decimal::from_json_number(answer.get()).map_err(|reason| fields.fault("answer", reason))
 }
 
 fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {

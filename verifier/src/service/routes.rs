@@ -55,7 +55,7 @@ pub(super) async fn verify(
     let service = &sender.service;
     let _open = service.open_requests.begin();
     let parse = move |service: &Service, body: &[u8]| {
-        let items = request::read(body, &service.registry, &service.limits)?;
+        let items = request::read(body, &service.registry, &service.settings.limits)?;
         VerifyBatch::new(service, items, errors == ErrorsBy::Item)
     };
     let VerifyBatch { refused, batch } = body.parse(parse).await?;
@@ -97,7 +97,7 @@ pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {
         api: API_VERSION.to_owned(),
         graders: service.graders.info(),
         datasets: service.registry.datasets(),
-        limits: service.limits,
+        limits: service.settings.limits,
     })
 }
 

@@ -21,8 +21,8 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    if service.token.is_none()
-        && let Err(problem) = admit(&request, &service.allowed_hosts)
+    if service.settings.token.is_none()
+        && let Err(problem) = admit(&request, &service.settings.allowed_hosts)
     {
         return problem.into_response();
     }

@@ -50,7 +50,7 @@ pub(super) type Rewards = Result<Vec<Rewarded>, String>;
 impl Client {
     /// Holds a request for as long as this client waits, and the operator allows.
     pub(super) fn hold(&self, service: &Service) -> Hold {
-        Hold::at_most(self.patience.min(service.compat.hold))
+        Hold::at_most(self.patience.min(service.settings.compat.hold))
     }
 
     /// Receives and parses a body. While there is no memory for it, the request is held.

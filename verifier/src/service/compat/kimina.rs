@@ -112,7 +112,7 @@ fn items(
 ) -> Result<(Vec<JudgeItem>, Vec<String>), ProblemResponse> {
     read_object(body, |mut fields| {
         let snippets = fields.required_list(form.list)?;
-        check_count(form.list, snippets.len(), &service.limits)?;
+        check_count(form.list, snippets.len(), &service.settings.limits)?;
         if fields.optional(form.infotree).is_some() {
             return Err(fields.fault(form.infotree, "info trees are not supported; leave it out"));
         }

@@ -32,9 +32,7 @@ pub(super) fn task(
         [b'{', ..] => whole_task(path, label),
         [b'-' | b'0'..=b'9', ..] => decimal::from_json_number(label.get())
             .map(answer)
-            .ok_or_else(|| {
-                fault("its exponent is too large; give the answer as a string".to_owned())
-            }),
+            .map_err(|reason| fault(reason.to_owned())),
         [b'"', ..] => text(path, &string(label).unwrap_or_default(), registry),
         b"null" => Err(fault(
             "it is null, and without a label no completion can be judged; give an answer, a task's id, or an object with `kind`".to_owned(),

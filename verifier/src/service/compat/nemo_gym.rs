@@ -75,7 +75,7 @@ async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, ProblemResponse
         let (item, row) = item_and_row(service, body)?;
         Ok((vec![item], row))
     };
-    let (fields, mut row) = if sender.service.compat.nemo_gym_failsafe {
+    let (fields, mut row) = if sender.service.settings.compat.nemo_gym_failsafe {
         let judged = CLIENT.judge_or_withhold(&sender, body, "failsafe", parse);
         let (rewards, row) = judged.await?;
         (rewards.map_or_else(|reason| failsafe(&reason), reward), row)
@@ -187,7 +187,7 @@ fn responses(service: &Service, body: &[u8]) -> Result<Vec<Map<String, Value>>, 
     read_object(body, |mut fields| {
         let name = "verify_responses";
         let responses = fields.required_list(name)?;
-        check_count(name, responses.len(), &service.limits)?;
+        check_count(name, responses.len(), &service.settings.limits)?;
         let parse = |(index, response): (usize, &RawValue)| {
             serde_json::from_str(response.get()).map_err(|_| {
                 let place = format!("{name}[{index}]");

@@ -53,7 +53,7 @@ async fn get_reward(sender: Sender, body: Body) -> Result<Json<Answer>, ProblemR
 fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemResponse> {
     read_object(body, |mut fields| {
         let queries = fields.required_list("query")?;
-        check_count("query", queries.len(), &service.limits)?;
+        check_count("query", queries.len(), &service.settings.limits)?;
         let labels = list_like(&mut fields, "labels", queries.len())?;
         let prompts = match fields.left().contains_key("prompts") {
             true => list_like(&mut fields, "prompts", queries.len())?,
