@@ -131,7 +131,7 @@ pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// [`verify`] in a task of its own.
-fn verifying(app: &Router, items: Json) -> JoinHandle<(StatusCode, Json)> {
+fn verifying(app: &Router, items: &Json) -> JoinHandle<(StatusCode, Json)> {
     asking(app, "/v1/verify", json!({ "items": items }))
 }
 

@@ -78,10 +78,14 @@ async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, ProblemResponse
     let (fields, mut row) = if sender.service.settings.compat.nemo_gym_failsafe {
         let judged = CLIENT.judge_or_withhold(&sender, body, "failsafe", parse);
         let (rewards, row) = judged.await?;
-        (rewards.map_or_else(|reason| failsafe(&reason), reward), row)
+        let fields = match rewards {
+            Ok(rewards) => reward(&rewards),
+            Err(reason) => failsafe(&reason),
+        };
+        (fields, row)
     } else {
         let (rewards, row) = CLIENT.judge(&sender, body, parse).await?;
-        (reward(rewards), row)
+        (reward(&rewards), row)
     };
     for (name, value) in fields.as_object().into_iter().flatten() {
         let value = to_raw_value(value).map_err(|_| ProblemResponse::internal())?;
@@ -90,7 +94,7 @@ async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, ProblemResponse
     Ok(Json(row))
 }
 
-fn reward(rewards: Vec<Rewarded>) -> Value {
+fn reward(rewards: &[Rewarded]) -> Value {
     json!({ "reward": rewards.first().map(|item| item.reward) })
 }
 

@@ -30,7 +30,7 @@ async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     let (service, sandbox) = gated(&gate);
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
-    let first = verifying(&app, samples(&task_with_solution("right slow"), 10));
+    let first = verifying(&app, &samples(&task_with_solution("right slow"), 10));
     until(|| service.canonical_queue.waiting() == 10).await;
     assert_eq!(
         (service.first_pass_pool.load(), service.long_pool.load()),
@@ -50,7 +50,7 @@ async fn a_short_canonical_solution_does_not_wait_for_long_ones() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
-    let long = verifying(&app, tasks_with_solutions("right long", 4));
+    let long = verifying(&app, &tasks_with_solutions("right long", 4));
     // Two run, and two were given up in a first pass.
     let [first_pass, full_runs] = service.canonical_queue.pools();
     until(|| full_runs.load() == (2, 2) && first_pass.load() == (0, 0)).await;
@@ -67,7 +67,7 @@ async fn parked_samples_count_as_queued() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
-    let first = verifying(&app, samples(&task_with_solution("right slow"), 15));
+    let first = verifying(&app, &samples(&task_with_solution("right slow"), 15));
     until(|| service.canonical_queue.waiting() == 15).await;
     let (status, _) = verify(&app, &samples(&doubles(), 6)).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
@@ -85,7 +85,7 @@ async fn a_canonical_solution_that_nobody_waits_for_is_not_run() {
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
     // Three wait at the gate: two in the threads for full runs, and one in the thread for first passes.
-    let first = verifying(&app, tasks_with_solutions("right slow", 5));
+    let first = verifying(&app, &tasks_with_solutions("right slow", 5));
     let [first_pass, full_runs] = service.canonical_queue.pools();
     until(|| full_runs.load() == (0, 2) && first_pass.load() == (2, 1)).await;
     first.abort();

@@ -371,7 +371,7 @@ async fn a_full_queue_gives_503_and_a_request_is_held_until_it_has_room() {
     let gate = Gate::shut();
     let (service, _) = gated_with(holding(Duration::from_secs(30)), &gate);
     let app = app(Arc::clone(&service));
-    let judging = verifying(&app, slow(0, 18));
+    let judging = verifying(&app, &slow(0, 18));
     until(|| service.first_pass_pool.load().1 >= 2).await;
     let samples: Vec<String> = (100..110).map(|n| format!("right slow {n}")).collect();
     let samples = samples.iter().map(|text| (text.as_str(), doubles()));

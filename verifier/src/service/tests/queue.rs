@@ -63,7 +63,7 @@ async fn a_full_queue_answers_429_with_a_retry_time_and_queues_nothing_of_the_ba
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
-    let first = verifying(&app, slow(0, 18));
+    let first = verifying(&app, &slow(0, 18));
     until(|| service.first_pass_pool.load().1 >= 2).await;
     let body = json!({ "items": slow(100, 10) }).to_string();
     let (status, problem, headers) =
@@ -82,7 +82,7 @@ async fn mathematics_does_not_wait_for_programs() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(service);
-    let first = verifying(&app, slow(0, 10));
+    let first = verifying(&app, &slow(0, 10));
     let (status, body) = tokio::time::timeout(
         Duration::from_secs(20),
         verify(&app, &json!([item("a", &json!("sums/1"), r"\boxed{2}")])),
@@ -119,7 +119,7 @@ async fn a_short_program_does_not_wait_for_long_ones() {
     let long: Json = (0..10)
         .map(|n| item("s", &doubles(), &format!("right long {n}")))
         .collect();
-    let first = verifying(&app, long);
+    let first = verifying(&app, &long);
     until(|| service.long_pool.load() == (8, 2)).await;
     let (status, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
     assert_eq!(status, StatusCode::OK);
@@ -152,7 +152,7 @@ async fn a_long_program_does_not_wait_for_proofs() {
     let proofs: Json = (0..4)
         .map(|n| item("p", &task, &format!("exact h{n}")))
         .collect();
-    let first = verifying(&app, proofs);
+    let first = verifying(&app, &proofs);
     until(|| service.proof_pool.load() == (2, 2)).await;
     let (_, body) = verify(&app, &json!([item("a", &doubles(), "right long")])).await;
     assert_eq!(body["results"][0]["verdict"], "correct");

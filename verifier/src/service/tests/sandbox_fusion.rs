@@ -282,7 +282,7 @@ async fn a_submission_waits_in_the_queue_for_its_verdict_and_its_program_at_once
         if judged_before {
             assert_eq!(submit().await.unwrap().0, StatusCode::OK);
         }
-        let others = verifying(&app, slow(0, 2));
+        let others = verifying(&app, &slow(0, 2));
         until(|| service.first_pass_pool.load() == (0, 2)).await;
         let submitted = submit();
         while service.first_pass_pool.load().0 < places {
