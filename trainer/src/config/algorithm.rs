@@ -1,6 +1,6 @@
 //! `[algorithm]`: the estimator, and the sizes of its batches.
 
-use datasets::settings::{above, at_least, below, between, settings, whole};
+use datasets::settings::{Setting, ValueKind, above, at_least, below, between, settings, whole};
 
 use super::limits::{MAX_NUMBER, MAX_SAMPLES};
 use crate::algo::{Baseline, Estimator, Factor, LengthNorm, Preset};
@@ -99,6 +99,22 @@ settings! {
         pub h: usize => whole(1, 10_000),
     }
     = Self::of(Preset::default())
+}
+
+impl Setting for Preset {
+    const KIND: ValueKind = ValueKind::Choice(&Preset::NAMES);
+}
+
+impl Setting for Factor {
+    const KIND: ValueKind = ValueKind::Choice(&Factor::NAMES);
+}
+
+impl Setting for Baseline {
+    const KIND: ValueKind = ValueKind::Choice(&Baseline::NAMES);
+}
+
+impl Setting for LengthNorm {
+    const KIND: ValueKind = ValueKind::Choice(&LengthNorm::NAMES);
 }
 
 impl Algorithm {
