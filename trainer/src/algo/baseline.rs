@@ -1,58 +1,29 @@
 //! The baseline that is subtracted from a completion's reward: an estimate of its prompt's value.
 
-use serde::{Deserialize, Serialize};
-
 use super::{MAX_LOG_WEIGHT, weight};
 
-/// The value estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Baseline {
-    /// b = 0: REINFORCE (Williams 1992).
-    None,
-    /// The mean reward of the whole mini-batch.
-    Batch,
-    /// b = (1/G) Σⱼ Rⱼ over the prompt's group, self included: the paper's Eq. 2.
-    Group,
-    /// bᵢ = (1/(G−1)) Σ_{j≠i} Rⱼ: only the others, so that b does not depend on the completion itself (RLOO, Kool et al. 2019).
-    Loo,
-    /// b = (1/G) Σⱼ w̄ⱼ Rⱼ with w̄ = min(w, η), self included: the paper's Eq. 5.
-    WeightedGroup,
-    /// bᵢ = (1/(G−1)) Σ_{j≠i} w̄ⱼ Rⱼ: Eq. 5 over only the others.
-    WeightedLoo,
-    /// bᵢ = Σ_{j≠i} wⱼ² Rⱼ / Σ_{j≠i} wⱼ²: the constant b that minimises E[w² (R − b)²], estimated from only the others. It minimises the variance of w (R − b) ∇log π
-    /// where the norm of ∇log π does not depend on w and R (Greensmith et al. 2004 have the norm in both sums). With equal weights it is `Loo`.
-    OptimalLoo,
+names! {
+    /// The value estimate.
+    pub enum Baseline {
+        /// b = 0: REINFORCE (Williams 1992).
+        None = "none",
+        /// The mean reward of the whole mini-batch.
+        Batch = "batch",
+        /// b = (1/G) Σⱼ Rⱼ over the prompt's group, self included: the paper's Eq. 2.
+        Group = "group",
+        /// bᵢ = (1/(G−1)) Σ_{j≠i} Rⱼ: only the others, so that b does not depend on the completion itself (RLOO, Kool et al. 2019).
+        Loo = "loo",
+        /// b = (1/G) Σⱼ w̄ⱼ Rⱼ with w̄ = min(w, η), self included: the paper's Eq. 5.
+        WeightedGroup = "weighted-group",
+        /// bᵢ = (1/(G−1)) Σ_{j≠i} w̄ⱼ Rⱼ: Eq. 5 over only the others.
+        WeightedLoo = "weighted-loo",
+        /// bᵢ = Σ_{j≠i} wⱼ² Rⱼ / Σ_{j≠i} wⱼ²: the constant b that minimises E[w² (R − b)²], estimated from only the others. It minimises the variance of w (R − b) ∇log π
+        /// where the norm of ∇log π does not depend on w and R (Greensmith et al. 2004 have the norm in both sums). With equal weights it is `Loo`.
+        OptimalLoo = "optimal-loo",
+    }
 }
 
 impl Baseline {
-    /// All baselines.
-    pub const ALL: [Baseline; 7] = [
-        Baseline::None,
-        Baseline::Batch,
-        Baseline::Group,
-        Baseline::Loo,
-        Baseline::WeightedGroup,
-        Baseline::WeightedLoo,
-        Baseline::OptimalLoo,
-    ];
-    /// Their names in a recipe, in the order of `ALL`.
-    pub const NAMES: [&str; 7] = [
-        "none",
-        "batch",
-        "group",
-        "loo",
-        "weighted-group",
-        "weighted-loo",
-        "optimal-loo",
-    ];
-
-    /// Its name in a recipe.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
     /// Whether it needs at least two completions with a reward in each group.
     #[must_use]
     pub fn is_of_the_group(self) -> bool {

@@ -1,63 +1,32 @@
 //! The factor that multiplies a completion's advantage.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Estimator, Sample, weight};
 
-/// The factor of a whole completion, or of each of its tokens. rₜ = π(yₜ)/μ(yₜ) is a token's ratio, w = Πₜ rₜ the completion's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Factor {
-    /// 1: unbiased on policy, biased off policy.
-    One,
-    /// w, uncapped, as in the paper's Eq. 3.
-    W,
-    /// w̄ = min(w, η): bounded, and biased by the cap (truncated importance sampling, Ionides 2008).
-    WCapped,
-    /// PPO's clipped surrogate of each token, min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A) (Schulman et al. 2017, Eq. 7; GRPO's and DAPO's objective). Its gradient is
-    /// rₜA ∇log π(yₜ) if the unclipped term is at most the clipped one, else 0.
-    TokenPpoClip,
-    /// min(rₜ, η) of each token: token-level truncated importance sampling (TIS; `token_truncate` in TRL). The tokens before and after it are not reweighted, so their
-    /// distribution stays μ's.
-    TokenCapped,
-    /// rₜ if rₜ ≤ η, else 0: token-level masked importance sampling (MIS; `token_mask` in TRL). A masked token still counts in the divisors.
-    TokenMasked,
-    /// clip(rₜ, 1 − ε₋, 1 + ε₊) as a constant: CISPO (MiniMax-M1 2025). Unlike PPO's clip, no token loses its gradient.
-    Cispo,
-    /// w^(1/T) for a completion of T tokens: the geometric mean of its ratios, uncapped (the sequence ratio of GSPO, Zheng et al. 2025).
-    Geometric,
+names! {
+    /// The factor of a whole completion, or of each of its tokens. rₜ = π(yₜ)/μ(yₜ) is a token's ratio, w = Πₜ rₜ the completion's.
+    pub enum Factor {
+        /// 1: unbiased on policy, biased off policy.
+        One = "one",
+        /// w, uncapped, as in the paper's Eq. 3.
+        W = "w",
+        /// w̄ = min(w, η): bounded, and biased by the cap (truncated importance sampling, Ionides 2008).
+        WCapped = "w-capped",
+        /// PPO's clipped surrogate of each token, min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A) (Schulman et al. 2017, Eq. 7; GRPO's and DAPO's objective). Its gradient is
+        /// rₜA ∇log π(yₜ) if the unclipped term is at most the clipped one, else 0.
+        TokenPpoClip = "token-ppo-clip",
+        /// min(rₜ, η) of each token: token-level truncated importance sampling (TIS; `token_truncate` in TRL). The tokens before and after it are not reweighted, so their
+        /// distribution stays μ's.
+        TokenCapped = "token-capped",
+        /// rₜ if rₜ ≤ η, else 0: token-level masked importance sampling (MIS; `token_mask` in TRL). A masked token still counts in the divisors.
+        TokenMasked = "token-masked",
+        /// clip(rₜ, 1 − ε₋, 1 + ε₊) as a constant: CISPO (MiniMax-M1 2025). Unlike PPO's clip, no token loses its gradient.
+        Cispo = "cispo",
+        /// w^(1/T) for a completion of T tokens: the geometric mean of its ratios, uncapped (the sequence ratio of GSPO, Zheng et al. 2025).
+        Geometric = "geometric",
+    }
 }
 
 impl Factor {
-    /// All factors.
-    pub const ALL: [Factor; 8] = [
-        Factor::One,
-        Factor::W,
-        Factor::WCapped,
-        Factor::TokenPpoClip,
-        Factor::TokenCapped,
-        Factor::TokenMasked,
-        Factor::Cispo,
-        Factor::Geometric,
-    ];
-    /// Their names in a recipe, in the order of `ALL`.
-    pub const NAMES: [&str; 8] = [
-        "one",
-        "w",
-        "w-capped",
-        "token-ppo-clip",
-        "token-capped",
-        "token-masked",
-        "cispo",
-        "geometric",
-    ];
-
-    /// Its name in a recipe.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
     /// Whether it caps ratios or weights at η, or masks those above.
     #[must_use]
     pub fn has_cap(self) -> bool {

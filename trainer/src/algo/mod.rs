@@ -12,6 +12,38 @@
 //! masked: it is in no sum, in no baseline and not in N. A group with fewer than two rewards has no meaningful group baseline: its one judged completion counts in
 //! N but gives no gradient, and the group is counted. (A baseline that is not of the group does not need a second completion.)
 
+/// Declares an enum whose variants have names in a recipe: `Variant = "name"`.
+macro_rules! names {
+    ($(#[$attribute:meta])* pub enum $name:ident {
+        $($(#[$variant_attribute:meta])* $variant:ident = $text:literal,)*
+    }) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$variant_attribute])* #[serde(rename = $text)] $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: [Self; [$($text),*].len()] = [$(Self::$variant),*];
+            /// Their names in a recipe, in the order of `ALL`.
+            pub const NAMES: [&str; Self::ALL.len()] = [$($text),*];
+
+            /// Its name in a recipe.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                Self::NAMES[self as usize]
+            }
+
+            /// The one with this name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
+        }
+    };
+}
+
 mod baseline;
 mod cap;
 mod factor;

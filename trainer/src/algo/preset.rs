@@ -1,83 +1,41 @@
 //! Named estimators.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Baseline, Estimator, Factor, LengthNorm};
 
-/// An algorithm by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Preset {
-    /// RAPID as the paper prints it: Eqs. 3 and 5.
-    #[default]
-    RapidPaper,
-    /// RAPID as its authors' public code runs it on MBPP+ and MiniF2F: weights only in the value term, PPO's clip in place of Eq. 3's weight, completions of equal weight.
-    RapidAuthor,
-    /// RAPID with a capped weight and the mean of the other completions: lower variance, biased by the cap.
-    RapidLoo,
-    /// RAPID without a size to tune: `rapid-loo`, whose phases are as long as the effective sample size allows.
-    RapidAuto,
-    /// Group-relative policy gradient: Eq. 2 in Eq. 1. On policy at H = 1.
-    Pg,
-    /// The policy gradient as the authors' public code runs it: advantages divided by the group's standard deviation, completions of equal weight.
-    PgAuthor,
-    /// GRPO (Shao et al. 2024) on policy: advantages divided by the group's standard deviation, completions of equal weight, and a KL term to the model that training
-    /// began with.
-    Grpo,
-    /// The algorithm of the paper's DAPO row: on policy, advantages divided by the group's standard deviation, tokens of equal weight.
-    DapoPaper,
-    /// DAPO (Yu et al. 2025): off policy with an asymmetric clip, tokens of equal weight. Groups that are all correct or all wrong are replaced by newly sampled ones,
-    /// and completions that are nearly too long lose reward.
-    Dapo,
-    /// GRPO off policy as its authors do it: PPO's clip in place of importance weights; no KL term. The control that the paper lacks.
-    GrpoClip,
-    /// Supervised fine-tuning on a teacher's completions that the verifier found correct: it maximises the mean log-probability of their tokens. As a policy gradient,
-    /// each completion has the reward 1, and there is no baseline.
-    Sft,
+names! {
+    /// An algorithm by its name.
+    #[derive(Default)]
+    pub enum Preset {
+        /// RAPID as the paper prints it: Eqs. 3 and 5.
+        #[default]
+        RapidPaper = "rapid-paper",
+        /// RAPID as its authors' public code runs it on MBPP+ and MiniF2F: weights only in the value term, PPO's clip in place of Eq. 3's weight, completions of equal weight.
+        RapidAuthor = "rapid-author",
+        /// RAPID with a capped weight and the mean of the other completions: lower variance, biased by the cap.
+        RapidLoo = "rapid-loo",
+        /// RAPID without a size to tune: `rapid-loo`, whose phases are as long as the effective sample size allows.
+        RapidAuto = "rapid-auto",
+        /// Group-relative policy gradient: Eq. 2 in Eq. 1. On policy at H = 1.
+        Pg = "pg",
+        /// The policy gradient as the authors' public code runs it: advantages divided by the group's standard deviation, completions of equal weight.
+        PgAuthor = "pg-author",
+        /// GRPO (Shao et al. 2024) on policy: advantages divided by the group's standard deviation, completions of equal weight, and a KL term to the model that training
+        /// began with.
+        Grpo = "grpo",
+        /// The algorithm of the paper's DAPO row: on policy, advantages divided by the group's standard deviation, tokens of equal weight.
+        DapoPaper = "dapo-paper",
+        /// DAPO (Yu et al. 2025): off policy with an asymmetric clip, tokens of equal weight. Groups that are all correct or all wrong are replaced by newly sampled ones,
+        /// and completions that are nearly too long lose reward.
+        Dapo = "dapo",
+        /// GRPO off policy as its authors do it: PPO's clip in place of importance weights; no KL term. The control that the paper lacks.
+        GrpoClip = "grpo-clip",
+        /// Supervised fine-tuning on a teacher's completions that the verifier found correct: it maximises the mean log-probability of their tokens. As a policy gradient,
+        /// each completion has the reward 1, and there is no baseline.
+        Sft = "sft",
+    }
 }
 
 impl Preset {
-    /// All presets.
-    pub const ALL: [Preset; 11] = [
-        Preset::RapidPaper,
-        Preset::RapidAuthor,
-        Preset::RapidLoo,
-        Preset::RapidAuto,
-        Preset::Pg,
-        Preset::PgAuthor,
-        Preset::Grpo,
-        Preset::DapoPaper,
-        Preset::Dapo,
-        Preset::GrpoClip,
-        Preset::Sft,
-    ];
-    /// Their names in a recipe, in the order of `ALL`.
-    pub const NAMES: [&str; 11] = [
-        "rapid-paper",
-        "rapid-author",
-        "rapid-loo",
-        "rapid-auto",
-        "pg",
-        "pg-author",
-        "grpo",
-        "dapo-paper",
-        "dapo",
-        "grpo-clip",
-        "sft",
-    ];
-
-    /// The preset with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|preset| preset.name() == name)
-    }
-
-    /// Its name in a recipe.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
     /// Its estimator.
     #[must_use]
     pub fn estimator(self) -> Estimator {

@@ -43,38 +43,3 @@ settings! {
         pub seed: u64 = 1,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::parse;
-
-    /// `every` and `every_epochs` of a recipe with this `[eval]` and these settings on top, or the error.
-    fn every(eval: &str, sets: &[&str]) -> Result<(Option<usize>, Option<usize>), String> {
-        let recipe = format!("[model]\nname = \"m\"\n[data]\ndataset = \"d\"\n[eval]\n{eval}");
-        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-        parse("my.toml", &recipe, &sets)
-            .map(|config| (config.eval.every, config.eval.every_epochs))
-            .map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn evaluations_are_every_number_of_updates_or_every_number_of_epochs() {
-        assert_eq!(every("", &[]), Ok((Some(20), None)));
-        assert_eq!(every("every = 0", &[]), Ok((Some(0), None)));
-        assert_eq!(every("every_epochs = 2", &[]), Ok((None, Some(2))));
-        // On the command line the later of the two counts.
-        assert_eq!(
-            every("every = 7", &["eval.every_epochs=1"]),
-            Ok((None, Some(1)))
-        );
-        assert_eq!(
-            every("every_epochs = 1", &["eval.every=7"]),
-            Ok((Some(7), None))
-        );
-        let both = every("every = 7\nevery_epochs = 1", &[]).unwrap_err();
-        assert_eq!(
-            both,
-            "`eval.every_epochs`: `eval.every` is set too; keep one of the two"
-        );
-    }
-}

@@ -14,43 +14,12 @@ pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
 /// The environment variable with the verifier's address, which is used if neither the recipe nor the command line has one.
 const VERIFIER: &str = "RAPID_VERIFIER";
 
-/// Pairs of keys that exclude each other, each after its section: the key that is set last removes the other.
+/// Pairs of keys that exclude each other, each after its section. Of two that `--set` sets, the last counts.
 const RIVALS: [[&str; 3]; 3] = [
     ["run", "epochs", "updates"],
     ["eval", "every", "every_epochs"],
     ["model", "name", "path"],
 ];
-
-/// Keys that users are likely to try, with the reason for which each is refused.
-const REFUSED: &[(&[&str], &str)] = &[
-    (
-        &["sampling.top_p", "sampling.top_k", "sampling.min_p"],
-        "training needs the log-probability of the distribution sampled from, so it samples at a temperature alone; cut-offs are for evaluation, under [eval]",
-    ),
-    (
-        &["algorithm.adaptive_h"],
-        "a phase no longer ends early; `algorithm.auto_h` chooses its number of updates before it begins, for the same effective sample size",
-    ),
-    (
-        &["algorithm.kl_beta", "algorithm.beta", "algorithm.kl_coef"],
-        "the weight of the divergence from the starting model is `algorithm.kl`",
-    ),
-    (
-        &["algorithm.clip_eps", "algorithm.clip"],
-        "a token's ratio is clipped below and above 1 by `algorithm.clip_low` and `algorithm.clip_high`",
-    ),
-    (
-        &["algorithm.std", "algorithm.scale_rewards"],
-        "division by the group's standard deviation is `algorithm.divide_by_std`",
-    ),
-    (
-        &["verifier.reward"],
-        "the reward of a verdict is set under [reward]: for the fraction of tests passed, set `reward.share = 1` and `reward.correct = 0`",
-    ),
-];
-
-/// Keys that 0.1.0 had, each with its section and the value that turned it off: the `config.toml` of every run folder has them.
-const RETIRED: [(&str, &str, f64); 1] = [("algorithm", "adaptive_h", 0.0)];
 
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` if neither names a verifier.
 ///
@@ -92,11 +61,7 @@ pub(super) fn set_default_address(verifier: &mut Verifier, address: Option<Strin
 /// # Errors
 /// As [`load`].
 pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, ConfigError> {
-    let mut table: Table = text
-        .parse()
-        .map_err(|error| SettingError::syntax(origin, &error))?;
-    remove_retired(&mut table);
-    KEYS.check(origin, &table).map_err(with_reason)?;
+    let mut table = KEYS.read(origin, text)?;
     for set in sets {
         let (path, value) = parse_set(set)?;
         for [section, one, other] in RIVALS {
@@ -117,42 +82,28 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Config
     Ok(resolve(table)?)
 }
 
-/// Removes keys that no longer exist and were turned off.
-fn remove_retired(table: &mut Table) {
-    for (section, key, off) in RETIRED {
-        if let Some(Value::Table(content)) = table.get_mut(section)
-            && content.get(key).and_then(Value::as_float) == Some(off)
-        {
-            content.remove(key);
-        }
-    }
-}
-
 /// Parses `section.key=value` into path and value.
 ///
 /// # Errors
 /// As [`load`].
 pub fn parse_set(set: &str) -> Result<(String, Value), ConfigError> {
-    Ok(KEYS.parse_set(set).map_err(with_reason)?)
-}
-
-/// The error with the reason of [`REFUSED`], if the key is listed there.
-fn with_reason(error: SettingError) -> SettingError {
-    let SettingError::UnknownKey { key, .. } = &error else {
-        return error;
-    };
-    match REFUSED
-        .iter()
-        .find(|(keys, _)| keys.contains(&key.as_str()))
-    {
-        Some((_, reason)) => SettingError::value(key, *reason),
-        None => error,
-    }
+    Ok(KEYS.parse_set(set)?)
 }
 
 /// Lays a recipe over the defaults and its preset.
 fn resolve(recipe: Table) -> Result<Config, SettingError> {
     KEYS.check_limits(&recipe)?;
+    for [section, one, other] in RIVALS {
+        if let Some(Value::Table(content)) = recipe.get(section)
+            && content.contains_key(one)
+            && content.contains_key(other)
+        {
+            return Err(SettingError::value(
+                &format!("{section}.{one}"),
+                format!("`{section}.{other}` is set too; keep one of the two"),
+            ));
+        }
+    }
     let preset = recipe
         .get("algorithm")
         .and_then(|algorithm| algorithm.get("preset")?.as_str())

@@ -23,16 +23,12 @@ fn refusal(result: Result<Config, ConfigError>) -> String {
 }
 
 #[test]
-fn every_built_in_recipe_resolves() {
+fn every_built_in_recipe_reads_back_unchanged_and_on_mathematics_names_its_verifier_policies() {
+    let sets = ["verifier.url=http://127.0.0.1:1", "engine.threads=2"].map(str::to_owned);
     for name in built_in() {
-        load(&name, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
-    }
-}
-
-#[test]
-fn every_built_in_recipe_on_mathematics_names_its_verifier_policies() {
-    for name in built_in() {
-        let config = load(&name, &[]).unwrap();
+        let config = load(&name, &sets).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let saved = parse("config.toml", &config.to_toml(), &[]).unwrap();
+        assert_eq!(saved, config, "{name}");
         let policies = (
             config.verifier.math_policy.as_deref(),
             config.verifier.math_extraction.as_deref(),
@@ -89,32 +85,41 @@ fn the_recipe_of_a_paper_row_matches_its_name() {
     assert_eq!(rows, 39);
 }
 
+/// Settings on top of [`RECIPE`], each with values that the configuration then has.
+const VALUES: &str = r#"
+ | algorithm.factor="w" algorithm.baseline="weighted-group" algorithm.eta=2.0 algorithm.group_size=4 run.epochs=3
+ | optimiser.lr=1e-6 optimiser.clip_norm=1.0 optimiser.schedule="linear" optimiser.final_lr=0.0
+ | sampling.temperature=1.0 eval.temperature=0.9 eval.every=20
+algorithm.preset=dapo | algorithm.dynamic_sampling=9 reward.overlong=0.5
+algorithm.preset=dapo algorithm.dynamic_sampling=0 reward.overlong=0 | algorithm.dynamic_sampling=0 reward.overlong=0.0
+algorithm.preset=grpo | algorithm.kl=0.04
+algorithm.preset=sft data.teacher=t.jsonl | algorithm.group_size=1 algorithm.n_step=96 algorithm.h=1
+algorithm.preset=pg | algorithm.factor="one" algorithm.h=1
+algorithm.preset=pg algorithm.factor=w | algorithm.factor="w" algorithm.baseline="group"
+optimiser.lr=1e-5 run.updates=3 | optimiser.lr=1e-5 run.updates=3
+data.stop=["\n"] data.dataset=12 data.chat=true algorithm.eta=3 | data.stop=["\n"] data.dataset="12" data.chat=true algorithm.eta=3.0
+eval.every_epochs=1 eval.every=7 | eval.every=7
+eval.every=7 eval.every_epochs=1 | eval.every_epochs=1
+eval.every=0 | eval.every=0
+"#;
+
 #[test]
-fn presets_also_set_keys_outside_of_the_estimator() {
-    let dapo = set(&["algorithm.preset=dapo"]).unwrap();
+fn a_setting_overrides_the_recipe_the_preset_and_the_key_that_it_excludes() {
+    for line in VALUES.trim_matches('\n').lines() {
+        let (sets, values) = line.split_once(" | ").unwrap();
+        let sets: Vec<&str> = sets.split_whitespace().collect();
+        let table = set(&sets).unwrap().to_table();
+        for value in values.split_whitespace() {
+            let (path, value) = parse_set(value).unwrap();
+            let (section, key) = path.split_once('.').unwrap();
+            assert_eq!(table[section].get(key), Some(&value), "{line}: {path}");
+        }
+    }
+    let config = set(&["run.updates=3", "eval.every_epochs=1"]).unwrap();
+    assert_eq!((config.run.epochs, config.eval.every), (None, None));
     assert_eq!(
-        (dapo.algorithm.dynamic_sampling, dapo.reward.overlong),
-        (9, 0.5)
-    );
-    let plain = set(&[
-        "algorithm.preset=dapo",
-        "algorithm.dynamic_sampling=0",
-        "reward.overlong=0",
-    ])
-    .unwrap();
-    assert_eq!(
-        (plain.algorithm.dynamic_sampling, plain.reward.overlong),
-        (0, 0.0)
-    );
-    assert_eq!(set(&["algorithm.preset=grpo"]).unwrap().algorithm.kl, 0.04);
-    let sft = set(&["algorithm.preset=sft", "data.teacher=t.jsonl"]).unwrap();
-    assert_eq!(
-        (
-            sft.algorithm.group_size,
-            sft.algorithm.n_step,
-            sft.algorithm.h
-        ),
-        (1, 96, 1)
+        (config.prompts_per_update(), config.prompts_per_phase()),
+        (8, 32)
     );
 }
 
@@ -137,256 +142,95 @@ fn the_authors_presets_differ_from_the_papers_by_what_their_code_adds() {
 }
 
 #[test]
-fn the_default_settings_are_the_papers() {
-    let config = with("").unwrap();
-    assert_eq!(
-        (config.algorithm.factor, config.algorithm.baseline),
-        (Factor::W, Baseline::WeightedGroup)
-    );
-    assert_eq!(
-        (
-            config.algorithm.eta,
-            config.algorithm.group_size,
-            config.run.epochs
-        ),
-        (2.0, 4, Some(3))
-    );
-    assert_eq!(
-        (
-            config.optimiser.lr,
-            config.optimiser.clip_norm,
-            config.sampling.temperature
-        ),
-        (1e-6, 1.0, 1.0)
-    );
-    assert_eq!(
-        (
-            config.optimiser.schedule,
-            config.optimiser.final_lr,
-            config.eval.temperature
-        ),
-        (LrSchedule::Linear, 0.0, 0.9)
-    );
-    assert_eq!(
-        (config.prompts_per_update(), config.prompts_per_phase()),
-        (8, 32)
-    );
-}
-
-#[test]
-fn a_resolved_configuration_reads_back_unchanged() {
-    for name in built_in() {
-        let config = load(
-            &name,
-            &[
-                "verifier.url=http://127.0.0.1:1".into(),
-                "engine.threads=2".into(),
-            ],
-        )
-        .unwrap();
-        assert_eq!(
-            parse("config.toml", &config.to_toml(), &[]).unwrap(),
-            config,
-            "{name}"
-        );
-    }
-}
-
-#[test]
 fn only_eta_may_be_infinite_and_it_reads_back_from_the_saved_configuration() {
     let config = set(&["algorithm.eta=inf"]).unwrap();
     assert_eq!(config.algorithm.eta, f64::INFINITY);
     assert_eq!(parse("saved", &config.to_toml(), &[]).unwrap(), config);
     let json = serde_json::to_string(&config).unwrap();
     assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
-    for (setting, expected) in [
-        (
-            "algorithm.eta=nan",
-            "a number of at least 1, or inf for none",
-        ),
-        ("algorithm.eta=-inf", "a cap below 1"),
-        (
-            "optimiser.lr=inf",
-            "takes a number of at least 0 and at most 1, not inf",
-        ),
-        (
-            "optimiser.schedule=cosin",
-            "this version has no `cosin`; it has constant, linear, cosine",
-        ),
-        ("optimiser.final_lr=1.5", "1.5 is out of its range"),
-        ("lora.alpha=0", "0 is out of its range"),
-    ] {
-        let error = refusal(set(&[setting]));
-        assert!(error.contains(expected), "{setting}: {error}");
-    }
 }
-
-#[test]
-fn set_overrides_the_recipe_with_a_value_of_the_keys_type() {
-    let config = set(&[
-        "optimiser.lr=1e-5",
-        "run.updates=3",
-        "algorithm.preset=pg",
-        "data.stop=[\"\\n\"]",
-        "data.dataset=12",
-        "data.chat=true",
-        "algorithm.eta=3",
-    ])
-    .unwrap();
-    assert_eq!(
-        (config.optimiser.lr, config.run.updates, config.run.epochs),
-        (1e-5, Some(3), None)
-    );
-    assert_eq!(
-        (
-            config.algorithm.preset,
-            config.algorithm.factor,
-            config.algorithm.h
-        ),
-        (Preset::Pg, Factor::One, 1)
-    );
-    assert_eq!(
-        (
-            config.data.stop.unwrap(),
-            config.data.dataset,
-            config.data.chat,
-            config.algorithm.eta
-        ),
-        (vec!["\n".to_string()], "12".to_string(), true, 3.0)
-    );
-}
-
-#[test]
-fn a_set_key_overrides_the_preset() {
-    let config = set(&["algorithm.preset=pg", "algorithm.factor=w"]).unwrap();
-    assert_eq!(
-        (config.algorithm.factor, config.algorithm.baseline),
-        (Factor::W, Baseline::Group)
-    );
-}
-
-#[test]
-fn training_refuses_cut_offs_and_the_names_of_other_trainers() {
-    assert!(refusal(with("[sampling]\ntop_p = 0.95\n")).contains("under [eval]"));
-    assert!(with("[eval]\ntop_p = 0.95\n").is_ok());
-    assert!(
-        refusal(with("[algorithm]\nkl_beta = 0.04\n"))
-            .ends_with("from the starting model is `algorithm.kl`")
-    );
-}
-
-#[test]
-fn a_retired_key_is_ignored_if_it_was_off_and_else_refused_with_its_successor() {
-    let off = with("[algorithm]\nadaptive_h = 0.0\n").unwrap();
-    assert_eq!(off, with("").unwrap());
-    for refused in [
-        with("[algorithm]\nadaptive_h = 0.5\n"),
-        set(&["algorithm.adaptive_h=0.5"]),
-    ] {
-        let error = refusal(refused);
-        assert!(
-            error.starts_with("`algorithm.adaptive_h`: ") && error.contains("`algorithm.auto_h`"),
-            "{error}"
-        );
-    }
-}
-
-/// Settings that supervised fine-tuning refuses, each with the start of the message.
-const REFUSED_IN_SFT: &str = r"
-algorithm.h=2 | `algorithm.h`: supervised fine-tuning samples nothing
-algorithm.group_size=4 | `algorithm.group_size`: supervised
-algorithm.baseline=group | `algorithm.group_size`: a group of one
-algorithm.factor=w | `algorithm`: supervised fine-tuning has no behaviour
-algorithm.kl=0.04 | `algorithm.kl`: supervised fine-tuning follows its teacher
-algorithm.eta=3 | `algorithm`: supervised fine-tuning has no behaviour
-algorithm.clip_high=0.3 | `algorithm`: supervised fine-tuning has no behaviour
-algorithm.auto_h=0.5 | `algorithm.auto_h`: supervised fine-tuning has no inference phases
-algorithm.drop_last_phase=true | `algorithm.drop_last_phase`: supervised fine-tuning has no inference phases
-algorithm.mix_groups=true | `algorithm.mix_groups`: supervised fine-tuning has no inference phases
-sampling.behaviour_logprob=recompute | `sampling.behaviour_logprob`: supervised fine-tuning has no behaviour
-reward.correct=0 | `reward.correct`: supervised fine-tuning learns only from correct completions
-reward.length=-0.5 | `reward.length`: supervised fine-tuning learns
-reward.overlong_margin=0.5 | `reward.overlong_margin`: supervised fine-tuning learns
-";
 
 /// Settings that are refused, each with the start of the message.
 const REFUSED: &str = r#"
+algorithm.eta=nan | --set algorithm.eta=nan: `algorithm.eta` takes a number of at least 1, or inf for none
+algorithm.eta=-inf | `algorithm.eta`: -inf is out of its range; give a number of at least 1, or inf for none (the paper has 2): a cap below 1
+optimiser.lr=inf | --set optimiser.lr=inf: `optimiser.lr` takes a number of at least 0 and at most 1, not inf
+optimiser.schedule=cosin | `optimiser.schedule`: this version has no `cosin`; it has constant, linear, cosine
+sampling.top_p=0.9 | --set sampling.top_p=0.9: there is no key `sampling.top_p`; the section [sampling] has temperature, max_tokens, behaviour_logprob. There is `eval.top_p`
 algorithm.group_size=1 | `algorithm.group_size`: a group of one
 algorithm.n_step=30 | `algorithm.n_step`: 30 completions per update are not a whole number of groups of 4
+algorithm.n_step=1000000 algorithm.h=11 | `algorithm.h`: a phase of 11 updates on 1000000 completions each is more than 10000000 completions
 algorithm.h=0 | `algorithm.h`: 0 is out of its range
-algorithm.eta=0.5 | `algorithm.eta`: 0.5 is out of its range
+algorithm.auto_h=0.5 algorithm.drop_last_phase=true | `algorithm.drop_last_phase`: with `algorithm.auto_h`
+algorithm.group_size=1 algorithm.baseline=batch algorithm.dynamic_sampling=1 | `algorithm.dynamic_sampling`: a group of one
+algorithm.divide_by_std=true algorithm.baseline=none | `algorithm.divide_by_std`: with the baseline none
+algorithm.divide_by_std=true algorithm.baseline=batch | `algorithm.divide_by_std`: with the baseline batch
+algorithm.divide_by_std=true algorithm.baseline=weighted-loo | `algorithm.divide_by_std`: with the baseline weighted-loo
+algorithm.divide_by_std=true | `algorithm.divide_by_std`: with the baseline weighted-group
 run.updates=0 | `run.updates`: 0 is out of its range
+run.slices=3 | `run.slices`: slices are added up in pairs
 eval.every_epochs=0 | `eval.every_epochs`: 0 is out of its range
 eval.min_tokens=2049 | `eval.min_tokens`: 2049 is above the maximum of 2048 tokens
 eval.samples=4 | `eval.k`: Pass@8 cannot be estimated from 4 samples
 reward.correct=0 | `reward`: all of its weights are 0
-algorithm.preset=sft | `data.teacher`: the preset sft learns from a teacher's completions
-data.teacher=t.jsonl | `data.teacher`: only the preset sft learns
 engine.device=gpu | `engine.device`: `gpu` is not a device
 engine.dtype=fp16 | `engine.dtype`: `fp16` is not a number type of the engine
 data.stop=[""] | `data.stop`: an empty string
+data.chat_date=today | `data.chat_date`: `today` is not a date
+algorithm.preset=sft | `data.teacher`: the preset sft learns from a teacher's completions
+data.teacher=t.jsonl | `data.teacher`: only the preset sft learns
 "#;
+
+/// Keys that supervised fine-tuning refuses, with a value.
+const REFUSED_IN_SFT: &str = "algorithm.h=2 algorithm.group_size=4 algorithm.baseline=group algorithm.factor=w \
+    algorithm.kl=0.04 algorithm.eta=3 algorithm.clip_high=0.3 algorithm.auto_h=0.5 algorithm.drop_last_phase=true \
+    algorithm.mix_groups=true algorithm.dynamic_sampling=1 algorithm.sum_padding=true sampling.behaviour_logprob=recompute \
+    reward.correct=0 reward.length=-0.5";
 
 #[test]
 fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
     for line in REFUSED.trim().lines() {
-        let (setting, start) = line.split_once(" | ").unwrap();
-        let error = refusal(set(&[setting]));
-        assert!(error.starts_with(start), "{setting}: {error}");
+        let (sets, start) = line.split_once(" | ").unwrap();
+        let error = refusal(set(&sets.split_whitespace().collect::<Vec<_>>()));
+        assert!(error.starts_with(start), "{sets}: {error}");
     }
-    let error = refusal(set(&[
-        "algorithm.auto_h=0.5",
-        "algorithm.drop_last_phase=true",
-    ]));
-    assert!(
-        error.starts_with("`algorithm.drop_last_phase`: with `algorithm.auto_h`"),
-        "{error}"
-    );
-    assert_eq!(
-        refusal(set(&["algorithm.n_step=1000000", "algorithm.h=11"])),
-        "`algorithm.h`: a phase of 11 updates on 1000000 completions each is more than 10000000 completions; lower it, or `algorithm.n_step`"
-    );
-    for line in REFUSED_IN_SFT.trim().lines() {
-        let (setting, start) = line.split_once(" | ").unwrap();
-        let sets = ["algorithm.preset=sft", "data.teacher=t.jsonl", setting];
-        let error = refusal(set(&sets));
-        assert!(error.starts_with(start), "{setting}: {error}");
+    let sft = ["algorithm.preset=sft", "data.teacher=t.jsonl"];
+    for setting in REFUSED_IN_SFT.split_whitespace() {
+        let error = refusal(set(&[&sft[..], &[setting]].concat()));
+        let (key, _) = setting.split_once('=').unwrap();
+        let start = format!("`{key}`: supervised fine-tuning learns from a teacher");
+        assert!(error.starts_with(&start), "{setting}: {error}");
     }
-    for (baseline, allowed) in [
-        ("none", false),
-        ("batch", false),
-        ("group", true),
-        ("loo", true),
-        ("weighted-group", false),
-        ("weighted-loo", false),
-        ("optimal-loo", true),
+    for allowed in [
+        &["algorithm.divide_by_std=true", "algorithm.baseline=group"][..],
+        &["algorithm.divide_by_std=true", "algorithm.baseline=loo"],
+        &[
+            "algorithm.divide_by_std=true",
+            "algorithm.baseline=optimal-loo",
+        ],
+        &["algorithm.group_size=1", "algorithm.baseline=batch"],
+        &sft,
     ] {
-        let baseline = format!("algorithm.baseline={baseline}");
-        let result = set(&["algorithm.divide_by_std=true", &baseline]);
-        assert_eq!(result.is_ok(), allowed, "{baseline}");
-        if !allowed {
-            assert!(refusal(result).starts_with("`algorithm.divide_by_std`: with the baseline"));
-        }
+        assert!(set(allowed).is_ok(), "{allowed:?}");
     }
-    let alone = [
-        "algorithm.group_size=1",
-        "algorithm.baseline=batch",
-        "algorithm.dynamic_sampling=1",
-    ];
-    let error = refusal(set(&alone));
-    assert!(
-        error.starts_with("`algorithm.dynamic_sampling`: a group of one"),
-        "{error}"
-    );
-    assert!(set(&alone[..2]).is_ok());
-    assert!(
-        refusal(parse("my.toml", "[data]\ndataset = \"math\"", &[]))
-            .starts_with("`model.name`: neither it nor `model.path`")
-    );
-    assert!(
-        refusal(parse("my.toml", "[model]\nname = \"m\"", &[]))
-            .starts_with("`data.dataset`: it is not set")
-    );
+    for (recipe, start) in [
+        (
+            "[data]\ndataset = \"math\"",
+            "`model.name`: neither it nor `model.path`",
+        ),
+        (
+            "[model]\nname = \"m\"\npath = \"p\"",
+            "`model.name`: `model.path` is set too",
+        ),
+        ("[model]\nname = \"m\"", "`data.dataset`: it is not set"),
+        (
+            "[eval]\nevery = 7\nevery_epochs = 1",
+            "`eval.every`: `eval.every_epochs` is set too; keep one of the two",
+        ),
+    ] {
+        let error = refusal(parse("my.toml", recipe, &[]));
+        assert!(error.starts_with(start), "{recipe}: {error}");
+    }
 }
 
 #[test]

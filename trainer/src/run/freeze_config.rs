@@ -58,36 +58,44 @@ mod tests {
     use super::*;
     use crate::config;
 
+    const RECIPE: &str =
+        "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\n[engine]\ndevice = \"cpu\"\n";
+
+    /// What a run with these settings saves, which it saves again when it is resumed.
+    fn saved(sets: &[&str]) -> Config {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        let saved = pin(config::parse("test", RECIPE, &sets).unwrap());
+        assert_eq!(pin(saved.clone()), saved);
+        saved
+    }
+
     #[test]
     fn paths_are_saved_absolute_and_names_are_unchanged() {
         let here = std::env::current_dir().unwrap();
-        let recipe = "[model]\npath = \"m.gguf\"\n[data]\ndataset = \"mine/tiny.jsonl\"\n";
-        let pinned = pin(config::parse("test", recipe, &[]).unwrap());
+        let folder = tempfile::tempdir_in(".").unwrap();
+        std::fs::write(folder.path().join("mine.txt"), "{question}").unwrap();
+        let template = Path::new(folder.path().file_name().unwrap()).join("mine.txt");
+        let set = format!("data.template={}", template.display());
+        let pinned = saved(&["model.path=m.gguf", "data.dataset=mine/tiny.jsonl", &set]);
         assert_eq!(pinned.model.path, Some(here.join("m.gguf")));
         assert_eq!(
             Path::new(&pinned.data.dataset),
             here.join("mine/tiny.jsonl")
         );
-        assert_eq!(pin(pinned.clone()), pinned);
+        assert_eq!(Path::new(&pinned.data.template), here.join(template));
 
-        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"gsm8k\"\ntemplate = \"plain\"\n";
-        let named = config::parse("test", recipe, &[]).unwrap();
-        let unchanged = Config {
-            engine: named.engine.clone().resolved(),
-            ..named.clone()
-        };
-        assert_eq!(pin(named), unchanged);
+        let named = saved(&["data.dataset=gsm8k", "data.template=plain"]);
+        assert_eq!(
+            (named.data.dataset.as_str(), named.data.template.as_str()),
+            ("gsm8k", "plain")
+        );
     }
 
     #[test]
     fn a_run_saves_the_number_type_and_the_kernel_of_its_products() {
-        let recipe =
-            "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\n[engine]\ndevice = \"cpu\"\n";
         let saved = |sets: &[&str]| {
-            let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-            let pinned = pin(config::parse("test", recipe, &sets).unwrap());
-            assert_eq!(pin(pinned.clone()), pinned);
-            (pinned.engine.dtype, pinned.engine.kernel)
+            let engine = saved(sets).engine;
+            (engine.dtype, engine.kernel)
         };
         let names = |dtype: &str, kernel: &str| (dtype.to_owned(), kernel.to_owned());
         let fastest = Bf16Kernel::detect();
@@ -124,27 +132,8 @@ mod tests {
 
     #[test]
     fn a_run_with_chat_prompts_saves_the_day_on_which_it_began() {
-        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\nchat = true\n";
-        let pinned = |sets: &[String]| pin(config::parse("test", recipe, sets).unwrap());
-        assert!(pinned(&[]).data.chat_day().is_some());
-        let given = pinned(&["data.chat_date=2026-03-09".to_owned()]);
+        assert!(saved(&["data.chat=true"]).data.chat_day().is_some());
+        let given = saved(&["data.chat=true", "data.chat_date=2026-03-09"]);
         assert_eq!(given.data.chat_date.as_deref(), Some("2026-03-09"));
-        assert_eq!(pin(given.clone()), given);
-    }
-
-    #[test]
-    fn the_path_of_a_template_is_saved_absolute() {
-        let folder = tempfile::tempdir_in(".").unwrap();
-        let file = folder.path().join("mine.txt");
-        std::fs::write(&file, "{question}").unwrap();
-        let name = folder.path().file_name().unwrap().to_str().unwrap();
-        let set = format!("data.template={name}/mine.txt");
-        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\n";
-        let pinned = pin(config::parse("test", recipe, &[set]).unwrap());
-        let here = std::env::current_dir().unwrap();
-        assert_eq!(
-            Path::new(&pinned.data.template),
-            here.join(name).join("mine.txt")
-        );
     }
 }
