@@ -202,6 +202,16 @@ pub enum TrainError {
         /// The requested length, in words.
         after: String,
     },
+    /// A run that would be made longer before its end.
+    #[error(
+        "the run has not finished (it has made {step} of its {updates} updates), and only a run that has finished can be made longer: continue it first, with `--set run.keep_state=true` and without a new length"
+    )]
+    Unfinished {
+        /// Updates done.
+        step: usize,
+        /// Its length in updates.
+        updates: usize,
+    },
 }
 
 /// Why the training loop ended before its last update.
@@ -298,6 +308,7 @@ impl TrainError {
                 | Self::Teacher { .. }
                 | Self::Reward(RewardError::Policy { .. } | RewardError::UnknownPolicy { .. })
                 | Self::Shorter { .. }
+                | Self::Unfinished { .. }
         )
     }
 }

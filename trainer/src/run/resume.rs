@@ -35,7 +35,7 @@ impl Run {
                 updates: logged,
             });
         }
-        let extension = Extension::of(&job, &previous, tasks, newest, logged)?;
+        let extension = Extension::of(&job, &previous, tasks, newest)?;
         let step = extension
             .as_ref()
             .map_or(newest, |extension| extension.record.from);
@@ -133,7 +133,7 @@ impl Run {
 }
 
 /// Whether an evaluation after `step` updates is required and not logged. Without one, a run that has made all updates has finished, and needs no weights.
-fn evaluation_is_due(
+pub(super) fn evaluation_is_due(
     job: &Job,
     schedule: &PromptSchedule,
     step: usize,

@@ -8,14 +8,14 @@ mod unjudged;
 mod watching;
 mod weights;
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::folder::checkpoint;
 use super::*;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Preset};
 use crate::data::{Prompt, Prompts};
 use crate::fakes::{
     Answer, FakePolicy, FakeVerifier, dataset, judgement, prompt, verifier_settings,
@@ -73,40 +73,42 @@ fn prompts(policy: &dyn Policy) -> Prompts {
     }
 }
 
-fn job(
-    root: &Path,
-    config: &Config,
-    policy: Arc<dyn Policy>,
-    stop: &StopSignal,
-) -> Result<Job, TrainError> {
+/// A job as `rapid train` makes it, with the reference and the demonstrations that the recipe needs.
+fn job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, TrainError> {
     let folder = if root.join("config.toml").exists() {
         RunFolder::open(root)?
     } else {
         RunFolder::create(root, &config.to_toml())?
     };
+    let prompts = prompts(policy.as_ref());
+    let demonstrations = prompts.train.iter().map(|prompt| Demonstration {
+        prompt: Arc::clone(prompt),
+        text: "b".into(),
+        tokens: vec![1, 0],
+    });
+    let rewards = RewardClient::new(&config::Verifier {
+        url: config.verifier.url.clone(),
+        ..verifier_settings("", config.verifier.patience_s)
+    });
     Ok(Job {
         config: config.clone(),
-        rewards: RewardClient::new(&config::Verifier {
-            url: config.verifier.url.clone(),
-            ..verifier_settings("", config.verifier.patience_s)
-        })
-        .unwrap(),
-        prompts: prompts(policy.as_ref()),
-        reference: None,
-        demonstrations: None,
+        rewards: rewards.unwrap(),
+        reference: (config.algorithm.kl > 0.0)
+            .then(|| Arc::new(FakePolicy::default()) as Arc<dyn Policy>),
+        demonstrations: (config.algorithm.preset == Preset::Sft).then(|| demonstrations.collect()),
+        prompts,
         policy,
         folder,
         provenance: None,
-        stop: stop.clone(),
+        stop: StopSignal::default(),
         journal: Journal::new(Progress::silent()),
         clock: Clock::start(),
     })
 }
 
-/// A [`job`] that nothing fails and nobody stops.
+/// A [`job`] whose model does not fail.
 fn plain_job(root: &Path, config: &Config) -> Result<Job, TrainError> {
-    let policy = Arc::new(FakePolicy::default());
-    job(root, config, policy, &StopSignal::default())
+    job(root, config, Arc::new(FakePolicy::default()))
 }
 
 /// Starts or resumes the run in a folder, and trains to its end.
@@ -117,8 +119,54 @@ async fn run_in(root: &Path, config: &Config) -> Result<Summary, TrainError> {
 /// Starts or resumes the run in a folder, on a model that fails after this number of updates.
 async fn fail_after(updates: usize, root: &Path, config: &Config) -> TrainError {
     let policy = Arc::new(FakePolicy::failing_at(updates));
-    let job = job(root, config, policy, &StopSignal::default()).unwrap();
-    train(job).await.unwrap_err()
+    train(job(root, config, policy).unwrap()).await.unwrap_err()
+}
+
+/// The logged updates of a run.
+fn steps(root: &Path) -> Vec<StepRecord> {
+    read_log(root, Log::Metrics).unwrap()
+}
+
+/// Makes `updates` updates in each of new folders until the model fails, and asserts that the resumed run makes the others once and equals an uninterrupted one.
+async fn assert_same_after_failures(
+    home: &Path,
+    config: &Config,
+    updates: usize,
+    failures: impl Iterator<Item = usize>,
+) {
+    let uninterrupted = home.join("uninterrupted");
+    run_in(&uninterrupted, config).await.unwrap();
+    for made in failures {
+        let failed = home.join(format!("failed-{made}"));
+        let error = fail_after(made, &failed, config).await;
+        assert!(matches!(error, TrainError::Engine(_)), "{error}");
+        let policy = Arc::new(FakePolicy::default());
+        train(job(&failed, config, policy.clone()).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(policy.steps(), updates - made, "no update is made twice");
+        let what = format!("failed after {made}");
+        assert_same(&outputs(&failed), &outputs(&uninterrupted), &what);
+    }
+}
+
+/// A verifier that accepts `b` and copies a run while it is in the middle of judging every fifth request: everything later is lost. The copies are `killed/0` and so on.
+async fn copying_verifier(run: &Path, killed: &Path) -> FakeVerifier {
+    let (from, to, copies) = (run.to_owned(), killed.to_owned(), AtomicUsize::new(0));
+    FakeVerifier::serve(move |number, items| {
+        if number % 5 == 2 && from.join("config.toml").exists() {
+            let number = copies.fetch_add(1, Ordering::SeqCst);
+            copy(&from, &to.join(number.to_string()));
+        }
+        Answer::accepting_b(&items)
+    })
+    .await
+}
+
+/// The copies of a killed run, in their order.
+fn copies(killed: &Path) -> impl Iterator<Item = PathBuf> {
+    let copies = (0..).map(|number: usize| killed.join(number.to_string()));
+    copies.take_while(|copy| copy.exists())
 }
 
 /// A folder for runs, and a verifier that accepts `b`.
@@ -198,7 +246,7 @@ async fn a_run_learns_and_writes_its_logs_samples_and_checkpoints() {
     );
     assert!(after > before + 0.3, "{before} → {after}");
 
-    let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
+    let steps = steps(&root);
     assert_eq!(
         steps.iter().map(|s| s.step).collect::<Vec<_>>(),
         (1..=40).collect::<Vec<_>>()
@@ -271,32 +319,17 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
     let expected = outputs(&uninterrupted);
     drop(server);
 
-    // The folder is copied while the run is in the middle of judging its n-th request: everything later is lost.
-    let run = home.path().join("run");
-    let copies = Arc::new(AtomicUsize::new(0));
-    let (from, to, counter) = (run.clone(), home.path().to_owned(), copies.clone());
-    let server = FakeVerifier::serve(move |number, items| {
-        if number % 5 == 2 && from.join("config.toml").exists() {
-            copy(
-                &from,
-                &to.join(format!("killed-{}", counter.fetch_add(1, Ordering::SeqCst))),
-            );
-        }
-        Answer::accepting_b(&items)
-    })
-    .await;
+    let (run, killed) = (home.path().join("run"), home.path().join("killed"));
+    let server = copying_verifier(&run, &killed).await;
     run_in(&run, &super::tests::config(&server.url, &[]))
         .await
         .unwrap();
     assert_same(&outputs(&run), &expected, "judged by another verifier");
-    let copies = copies.load(Ordering::SeqCst);
-    assert!(copies >= 8, "{copies}");
     drop(server);
 
     let server = FakeVerifier::accepting_b().await;
     let config = super::tests::config(&server.url, &[]);
-    for number in 0..copies {
-        let killed = home.path().join(format!("killed-{number}"));
+    for killed in copies(&killed) {
         // A line that was being written when the process was killed.
         let metrics = killed.join("metrics.jsonl");
         let mut text = std::fs::read(&metrics).unwrap_or_default();
@@ -304,34 +337,16 @@ async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
         std::fs::write(&metrics, text).unwrap();
         let summary = run_in(&killed, &config).await.unwrap();
         assert_eq!(summary.ended, RunOutcome::Finished);
-        assert_same(&outputs(&killed), &expected, &format!("killed-{number}"));
+        assert_same(&outputs(&killed), &expected, &killed.display().to_string());
     }
+    assert!(copies(&killed).count() >= 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_step_failed_resumes_in_mid_phase() {
     let (home, server) = home_and_verifier().await;
-    let (uninterrupted, failed) = (
-        home.path().join("uninterrupted"),
-        home.path().join("failed"),
-    );
     let config = config(&server.url, &[]);
-    run_in(&uninterrupted, &config).await.unwrap();
-    for fail_at in [0, 4, 8] {
-        let _ = std::fs::remove_dir_all(&failed);
-        let error = fail_after(fail_at, &failed, &config).await;
-        assert!(matches!(error, TrainError::Engine(_)), "{error}");
-        let policy = Arc::new(FakePolicy::default());
-        train(job(&failed, &config, policy.clone(), &StopSignal::default()).unwrap())
-            .await
-            .unwrap();
-        assert_eq!(policy.steps(), 10 - fail_at, "no update is made twice");
-        assert_same(
-            &outputs(&failed),
-            &outputs(&uninterrupted),
-            &format!("failed at {fail_at}"),
-        );
-    }
+    assert_same_after_failures(home.path(), &config, 10, [0, 4, 8].into_iter()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -355,17 +370,11 @@ async fn a_stopped_run_can_be_resumed_and_equals_one_that_was_not_stopped() {
             Answer::accepting_b(&items)
         })
         .await;
-        let summary = train(
-            job(
-                &root,
-                &config(&server.url, &[]),
-                Arc::new(FakePolicy::default()),
-                &stop,
-            )
-            .unwrap(),
-        )
-        .await
-        .unwrap();
+        let job = Job {
+            stop,
+            ..plain_job(&root, &config(&server.url, &[])).unwrap()
+        };
+        let summary = train(job).await.unwrap();
         assert_eq!(
             summary.ended,
             RunOutcome::Interrupted,
@@ -441,41 +450,23 @@ async fn a_full_disk_ends_the_run_with_advice_and_the_run_can_be_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_newest_and_the_best_checkpoints_are_kept() {
+async fn the_newest_checkpoints_and_the_one_with_the_highest_pass_at_1_are_kept() {
     let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
-    run_in(&root, &config(&server.url, &["run.keep=2"]))
-        .await
-        .unwrap();
-    let evals: Vec<EvalRecord> = read_log(&root, Log::Eval).unwrap();
-    let best = best(&evals).unwrap().0;
-    let folder = RunFolder::open(&root).unwrap();
-    let mut expected = vec![best, 8, 10];
-    expected.sort_unstable();
-    expected.dedup();
-    assert_eq!(checkpoint::steps(&folder).unwrap(), expected);
-    assert_eq!(
-        std::fs::read_link(root.join("checkpoints/last")).unwrap(),
-        Path::new("step-10")
-    );
-    assert_eq!(
-        std::fs::read_link(root.join("checkpoints/best")).unwrap(),
-        Path::new(&format!("step-{best}"))
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_best_checkpoint_has_the_highest_pass_at_1_whichever_k_the_recipe_has() {
-    let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
-    let config = config(&server.url, &["eval.k=[4]"]);
-    let evals = run_in(&root, &config).await.unwrap().evals;
-    assert!(evals.iter().all(|eval| eval.pass_at.keys().eq(&[1, 4])));
-    let best = best(&evals).unwrap().0;
-    assert_eq!(
-        std::fs::read_link(root.join("checkpoints/best")).unwrap(),
-        Path::new(&format!("step-{best}"))
-    );
+    // Whichever k the recipe has.
+    for (name, k) in [("both", "eval.k=[1, 4]"), ("four", "eval.k=[4]")] {
+        let root = home.path().join(name);
+        let config = config(&server.url, &["run.keep=2", k]);
+        let evals = run_in(&root, &config).await.unwrap().evals;
+        assert!(evals.iter().all(|eval| eval.pass_at.keys().eq(&[1, 4])));
+        let best = best(&evals).unwrap().0;
+        let folder = RunFolder::open(&root).unwrap();
+        let expected = BTreeSet::from([best, 8, 10]);
+        assert!(checkpoint::steps(&folder).unwrap().iter().eq(&expected));
+        for (link, step) in [("last", 10), ("best", best)] {
+            let target = std::fs::read_link(root.join("checkpoints").join(link)).unwrap();
+            assert_eq!(target, Path::new(&format!("step-{step}")));
+        }
+    }
 }
 
 #[test]

@@ -201,30 +201,27 @@ pub(in crate::run) fn prune(
     Ok(remaining)
 }
 
-/// Steps back to the checkpoint after `from` updates: later checkpoints are removed. If the run had ended, `ended` has its last evaluation, if there was one; then the
-/// newest checkpoint is renamed to `ended-N`, with that evaluation in its `eval.json`.
+/// Steps a finished run back to the checkpoint after `from` updates: later checkpoints are removed, but the newest is renamed to `ended-N`, with the run's last evaluation
+/// in its `eval.json`.
 pub(in crate::run) fn step_back(
     run: &RunFolder,
     from: usize,
-    ended: Option<Option<&EvalRecord>>,
+    evaluation: Option<&EvalRecord>,
 ) -> Result<(), TrainError> {
     let later = steps(run)?.into_iter().filter(|step| *step > from);
-    let newest_first: Vec<usize> = later.rev().collect();
-    for (number, step) in newest_first.into_iter().enumerate() {
-        let folder = folder_of(run, step);
-        match ended {
-            Some(evaluation) if number == 0 => {
-                if let Some(record) = evaluation {
-                    let path = folder.join("eval.json");
-                    write_whole(&path, &lines(&path, [record])?)?;
-                }
-                let renamed = run.checkpoints().join(format!("ended-{step}"));
-                clear(&renamed)?;
-                std::fs::rename(&folder, &renamed)
-                    .map_err(|source| TrainError::io(&folder, source))?;
-            }
-            _ => remove(run, step)?,
+    for (number, step) in later.rev().enumerate() {
+        if number > 0 {
+            remove(run, step)?;
+            continue;
         }
+        let folder = folder_of(run, step);
+        if let Some(record) = evaluation {
+            let path = folder.join("eval.json");
+            write_whole(&path, &lines(&path, [record])?)?;
+        }
+        let renamed = run.checkpoints().join(format!("ended-{step}"));
+        clear(&renamed)?;
+        std::fs::rename(&folder, &renamed).map_err(|source| TrainError::io(&folder, source))?;
     }
     for name in ["last", "best"] {
         let link = run.checkpoints().join(name);

@@ -28,6 +28,16 @@ pub enum Log {
 }
 
 impl Log {
+    /// All logs.
+    pub(super) const ALL: [Log; 6] = [
+        Log::Metrics,
+        Log::Timings,
+        Log::Eval,
+        Log::Alarms,
+        Log::Clock,
+        Log::Weights,
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Log::Metrics => "metrics.jsonl",
@@ -111,14 +121,7 @@ impl RunFolder {
 
     /// Makes sure that the appended lines survive a loss of power.
     pub(in crate::run) fn sync(&self) -> Result<(), TrainError> {
-        for log in [
-            Log::Metrics,
-            Log::Timings,
-            Log::Eval,
-            Log::Alarms,
-            Log::Clock,
-            Log::Weights,
-        ] {
+        for log in Log::ALL {
             let path = self.log(log);
             match File::open(&path).and_then(|file| file.sync_all()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -29,13 +29,8 @@ pub(in crate::run) fn to_step(
     step: usize,
 ) -> Result<Vec<Truncation>, TrainError> {
     let mut truncations = Vec::new();
-    for log in [
-        Log::Metrics,
-        Log::Timings,
-        Log::Eval,
-        Log::Weights,
-        Log::Clock,
-    ] {
+    // Alarms are made again from the metrics and the evaluations.
+    for log in Log::ALL.into_iter().filter(|log| *log != Log::Alarms) {
         let path = folder.log(log);
         let mut text = content(&path)?;
         let last = if log == Log::Clock { usize::MAX } else { step };

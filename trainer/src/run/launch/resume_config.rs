@@ -72,6 +72,14 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
 mod tests {
     use super::*;
 
+    /// A run with these settings, and the configuration that it saved.
+    fn started(home: &Path, sets: &[String]) -> Config {
+        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\nteacher = \"a.jsonl\"\n[algorithm]\npreset = \"sft\"\n[engine]\ndevice = \"cpu\"\n";
+        let started = pin(config::parse("test", recipe, sets).unwrap());
+        std::fs::write(home.join("config.toml"), started.to_toml()).unwrap();
+        started
+    }
+
     #[test]
     fn the_settings_that_a_run_was_started_with_are_accepted_although_it_saved_others() {
         let home = tempfile::tempdir_in(".").unwrap();
@@ -79,7 +87,6 @@ mod tests {
         std::fs::create_dir(home.path().join("step-8")).unwrap();
         std::os::unix::fs::symlink("step-8", home.path().join("last")).unwrap();
         std::fs::write(home.path().join("mine.txt"), "{question}").unwrap();
-        let recipe = "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\nteacher = \"a.jsonl\"\n[algorithm]\npreset = \"sft\"\n[engine]\ndevice = \"cpu\"\n";
         let sets = [
             format!("model.path={name}/last"),
             format!("data.dataset={name}/tasks.jsonl"),
@@ -88,8 +95,7 @@ mod tests {
             "engine.dtype=auto".to_owned(),
             "engine.kernel=auto".to_owned(),
         ];
-        let started = pin(config::parse("test", recipe, &sets).unwrap());
-        std::fs::write(home.path().join("config.toml"), started.to_toml()).unwrap();
+        let started = started(home.path(), &sets);
         assert_eq!(resume_config(home.path(), &sets).unwrap(), started);
         for (set, key) in [
             (format!("model.path={name}"), "model.path"),
@@ -106,10 +112,7 @@ mod tests {
     #[test]
     fn another_device_does_not_change_what_auto_stood_for() {
         let home = tempfile::tempdir().unwrap();
-        let recipe =
-            "[model]\nname = \"toy\"\n[data]\ndataset = \"toy\"\n[engine]\ndevice = \"cpu\"\n";
-        let started = pin(config::parse("test", recipe, &[]).unwrap());
-        std::fs::write(home.path().join("config.toml"), started.to_toml()).unwrap();
+        let started = started(home.path(), &[]);
         let sets = ["engine.dtype=auto", "engine.device=cuda:7"].map(str::to_owned);
         let resumed = resume_config(home.path(), &sets).unwrap();
         assert_eq!(resumed.engine.device, "cuda:7");

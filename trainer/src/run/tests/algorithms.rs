@@ -1,40 +1,7 @@
 //! Every algorithm through the whole loop, with the exact policy and a verifier over HTTP.
 
 use super::*;
-use crate::config::Preset;
 use crate::run::sft::TeacherFile;
-
-/// A job with the reference and the demonstrations that the recipe needs, as `rapid train` makes it.
-pub(super) fn full_job(
-    root: &Path,
-    config: &Config,
-    policy: Arc<dyn Policy>,
-) -> Result<Job, TrainError> {
-    let job = job(root, config, policy, &StopSignal::default())?;
-    let demonstrations = job.prompts.train.iter().map(|prompt| Demonstration {
-        prompt: Arc::clone(prompt),
-        text: "b".into(),
-        tokens: vec![1, 0],
-    });
-    Ok(Job {
-        reference: (config.algorithm.kl > 0.0)
-            .then(|| Arc::new(FakePolicy::default()) as Arc<dyn Policy>),
-        demonstrations: (config.algorithm.preset == Preset::Sft).then(|| demonstrations.collect()),
-        ..job
-    })
-}
-
-/// Starts or resumes the run in a folder, and trains to its end.
-async fn train_to_end(root: &Path, config: &Config) -> Summary {
-    let job = full_job(root, config, Arc::new(FakePolicy::default())).unwrap();
-    train(job).await.unwrap()
-}
-
-/// Starts a run that fails in a step.
-async fn fail_at(root: &Path, config: &Config, step: usize) {
-    let job = full_job(root, config, Arc::new(FakePolicy::failing_at(step))).unwrap();
-    train(job).await.unwrap_err();
-}
 
 pub(super) fn preset_config(url: &str, preset: Preset, more: &[&str]) -> Config {
     let preset = format!("algorithm.preset={}", preset.name());
@@ -50,23 +17,19 @@ pub(super) fn preset_config(url: &str, preset: Preset, more: &[&str]) -> Config 
     config(url, &sets)
 }
 
-fn steps(root: &Path) -> Vec<StepRecord> {
-    read_log(root, Log::Metrics).unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_preset_learns_and_resumes_to_the_bit() {
     let (home, server) = home_and_verifier().await;
     for preset in Preset::ALL {
         let config = preset_config(&server.url, preset, &[]);
         let uninterrupted = home.path().join(preset.name());
-        let summary = train_to_end(&uninterrupted, &config).await;
+        let summary = run_in(&uninterrupted, &config).await.unwrap();
         let passed = |at: usize| summary.evals[at].pass_at_1().unwrap();
         assert!(passed(1) > passed(0), "{preset:?}: {:?}", summary.evals);
 
         let cut = home.path().join(format!("{}-cut", preset.name()));
-        fail_at(&cut, &config, 7).await;
-        train_to_end(&cut, &config).await;
+        fail_after(7, &cut, &config).await;
+        run_in(&cut, &config).await.unwrap();
         assert_same(&outputs(&cut), &outputs(&uninterrupted), preset.name());
     }
 }
@@ -78,7 +41,7 @@ async fn grpo_logs_the_divergence_from_the_reference() {
     for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
         let root = home.path().join(beta);
         let config = preset_config(&server.url, Preset::Grpo, &[beta]);
-        train_to_end(&root, &config).await;
+        run_in(&root, &config).await.unwrap();
         let kl: Vec<f64> = steps(&root)
             .iter()
             .map(|step| step.algo.kl_reference.unwrap())
@@ -99,7 +62,7 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
     ] {
         let root = home.path().join(rounds);
         let config = preset_config(&server.url, Preset::Dapo, &[rounds, "algorithm.h=2"]);
-        train_to_end(&root, &config).await;
+        run_in(&root, &config).await.unwrap();
         let steps = steps(&root);
         assert!(
             steps
@@ -130,7 +93,7 @@ async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict()
     let root = home.path().join("run");
     let sets = ["reward.format=0.5", "reward.length=-0.25"];
     let config = preset_config(&server.url, Preset::RapidLoo, &sets);
-    train_to_end(&root, &config).await;
+    run_in(&root, &config).await.unwrap();
     for step in steps(&root) {
         let terms = &step.terms;
         let sum = terms["correct"] + 0.5 * terms["format"] - 0.25 * terms["length"];
@@ -147,7 +110,7 @@ async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of
     let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
     let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
-    train_to_end(&root, &config).await;
+    run_in(&root, &config).await.unwrap();
     let steps = steps(&root);
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
@@ -174,7 +137,7 @@ async fn the_share_of_the_gradient_that_clipping_keeps_is_logged() {
     let root = home.path().join("run");
     let sets = ["run.updates=9", "optimiser.clip_norm=0.0625"];
     let config = preset_config(&server.url, Preset::GrpoClip, &sets);
-    train_to_end(&root, &config).await;
+    run_in(&root, &config).await.unwrap();
     let steps = steps(&root);
     let clipped = steps.iter().filter(|step| step.grad_norm > 0.0625).count();
     assert!(clipped > 0, "{steps:?}");
@@ -195,10 +158,10 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
         (home.path().join(name), config)
     };
     let (bare, config) = run("bare", &["run.updates=9"]);
-    train_to_end(&bare, &config).await;
+    run_in(&bare, &config).await.unwrap();
     let sets = ["run.updates=9", "algorithm.sum_padding=true"];
     let (uninterrupted, config) = run("uninterrupted", &sets);
-    train_to_end(&uninterrupted, &config).await;
+    run_in(&uninterrupted, &config).await.unwrap();
     let (bare, padded) = (steps(&bare), steps(&uninterrupted));
     let unpadded = |step: &StepRecord| (step.algo.reward, step.length_mean, step.entropy);
     assert_eq!(unpadded(&bare[0]), unpadded(&padded[0]));
@@ -211,8 +174,8 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
     }
 
     let (cut, config) = run("cut", &sets);
-    fail_at(&cut, &config, 7).await;
-    train_to_end(&cut, &config).await;
+    fail_after(7, &cut, &config).await;
+    run_in(&cut, &config).await.unwrap();
     assert_same(&outputs(&cut), &outputs(&uninterrupted), "padded");
 }
 
@@ -222,7 +185,7 @@ async fn padding_with_a_model_without_an_end_token_is_refused() {
     let sets = ["algorithm.sum_padding=true", "eval.samples=0"];
     let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
     let policy = Arc::new(FakePolicy::without_end());
-    let job = full_job(&home.path().join("run"), &config, policy).unwrap();
+    let job = job(&home.path().join("run"), &config, policy).unwrap();
     let message = train(job).await.unwrap_err().to_string();
     assert!(
         message.contains("no end-of-text token") && message.contains("`algorithm.sum_padding`"),
@@ -245,9 +208,7 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
         let root = home.path().join(name);
         let config = preset_config(&server.url, Preset::RapidPaper, sets);
         let policy = Arc::new(FakePolicy::rounding(1e-3));
-        train(full_job(&root, &config, policy).unwrap())
-            .await
-            .unwrap();
+        train(job(&root, &config, policy).unwrap()).await.unwrap();
         // Phases have four updates: in the first of each, μ equals π.
         for step in steps(&root).iter().step_by(4) {
             assert_eq!(step.algo.ell_std == 0.0, name != "sampled", "{name}");
@@ -259,7 +220,7 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
 async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstration>, TrainError> {
     let resumed = root.join("config.toml").exists().then_some(root);
     let teacher = TeacherFile::read(config, resumed)?.expect("the recipe has a teacher");
-    let mut job = full_job(root, config, Arc::new(FakePolicy::default()))?;
+    let mut job = job(root, config, Arc::new(FakePolicy::default()))?;
     let sft_data = teacher
         .judge(
             config,
@@ -278,7 +239,9 @@ async fn demonstrations_are_trained_at_temperature_1_at_any_sampling_temperature
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
         let sets = [temperature, "run.updates=3", "eval.samples=0"];
-        train_to_end(&root, &preset_config(&server.url, Preset::Sft, &sets)).await;
+        run_in(&root, &preset_config(&server.url, Preset::Sft, &sets))
+            .await
+            .unwrap();
         std::fs::read_to_string(root.join("metrics.jsonl")).unwrap()
     };
     assert_eq!(

@@ -1,7 +1,5 @@
 //! Phases whose size is chosen from the effective sample size (`algorithm.auto_h`).
 
-use std::path::PathBuf;
-
 use super::*;
 use crate::algo::{PhaseSize, SizeReason};
 use crate::record::SampleRecord;
@@ -21,10 +19,6 @@ const AUTO: [&str; 6] = [
 
 fn auto_config(url: &str, more: &[&str]) -> Config {
     config(url, &[&AUTO[..], more].concat())
-}
-
-fn steps(root: &Path) -> Vec<StepRecord> {
-    read_log(root, Log::Metrics).unwrap()
 }
 
 /// The updates of each phase.
@@ -97,52 +91,28 @@ async fn each_phase_is_as_long_as_the_effective_sample_size_of_the_one_before_al
 async fn a_run_killed_anywhere_chooses_the_same_sizes_when_it_is_resumed() {
     let home = tempfile::tempdir().unwrap();
     let (run, killed) = (home.path().join("run"), home.path().join("killed"));
-    // The folder is copied while the run is in the middle of judging its n-th request: everything later is lost.
-    let copies = Arc::new(AtomicUsize::new(0));
-    let (from, to, counter) = (run.clone(), killed.clone(), copies.clone());
-    let server = FakeVerifier::serve(move |number, items| {
-        if number % 5 == 2 && from.join("config.toml").exists() {
-            let number = counter.fetch_add(1, Ordering::SeqCst);
-            copy(&from, &to.join(number.to_string()));
-        }
-        Answer::accepting_b(&items)
-    })
-    .await;
     // A checkpoint is in mid-phase, or at its end.
     let every = ["run.checkpoint_every=3"];
+    let server = copying_verifier(&run, &killed).await;
     run_in(&run, &auto_config(&server.url, &every))
         .await
         .unwrap();
     drop(server);
     let expected = outputs(&run);
-    let copies = copies.load(Ordering::SeqCst);
-    assert!(copies >= 8, "{copies}");
     let server = FakeVerifier::accepting_b().await;
     let config = auto_config(&server.url, &every);
-    for number in 0..copies {
-        let killed = killed.join(number.to_string());
+    for killed in copies(&killed) {
         run_in(&killed, &config).await.unwrap();
-        assert_same(&outputs(&killed), &expected, &format!("killed-{number}"));
+        assert_same(&outputs(&killed), &expected, &killed.display().to_string());
     }
+    assert!(copies(&killed).count() >= 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_update_failed_chooses_the_same_sizes_when_it_is_resumed() {
     let (home, server) = home_and_verifier().await;
     let config = auto_config(&server.url, &["eval.every=0"]);
-    let uninterrupted = home.path().join("uninterrupted");
-    run_in(&uninterrupted, &config).await.unwrap();
-    for failing in (0..31).step_by(3) {
-        let failed = home.path().join(format!("failed-{failing}"));
-        fail_after(failing, &failed, &config).await;
-        let policy = Arc::new(FakePolicy::default());
-        train(job(&failed, &config, policy.clone(), &StopSignal::default()).unwrap())
-            .await
-            .unwrap();
-        assert_eq!(policy.steps(), 31 - failing, "no update is made twice");
-        let what = format!("failed at {failing}");
-        assert_same(&outputs(&failed), &outputs(&uninterrupted), &what);
-    }
+    assert_same_after_failures(home.path(), &config, 31, (0..31).step_by(3)).await;
 }
 
 /// Two runs, of which the first has `short` updates and is then made as long as the second.

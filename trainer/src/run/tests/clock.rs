@@ -9,9 +9,8 @@ use engine::backend::cuda::ledger::{H100, Ledger};
 use engine::config::ModelConfig;
 use engine::{Engine, EngineOptions};
 
-use super::algorithms::{full_job, preset_config};
+use super::algorithms::preset_config;
 use super::*;
-use crate::config::Preset;
 use crate::record::{Activity, ClockRecord, RunTimes};
 
 /// How long each pass of the policy takes.
@@ -24,7 +23,7 @@ fn passes(number: usize) -> f64 {
 
 /// A job with slow policies.
 fn slow_job(root: &Path, config: &Config, policy: FakePolicy) -> Job {
-    let mut job = full_job(root, config, Arc::new(policy.slow(PASS))).unwrap();
+    let mut job = job(root, config, Arc::new(policy.slow(PASS))).unwrap();
     if job.reference.is_some() {
         job.reference = Some(Arc::new(FakePolicy::default().slow(PASS)));
     }
@@ -144,7 +143,7 @@ async fn every_second_has_a_name_when_the_sizes_of_phases_are_chosen() {
         ],
     );
     assert!(!times.seconds.contains_key(&Activity::Lost));
-    let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
+    let steps = steps(&root);
     let chosen: BTreeSet<usize> = steps
         .iter()
         .filter_map(|step| Some(step.auto_h?.h))
@@ -273,7 +272,7 @@ async fn the_memory_of_a_gpu_is_that_of_the_policy_and_its_reference() {
     let ((policy, policy_ledger), (reference, reference_ledger)) =
         (on_a_planned_gpu(), on_a_planned_gpu());
     let parameters = policy.info().parameters;
-    let mut job = job(&root, &config, Arc::new(policy), &StopSignal::default()).unwrap();
+    let mut job = job(&root, &config, Arc::new(policy)).unwrap();
     job.reference = Some(Arc::new(reference));
     let memory = train(job).await.unwrap().times.device_memory;
     // Two models in f32; then the gradient and the moments of one.

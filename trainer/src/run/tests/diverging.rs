@@ -5,9 +5,7 @@ use super::*;
 /// Runs with an update, of this number counted from 0, that makes the weights NaN. Returns the error, and the steps of the remaining checkpoints.
 async fn diverged(root: &Path, config: &Config, update: usize) -> (TrainError, Vec<usize>) {
     let policy = Arc::new(FakePolicy::diverging_at(update));
-    let error = train(job(root, config, policy, &StopSignal::default()).unwrap())
-        .await
-        .unwrap_err();
+    let error = train(job(root, config, policy).unwrap()).await.unwrap_err();
     let folder = RunFolder::open(root).unwrap();
     (error, checkpoint::steps(&folder).unwrap())
 }
@@ -54,7 +52,7 @@ async fn a_finished_run_keeps_the_checkpoint_before_weights_that_nothing_was_com
     let last = FakePolicy::diverging_at(9);
     // Resumed, it removes nothing more.
     for policy in [last, FakePolicy::default()] {
-        let job = job(&root, &config, Arc::new(policy), &StopSignal::default());
+        let job = job(&root, &config, Arc::new(policy));
         train(job.unwrap()).await.unwrap();
         let folder = RunFolder::open(&root).unwrap();
         assert_eq!(checkpoint::steps(&folder).unwrap(), [8, 10]);
@@ -85,7 +83,11 @@ async fn a_fault_of_the_objective_is_not_a_divergence() {
         "eval.samples=0",
     ];
     let config = config(&server.url, &sets);
-    let error = run_in(&home.path().join("run"), &config).await.unwrap_err();
+    let job = Job {
+        reference: None,
+        ..plain_job(&home.path().join("run"), &config).unwrap()
+    };
+    let error = train(job).await.unwrap_err();
     let message = error.to_string();
     assert!(
         message.contains("under the reference policy") && !is_divergence(&message),

@@ -16,6 +16,12 @@ fn extension_records(root: &Path) -> Vec<ExtensionRecord> {
     lines.collect::<Result<_, _>>().unwrap()
 }
 
+/// Resumes the run with these settings, to its end.
+async fn extend(root: &Path, sets: &[&str]) -> Summary {
+    let config = resumed_config(root, sets).unwrap();
+    run_in(root, &config).await.unwrap()
+}
+
 /// The outputs of a run, and its configuration.
 fn outputs_with_config(root: &Path) -> BTreeMap<String, String> {
     let mut files = outputs(root);
@@ -42,61 +48,58 @@ async fn run_both(
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
     let server = FakeVerifier::accepting_b().await;
-    let lengths = ["run.updates=12", "run.updates=24"];
-    for sets in [
-        &[][..],
-        &["algorithm.mix_groups=true", "algorithm.dynamic_sampling=1"],
-        &["optimiser.warmup=20", "algorithm.h=1", "run.keep=3"],
+    for (sets, lengths) in [
+        (&[][..], &[12, 24][..]),
+        (
+            &["algorithm.mix_groups=true", "algorithm.dynamic_sampling=1"],
+            &[12, 24],
+        ),
+        (
+            &["optimiser.warmup=20", "algorithm.h=1", "run.keep=3"],
+            &[12, 24],
+        ),
+        (&["algorithm.h=2"], &[4, 8, 16, 24]),
     ] {
         let home = tempfile::tempdir().unwrap();
-        let [longer, at_once] = run_both(home.path(), &server.url, sets, lengths).await;
-        let config = resumed_config(&longer, &["run.updates=24"]).unwrap();
-        let summary = run_in(&longer, &config).await.unwrap();
-        assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 24));
+        let first = format!("run.updates={}", lengths[0]);
+        let both = [first.as_str(), "run.updates=24"];
+        let [longer, at_once] = run_both(home.path(), &server.url, sets, both).await;
+        for length in &lengths[1..] {
+            let summary = extend(&longer, &[&format!("run.updates={length}")]).await;
+            assert_eq!(
+                (summary.ended, summary.step),
+                (RunOutcome::Finished, *length)
+            );
+        }
         assert_same(
             &outputs_with_config(&longer),
             &outputs_with_config(&at_once),
             &sets.join(" "),
         );
-        let records = extension_records(&longer);
-        let [record] = &records[..] else {
-            panic!("{records:?}")
-        };
-        assert_eq!(
-            (
-                record.step,
-                record.from,
-                record.updates_before,
-                record.updates
-            ),
-            (12, 12, 12, 24)
-        );
-        assert!(record.equal && !record.resampled && !at_once.join("extended.jsonl").exists());
+        let records = extension_records(&longer).into_iter().map(|record| {
+            assert!(record.equal && !record.resampled && record.from == record.step);
+            [record.updates_before, record.updates]
+        });
+        let pairs = lengths.windows(2).map(|pair| [pair[0], pair[1]]);
+        assert!(records.eq(pairs), "{sets:?}");
+        assert!(!at_once.join("extended.jsonl").exists());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_can_be_extended_again_and_before_its_end() {
+async fn a_run_is_made_longer_only_once_it_has_finished() {
     let (home, server) = home_and_verifier().await;
-    let lengths = ["run.updates=4", "run.updates=24"];
-    let [longer, at_once] = run_both(home.path(), &server.url, &["algorithm.h=2"], lengths).await;
-    for length in ["run.updates=8", "run.updates=16"] {
-        let config = resumed_config(&longer, &[length]).unwrap();
-        run_in(&longer, &config).await.unwrap();
-    }
-    let config = resumed_config(&longer, &["run.updates=20"]).unwrap();
-    fail_after(1, &longer, &config).await;
-    let config = resumed_config(&longer, &["run.updates=24"]).unwrap();
-    run_in(&longer, &config).await.unwrap();
-    assert_same(
-        &outputs_with_config(&longer),
-        &outputs_with_config(&at_once),
-        "four times",
+    let root = home.path().join("run");
+    fail_after(5, &root, &config(&server.url, &[])).await;
+    let before = std::fs::read_to_string(root.join("config.toml")).unwrap();
+    let longer = resumed_config(&root, &["run.updates=20"]).unwrap();
+    let error = run_in(&root, &longer).await.unwrap_err();
+    assert!(
+        error.is_refusal() && error.to_string().contains("made 5 of its 10 updates"),
+        "{error}"
     );
-    let records = extension_records(&longer);
-    let steps: Vec<usize> = records.iter().map(|record| record.step).collect();
-    assert_eq!(steps, [4, 8, 16, 17]);
-    assert!(records.iter().all(|record| record.equal));
+    let after = std::fs::read_to_string(root.join("config.toml")).unwrap();
+    assert_eq!(after, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,8 +107,7 @@ async fn the_evaluation_at_the_old_end_is_the_only_additional_line() {
     let (home, server) = home_and_verifier().await;
     let lengths = ["run.updates=12", "run.updates=24"];
     let [longer, at_once] = run_both(home.path(), &server.url, &["eval.every=5"], lengths).await;
-    let config = resumed_config(&longer, &["run.updates=24"]).unwrap();
-    run_in(&longer, &config).await.unwrap();
+    extend(&longer, &["run.updates=24"]).await;
     let (mut longer, at_once) = (outputs_with_config(&longer), outputs_with_config(&at_once));
     let evals = longer["eval.jsonl"]
         .lines()
@@ -145,26 +147,15 @@ async fn a_phase_that_the_old_end_cut_short_is_made_again_from_an_earlier_checkp
             "run.updates=20",
             8,
         ),
-        (
-            &["run.checkpoint_every=100"],
-            "run.updates=2",
-            "run.updates=20",
-            0,
-        ),
         // 33 prompts are eight updates of four prompts, and one of one.
         (&["run.keep=4"], "run.epochs=3", "run.epochs=6", 6),
         (&["run.keep=4"], "run.epochs=3", "run.updates=20", 6),
     ] {
         let home = tempfile::tempdir().unwrap();
         let [longer, at_once] = run_both(home.path(), &server.url, sets, [first, longer_by]).await;
-        let ended = run_in(&longer, &resumed_config(&longer, &[]).unwrap())
-            .await
-            .unwrap()
-            .step;
+        let ended = extend(&longer, &[]).await.step;
         let evaluated = std::fs::read_to_string(longer.join("eval.jsonl")).unwrap();
-        run_in(&longer, &resumed_config(&longer, &[longer_by]).unwrap())
-            .await
-            .unwrap();
+        extend(&longer, &[longer_by]).await;
         assert_same(
             &outputs_with_config(&longer),
             &outputs_with_config(&at_once),
@@ -182,53 +173,15 @@ async fn a_phase_that_the_old_end_cut_short_is_made_again_from_an_earlier_checkp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn partial_evaluations_remain_only_if_they_are_due_with_the_same_weights() {
-    let server = FakeVerifier::accepting_b().await;
-    for (sets, first, remains) in [
-        // Phase 3 is made again, with the weights after update 10.
-        (["run.keep=2", "eval.every=5"], "run.updates=10", false),
-        (["run.keep=2", "eval.every=4"], "run.updates=12", true),
-        (["run.keep=2", "eval.every=5"], "run.updates=12", false),
-        // 11 prompts are an epoch, and 4 an update: the third epoch ends in update 9, and the fourth in update 11.
-        (["run.keep=2", "eval.every_epochs=1"], "run.updates=9", true),
-        (
-            ["run.keep=2", "eval.every_epochs=1"],
-            "run.updates=12",
-            false,
-        ),
-    ] {
-        let home = tempfile::tempdir().unwrap();
-        let root = home.path().join("run");
-        run_in(&root, &config(&server.url, &[&sets[..], &[first]].concat()))
-            .await
-            .unwrap();
-        let ended = config_of(&root).run.updates.unwrap();
-        let job = plain_job(&root, &resumed_config(&root, &["run.updates=24"]).unwrap()).unwrap();
-        let partial = job.folder.partial_eval(ended);
-        std::fs::write(&partial, "").unwrap();
-        let extension = extend::Extension::of(&job, &config_of(&root), 11, ended, ended);
-        let extension = extension.unwrap().unwrap();
-        extension.begin(&job.folder).unwrap();
-        assert_eq!(partial.exists(), remains, "{sets:?} {first}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn without_a_checkpoint_before_a_short_phase_its_rest_is_sampled_now_and_that_is_recorded() {
     let (home, server) = home_and_verifier().await;
     let sets = ["eval.samples=0", "run.checkpoint_every=0"];
     let lengths = ["run.updates=10", "run.updates=20"];
     let [longer, at_once] = run_both(home.path(), &server.url, &sets, lengths).await;
-    run_in(
-        &longer,
-        &resumed_config(&longer, &["run.updates=20"]).unwrap(),
-    )
-    .await
-    .unwrap();
+    extend(&longer, &["run.updates=20"]).await;
     let record = &extension_records(&longer)[0];
     assert_eq!((record.step, record.from), (10, 10));
     assert!(record.resampled && !record.equal);
-    let steps = |root: &Path| -> Vec<StepRecord> { read_log(root, Log::Metrics).unwrap() };
     let (mut ours, theirs) = (steps(&longer), steps(&at_once));
     assert_eq!(ours.len(), 20);
     assert_eq!((ours[9].phase_updates, ours[10].phase_updates), (1, 3));
@@ -255,36 +208,22 @@ async fn without_a_checkpoint_before_a_short_phase_its_rest_is_sampled_now_and_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_short_last_update_that_is_not_made_again_is_reported() {
+async fn a_short_last_update_is_not_made_again_if_the_learning_rate_falls() {
     let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = [
         "eval.samples=0",
         "run.epochs=3",
-        "run.checkpoint_every=0",
+        "run.keep=9",
         "algorithm.h=9",
+        "optimiser.schedule=linear",
     ];
     run_in(&root, &config(&server.url, &sets)).await.unwrap();
-    // With a falling learning rate no update is made again, since the run will differ anyway.
-    let config = resumed_config(&root, &["run.epochs=6"]).unwrap();
-    let config = Config {
-        optimiser: config::Optimiser {
-            schedule: config::LrSchedule::Linear,
-            ..config.optimiser.clone()
-        },
-        ..config
-    };
-    let job = plain_job(&root, &config).unwrap();
-    let extension = extend::Extension::of(&job, &config_of(&root), 11, 9, 9);
-    let message = extension.unwrap().unwrap().to_string();
-    assert!(
-        message.contains("Update 9 used 1 of the 4 prompts")
-            && message.contains("the other 3 are not used"),
-        "{message}"
-    );
-    drop(job);
-    run_in(&root, &config).await.unwrap();
-    let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
+    let longer = resumed_config(&root, &["run.epochs=6"]).unwrap();
+    let message = extension(&root, &longer, 9).to_string();
+    assert!(message.contains("cut update 9 short"), "{message}");
+    run_in(&root, &longer).await.unwrap();
+    let steps = steps(&root);
     assert_eq!(steps.iter().map(|step| step.prompts).max(), Some(4));
     assert_eq!(
         (steps.len(), steps[8].prompts, steps[16].prompts),
@@ -293,8 +232,12 @@ async fn a_short_last_update_that_is_not_made_again_is_reported() {
     assert!(!extension_records(&root)[0].equal);
 }
 
-fn config_of(root: &Path) -> Config {
-    resumed_config(root, &[]).unwrap()
+/// The extension of a run that ended after `step` updates.
+fn extension(root: &Path, config: &Config, step: usize) -> extend::Extension {
+    let previous = resumed_config(root, &[]).unwrap();
+    let job = plain_job(root, config).unwrap();
+    let extension = extend::Extension::of(&job, &previous, 11, step);
+    extension.unwrap().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -309,15 +252,11 @@ async fn the_message_about_a_falling_learning_rate_has_its_old_and_new_values() 
     ];
     run_in(&root, &config(&server.url, &sets)).await.unwrap();
     let longer = resumed_config(&root, &["run.updates=19"]).unwrap();
-    let extension = {
-        let job = plain_job(&root, &longer).unwrap();
-        extend::Extension::of(&job, &config_of(&root), 11, 9, 9)
-    };
-    let extension = extension.unwrap().unwrap();
+    let extension = extension(&root, &longer, 9);
     assert!(!extension.record.equal && extension.record.from == 9);
     insta::assert_snapshot!(extension.to_string(), @r#"the run is made longer: 19 updates instead of 9; the learning rate was 1.111e-2 in update 9 and becomes 5.263e-2 in update 10, since `optimiser.schedule = "linear"` is stretched over the new length; a run of 19 updates from the start would have had 5.789e-2 in update 9, so this one does not equal it"#);
     run_in(&root, &longer).await.unwrap();
-    let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
+    let steps = steps(&root);
     let record = &extension_records(&root)[0];
     assert_eq!(
         (record.lr_before, record.lr),
@@ -339,45 +278,17 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
         run_in(&short, &config(&working.url, sets)).await.unwrap();
         let uninterrupted = home.path().join(format!("{name}-uninterrupted"));
         copy(&short, &uninterrupted);
-        run_in(
-            &uninterrupted,
-            &resumed_config(&uninterrupted, &["run.updates=20"]).unwrap(),
-        )
-        .await
-        .unwrap();
+        extend(&uninterrupted, &["run.updates=20"]).await;
 
-        // The folder is copied while the run is in the middle of judging its n-th request: everything later is lost.
-        let (from, to) = (short.clone(), home.path().join(format!("{name}-killed")));
-        let copies = Arc::new(AtomicUsize::new(0));
-        let counter = copies.clone();
-        let server = FakeVerifier::serve(move |number, items| {
-            if number % 4 == 1 {
-                copy(
-                    &from,
-                    &to.join(counter.fetch_add(1, Ordering::SeqCst).to_string()),
-                );
-            }
-            Answer::accepting_b(&items)
-        })
-        .await;
-        let config = resumed_config(
-            &short,
-            &["run.updates=20", &format!("verifier.url={}", server.url)],
-        );
-        run_in(&short, &config.unwrap()).await.unwrap();
         let killed = home.path().join(format!("{name}-killed"));
-        let copies = copies.load(Ordering::SeqCst);
-        assert!(copies >= 4, "{copies}");
-        let first = home.path().join(format!("{name}-first"));
-        copy(&killed.join("0"), &first);
-        for number in 0..copies {
-            let killed = killed.join(number.to_string());
-            let config =
-                resumed_config(&killed, &[&format!("verifier.url={}", working.url)]).unwrap();
-            let summary = run_in(&killed, &config).await.unwrap();
+        let server = copying_verifier(&short, &killed).await;
+        let elsewhere = format!("verifier.url={}", server.url);
+        extend(&short, &["run.updates=20", &elsewhere]).await;
+        for killed in copies(&killed) {
+            let summary = extend(&killed, &[&format!("verifier.url={}", working.url)]).await;
             assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 20));
             assert_eq!(extension_records(&killed).len(), 1);
-            let what = format!("{name}, {number}");
+            let what = killed.display().to_string();
             if name != "resampled" {
                 assert_same(&outputs(&killed), &outputs(&uninterrupted), &what);
                 continue;
@@ -392,23 +303,7 @@ async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
                 assert!(read(&killed) == read(&uninterrupted), "{what}: {file}");
             }
         }
-        if name == "resampled" {
-            // The first copy was made while the rest of the phase was sampled.
-            let twice = home.path().join("twice");
-            copy(&first, &twice);
-            let config = resumed_config(
-                &twice,
-                &["run.updates=23", &format!("verifier.url={}", working.url)],
-            );
-            let summary = run_in(&twice, &config.unwrap()).await.unwrap();
-            assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 23));
-            let records = extension_records(&twice);
-            let summaries: Vec<_> = records
-                .iter()
-                .map(|record| (record.from, record.resampled, record.equal))
-                .collect();
-            assert_eq!(summaries, [(10, true, false); 2]);
-        }
+        assert!(copies(&killed).count() >= 3, "{name}");
     }
 }
 
@@ -423,29 +318,18 @@ async fn the_record_of_an_extension_that_was_killed_before_it_began_has_no_effec
     )
     .await;
     // The folder after the record and the step back, and before anything else.
-    {
-        let config = resumed_config(&longer, &["run.updates=20"]).unwrap();
-        let job = plain_job(&longer, &config).unwrap();
-        let extension = extend::Extension::of(&job, &config_of(&longer), 11, 10, 10);
-        extension.unwrap().unwrap().begin(&job.folder).unwrap();
-    }
-    let not_extended = home.path().join("not-extended");
-    copy(&longer, &not_extended);
-    let summary = run_in(&not_extended, &config_of(&not_extended))
-        .await
-        .unwrap();
+    let config = resumed_config(&longer, &["run.updates=20"]).unwrap();
+    let begun = extension(&longer, &config, 10);
+    begun.begin(&RunFolder::open(&longer).unwrap()).unwrap();
+    let summary = extend(&longer, &[]).await;
     assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 10));
-    for root in [&longer, &not_extended] {
-        run_in(root, &resumed_config(root, &["run.updates=20"]).unwrap())
-            .await
-            .unwrap();
-        assert_eq!(extension_records(root).len(), 1);
-        assert_same(
-            &outputs_with_config(root),
-            &outputs_with_config(&at_once),
-            "after all",
-        );
-    }
+    extend(&longer, &["run.updates=20"]).await;
+    assert_eq!(extension_records(&longer).len(), 1);
+    assert_same(
+        &outputs_with_config(&longer),
+        &outputs_with_config(&at_once),
+        "after all",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -72,7 +72,7 @@ async fn a_phase_without_verdicts_is_judged_when_resumed_and_not_sampled_again()
     // The result of a run, and the number of completions that it sampled.
     let counted = async |root: &Path, url: &str| {
         let toy = Arc::new(FakePolicy::default());
-        let job = job(root, &config(url, &[]), toy.clone(), &StopSignal::default()).unwrap();
+        let job = job(root, &config(url, &[]), toy.clone()).unwrap();
         (train(job).await, toy.sampled())
     };
     let (ended, all) = counted(&uninterrupted, &working.url).await;
@@ -132,7 +132,7 @@ async fn masked_samples_of_dynamic_sampling_are_counted_over_the_whole_phase() {
     let root = home.path().join("one");
     run_in(&root, &config(&server.url, &dynamic)).await.unwrap();
     assert_eq!(unjudged.lock().unwrap().len(), 4);
-    let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
+    let steps = steps(&root);
     assert!(
         steps
             .iter()
@@ -161,18 +161,12 @@ async fn masked_samples_of_dynamic_sampling_are_counted_over_the_whole_phase() {
 async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
     let home = tempfile::tempdir().unwrap();
     let mask = |every: usize| {
-        move |_: usize, items: Vec<verifier_api::Item>| {
+        move |_: usize, items: Vec<Item>| {
             let results = items.iter().map(|item| {
                 let hash = item.completion.len()
                     + item.prompt.len() * 7
                     + item.completion.bytes().map(usize::from).sum::<usize>();
-                let mut judged = judgement(&item.id, item.completion.starts_with('b'));
-                if hash % every == 0 {
-                    judged["reward"] = serde_json::Value::Null;
-                    judged["verdict"] = "unavailable".into();
-                    judged["detail"] = serde_json::json!({"reason": "out of order"});
-                }
-                judged
+                judged(item, hash % every == 0)
             });
             Answer::Results(results.collect())
         }
@@ -185,7 +179,7 @@ async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
     run_in(&home.path().join("some"), &config(&some.url, lenient))
         .await
         .unwrap();
-    let steps: Vec<StepRecord> = read_log(&home.path().join("some"), Log::Metrics).unwrap();
+    let steps = steps(&home.path().join("some"));
     assert!(
         steps.iter().any(|s| s.algo.masked > 0)
             && steps.iter().all(|s| s.algo.masked + s.algo.judged == 16)

@@ -64,7 +64,7 @@ async fn alarms_are_logged_once_and_can_be_turned_off() {
     let long = &["run.updates=60", "eval.samples=0"];
     run_in(&on, &config(&server.url, long)).await.unwrap();
     let alarms: Vec<AlarmRecord> = read_log(&on, Log::Alarms).unwrap();
-    let steps: Vec<StepRecord> = read_log(&on, Log::Metrics).unwrap();
+    let steps = steps(&on);
     assert_eq!(
         alarms,
         observers::alarms::AlarmMonitor::default().replay(&steps, &[])
@@ -92,7 +92,7 @@ async fn groups_of_one_raise_no_alarm_that_nothing_is_learnt() {
     run_in(&root, &super::config(&server.url, &sets))
         .await
         .unwrap();
-    let steps: Vec<StepRecord> = read_log(&root, Log::Metrics).unwrap();
+    let steps = steps(&root);
     let uniform = |step: &StepRecord| step.groups.right + step.groups.wrong;
     assert!(steps.iter().map(uniform).sum::<usize>() > 100);
     let alarms: Vec<AlarmRecord> = read_log(&root, Log::Alarms).unwrap();

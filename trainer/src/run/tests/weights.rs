@@ -1,14 +1,13 @@
 //! `weights.jsonl`: the token-level importance weights of the end of a phase.
 
-use super::algorithms::{full_job, preset_config};
+use super::algorithms::preset_config;
 use super::*;
-use crate::config::Preset;
 use crate::record::TokenWeights;
 
 async fn weights(home: &Path, url: &str, preset: Preset, more: &[&str]) -> Vec<TokenWeights> {
     let root = home.join(format!("{}{}", preset.name(), more.concat()));
     let config = preset_config(url, preset, more);
-    let job = full_job(&root, &config, Arc::new(FakePolicy::default())).unwrap();
+    let job = job(&root, &config, Arc::new(FakePolicy::default())).unwrap();
     train(job).await.unwrap();
     read_log(&root, Log::Weights).unwrap()
 }
@@ -53,7 +52,7 @@ async fn an_update_whose_weights_cannot_be_logged_is_made_once() {
     let (home, server) = home_and_verifier().await;
     let job = |root: &Path, url: &str| {
         let config = preset_config(url, Preset::RapidPaper, &["algorithm.h=4"]);
-        full_job(root, &config, Arc::new(FakePolicy::default())).unwrap()
+        job(root, &config, Arc::new(FakePolicy::default())).unwrap()
     };
     let (undisturbed, disturbed) = (home.path().join("a"), home.path().join("b"));
     train(job(&undisturbed, &server.url)).await.unwrap();
