@@ -37,19 +37,18 @@ pub struct CheckpointSettings {
     pub template: Template,
     /// How completions were sampled, `max_tokens` included.
     pub eval: Eval,
-    /// The keys of `[verifier]`, without an address.
-    verifier: Table,
+    /// How answers are read and compared, without an address.
+    verifier: Verifier,
 }
 
 /// The error for a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{path} has the settings of the run that made this checkpoint, and cannot be used: {reason}. {remedy}"
+    "{path} has the settings of the run that made this checkpoint, and cannot be used: {reason}. Restore the file; or delete it, and give its settings on the command line (--template, --max-tokens, --temperature, --stop)"
 )]
 pub struct CheckpointSettingsError {
     path: PathBuf,
     reason: String,
-    remedy: &'static str,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -147,20 +146,19 @@ impl SettingsFile {
 }
 
 impl CheckpointSettings {
-    /// The settings of a model: those in a checkpoint's file, or, for a checkpoint without that file (an early build of 0.1.0 wrote it), those of the run folder that it
-    /// is in. `None` for any other model.
+    /// The settings in a checkpoint's file; `None` for a model without that file.
     ///
     /// # Errors
     /// [`CheckpointSettingsError`] if the file exists and cannot be used.
     pub fn of(model: &Path) -> Result<Option<Self>, CheckpointSettingsError> {
-        let own = model.join(NAME);
-        if own.symlink_metadata().is_ok() {
-            return parse(&own, &read(&own)?).map(Some);
+        let file = model.join(NAME);
+        if file.symlink_metadata().is_err() {
+            return Ok(None);
         }
-        match run_of(model) {
-            Some(config) => of_run(&config).map(Some),
-            None => Ok(None),
-        }
+        let text = read(&file).map_err(|error| refused(&file, &error.to_string()))?;
+        parse(&file, &text)
+            .map(Some)
+            .map_err(|reason| refused(&file, &reason))
     }
 
     /// The renderer of the run's prompts.
@@ -169,25 +167,18 @@ impl CheckpointSettings {
         PromptRenderer::with_template(self.template.clone(), &self.data)
     }
 
-    /// Adds the run's settings of how answers are read and compared to a verifier's settings.
-    ///
-    /// # Errors
-    /// [`CheckpointSettingsError`] for values that this version does not know.
-    pub fn verifier(&self, settings: &Verifier) -> Result<Verifier, CheckpointSettingsError> {
-        let refused = |error: String| CheckpointSettingsError {
-            path: self.source.clone(),
-            reason: format!("in [verifier], {}", one_line(&error)),
-            remedy: REMEDY,
-        };
-        let mut table = Table::try_from(settings).map_err(|error| refused(error.to_string()))?;
-        table.extend(self.verifier.clone());
-        table
-            .try_into()
-            .map_err(|error: toml::de::Error| refused(error.to_string()))
+    /// A verifier's settings with the run's settings of how answers are read and compared.
+    #[must_use]
+    pub fn verifier(&self, settings: Verifier) -> Verifier {
+        let run = self.verifier.clone();
+        Verifier {
+            math_policy: run.math_policy.or(settings.math_policy),
+            math_extraction: run.math_extraction.or(settings.math_extraction),
+            code_extraction: run.code_extraction.or(settings.code_extraction),
+            ..settings
+        }
     }
 }
-
-const REMEDY: &str = "Restore the file; or delete it, and give its settings on the command line (--template, --max-tokens, --temperature, --stop)";
 
 /// Whether a folder is a checkpoint, also one that was copied without its settings.
 #[must_use]
@@ -195,91 +186,57 @@ pub fn is_checkpoint(model: &Path) -> bool {
     model.join("run.json").is_file()
 }
 
-/// `config.toml` of the run folder that has this folder as a checkpoint.
-fn run_of(model: &Path) -> Option<PathBuf> {
-    if !is_checkpoint(model) {
-        return None;
-    }
-    let folder = model.canonicalize().ok()?;
-    let checkpoints = folder
-        .parent()
-        .filter(|parent| parent.ends_with("checkpoints"))?;
-    let config = checkpoints.parent()?.join("config.toml");
-    config.is_file().then_some(config)
-}
-
-fn of_run(path: &Path) -> Result<CheckpointSettings, CheckpointSettingsError> {
-    let refused = |reason: String| CheckpointSettingsError {
+fn refused(path: &Path, reason: &str) -> CheckpointSettingsError {
+    CheckpointSettingsError {
         path: path.to_owned(),
-        reason,
-        remedy: "Restore it, and the file of its prompt template, if it has one; or move the checkpoint out of the run's folder, and give the settings on the command line (--template, --max-tokens, --temperature, --stop)",
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
-    let config = config::parse("it", &text, &[]).map_err(|error| refused(error.to_string()))?;
-    let renderer = PromptRenderer::new(&config.data).map_err(|error| refused(error.to_string()))?;
-    parse(path, &SettingsFile::of(&config, &renderer).text(0))
+        reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),
+    }
 }
 
 /// The file's text. Only a regular file is read, of at most [`MAX_BYTES`].
-fn read(path: &Path) -> Result<String, CheckpointSettingsError> {
-    let refused = |reason: String| CheckpointSettingsError {
-        path: path.to_owned(),
-        reason,
-        remedy: REMEDY,
-    };
-    let open = || -> io::Result<String> {
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        let mut text = String::new();
-        let read = File::open(path)?
-            .take(MAX_BYTES + 1)
-            .read_to_string(&mut text)?;
-        if read as u64 > MAX_BYTES {
-            return Err(io::Error::other("it is larger than 1 MiB"));
-        }
-        Ok(text)
-    };
-    open().map_err(|error| refused(error.to_string()))
+fn read(path: &Path) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    let read = File::open(path)?
+        .take(MAX_BYTES + 1)
+        .read_to_string(&mut text)?;
+    if read as u64 > MAX_BYTES {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(text)
 }
 
-fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, CheckpointSettingsError> {
-    let refused = |reason: String| CheckpointSettingsError {
-        path: path.to_owned(),
-        reason: one_line(&reason),
-        remedy: REMEDY,
-    };
-    let table: Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| refused(error.to_string()))?;
+/// The settings of a file's text, or the reason why it cannot be used.
+fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, String> {
+    let described = |error: toml::de::Error| error.to_string();
+    let table: Table = text.parse().map_err(described)?;
     match table.get("version").and_then(Value::as_integer) {
         Some(VERSION) => {}
         Some(other) => {
-            return Err(refused(format!(
+            return Err(format!(
                 "it is of version {other}, and this `rapid` reads version {VERSION}: use the `rapid` that made it, or a newer one"
-            )));
+            ));
         }
-        None => return Err(refused("it has no `version`".into())),
+        None => return Err("it has no `version`".into()),
     }
-    let content: Content = table
-        .try_into()
-        .map_err(|error: toml::de::Error| refused(error.to_string()))?;
-    let known = |section: &str, table: &Table, keys: &[&str]| match table
-        .keys()
-        .find(|key| !keys.contains(&key.as_str()))
-    {
-        Some(key) => Err(refused(format!("it cannot set `{section}.{key}`"))),
-        None => Ok(()),
-    };
-    known("data", &content.data, &[&DATA[..], &["stop"]].concat())?;
-    known(
-        "eval",
-        &content.eval,
-        &[&EVAL[..], &["max_tokens"]].concat(),
-    )?;
-    known("verifier", &content.verifier, &VERIFIER)?;
-    let config = as_a_recipe(&content).map_err(|error| refused(error.to_string()))?;
-    let template = template(&content.template).map_err(refused)?;
+    let content: Content = table.try_into().map_err(described)?;
+    for (section, table, keys) in [
+        ("data", &content.data, &[&DATA[..], &["stop"]].concat()[..]),
+        (
+            "eval",
+            &content.eval,
+            &[&EVAL[..], &["max_tokens"]].concat(),
+        ),
+        ("verifier", &content.verifier, &VERIFIER),
+    ] {
+        if let Some(key) = table.keys().find(|key| !keys.contains(&key.as_str())) {
+            return Err(format!("it cannot set `{section}.{key}`"));
+        }
+    }
+    let config = as_a_recipe(&content).map_err(|error| error.to_string())?;
+    let template = template(&content.template)?;
     Ok(CheckpointSettings {
         source: path.to_owned(),
         data: Data {
@@ -288,7 +245,7 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, CheckpointSettin
         },
         template,
         eval: config.eval,
-        verifier: content.verifier,
+        verifier: config.verifier,
     })
 }
 
@@ -331,10 +288,6 @@ fn name_of(path: &str) -> &str {
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or(path)
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

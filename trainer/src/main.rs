@@ -122,55 +122,26 @@ mod tests {
     #[test]
     fn usage_errors_exit_with_2() {
         for wrong in [
-            &["rapid"][..],
-            &["rapid", "trian"],
-            &["rapid", "report"],
-            &["rapid", "train"],
-            &["rapid", "train", "--recipe", "r", "--resume", "a"],
-            &["rapid", "train", "--resume", "a", "--out", "b"],
-            &["rapid", "eval", "--model", "m"],
-            &[
-                "rapid",
-                "generate",
-                "--model",
-                "m",
-                "--prompts",
-                "p",
-                "--out",
-                "o",
-                "-n",
-                "0",
-            ],
-            &["rapid", "bench", "rollout", "--device", "gpu"],
-            &["rapid", "quickstart", "--device", "gpu"],
-            &["rapid", "quickstart", "--resume", "r", "--seed", "1"],
-            &["rapid", "study"],
-            &["rapid", "study", "estimator"],
-            &["rapid", "study", "estimator", "--out", "o", "--model", "m"],
-            &[
-                "rapid",
-                "study",
-                "estimator",
-                "--out",
-                "o",
-                "--behaviour",
-                "m",
-            ],
-            &[
-                "rapid",
-                "study",
-                "estimator",
-                "--out",
-                "o",
-                "--temperature",
-                "0",
-            ],
+            "rapid",
+            "rapid trian",
+            "rapid report",
+            "rapid train",
+            "rapid train --recipe r --resume a",
+            "rapid train --resume a --out b",
+            "rapid eval --model m",
+            "rapid generate --model m --prompts p --out o -n 0",
+            "rapid bench rollout --device gpu",
+            "rapid quickstart --device gpu",
+            "rapid quickstart --resume r --seed 1",
+            "rapid study",
+            "rapid study estimator",
+            "rapid study estimator --out o --model m",
+            "rapid study estimator --out o --behaviour m",
+            "rapid study estimator --out o --temperature 0",
         ] {
-            let error = Cli::try_parse_from(wrong).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{wrong:?}");
+            let error = Cli::try_parse_from(wrong.split(' ')).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{wrong}");
         }
-        let former = ["rapid", "train", "--recipe", "r", "--run-dir", "d"];
-        assert!(Cli::try_parse_from(former).is_ok());
     }
 
     #[test]

@@ -119,63 +119,80 @@ fn the_file_reads_as_written() {
     "#);
 }
 
+/// Changes of the file, each with the error.
+const FAULTS: [(&str, &str, &str); 11] = [
+    (
+        "version = 1",
+        "version = 2",
+        "it is of version 2, and this `rapid` reads version 1",
+    ),
+    (
+        "version = 1",
+        "version = 1\nmore = 2",
+        "unknown field `more`",
+    ),
+    (
+        "temperature = 0.5",
+        "temperature = -1.0",
+        "`eval.temperature`",
+    ),
+    (
+        "temperature = 0.5",
+        "temperature = nan",
+        "`eval.temperature`",
+    ),
+    (
+        "temperature = 0.5",
+        "temperature = \"hot\"",
+        "`eval.temperature`",
+    ),
+    (
+        "max_tokens = 24",
+        "max_tokens = 99999999999",
+        "`eval.max_tokens`",
+    ),
+    (
+        "max_tokens = 24",
+        "max_tokens = 24\nsamples = 3",
+        "it cannot set `eval.samples`",
+    ),
+    ("stop = [", "stop = [\"\", ", "`data.stop`"),
+    (
+        "stop = [",
+        "teacher = \"/etc/passwd\"\nstop = [",
+        "it cannot set `data.teacher`",
+    ),
+    ("{question}", "", "neither {question} nor {statement}"),
+    (
+        "kind = \"math\"",
+        "kind = \"maths\"",
+        "no task is of the kind `maths`",
+    ),
+];
+
 #[test]
 fn a_file_that_cannot_be_used_is_refused_in_one_paragraph() {
     let whole = settings_file(&config(&[]));
-    let with = |from: &str, to: &str| {
-        let text = whole.replacen(from, to, 1);
-        assert_ne!(text, whole, "{from}");
-        text
-    };
-    for (text, expected) in [
+    let mut files: Vec<(String, &str)> = FAULTS
+        .iter()
+        .map(|(from, to, expected)| {
+            let text = whole.replacen(from, to, 1);
+            assert_ne!(text, whole, "{from}");
+            (text, *expected)
+        })
+        .collect();
+    files.extend([
         ("\u{0}\u{1}".to_owned(), "TOML parse error"),
         (String::new(), "it has no `version`"),
         ("version = [".to_owned(), "TOML parse error"),
-        (
-            with("version = 1", "version = 2"),
-            "it is of version 2, and this `rapid` reads version 1",
-        ),
-        (
-            with("version = 1", "version = 1\nmore = 2"),
-            "unknown field `more`",
-        ),
-        (
-            with("temperature = 0.5", "temperature = -1.0"),
-            "`eval.temperature`",
-        ),
-        (
-            with("temperature = 0.5", "temperature = nan"),
-            "`eval.temperature`",
-        ),
-        (
-            with("temperature = 0.5", "temperature = \"hot\""),
-            "`eval.temperature`",
-        ),
-        (
-            with("max_tokens = 24", "max_tokens = 99999999999"),
-            "`eval.max_tokens`",
-        ),
-        (
-            with("max_tokens = 24", "max_tokens = 24\nsamples = 3"),
-            "it cannot set `eval.samples`",
-        ),
-        (with("stop = [", "stop = [\"\", "), "`data.stop`"),
-        (
-            with("stop = [", "teacher = \"/etc/passwd\"\nstop = ["),
-            "it cannot set `data.teacher`",
-        ),
-        (with("{question}", ""), "neither {question} nor {statement}"),
-        (
-            with("kind = \"math\"", "kind = \"maths\""),
-            "no task is of the kind `maths`",
-        ),
         // This would send the token of another service to a stranger.
         (
             format!("{whole}\n[verifier]\nurl = \"http://stranger\"\ntoken_env = \"HF_TOKEN\"\n"),
             "it cannot set `verifier.t",
         ),
         ("#".repeat(2 << 20), "it is larger than 1 MiB"),
-    ] {
+    ]);
+    for (text, expected) in files {
         let folder = checkpoint(&text);
         let error = CheckpointSettings::of(folder.path())
             .unwrap_err()
@@ -188,62 +205,24 @@ fn a_file_that_cannot_be_used_is_refused_in_one_paragraph() {
             "{expected}: {error}"
         );
     }
+    // A folder, and a device that never ends.
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join(NAME)).unwrap();
-    assert!(
-        CheckpointSettings::of(folder.path())
-            .unwrap_err()
-            .to_string()
-            .contains("it is not a regular file")
-    );
-    #[cfg(unix)]
-    {
-        std::fs::remove_dir(folder.path().join(NAME)).unwrap();
-        std::os::unix::fs::symlink("/dev/zero", folder.path().join(NAME)).unwrap();
-        assert!(
-            CheckpointSettings::of(folder.path())
-                .unwrap_err()
-                .to_string()
-                .contains("it is not a regular file")
-        );
+    let file = folder.path().join(NAME);
+    for place in [folder.path(), Path::new("/dev/zero")] {
+        std::os::unix::fs::symlink(place, &file).unwrap();
+        let error = CheckpointSettings::of(folder.path()).unwrap_err();
+        assert!(error.to_string().contains("it is not a regular file"));
+        std::fs::remove_file(&file).unwrap();
     }
 }
 
 #[test]
-fn a_checkpoint_of_an_older_version_uses_its_runs_configuration() {
-    let home = tempfile::tempdir().unwrap();
-    let step = home.path().join("run/checkpoints/step-10");
-    std::fs::create_dir_all(&step).unwrap();
-    let config = config(&["data.stop=[\"END\"]"]);
-    std::fs::write(home.path().join("run/config.toml"), config.to_toml()).unwrap();
-    // Without `run.json`, a model in that folder is not a checkpoint.
-    assert_eq!(CheckpointSettings::of(&step).unwrap(), None);
-    std::fs::write(step.join("run.json"), "{}").unwrap();
-    let best = home.path().join("run/checkpoints/best");
-    #[cfg(unix)]
-    std::os::unix::fs::symlink("step-10", &best).unwrap();
-    for place in [&step, &best] {
-        let settings = CheckpointSettings::of(place).unwrap().unwrap();
-        assert!(settings.source.ends_with("run/config.toml"));
-        assert_eq!(settings.renderer().stop_strings(), ["END"]);
-        assert_eq!(settings.eval.max_tokens, Some(24));
+fn a_folder_without_the_file_has_no_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("run.json"), "{}").unwrap();
+    for model in [folder.path(), &folder.path().join("nowhere.gguf")] {
+        assert_eq!(CheckpointSettings::of(model).unwrap(), None);
     }
-    let missing = config.to_toml().replace("few-shot-boxed", "./missing.toml");
-    std::fs::write(home.path().join("run/config.toml"), missing).unwrap();
-    let error = CheckpointSettings::of(&best).unwrap_err().to_string();
-    assert!(
-        error.contains("config.toml")
-            && error.contains("./missing.toml cannot be read")
-            && error.contains("--template"),
-        "{error}"
-    );
-    let elsewhere = home.path().join("elsewhere");
-    std::fs::rename(&step, &elsewhere).unwrap();
-    assert_eq!(CheckpointSettings::of(&elsewhere).unwrap(), None);
-    assert_eq!(
-        CheckpointSettings::of(&home.path().join("nowhere.gguf")).unwrap(),
-        None
-    );
 }
 
 #[test]
@@ -254,7 +233,7 @@ fn a_checkpoint_does_not_change_the_verifiers_address_and_token() {
         url: Some("http://127.0.0.1:1".into()),
         ..Verifier::default()
     };
-    assert_eq!(settings.verifier(&given).unwrap(), given);
+    assert_eq!(settings.verifier(given.clone()), given);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use datasets::jsonl::{Lines, read_text};
 use engine::config::{ModelConfig, published, published_names};
 use engine::sample::MIN_TEMPERATURE;
 use engine::{Engine, EngineOptions, Leader, Sampling};
-use trainer::config::{self, MAX_COMPLETIONS, MAX_COUNT, MAX_THREADS, NamedModel};
+use trainer::config::{self, MAX_COMPLETIONS, MAX_THREADS, NamedModel};
 use trainer::run::{TrainError, locate_model};
 
 use super::Usage;
@@ -34,9 +34,6 @@ pub(crate) struct DeviceArgs {
     /// How a CPU multiplies bf16 numbers: auto (the processor's fastest way), amx, avx512-bf16 or fma
     #[arg(long, value_name = "KERNEL", default_value = "auto", value_parser = ["auto", "amx", "avx512-bf16", "fma"])]
     pub(crate) kernel: String,
-    /// Tokens of the KV cache [default: as many as are needed, within a quarter of the memory]
-    #[arg(long, value_name = "N", value_parser = up_to(MAX_COUNT as usize))]
-    pub(crate) kv_tokens: Option<usize>,
 }
 
 impl DeviceArgs {
@@ -61,7 +58,6 @@ impl DeviceArgs {
             threads: self.threads,
             dtype: self.dtype.clone(),
             kernel: self.kernel.clone(),
-            kv_tokens: self.kv_tokens,
             ..config::Engine::default()
         }
     }
@@ -334,18 +330,21 @@ pub(crate) fn device(text: &str) -> Result<String, String> {
         .map_err(|_| "give auto, cpu, cuda or cuda:N".to_owned())
 }
 
+/// A value that `fits`; the error asks for `expected`.
+fn parsed<T: FromStr>(text: &str, fits: impl Fn(&T) -> bool, expected: &str) -> Result<T, String> {
+    let value = text.parse().ok().filter(fits);
+    value.ok_or_else(|| format!("give {expected}"))
+}
+
 /// A number from 0 on.
 pub(crate) fn from_zero<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
+    let expected = format!("a whole number from 0 to {}", u64::MAX);
+    parsed(text, |_| true, &expected)
 }
 
 /// A number from 1 on.
 pub(crate) fn positive(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|number| *number > 0)
-        .ok_or_else(|| "give a whole number from 1 on".to_owned())
+    parsed(text, |number| *number > 0, "a whole number from 1 on")
 }
 
 /// A number from 1 to `max`.
@@ -353,35 +352,28 @@ pub(crate) fn up_to(
     max: usize,
 ) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
     move |text: &str| {
-        text.parse()
-            .ok()
-            .filter(|number: &usize| (1..=max).contains(number))
-            .ok_or_else(|| format!("give a whole number from 1 to {max}"))
+        let expected = format!("a whole number from 1 to {max}");
+        parsed(text, |number| (1..=max).contains(number), &expected)
     }
 }
 
 /// A temperature: 0, or a number that logits can be divided by.
 pub(crate) fn temperature(text: &str) -> Result<f32, String> {
-    text.parse()
-        .ok()
-        .filter(|t: &f32| *t == 0.0 || (MIN_TEMPERATURE..=100.0).contains(t))
-        .ok_or_else(|| "give 0, which is greedy, or a number from 0.000001 to 100".to_owned())
+    let fits = |t: &f32| *t == 0.0 || (MIN_TEMPERATURE..=100.0).contains(t);
+    let expected = "0, which is greedy, or a number from 0.000001 to 100";
+    parsed(text, fits, expected)
 }
 
 /// A probability: above 0, at most 1.
 fn probability(text: &str) -> Result<f32, String> {
-    text.parse()
-        .ok()
-        .filter(|p: &f32| *p > 0.0 && *p <= 1.0)
-        .ok_or_else(|| "give a number above 0 and at most 1".to_owned())
+    let fits = |p: &f32| *p > 0.0 && *p <= 1.0;
+    parsed(text, fits, "a number above 0 and at most 1")
 }
 
 /// A fraction of a probability: at least 0, below 1.
 fn fraction(text: &str) -> Result<f32, String> {
-    text.parse()
-        .ok()
-        .filter(|p: &f32| (0.0..1.0).contains(p))
-        .ok_or_else(|| "give a number of at least 0 and below 1".to_owned())
+    let fits = |p: &f32| (0.0..1.0).contains(p);
+    parsed(text, fits, "a number of at least 0 and below 1")
 }
 
 #[cfg(test)]

@@ -107,43 +107,31 @@ impl Settings {
         Ok(renderer)
     }
 
-    /// A value: the command line's, else the checkpoint's, else the default. `option` is its option, and `describe` puts the checkpoint's value into words; `None`
-    /// leaves it out of the report.
-    pub(crate) fn value<T: Copy>(
-        &mut self,
-        given: Option<T>,
-        from_eval: impl FnOnce(&Eval) -> Option<T>,
-        default: T,
-        (option, describe): (&str, impl FnOnce(T) -> Option<String>),
-    ) -> T {
-        let checkpoint = self
-            .checkpoint
+    /// How completions are sampled unless the command line says otherwise.
+    pub(crate) fn eval(&self) -> Eval {
+        self.checkpoint
             .as_ref()
-            .and_then(|checkpoint| from_eval(&checkpoint.eval));
-        match (given, checkpoint) {
-            (Some(given), checkpoint) => {
-                if checkpoint.is_some() {
-                    self.overridden.push(option.to_owned());
-                }
-                given
-            }
-            (None, Some(checkpoint)) => {
-                self.from_checkpoint.extend(describe(checkpoint));
-                checkpoint
-            }
-            (None, None) => default,
+            .map_or_else(Eval::default, |checkpoint| checkpoint.eval.clone())
+    }
+
+    /// Notes for the report that an option overrides the checkpoint's value, or else the value in words; `None` leaves it out of the report.
+    pub(crate) fn note(&mut self, option: &str, is_given: bool, value: Option<String>) {
+        if self.checkpoint.is_none() {
+            return;
+        }
+        if is_given {
+            self.overridden.push(option.to_owned());
+        } else {
+            self.from_checkpoint.extend(value);
         }
     }
 
     /// The maximum number of tokens of a completion.
     pub(crate) fn max_tokens(&mut self, given: Option<usize>, default: usize) -> usize {
-        let describe = |tokens| Some(format!("at most {tokens} tokens"));
-        self.value(
-            given,
-            |eval| eval.max_tokens,
-            default,
-            ("--max-tokens", describe),
-        )
+        let own = self.eval().max_tokens;
+        let value = own.map(|tokens| format!("at most {tokens} tokens"));
+        self.note("--max-tokens", given.is_some(), value);
+        given.or(own).unwrap_or(default)
     }
 
     /// The date that chat templates write: the checkpoint's, else today.
@@ -161,10 +149,10 @@ impl Settings {
     }
 
     /// The verifier's settings, with the checkpoint's policies for extracting and comparing answers.
-    pub(crate) fn verifier(&self, given: Verifier) -> Result<Verifier, CheckpointSettingsError> {
+    pub(crate) fn verifier(&self, given: Verifier) -> Verifier {
         match &self.checkpoint {
-            Some(checkpoint) => checkpoint.verifier(&given),
-            None => Ok(given),
+            Some(checkpoint) => checkpoint.verifier(given),
+            None => given,
         }
     }
 
@@ -222,46 +210,35 @@ mod tests {
         let folder = checkpoint(&["eval.max_tokens=33"]);
         let tasks = datasets::open("starter-math", None).unwrap().eval;
         let path = folder.path().join(NAME).display().to_string();
-
-        let mut settings = Settings::of(folder.path()).unwrap();
-        let renderer = settings
-            .renderer(&prompt(None, &[]), "starter-math", &tasks)
-            .unwrap();
-        assert_eq!(
-            (renderer.name(), renderer.stop_strings()),
-            ("few-shot-boxed", &["\n".to_owned()][..])
-        );
-        assert_eq!(settings.max_tokens(None, 512), 33);
-        assert_eq!(
-            settings.description().unwrap(),
-            format!("from {path}: template few-shot-boxed, stop [\"\\n\"], at most 33 tokens")
-        );
-
-        let mut settings = Settings::of(folder.path()).unwrap();
-        let renderer = settings
-            .renderer(&prompt(Some("boxed"), &[]), "starter-math", &tasks)
-            .unwrap();
-        assert_eq!(
-            (renderer.name(), renderer.stop_strings().len()),
-            ("boxed", 0)
-        );
-        assert_eq!(settings.max_tokens(Some(9), 512), 9);
-        assert_eq!(
-            settings.description().unwrap(),
-            format!("from {path}: nothing; from the command line: --template, --max-tokens")
-        );
-
-        let mut settings = Settings::of(folder.path()).unwrap();
-        let renderer = settings
-            .renderer(&prompt(None, &["END"]), "starter-math", &tasks)
-            .unwrap();
-        assert_eq!(renderer.stop_strings(), ["END"]);
-        assert!(
-            settings
-                .description()
-                .unwrap()
-                .ends_with("; from the command line: --stop")
-        );
+        for (prompt, given, expected, report) in [
+            (
+                prompt(None, &[]),
+                None,
+                ("few-shot-boxed", &["\n"][..], 33),
+                "template few-shot-boxed, stop [\"\\n\"], at most 33 tokens",
+            ),
+            (
+                prompt(Some("boxed"), &[]),
+                Some(9),
+                ("boxed", &[], 9),
+                "nothing; from the command line: --template, --max-tokens",
+            ),
+            (
+                prompt(None, &["END"]),
+                None,
+                ("few-shot-boxed", &["END"], 33),
+                "template few-shot-boxed, at most 33 tokens; from the command line: --stop",
+            ),
+        ] {
+            let mut settings = Settings::of(folder.path()).unwrap();
+            let renderer = settings.renderer(&prompt, "starter-math", &tasks).unwrap();
+            let (name, stop, max_tokens) = expected;
+            assert_eq!(renderer.name(), name);
+            assert_eq!(renderer.stop_strings(), stop);
+            assert_eq!(settings.max_tokens(given, 512), max_tokens);
+            let description = settings.description().unwrap();
+            assert_eq!(description, format!("from {path}: {report}"));
+        }
     }
 
     #[test]

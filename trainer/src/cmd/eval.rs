@@ -153,7 +153,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     checkpoint.report();
     let mut verifier = args.verifier.settings();
     if !args.any_verifier {
-        verifier = checkpoint.verifier(verifier)?;
+        verifier = checkpoint.verifier(verifier);
     }
     let rewards = RewardClient::new(&verifier)?;
     // A file that cannot be written is reported before all the work.

@@ -64,6 +64,7 @@ fn train(error: &TrainError) -> bool {
         | TrainError::TooLarge(_)
         | TrainError::Fixed(_)
         | TrainError::Shorter { .. }
+        | TrainError::Unfinished { .. }
         | TrainError::Exists(_)
         | TrainError::NoFolder(_)
         | TrainError::Occupied { .. }

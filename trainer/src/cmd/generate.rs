@@ -529,50 +529,27 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_line_is_reported_with_its_number() {
+    fn prompts_keep_the_numbers_of_their_lines_and_a_wrong_line_is_reported_with_its_number() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prompts.jsonl");
-        fs::write(
-            &path,
-            "{\"id\": 1, \"prompt\": \"a\"}\n\n{\"id\": 2, \"promt\": \"b\"}\n",
-        )
-        .unwrap();
-        let error = format!("{:#}", read(&path).unwrap_err());
-        assert!(
-            error.contains("line 3") && error.contains("promt"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_prompt_keeps_the_number_of_its_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("prompts.jsonl");
-        fs::write(
-            &path,
-            "\n{\"id\": 1, \"prompt\": \"a\"}\n\n\n{\"id\": 2, \"prompt\": \"b\"}",
-        )
-        .unwrap();
-        let numbers: Vec<usize> = read(&path).unwrap().iter().map(|line| line.0).collect();
-        assert_eq!(numbers, [2, 5]);
+        let read_text = |text: &[u8]| {
+            fs::write(&path, text).unwrap();
+            let lines = read(&path).map_err(|error| format!("{error:#}"));
+            lines.map(|lines| lines.iter().map(|line| line.0).collect::<Vec<_>>())
+        };
+        let with_mark =
+            "\u{feff}{\"id\": 1, \"prompt\": \"a\"}\r\n\n\n{\"id\": 2, \"prompt\": \"b\"}\n";
+        assert_eq!(read_text(with_mark.as_bytes()), Ok(vec![1, 4]));
+        for (line, reason) in [
+            (&b"{\"id\": 3, \"promt\": \"b\"}\n"[..], "promt"),
+            (b"{\"id\": 3, \"prompt\": \"caf\xe9\"}\n", "not UTF-8"),
+        ] {
+            let error = read_text(&[with_mark.as_bytes(), line].concat()).unwrap_err();
+            let place = "prompts.jsonl, line 5: ";
+            assert!(error.contains(place) && error.contains(reason), "{error}");
+        }
         let error = read(&folder.path().join("nothere.jsonl")).unwrap_err();
         assert!(error.is::<Usage>() && error.to_string().contains("nothere.jsonl"));
-    }
-
-    #[test]
-    fn a_byte_order_mark_is_ignored_and_a_line_that_is_not_utf_8_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("prompts.jsonl");
-        let text = "\u{feff}{\"id\": 1, \"prompt\": \"a\"}\r\n";
-        fs::write(&path, text).unwrap();
-        assert_eq!(read(&path).unwrap().len(), 1);
-        let latin = b"{\"id\": 2, \"prompt\": \"caf\xe9\"}\n";
-        fs::write(&path, [text.as_bytes(), latin].concat()).unwrap();
-        let error = format!("{:#}", read(&path).unwrap_err());
-        assert!(
-            error.contains("prompts.jsonl, line 2: ") && error.contains("not UTF-8"),
-            "{error}"
-        );
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Folder of the new run [default: runs/RECIPE, with a number if that exists]
-    #[arg(long, alias = "run-dir", value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Continue the run in the folder of --out if there is one: the same command starts a job and restarts it
     #[arg(long, requires = "out", conflicts_with = "resume")]
@@ -73,9 +73,6 @@ pub(crate) struct Args {
     /// Threads of the CPU backend
     #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     threads: Option<usize>,
-    /// Number type of matrix products: auto, f32 or bf16
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<String>,
     /// Print the resolved recipe, with the plan of the run in comments, and do nothing else; --recipe accepts the output
     #[arg(long)]
     dry_run: bool,
@@ -299,27 +296,17 @@ fn planned(config: &Config, plan: &RunPlan) -> String {
 impl Args {
     /// The recipe, or the configuration of the run to continue, with the other options on top.
     fn config(&self) -> anyhow::Result<Config> {
+        let options = [
+            ("verifier.url", self.verifier.clone()),
+            ("engine.device", self.device.clone()),
+            (
+                "engine.threads",
+                self.threads.map(|number| number.to_string()),
+            ),
+        ];
         let mut sets = self.sets.clone();
-        sets.extend(
-            self.verifier
-                .iter()
-                .map(|url| format!("verifier.url={url}")),
-        );
-        sets.extend(
-            self.device
-                .iter()
-                .map(|device| format!("engine.device={device}")),
-        );
-        sets.extend(
-            self.threads
-                .iter()
-                .map(|threads| format!("engine.threads={threads}")),
-        );
-        sets.extend(
-            self.dtype
-                .iter()
-                .map(|dtype| format!("engine.dtype={dtype}")),
-        );
+        let given = options.into_iter();
+        sets.extend(given.filter_map(|(key, value)| Some(format!("{key}={}", value?))));
         match (self.existing(), &self.recipe) {
             (Some(run), _) => Ok(run::resume_config(run, &sets)?),
             // clap requires one of the two; an empty name is refused with the names that exist.

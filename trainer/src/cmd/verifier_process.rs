@@ -114,49 +114,34 @@ fn last_line(log: &Path) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
-    async fn start(program: &Path, log: &Path) -> anyhow::Result<VerifierProcess> {
-        VerifierProcess::start(program, log, &config::Verifier::default()).await
-    }
-
-    #[cfg(unix)]
-    fn script(folder: &Path, text: &str) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt as _;
-        let path = folder.join("program");
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn the_address_is_read_from_the_first_line() {
+    /// Starts a script as the verifier, in a temporary folder. `FILE` in it is a file there, whose path is returned too.
+    async fn started(
+        text: &str,
+        recipe: &config::Verifier,
+    ) -> (anyhow::Result<VerifierProcess>, tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let program = script(
-            folder.path(),
-            "echo listening on http://127.0.0.1:4711; exec sleep 60",
-        );
-        let process = start(&program, &folder.path().join("log")).await.unwrap();
-        assert_eq!(process.url(), "http://127.0.0.1:4711");
+        let [program, log, file] = ["program", "log", "file"].map(|name| folder.path().join(name));
+        let text = text.replace("FILE", file.to_str().unwrap());
+        std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let process = VerifierProcess::start(&program, &log, recipe).await;
+        (process, folder, file)
     }
 
-    #[cfg(unix)]
+    const LISTEN: &str = "echo listening on http://127.0.0.1:4711; exec sleep 60";
+
     #[tokio::test]
-    async fn the_verifier_is_started_with_the_recipes_policies() {
-        let folder = tempfile::tempdir().unwrap();
-        let (log, args) = (folder.path().join("log"), folder.path().join("args"));
-        let text = format!(
-            "echo \"$@\" > {}; echo listening on http://127.0.0.1:4711; exec sleep 60",
-            args.display()
-        );
-        let program = script(folder.path(), &text);
+    async fn the_verifier_is_started_with_the_recipes_policies_and_says_its_address() {
         let recipe = config::load("quickstart", &[]).unwrap().verifier;
-        let _process = VerifierProcess::start(&program, &log, &recipe)
-            .await
-            .unwrap();
+        let text = format!("echo \"$@\" > FILE; {LISTEN}");
+        let (process, _folder, args) = started(&text, &recipe).await;
+        assert_eq!(process.unwrap().url(), "http://127.0.0.1:4711");
         let args = std::fs::read_to_string(args).unwrap();
         assert!(
             args.ends_with(" --math-policy standard --math-extraction boxed\n"),
@@ -164,16 +149,8 @@ mod tests {
         );
     }
 
-    #[cfg(unix)]
     #[tokio::test]
     async fn the_verifier_requires_the_token_that_runs_of_the_recipe_send() {
-        let folder = tempfile::tempdir().unwrap();
-        let (log, token) = (folder.path().join("log"), folder.path().join("token"));
-        let text = format!(
-            "printf %s \"$RAPID_VERIFIER_TOKEN\" > {}; echo listening on http://127.0.0.1:4711; exec sleep 60",
-            token.display()
-        );
-        let program = script(folder.path(), &text);
         // A variable that every environment has, and one that none has.
         for (variable, expected) in [
             ("PATH", std::env::var("PATH").unwrap()),
@@ -183,24 +160,17 @@ mod tests {
                 token_env: variable.to_owned(),
                 ..config::Verifier::default()
             };
-            let _process = VerifierProcess::start(&program, &log, &recipe)
-                .await
-                .unwrap();
+            let text = format!("printf %s \"$RAPID_VERIFIER_TOKEN\" > FILE; {LISTEN}");
+            let (_process, _folder, token) = started(&text, &recipe).await;
             assert_eq!(std::fs::read_to_string(&token).unwrap(), expected);
         }
     }
 
-    #[cfg(unix)]
     #[tokio::test]
     async fn the_verifiers_stdin_is_open_until_its_owner_ends() {
-        let folder = tempfile::tempdir().unwrap();
-        let ended = folder.path().join("ended");
-        let text = format!(
-            "echo listening on http://127.0.0.1:4711; cat; touch {}",
-            ended.display()
-        );
-        let program = script(folder.path(), &text);
-        let mut process = start(&program, &folder.path().join("log")).await.unwrap();
+        let text = "echo listening on http://127.0.0.1:4711; cat; touch FILE";
+        let (process, _folder, ended) = started(text, &config::Verifier::default()).await;
+        let mut process = process.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!ended.exists());
         // The system closes this end of the pipe in the same way when the owner ends.
@@ -209,12 +179,11 @@ mod tests {
         assert!(ended.exists());
     }
 
-    #[cfg(unix)]
     #[tokio::test]
     async fn the_error_quotes_a_verifier_that_ends_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = script(folder.path(), "echo the port is taken >&2; exit 1");
-        let Err(error) = start(&program, &folder.path().join("log")).await else {
+        let text = "echo the port is taken >&2; exit 1";
+        let (process, ..) = started(text, &config::Verifier::default()).await;
+        let Err(error) = process else {
             panic!("a verifier that does not listen was accepted");
         };
         assert!(error.to_string().contains("the port is taken"), "{error}");

@@ -27,57 +27,58 @@ pub(super) fn resolve(
         top_k,
         min_p,
     } = args.cutoffs;
+    let eval = checkpoint.eval();
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);
-    let describe = |n: usize| (n > 0).then(|| format!("at least {n} tokens"));
-    let min_tokens = checkpoint.value(
-        args.min_tokens,
-        |eval| Some(eval.min_tokens),
-        0,
-        ("--min-tokens", describe),
-    );
+    // A cut-off that removes nothing is not reported.
+    let unless = |is_plain: bool, value: String| (!is_plain).then_some(value);
+    for (option, is_given, value) in [
+        (
+            "--min-tokens",
+            args.min_tokens.is_some(),
+            unless(
+                eval.min_tokens == 0,
+                format!("at least {} tokens", eval.min_tokens),
+            ),
+        ),
+        (
+            "--temperature",
+            args.temperature.is_some(),
+            Some(format!("temperature {}", eval.temperature)),
+        ),
+        (
+            "--top-p",
+            top_p.is_some(),
+            unless(eval.top_p == 1.0, format!("top-p {}", eval.top_p)),
+        ),
+        (
+            "--top-k",
+            top_k.is_some(),
+            unless(eval.top_k == 0, format!("top-k {}", eval.top_k)),
+        ),
+        (
+            "--min-p",
+            min_p.is_some(),
+            unless(eval.min_p == 0.0, format!("min-p {}", eval.min_p)),
+        ),
+    ] {
+        checkpoint.note(option, is_given, value);
+    }
+    let min_tokens = args.min_tokens.unwrap_or(eval.min_tokens);
     if min_tokens > max_tokens {
         return Err(Usage(format!(
             "a completion of at least {min_tokens} tokens has more than the maximum of {max_tokens}; lower --min-tokens, or raise --max-tokens"
         )));
     }
-    // A cut-off that removes nothing is not reported.
-    let unless = |name: &'static str, none: f32| {
-        move |value: f32| (value.to_bits() != none.to_bits()).then(|| format!("{name} {value}"))
-    };
-    let temperature = checkpoint.value(
-        args.temperature,
-        |eval| Some(eval.temperature as f32),
-        0.9,
-        ("--temperature", |value| {
-            Some(format!("temperature {value}"))
-        }),
-    );
-    let describe = unless("top-p", 1.0);
-    let top_p = checkpoint.value(
-        top_p,
-        |eval| Some(eval.top_p as f32),
-        1.0,
-        ("--top-p", describe),
-    );
-    let describe = |k: usize| (k > 0).then(|| format!("top-k {k}"));
-    let top_k = checkpoint.value(top_k, |eval| Some(eval.top_k), 0, ("--top-k", describe));
-    let describe = unless("min-p", 0.0);
-    let min_p = checkpoint.value(
-        min_p,
-        |eval| Some(eval.min_p as f32),
-        0.0,
-        ("--min-p", describe),
-    );
     Ok(Settings {
         samples: args.samples,
         k,
         seed: args.seed,
         sampling: SamplingParams {
             sampling: Sampling {
-                temperature,
-                top_p,
-                top_k,
-                min_p,
+                temperature: args.temperature.unwrap_or(eval.temperature as f32),
+                top_p: top_p.unwrap_or(eval.top_p as f32),
+                top_k: top_k.unwrap_or(eval.top_k),
+                min_p: min_p.unwrap_or(eval.min_p as f32),
             },
             min_tokens,
             max_tokens,
