@@ -395,6 +395,11 @@ mod tests {
         config::parse("test", recipe, &sets).unwrap()
     }
 
+    fn prompts(sets: &[&str], dataset: Dataset) -> Result<Prompts, String> {
+        Prompts::new(&config(sets), dataset, &FakePolicy::default())
+            .map_err(|error| error.to_string())
+    }
+
     #[test]
     fn a_template_is_given_by_name_by_file_or_by_text() {
         let folder = tempfile::tempdir().unwrap();
@@ -409,16 +414,11 @@ mod tests {
             ),
             (file.as_str(), "From a file: question toy/train/0"),
         ] {
-            let prompts =
-                Prompts::new(&config(&[set]), dataset(1, 1), &FakePolicy::default()).unwrap();
+            let prompts = prompts(&[set], dataset(1, 1)).unwrap();
             assert_eq!(&*prompts.train[0].text, expected);
         }
-        let error = Prompts::new(
-            &config(&["data.template=plian"]),
-            dataset(1, 1),
-            &FakePolicy::default(),
-        );
-        assert!(error.unwrap_err().to_string().contains("plain"));
+        let error = prompts(&["data.template=plian"], dataset(1, 1));
+        assert!(error.unwrap_err().contains("plain"));
         for missing in ["./missing.toml", "missing.txt"] {
             let set = format!("data.template={missing}");
             let error = PromptRenderer::new(&config(&[set.as_str()]).data)
@@ -507,40 +507,21 @@ mod tests {
         let mut tasks = dataset(4, 2);
         tasks.train[1].question = "x".repeat(100);
         tasks.eval[0].question = "x".repeat(300);
-        let prompts = Prompts::new(
-            &config(&["data.max_prompt_tokens=50"]),
-            tasks,
-            &FakePolicy::default(),
-        )
-        .unwrap();
-        assert_eq!((prompts.train.len(), prompts.left_out), (3, 1));
-        assert_eq!((prompts.eval.len(), prompts.eval_left_out), (1, 1));
+        let some = prompts(&["data.max_prompt_tokens=50"], tasks).unwrap();
+        assert_eq!((some.train.len(), some.left_out), (3, 1));
+        assert_eq!((some.eval.len(), some.eval_left_out), (1, 1));
 
-        let none = Prompts::new(
-            &config(&["data.max_prompt_tokens=5"]),
-            dataset(2, 2),
-            &FakePolicy::default(),
-        );
-        assert!(
-            none.unwrap_err()
-                .to_string()
-                .contains("no training task of toy is left")
-        );
+        let none = prompts(&["data.max_prompt_tokens=5"], dataset(2, 2)).unwrap_err();
+        assert!(none.contains("no training task of toy is left"), "{none}");
     }
 
     #[test]
     fn completions_that_fill_the_context_are_refused_with_its_length() {
-        let toy = FakePolicy::default();
-        let error = Prompts::new(
-            &config(&["sampling.max_tokens=100000"]),
-            dataset(3, 1),
-            &toy,
-        );
+        let error = prompts(&["sampling.max_tokens=100000"], dataset(3, 1)).unwrap_err();
         let expected = format!(
             "no training task of toy is left: `sampling.max_tokens` is 100000, which leaves 0 of the {} tokens of the model's context for the prompt, and all 3 prompts are longer",
-            toy.context()
+            FakePolicy::default().context()
         );
-        let error = error.unwrap_err().to_string();
         assert!(error.starts_with(&expected), "{error}");
     }
 
@@ -548,9 +529,8 @@ mod tests {
     fn a_question_in_both_splits_is_reported() {
         let mut tasks = dataset(2, 1);
         tasks.eval[0].question.clone_from(&tasks.train[1].question);
-        let prompts = Prompts::new(&config(&[]), tasks, &FakePolicy::default()).unwrap();
         assert_eq!(
-            prompts.overlap,
+            prompts(&[], tasks).unwrap().overlap,
             [("toy/train/1".to_string(), "toy/eval/0".to_string())]
         );
     }

@@ -30,27 +30,24 @@ fn rewards(judged: &[Judged]) -> Vec<Option<f64>> {
     judged.iter().map(|judged| judged.reward).collect()
 }
 
+/// The rewards of these completions.
+async fn judge(client: &RewardClient, completions: &[&str]) -> Vec<Option<f64>> {
+    rewards(&client.judge(judge_requests(completions)).await.unwrap())
+}
+
+/// The error for these completions.
+async fn error(client: &RewardClient, completions: &[&str]) -> String {
+    let result = client.judge(judge_requests(completions)).await;
+    result.unwrap_err().to_string()
+}
+
 #[tokio::test]
 async fn verdicts_are_in_order_and_batches_in_flight_are_bounded() {
     let server = FakeVerifier::accepting_b().await;
-    let completions: Vec<String> = (0..40)
-        .map(|i| {
-            if i % 3 == 0 {
-                format!("b{i}")
-            } else {
-                format!("c{i}")
-            }
-        })
-        .collect();
-    let completions: Vec<&str> = completions.iter().map(String::as_str).collect();
-    let judged = client(&server, 5)
-        .judge(judge_requests(&completions))
-        .await
-        .unwrap();
-    let expected: Vec<_> = (0..40)
-        .map(|i| Some(if i % 3 == 0 { 1.0 } else { 0.0 }))
-        .collect();
-    assert_eq!(rewards(&judged), expected);
+    let completions = ["b", "c", "c"].repeat(14);
+    let expected = [Some(1.0), Some(0.0), Some(0.0)].repeat(14);
+    let client = client(&server, 5);
+    assert_eq!(judge(&client, &completions[..40]).await, expected[..40]);
     assert_eq!(server.requests(), 10, "40 completions in batches of 4");
     assert!(
         server.max_at_once() <= 2,
@@ -68,11 +65,8 @@ async fn a_full_queue_a_server_error_and_a_broken_connection_cost_no_reward() {
         _ => Answer::accepting_b(&items),
     })
     .await;
-    let judged = client(&server, 30)
-        .judge(judge_requests(&["b", "c", "b"]))
-        .await
-        .unwrap();
-    assert_eq!(rewards(&judged), [Some(1.0), Some(0.0), Some(1.0)]);
+    let rewards = judge(&client(&server, 30), &["b", "c", "b"]).await;
+    assert_eq!(rewards, [Some(1.0), Some(0.0), Some(1.0)]);
     assert_eq!(server.requests(), 4);
 }
 
@@ -87,10 +81,7 @@ async fn the_client_waits_as_long_as_retry_after_says() {
     })
     .await;
     let started = Instant::now();
-    client(&server, 30)
-        .judge(judge_requests(&["b"]))
-        .await
-        .unwrap();
+    judge(&client(&server, 30), &["b"]).await;
     assert!(started.elapsed() >= Duration::from_secs(1));
 }
 
@@ -101,11 +92,8 @@ async fn only_unavailable_verdicts_are_requested_again() {
         Answer::Results(items.iter().map(|item| if number == 0 && item.completion == "b2" { unavailable(&item.id) } else { judgement(&item.id, true) }).collect())
     })
     .await;
-    let judged = client(&server, 30)
-        .judge(judge_requests(&["b1", "b2", "b3"]))
-        .await
-        .unwrap();
-    assert_eq!(rewards(&judged), [Some(1.0); 3]);
+    let rewards = judge(&client(&server, 30), &["b1", "b2", "b3"]).await;
+    assert_eq!(rewards, [Some(1.0); 3]);
     assert_eq!(server.requests(), 2);
 }
 
@@ -122,10 +110,7 @@ async fn after_the_patience_a_sample_is_masked_and_its_reward_is_not_zero() {
 
     let disconnected = client(&server, 1);
     drop(server);
-    assert_eq!(
-        rewards(&disconnected.judge(judge_requests(&["b"])).await.unwrap()),
-        [None]
-    );
+    assert_eq!(judge(&disconnected, &["b"]).await, [None]);
 }
 
 #[tokio::test]
@@ -138,14 +123,8 @@ async fn a_request_that_is_too_large_is_halved() {
         }
     })
     .await;
-    let judged = client(&server, 5)
-        .judge(judge_requests(&["b", "c", "b", "c"]))
-        .await
-        .unwrap();
-    assert_eq!(
-        rewards(&judged),
-        [Some(1.0), Some(0.0), Some(1.0), Some(0.0)]
-    );
+    let rewards = judge(&client(&server, 5), &["b", "c", "b"]).await;
+    assert_eq!(rewards, [Some(1.0), Some(0.0), Some(1.0)]);
 }
 
 #[tokio::test]
@@ -168,8 +147,7 @@ async fn a_named_task_has_its_digest_and_is_sent_inline_if_the_servers_task_diff
     .await;
     let client = client(&server, 5);
     for (completion, reward) in [("b", 1.0), ("c", 0.0)] {
-        let judged = client.judge(judge_requests(&[completion])).await.unwrap();
-        assert_eq!(rewards(&judged), [Some(reward)]);
+        assert_eq!(judge(&client, &[completion]).await, [Some(reward)]);
     }
     assert_eq!(server.requests(), 3);
 }
@@ -177,11 +155,7 @@ async fn a_named_task_has_its_digest_and_is_sent_inline_if_the_servers_task_diff
 #[tokio::test]
 async fn a_task_that_is_too_large_for_any_request_is_named() {
     let server = FakeVerifier::serve(|_, _| Answer::Status(413, "")).await;
-    let error = client(&server, 5)
-        .judge(judge_requests(&["b", "c"]))
-        .await
-        .unwrap_err();
-    let error = error.to_string();
+    let error = error(&client(&server, 5), &["b", "c"]).await;
     assert!(
         error.contains("toy/train/0") && error.contains("limits.body_bytes"),
         "{error}"
@@ -203,11 +177,8 @@ async fn tasks_that_the_server_does_not_know_are_sent_inline() {
         Answer::accepting_b(&items)
     })
     .await;
-    let judged = client(&server, 5)
-        .judge(judge_requests(&["b", "c"]))
-        .await
-        .unwrap();
-    assert_eq!(rewards(&judged), [Some(1.0), Some(0.0)]);
+    let rewards = judge(&client(&server, 5), &["b", "c"]).await;
+    assert_eq!(rewards, [Some(1.0), Some(0.0)]);
     assert_eq!(inline.load(Ordering::SeqCst), 2);
 }
 
@@ -219,11 +190,7 @@ async fn a_missing_token_is_an_error_at_once() {
         ..verifier_settings(&server.url, 600)
     };
     let client = RewardClient::new(&settings).unwrap();
-    let error = client
-        .judge(judge_requests(&["b"]))
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = error(&client, &["b"]).await;
     for part in [
         client.url(),
         "the environment variable RAPID_TEST_TOKEN_THAT_NOBODY_SETS holds no token",
@@ -303,127 +270,93 @@ async fn a_broken_first_task_does_not_stop_a_run() {
 
 #[tokio::test]
 async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
-    let stated = |policy: &str| json!([{"name": "math", "version": "math-10", "state": "ready", "policy": policy}]);
-    let unstated = json!([{"name": "math", "version": "math-10", "state": "ready"}]);
-    let server = |graders| FakeVerifier::with_graders(graders);
-    let standard = server(stated("boxed, standard")).await;
-    let lenient = server(stated("any, lenient")).await;
-    let (older, other) = (server(unstated).await, server(json!([])).await);
+    let grader = |name: &str, policy: Option<&str>| json!({"name": name, "version": "1", "state": "ready", "policy": policy});
+    let boxed = Some("boxed, standard");
+    let server = async |graders| FakeVerifier::with_graders(json!(graders)).await;
+    let standard = server(vec![grader("math", boxed)]).await;
+    let lenient = server(vec![grader("math", Some("any, lenient"))]).await;
+    let silent = server(vec![grader("math", None), grader("code", None)]).await;
+    let program = server(vec![grader("code", Some("program")), grader("math", boxed)]).await;
+    let last_block = server(vec![grader("code", Some("last-block"))]).await;
+    let none = server(Vec::new()).await;
+    let math = dataset(1, 1);
+    let mut programs = math.clone();
+    for task in programs.train.iter_mut().chain(&mut programs.eval) {
+        task.spec = TaskSpec::Code(function());
+    }
     let policy = ("math_policy", "standard");
     let extraction = ("math_extraction", "boxed");
     let code = ("code_extraction", "program");
-    let unset: &[(&str, &str)] = &[];
-    for (server, expected, refused) in [
-        (&standard, &[policy, extraction][..], None),
-        (&lenient, unset, None),
-        (&older, unset, None),
+    let accepted = "";
+    for (tasks, server, expected, refusal) in [
+        (&math, &standard, &[policy, extraction][..], accepted),
+        (&math, &lenient, &[], accepted),
+        (&math, &silent, &[], accepted),
         // The data set has no code tasks.
-        (&lenient, &[code], None),
+        (&math, &lenient, &[code], accepted),
+        (&programs, &program, &[code], accepted),
         (
+            &math,
             &lenient,
             &[policy],
-            Some(
-                "judges math tasks with `lenient`, and the recipe expects `standard` (verifier.math_policy); start it with `rapid-verifier serve --math-policy standard`, or set `verifier.math_policy = \"lenient\"`",
-            ),
+            "judges math tasks with `lenient`, and the recipe expects `standard` (verifier.math_policy); start it with `rapid-verifier serve --math-policy standard`, or set `verifier.math_policy = \"lenient\"`",
         ),
         (
+            &math,
             &lenient,
             &[extraction],
-            Some(
-                "with `any`, and the recipe expects `boxed` (verifier.math_extraction); start it with `rapid-verifier serve --math-extraction boxed`",
-            ),
+            "with `any`, and the recipe expects `boxed` (verifier.math_extraction); start it with `rapid-verifier serve --math-extraction boxed`",
         ),
         (
-            &older,
+            &math,
+            &silent,
             &[policy],
-            Some("does not say which answers it counts as the same"),
+            "does not say which answers it counts as the same",
         ),
         (
-            &other,
+            &math,
+            &none,
             &[extraction],
-            Some("or remove verifier.math_extraction"),
+            "or remove verifier.math_extraction",
+        ),
+        (
+            &programs,
+            &last_block,
+            &[code],
+            "judges code tasks with `last-block`, and the recipe expects `program` (verifier.code_extraction); start it with `rapid-verifier serve --code-extraction program`",
+        ),
+        (
+            &programs,
+            &silent,
+            &[code],
+            "does not say how it finds the program, and the recipe expects `program`; update it and start it with `rapid-verifier serve --code-extraction program`, or remove verifier.code_extraction",
         ),
     ] {
         let mut settings = verifier_settings(&server.url, 5);
-        expect(&mut settings, expected);
+        for (key, value) in expected {
+            let field = match *key {
+                "math_policy" => &mut settings.math_policy,
+                "math_extraction" => &mut settings.math_extraction,
+                _ => &mut settings.code_extraction,
+            };
+            *field = Some((*value).to_owned());
+        }
         let before = server.requests();
-        let started = RewardClient::new(&settings)
-            .unwrap()
-            .start("toy", &dataset(1, 1))
-            .await;
-        match (started, refused) {
-            (Ok(_), None) => {}
-            (Err(error), Some(words)) => {
-                let error = error.to_string();
-                assert!(
-                    error.contains(words) && error.contains(&server.url),
-                    "{error}"
-                );
-                // The refusal comes before the first request to judge.
-                assert_eq!(server.requests(), before);
-            }
-            (started, _) => panic!("{expected:?}: {started:?}"),
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_verifier_that_does_not_state_an_expected_setting_is_refused() {
-    let code = |policy: Option<&str>| {
-        json!([
-            {"name": "code", "version": "code-10", "state": "ready", "policy": policy},
-            {"name": "math", "version": "math-10", "state": "ready", "policy": "boxed, standard"},
-        ])
-    };
-    let programs = {
-        let mut programs = dataset(1, 1);
-        for task in programs.train.iter_mut().chain(&mut programs.eval) {
-            task.spec = TaskSpec::Code(function());
-        }
-        programs
-    };
-    for (policy, refused) in [
-        (Some("program"), None),
-        (
-            Some("last-block"),
-            Some(
-                "judges code tasks with `last-block`, and the recipe expects `program` (verifier.code_extraction); start it with `rapid-verifier serve --code-extraction program`",
-            ),
-        ),
-        (
-            None,
-            Some(
-                "does not say how it finds the program, and the recipe expects `program`; update it and start it with `rapid-verifier serve --code-extraction program`, or remove verifier.code_extraction",
-            ),
-        ),
-    ] {
-        let server = FakeVerifier::with_graders(code(policy)).await;
-        let mut settings = verifier_settings(&server.url, 5);
-        expect(&mut settings, &[("code_extraction", "program")]);
         let client = RewardClient::new(&settings).unwrap();
-        match (client.start("toy", &programs).await, refused) {
-            (Ok(graders), None) => {
-                let names: Vec<&str> = graders.iter().map(|grader| grader.name.as_str()).collect();
-                assert_eq!(names, ["code"]);
-            }
-            (Err(error), Some(words)) => {
-                let error = error.to_string();
-                assert!(error.contains(words), "{error}");
-            }
-            (started, _) => panic!("{policy:?}: {started:?}"),
+        let started = client.start("toy", tasks).await;
+        if refusal == accepted {
+            let graders = started.unwrap();
+            let kind = ["math", "code"][usize::from(tasks == &programs)];
+            assert!(graders.iter().all(|grader| grader.name == kind));
+            continue;
         }
-    }
-}
-
-fn expect(settings: &mut config::Verifier, expected: &[(&str, &str)]) {
-    for (key, value) in expected {
-        let field = match *key {
-            "math_policy" => &mut settings.math_policy,
-            "math_extraction" => &mut settings.math_extraction,
-            "code_extraction" => &mut settings.code_extraction,
-            other => panic!("{other} cannot be expected"),
-        };
-        *field = Some((*value).to_owned());
+        let error = started.unwrap_err().to_string();
+        assert!(
+            error.contains(refusal) && error.contains(&server.url),
+            "{error}"
+        );
+        // The refusal comes before the first request to judge.
+        assert_eq!(server.requests(), before);
     }
 }
 
@@ -486,10 +419,7 @@ async fn tasks_are_sent_by_id_only_to_a_server_that_has_their_data_set() {
         .await;
         let client = client(&server, 5);
         client.start(name, &dataset).await.unwrap();
-        assert_eq!(
-            rewards(&client.judge(judge_requests(&["b"])).await.unwrap()),
-            [Some(1.0)]
-        );
+        assert_eq!(judge(&client, &["b"]).await, [Some(1.0)]);
     }
 }
 

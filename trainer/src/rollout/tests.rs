@@ -36,34 +36,43 @@ fn policy() -> Arc<dyn Policy> {
     Arc::new(FakePolicy::default())
 }
 
+/// A verifier that accepts `b`, and its client.
+async fn verifier() -> (FakeVerifier, RewardClient) {
+    let server = FakeVerifier::accepting_b().await;
+    let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
+    (server, rewards)
+}
+
+/// The samples of the requests, sampled anew and watched.
+async fn collected(
+    policy: &Arc<dyn Policy>,
+    rewards: &RewardClient,
+    requests: &[RolloutRequest],
+    watch: &mut (dyn FnMut(&RolloutProgress) + Send),
+) -> Rollout {
+    let (params, stop) = (params(), StopSignal::default());
+    let mut partial = PartialRollout::default();
+    collect(
+        policy,
+        rewards,
+        requests,
+        &params,
+        &mut partial,
+        &stop,
+        watch,
+    )
+    .await
+    .unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_is_returned_in_its_place_with_its_own_verdict() {
-    let (policy, server) = (policy(), FakeVerifier::accepting_b().await);
-    let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
+    let (policy, (_server, rewards)) = (policy(), verifier().await);
     let requests = requests(policy.as_ref(), 6, 8);
     let mut last = RolloutProgress::default();
-    let rollout = collect(
-        &policy,
-        &rewards,
-        &requests,
-        &params(),
-        &mut PartialRollout::default(),
-        &StopSignal::default(),
-        &mut |progress| last = *progress,
-    )
-    .await
-    .unwrap();
-    let again = collect(
-        &policy,
-        &rewards,
-        &requests,
-        &params(),
-        &mut PartialRollout::default(),
-        &StopSignal::default(),
-        &mut |_| {},
-    )
-    .await
-    .unwrap();
+    let mut watch = |progress: &RolloutProgress| last = *progress;
+    let rollout = collected(&policy, &rewards, &requests, &mut watch).await;
+    let again = collected(&policy, &rewards, &requests, &mut |_| {}).await;
     assert_eq!(
         rollout.groups, again.groups,
         "samples are a function of their seeds"
@@ -100,23 +109,13 @@ async fn every_sample_is_returned_in_its_place_with_its_own_verdict() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn completions_are_judged_while_others_are_still_being_sampled() {
-    let (policy, server) = (policy(), FakeVerifier::accepting_b().await);
-    let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
+    let (policy, (_server, rewards)) = (policy(), verifier().await);
+    let requests = requests(policy.as_ref(), 40, 8);
     let mut early = false;
     let mut watch = |progress: &RolloutProgress| {
         early |= progress.judged > 0 && progress.sampled < progress.wanted;
     };
-    collect(
-        &policy,
-        &rewards,
-        &requests(policy.as_ref(), 40, 8),
-        &params(),
-        &mut PartialRollout::default(),
-        &StopSignal::default(),
-        &mut watch,
-    )
-    .await
-    .unwrap();
+    collected(&policy, &rewards, &requests, &mut watch).await;
     assert!(early);
 }
 
@@ -144,17 +143,8 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
             });
         }
     };
-    let rollout = collect(
-        &policy,
-        &rewards,
-        &requests(policy.as_ref(), 30, 8),
-        &params(),
-        &mut PartialRollout::default(),
-        &StopSignal::default(),
-        &mut watch,
-    )
-    .await
-    .unwrap();
+    let requests = requests(policy.as_ref(), 30, 8);
+    let rollout = collected(&policy, &rewards, &requests, &mut watch).await;
     assert!(
         server.lock().unwrap().is_none(),
         "the verifier was not killed"
@@ -170,12 +160,8 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_to_stop_ends_the_phase_at_once() {
-    let (policy, server, stop) = (
-        policy(),
-        FakeVerifier::accepting_b().await,
-        StopSignal::default(),
-    );
-    let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
+    let (policy, (_server, rewards)) = (policy(), verifier().await);
+    let stop = StopSignal::default();
     let stop_request = stop.clone();
     let mut watch = |progress: &RolloutProgress| {
         if progress.sampled == 5 {
@@ -197,26 +183,12 @@ async fn a_request_to_stop_ends_the_phase_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_phase_does_not_sample_its_completions_again() {
-    let (home, server) = (
-        tempfile::tempdir().unwrap(),
-        FakeVerifier::accepting_b().await,
-    );
-    let rewards = RewardClient::new(&verifier_settings(&server.url, 5)).unwrap();
+    let (home, (_server, rewards)) = (tempfile::tempdir().unwrap(), verifier().await);
     let path = home.path().join("partial.jsonl");
     let toy = Arc::new(FakePolicy::default());
     let policy: Arc<dyn Policy> = toy.clone();
     let requests = requests(toy.as_ref(), 10, 8);
-    let whole = collect(
-        &policy,
-        &rewards,
-        &requests,
-        &params(),
-        &mut PartialRollout::default(),
-        &StopSignal::default(),
-        &mut |_| {},
-    )
-    .await
-    .unwrap();
+    let whole = collected(&policy, &rewards, &requests, &mut |_| {}).await;
 
     let stop = StopSignal::default();
     let stop_request = stop.clone();

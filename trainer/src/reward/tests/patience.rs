@@ -31,11 +31,7 @@ async fn the_wait_for_other_requests_does_not_use_up_the_patience() {
         in_flight: 1,
         ..verifier_settings(&server.url, 2)
     };
-    let judged = RewardClient::new(&settings)
-        .unwrap()
-        .judge(judge_requests(&["b", "c"]))
-        .await
-        .unwrap();
-    assert_eq!(rewards(&judged), [Some(1.0), Some(0.0)]);
+    let client = RewardClient::new(&settings).unwrap();
+    assert_eq!(judge(&client, &["b", "c"]).await, [Some(1.0), Some(0.0)]);
     assert_eq!(server.requests(), 4);
 }
