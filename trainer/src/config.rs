@@ -6,7 +6,6 @@
 mod algorithm;
 mod data;
 mod engine;
-mod error;
 mod eval;
 mod limits;
 mod merge;
@@ -26,8 +25,9 @@ use toml::Table;
 pub use crate::algo::{Baseline, Factor, LengthNorm, Preset};
 pub use algorithm::Algorithm;
 pub use data::{Data, Model};
+/// A recipe or a setting that cannot be used: one paragraph that names the key and the remedy.
+pub use datasets::settings::SettingError as ConfigError;
 pub use engine::Engine;
-pub use error::ConfigError;
 pub(crate) use eval::DEFAULT_EVAL_EVERY;
 pub use eval::Eval;
 pub use limits::{

@@ -50,7 +50,7 @@ impl Keys {
     /// The settings of a file's text. Limits are not checked yet, since later settings may override these.
     ///
     /// # Errors
-    /// [`SettingError::Syntax`], [`SettingError::UnknownKey`], [`SettingError::Kind`].
+    /// [`SettingError`] if it is not TOML, and as [`Keys::check`].
     pub fn read(self, origin: &str, text: &str) -> Result<Table, SettingError> {
         let table = text
             .parse()
@@ -62,7 +62,7 @@ impl Keys {
     /// Refuses unknown keys, and values of another kind than the key's.
     ///
     /// # Errors
-    /// [`SettingError::UnknownKey`], [`SettingError::Kind`].
+    /// [`SettingError`]
     pub fn check(self, origin: &str, table: &Table) -> Result<(), SettingError> {
         walk("", self.keys, table, &|path, key, value| match key {
             None => Err(SettingError::UnknownKey {
@@ -71,18 +71,19 @@ impl Keys {
                 hint: self.hint(path),
             }),
             Some(key) if key.accepts_type(value) => Ok(()),
-            Some(key) => Err(SettingError::Kind {
-                origin: origin.to_owned(),
-                key: path.to_owned(),
-                reason: kind_mismatch(path, key, value),
-            }),
+            Some(key) => {
+                let reason = kind_mismatch(path, key, value);
+                Err(SettingError::Refused(format!(
+                    "{origin}: `{path}` {reason}"
+                )))
+            }
         })
     }
 
     /// Refuses numbers out of their keys' ranges, and unknown names.
     ///
     /// # Errors
-    /// [`SettingError::Value`].
+    /// [`SettingError`]
     pub fn check_limits(self, table: &Table) -> Result<(), SettingError> {
         walk("", self.keys, table, &|path, key, value| match key
             .and_then(|key| key.violation(value))

@@ -10,11 +10,13 @@ impl Keys {
     /// Splits `section.key=value` and parses the value according to the key's kind. A text needs no quotes.
     ///
     /// # Errors
-    /// [`SettingError::Shape`], [`SettingError::UnknownKey`], [`SettingError::Kind`].
+    /// [`SettingError`] for another form, and as [`Keys::check`].
     pub fn parse_set(self, set: &str) -> Result<(String, Value), SettingError> {
-        let shape = || SettingError::Shape {
-            set: set.to_owned(),
-            example: self.example_of(set),
+        let shape = || {
+            SettingError::Refused(format!(
+                "--set {set} is not a setting: write section.key=value, such as --set {}",
+                self.example_of(set)
+            ))
         };
         let (path, written) = set.split_once('=').ok_or_else(shape)?;
         let (path, written) = (path.trim(), written.trim());

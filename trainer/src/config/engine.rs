@@ -4,7 +4,6 @@ use datasets::settings::{SettingError, settings, whole};
 use engine::backend::Bf16Kernel;
 use engine::{Device, Dtype, EngineOptions};
 
-use super::error::ConfigError;
 use super::limits::{MAX_COUNT, MAX_MIB, MAX_THREADS};
 
 const DEFAULT: &str = ", or leave the key out for the default";
@@ -40,7 +39,7 @@ impl Engine {
     ///
     /// # Errors
     /// If `device` is not a device, `dtype` not a number type, or `kernel` not a kernel.
-    pub fn options(&self) -> Result<EngineOptions, ConfigError> {
+    pub fn options(&self) -> Result<EngineOptions, SettingError> {
         let (device, dtype, kernel) = self.names()?;
         Ok(EngineOptions {
             device,
@@ -74,7 +73,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::options`].
-    pub fn arithmetic(&self) -> Result<String, ConfigError> {
+    pub fn arithmetic(&self) -> Result<String, SettingError> {
         let options = self.options()?;
         let why =
             |setting: &str, auto: &'static str| if setting == "auto" { auto } else { "as set" };

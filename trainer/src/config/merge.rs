@@ -3,7 +3,6 @@
 use datasets::settings::{Keys, SettingError, put};
 use toml::{Table, Value};
 
-use super::error::ConfigError;
 use super::eval::DEFAULT_EVAL_EVERY;
 use super::run::DEFAULT_EPOCHS;
 use super::{Config, Preset, Verifier, models, recipes, validate};
@@ -24,8 +23,8 @@ const RIVALS: [[&str; 3]; 3] = [
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` if neither names a verifier.
 ///
 /// # Errors
-/// [`ConfigError`]: an unreadable file, bad TOML, an unknown key, an invalid value, a name that no model has, an address that no verifier has.
-pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
+/// [`SettingError`]: an unreadable file, bad TOML, an unknown key, an invalid value, a name that no model has, an address that no verifier has.
+pub fn load(recipe: &str, sets: &[String]) -> Result<Config, SettingError> {
     let mut config = load_as_written(recipe, sets)?;
     set_default_verifier(&mut config.verifier);
     Ok(config)
@@ -35,7 +34,7 @@ pub fn load(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_as_written(recipe: &str, sets: &[String]) -> Result<Config, ConfigError> {
+pub fn load_as_written(recipe: &str, sets: &[String]) -> Result<Config, SettingError> {
     let (origin, text) = recipes::find(recipe)?;
     let config = parse(&origin, &text, sets)?;
     config.model.name.as_deref().map_or(Ok(()), models::check)?;
@@ -60,7 +59,7 @@ pub(super) fn set_default_address(verifier: &mut Verifier, address: Option<Strin
 ///
 /// # Errors
 /// As [`load`].
-pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, ConfigError> {
+pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, SettingError> {
     let mut table = KEYS.read(origin, text)?;
     for set in sets {
         let (path, value) = parse_set(set)?;
@@ -79,15 +78,15 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Config
         }
         put(&mut table, &path, value);
     }
-    Ok(resolve(table)?)
+    resolve(table)
 }
 
 /// Parses `section.key=value` into path and value.
 ///
 /// # Errors
 /// As [`load`].
-pub fn parse_set(set: &str) -> Result<(String, Value), ConfigError> {
-    Ok(KEYS.parse_set(set)?)
+pub fn parse_set(set: &str) -> Result<(String, Value), SettingError> {
+    KEYS.parse_set(set)
 }
 
 /// Lays a recipe over the defaults and its preset.

@@ -19,6 +19,8 @@ settings! {
         pub beta1: f64 = 0.9 => below(0.0, 1.0),
         /// Decay of the second moment.
         pub beta2: f64 = 0.999 => below(0.0, 1.0),
+        /// Added to the root of the second moment.
+        pub eps: f64 = 1e-8 => above(0.0, 1.0),
         /// Decoupled weight decay.
         pub weight_decay: f64 => between(0.0, MAX_NUMBER),
         /// Gradients with a larger global norm are scaled down to it; 0 leaves them as they are.

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use datasets::did_you_mean::nearest;
+use datasets::settings::SettingError;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::error::ConfigError;
 use crate::paper;
 
 /// Names and texts of recipes, from the files of the recipes folder.
@@ -132,7 +132,7 @@ fn listed() -> String {
 }
 
 /// The origin of a recipe, for errors, and its text. A file has precedence over a built-in recipe of the same name.
-pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
+pub(super) fn find(recipe: &str) -> Result<(String, String), SettingError> {
     let path = Path::new(recipe);
     if !path.is_file()
         && let Some(text) = source(recipe)
@@ -146,10 +146,9 @@ pub(super) fn find(recipe: &str) -> Result<(String, String), ConfigError> {
             let suggestion = nearest(recipe, names.iter().map(String::as_str))
                 .map(|name| format!(" (did you mean {name}?)"))
                 .unwrap_or_default();
-            ConfigError::Unreadable {
-                path: recipe.to_owned(),
-                reason: error.to_string(),
-                built_in: listed() + &suggestion,
-            }
+            SettingError::Refused(format!(
+                "the recipe {recipe} cannot be read ({error}); give a TOML file, or one of the built-in recipes: {}{suggestion}",
+                listed()
+            ))
         })
 }

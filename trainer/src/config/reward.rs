@@ -1,6 +1,6 @@
 //! `[reward]`: the reward of a completion in training.
 
-use datasets::settings::{Limit, between, settings};
+use datasets::settings::{Limit, above, between, settings};
 
 use super::limits::MAX_NUMBER;
 
@@ -18,7 +18,9 @@ settings! {
         pub format: f64 => WEIGHT,
         /// Weight of the completion's length, as a fraction of sampling.max_tokens. A negative weight penalises length.
         pub length: f64 => WEIGHT,
-        /// Weight of a penalty that falls from 0 to -1 over the last fifth of the tokens before sampling.max_tokens. (dapo: 0.5.)
+        /// Weight of a penalty that falls from 0 to -1 over the last tokens before sampling.max_tokens. (dapo: 0.5.)
         pub overlong: f64 => WEIGHT,
+        /// The number of those last tokens, as a fraction of sampling.max_tokens.
+        pub overlong_margin: f64 = 0.2 => above(0.0, 1.0),
     }
 }

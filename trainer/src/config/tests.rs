@@ -9,10 +9,6 @@ use super::*;
 const RECIPE: &str =
     "[model]\nname = \"smollm2-135m-instruct\"\n[data]\ndataset = \"starter-math\"\n";
 
-fn with(text: &str) -> Result<Config, ConfigError> {
-    parse("my.toml", &format!("{RECIPE}{text}"), &[])
-}
-
 fn set(sets: &[&str]) -> Result<Config, ConfigError> {
     let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
     parse("my.toml", RECIPE, &sets)
@@ -92,9 +88,12 @@ const VALUES: &str = r#"
  | sampling.temperature=1.0 eval.temperature=0.9 eval.every=20
 algorithm.preset=dapo | algorithm.dynamic_sampling=9 reward.overlong=0.5
 algorithm.preset=dapo algorithm.dynamic_sampling=0 reward.overlong=0 | algorithm.dynamic_sampling=0 reward.overlong=0.0
-algorithm.preset=grpo | algorithm.kl=0.04
+algorithm.preset=grpo | algorithm.baseline="group" algorithm.length_norm="length" algorithm.divide_by_std=true algorithm.kl=0.04
 algorithm.preset=sft data.teacher=t.jsonl | algorithm.group_size=1 algorithm.n_step=96 algorithm.h=1
 algorithm.preset=pg | algorithm.factor="one" algorithm.h=1
+algorithm.preset=pg-author | algorithm.baseline="group" algorithm.length_norm="length" algorithm.divide_by_std=true algorithm.kl=0.0
+algorithm.preset=rapid-author | algorithm.length_norm="length" algorithm.divide_by_std=false
+algorithm.eta=inf | algorithm.eta=inf
 algorithm.preset=pg algorithm.factor=w | algorithm.factor="w" algorithm.baseline="group"
 optimiser.lr=1e-5 run.updates=3 | optimiser.lr=1e-5 run.updates=3
 data.stop=["\n"] data.dataset=12 data.chat=true algorithm.eta=3 | data.stop=["\n"] data.dataset="12" data.chat=true algorithm.eta=3.0
@@ -108,7 +107,9 @@ fn a_setting_overrides_the_recipe_the_preset_and_the_key_that_it_excludes() {
     for line in VALUES.trim_matches('\n').lines() {
         let (sets, values) = line.split_once(" | ").unwrap();
         let sets: Vec<&str> = sets.split_whitespace().collect();
-        let table = set(&sets).unwrap().to_table();
+        let config = set(&sets).unwrap();
+        assert_eq!(parse("saved", &config.to_toml(), &[]).unwrap(), config);
+        let table = config.to_table();
         for value in values.split_whitespace() {
             let (path, value) = parse_set(value).unwrap();
             let (section, key) = path.split_once('.').unwrap();
@@ -121,33 +122,6 @@ fn a_setting_overrides_the_recipe_the_preset_and_the_key_that_it_excludes() {
         (config.prompts_per_update(), config.prompts_per_phase()),
         (8, 32)
     );
-}
-
-#[test]
-fn the_authors_presets_differ_from_the_papers_by_what_their_code_adds() {
-    let estimator = |preset: Preset| Algorithm::of(preset).estimator();
-    let pg = estimator(Preset::PgAuthor);
-    assert_eq!(
-        (pg.length_norm, pg.divide_by_std),
-        (LengthNorm::Length, true)
-    );
-    // It is GRPO without the KL term, so their PG and GRPO differ in that alone.
-    let grpo = estimator(Preset::Grpo);
-    assert_eq!(pg, crate::algo::Estimator { kl: 0.0, ..grpo });
-    let rapid = estimator(Preset::RapidAuthor);
-    assert_eq!(
-        (rapid.length_norm, rapid.divide_by_std),
-        (LengthNorm::Length, false)
-    );
-}
-
-#[test]
-fn only_eta_may_be_infinite_and_it_reads_back_from_the_saved_configuration() {
-    let config = set(&["algorithm.eta=inf"]).unwrap();
-    assert_eq!(config.algorithm.eta, f64::INFINITY);
-    assert_eq!(parse("saved", &config.to_toml(), &[]).unwrap(), config);
-    let json = serde_json::to_string(&config).unwrap();
-    assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
 }
 
 /// Settings that are refused, each with the start of the message.
@@ -185,7 +159,7 @@ data.teacher=t.jsonl | `data.teacher`: only the preset sft learns
 const REFUSED_IN_SFT: &str = "algorithm.h=2 algorithm.group_size=4 algorithm.baseline=group algorithm.factor=w \
     algorithm.kl=0.04 algorithm.eta=3 algorithm.clip_high=0.3 algorithm.auto_h=0.5 algorithm.drop_last_phase=true \
     algorithm.mix_groups=true algorithm.dynamic_sampling=1 algorithm.sum_padding=true sampling.behaviour_logprob=recompute \
-    reward.correct=0 reward.length=-0.5";
+    reward.correct=0 reward.length=-0.5 reward.overlong_margin=0.5";
 
 #[test]
 fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
@@ -236,7 +210,7 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
 #[test]
 fn the_environments_verifier_is_used_only_if_nothing_else_names_one() {
     let address = || Some("http://127.0.0.1:1".to_owned());
-    let mut config = with("").unwrap();
+    let mut config = set(&[]).unwrap();
     merge::set_default_address(&mut config.verifier, Some(String::new()));
     assert_eq!(config.verifier.url, None);
     merge::set_default_address(&mut config.verifier, address());

@@ -31,6 +31,11 @@ const UNUSED: &[Row] = &[
     ("eval.top_p", greedy, GREEDY),
     ("eval.top_k", greedy, GREEDY),
     ("eval.min_p", greedy, GREEDY),
+    (
+        "reward.overlong_margin",
+        |c| c.reward.overlong == 0.0,
+        "`reward.overlong` is 0",
+    ),
 ];
 
 fn is_sft(config: &Config) -> bool {
@@ -109,6 +114,7 @@ lora.alpha=16 | | lora.rank=4
 eval.top_p=0.9 | eval.temperature=0 |
 eval.top_k=5 | eval.temperature=0 |
 eval.min_p=0.1 | eval.temperature=0 |
+reward.overlong_margin=0.5 | | reward.overlong=0.5
 ";
 
     #[test]

@@ -7,9 +7,6 @@ use verifier_api::Verdict;
 use super::Judged;
 use crate::config;
 
-/// The last part of the maximum length in which the penalty `overlong` grows: DAPO's.
-const OVERLONG_MARGIN: f64 = 0.2;
-
 /// The terms of one completion's reward, before their weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
@@ -28,7 +25,12 @@ pub struct Terms {
 impl Terms {
     /// The terms of a completion of `tokens` tokens, of at most `max_tokens`; `None` if it has no verdict.
     #[must_use]
-    pub fn of(judged: &Judged, tokens: usize, max_tokens: usize) -> Option<Self> {
+    pub fn of(
+        judged: &Judged,
+        tokens: usize,
+        max_tokens: usize,
+        settings: &config::Reward,
+    ) -> Option<Self> {
         let correct = judged.reward?;
         let share = match (judged.verdict, judged.passed, judged.total) {
             (Verdict::Correct, ..) => correct,
@@ -44,7 +46,7 @@ impl Terms {
             share,
             format: f64::from(u8::from(judged.verdict != Verdict::Malformed)),
             length,
-            overlong: ((1.0 - length) / OVERLONG_MARGIN - 1.0).clamp(-1.0, 0.0),
+            overlong: ((1.0 - length) / settings.overlong_margin - 1.0).clamp(-1.0, 0.0),
         })
     }
 
@@ -115,11 +117,14 @@ mod tests {
     fn the_default_reward_is_the_verifiers() {
         for verdict in [Verdict::Correct, Verdict::Incorrect, Verdict::Malformed] {
             let judged = judged(verdict, Some((1, 4)));
-            let terms = Terms::of(&judged, 7, 8).unwrap();
+            let terms = Terms::of(&judged, 7, 8, &settings()).unwrap();
             assert_eq!(Some(terms.sum(&settings())), judged.reward);
             assert_eq!(means(&[terms], &settings()), BTreeMap::new());
         }
-        assert_eq!(Terms::of(&judged(Verdict::Unavailable, None), 7, 8), None);
+        assert_eq!(
+            Terms::of(&judged(Verdict::Unavailable, None), 7, 8, &settings()),
+            None
+        );
     }
 
     #[test]
@@ -139,7 +144,7 @@ mod tests {
             (Verdict::Incorrect, None, 0.0),
             (Verdict::Correct, None, 1.0),
         ] {
-            let terms = Terms::of(&judged(verdict, tests), 1, 8).unwrap();
+            let terms = Terms::of(&judged(verdict, tests), 1, 8, &settings).unwrap();
             assert_eq!(terms.sum(&settings), share, "{verdict:?} {tests:?}");
         }
     }
@@ -152,7 +157,7 @@ mod tests {
         };
         let right = judged(Verdict::Correct, None);
         for (tokens, reward) in [(1, 1.0), (80, 1.0), (90, 0.5), (95, 0.25), (100, 0.0)] {
-            let terms = Terms::of(&right, tokens, 100).unwrap();
+            let terms = Terms::of(&right, tokens, 100, &settings).unwrap();
             assert!(
                 (terms.sum(&settings) - reward).abs() < 1e-12,
                 "{tokens}: {terms:?}"
@@ -173,7 +178,7 @@ mod tests {
             (Verdict::Incorrect, 2),
             (Verdict::Incorrect, 4),
         ]
-        .map(|(verdict, tokens)| Terms::of(&judged(verdict, None), tokens, 8).unwrap())
+        .map(|(verdict, tokens)| Terms::of(&judged(verdict, None), tokens, 8, &settings).unwrap())
         .to_vec();
         let means = means(&terms, &settings);
         let expected = [("correct", 0.25), ("format", 0.75), ("length", 0.5)];

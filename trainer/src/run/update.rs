@@ -45,7 +45,12 @@ impl UpdateSettings {
     }
 
     fn terms(&self, sample: &Sample) -> Option<Terms> {
-        Terms::of(&sample.judged, sample.tokens.len(), self.max_tokens)
+        Terms::of(
+            &sample.judged,
+            sample.tokens.len(),
+            self.max_tokens,
+            &self.reward,
+        )
     }
 
     pub(super) fn of(config: &Config) -> Self {
@@ -73,7 +78,7 @@ fn adamw(optimiser: &Optimiser) -> AdamW {
         lr: optimiser.lr as f32,
         beta1: optimiser.beta1 as f32,
         beta2: optimiser.beta2 as f32,
-        eps: 1e-8,
+        eps: optimiser.eps as f32,
         weight_decay: optimiser.weight_decay as f32,
         clip_norm: if optimiser.clip_norm > 0.0 {
             optimiser.clip_norm as f32

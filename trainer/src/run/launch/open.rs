@@ -34,7 +34,7 @@ pub fn locate_model(model: &config::Model) -> Result<PathBuf, TrainError> {
 }
 
 fn refused(key: &str, reason: String) -> TrainError {
-    TrainError::Config(SettingError::value(key, reason).into())
+    TrainError::Config(SettingError::value(key, reason))
 }
 
 /// The path of the weights in a folder: the folder itself if it is a Hugging Face model, else its first GGUF file.
