@@ -1,5 +1,4 @@
 use super::*;
-use crate::data::DataError;
 use crate::fakes::{FakePolicy, dataset};
 use std::sync::Arc;
 
@@ -234,20 +233,4 @@ fn a_checkpoint_does_not_change_the_verifiers_address_and_token() {
         ..Verifier::default()
     };
     assert_eq!(settings.verifier(given.clone()), given);
-}
-
-#[test]
-fn a_template_is_refused_for_tasks_of_another_kind() {
-    let folder = checkpoint(&settings_file(&config(&[])));
-    let renderer = CheckpointSettings::of(folder.path())
-        .unwrap()
-        .unwrap()
-        .renderer();
-    let code = datasets::open("starter-code", None).unwrap().eval;
-    assert!(matches!(
-        renderer.check_kind(&code),
-        Err(DataError::Template(_))
-    ));
-    let math = datasets::open("starter-math", None).unwrap().eval;
-    assert!(renderer.check_kind(&math).is_ok());
 }

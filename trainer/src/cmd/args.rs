@@ -392,18 +392,6 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_a_run_is_told_from_that_of_a_model() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("checkpoints")).unwrap();
-        assert!(check_is_no_run(folder.path()).is_ok());
-        std::fs::write(folder.path().join("config.toml"), "").unwrap();
-        let error = check_is_no_run(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("the folder of a run"), "{error}");
-        std::fs::write(folder.path().join("config.json"), "{}").unwrap();
-        assert!(check_is_no_run(folder.path()).is_ok());
-    }
-
-    #[test]
     fn counting_work_is_refused_with_the_command_that_does_it() {
         let error = device(PLAN).unwrap_err();
         assert!(error.contains("only `rapid bench` accepts it"), "{error}");
@@ -451,6 +439,9 @@ mod tests {
         let best = best.to_str().unwrap();
         assert!(error().is::<Usage>() && error().to_string().ends_with(best));
         assert_eq!(model_path(best).unwrap(), Path::new(best));
+        // A model's folder.
+        std::fs::write(run.join("config.json"), "{}").unwrap();
+        assert_eq!(model_path(run.to_str().unwrap()).unwrap(), run);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What a run spends its time on adds up to the time that it takes.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -117,38 +116,6 @@ async fn every_second_of_grpo_with_a_reference_has_a_name() {
         assert!(line.total[&Activity::Forward] + passes(1) <= next.total[&Activity::Forward]);
     }
     assert!(timings[9].total.values().sum::<f64>() <= times.wall());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_second_has_a_name_when_the_sizes_of_phases_are_chosen() {
-    let sets = [
-        "run.updates=13",
-        "algorithm.auto_h=0.8",
-        "algorithm.h=12",
-        "eval.every=4",
-    ];
-    let (_home, root, times) = slow_run(Preset::RapidAuto, &sets).await;
-    assert_at_least(
-        &times,
-        &[
-            (Activity::Start, 0.0),
-            (Activity::Inference, 0.0),
-            (Activity::Verify, 0.0),
-            (Activity::Forward, passes(13)),
-            (Activity::Backward, passes(13)),
-            (Activity::Optimiser, passes(13)),
-            (Activity::Evaluation, 0.0),
-            (Activity::Checkpoint, 0.0),
-            (Activity::Other, 0.0),
-        ],
-    );
-    assert!(!times.seconds.contains_key(&Activity::Lost));
-    let steps = steps(&root);
-    let chosen: BTreeSet<usize> = steps
-        .iter()
-        .filter_map(|step| Some(step.auto_h?.h))
-        .collect();
-    assert!(chosen.len() > 1, "{chosen:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
