@@ -1,6 +1,5 @@
 //! The pages of `rapid report` in a browser: nothing is cut off on a narrow screen, in the light and in the dark scheme.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,8 +7,7 @@ use std::process::Command;
 use datasets::passk::{self, Counts};
 use serde::Serialize;
 use serde_json::{Value, json};
-use trainer::algo::Metrics;
-use trainer::record::{EvalRecord, GroupCounts, StepRecord, StepTimings};
+use trainer::record::{EvalRecord, StepTimings};
 use trainer::report::{self, RunData};
 use trainer::sweep::{Event, ManifestLine, SweepFile, SweepFolder};
 use trainer::sweep_report;
@@ -40,6 +38,9 @@ addEventListener('load', () => {
   });
 });
 </script></body></html>"#;
+
+const CHROMIUM_OPTIONS: &str = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update
+    --disable-sync --disable-dev-shm-usage --hide-scrollbars --window-size=1400,1000 --dump-dom";
 
 fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -92,35 +93,16 @@ fn samples(tasks: usize, correct: usize) -> Vec<Value> {
         .collect()
 }
 
-fn step(step: usize) -> StepRecord {
-    StepRecord {
-        step,
-        phase: 0,
-        update: step - 1,
-        phase_updates: 30,
-        auto_h: None,
-        epoch: 0,
-        prompts: 16,
-        groups: GroupCounts::default(),
-        discarded: 0,
-        sampled_reward: None,
-        terms: BTreeMap::new(),
-        algo: Metrics {
-            judged: 128,
-            reward: 0.02 * step as f64,
-            loss: -123_456.0,
-            ..Metrics::default()
-        },
-        pass_at: BTreeMap::new(),
-        grad_norm: 1e-7 / step as f64,
-        grad_scale: Some(1.0),
-        entropy: 1.5,
-        length_mean: 8.5,
-        length_max: 12,
-        truncated: 0.25,
-        repeats: trainer::record::Repeats::default(),
-        lr: 1e-5,
-    }
+fn step(step: usize) -> Value {
+    json!({
+        "step": step, "phase": 0, "update": step - 1, "phase_updates": 30, "epoch": 0, "prompts": 16,
+        "groups_right": 0, "groups_wrong": 11, "groups_mixed": 5,
+        "judged": 128, "masked": 0, "groups_left_out": 0, "reward": 0.02 * step as f64, "loss": -123_456.0, "ell_mean": 0.0, "ell_std": 0.1,
+        "stale_mean_log": 0.0, "stale_mean_abs_log": 0.0, "stale_abs_log_mean": 0.0, "eta": 2.0,
+        "clip_share": 0.0, "saturated": 0, "ess": 100.0, "kl_behaviour": 0.001, "pass_at": {},
+        "grad_norm": 1e-7 / step as f64, "grad_scale": 1.0, "entropy": 1.5, "length_mean": 8.5, "length_max": 12, "truncated": 0.25,
+        "repeated": 0.0, "commonest": 0.1, "lr": 1e-5,
+    })
 }
 
 /// A run folder with long names, evaluated on `tasks` tasks. At the end, `correct` of four samples of each task are correct.
@@ -170,24 +152,7 @@ fn measured(chromium: &Path, page: &Path, width: usize, dark: bool) -> Value {
         .replace("PAGE", &text);
     fs::write(&wrapper, wrapped).unwrap();
     let output = Command::new(chromium)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ])
-        .args([
-            "--disable-dev-shm-usage",
-            "--hide-scrollbars",
-            "--window-size=1400,1000",
-            "--dump-dom",
-        ])
+        .args(CHROMIUM_OPTIONS.split_whitespace())
         .arg(format!(
             "--blink-settings=preferredColorScheme={}",
             u8::from(!dark)

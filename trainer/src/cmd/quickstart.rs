@@ -202,7 +202,7 @@ fn outcome_text(
 #[cfg(test)]
 mod tests {
     use datasets::passk::{Estimate, Interval};
-    use trainer::report::table::Row;
+    use trainer::report::before_after::Row;
 
     use super::*;
 

@@ -72,11 +72,6 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// Whether a value is between the bounds, but for rounding.
-    pub(super) fn contains(&self, value: f64) -> bool {
-        (-1e-9..=1.0 + 1e-9).contains(&self.position(value))
-    }
-
     /// The values of the ticks.
     pub(super) fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
         let first = (self.low / self.step).ceil() as i64;

@@ -3,9 +3,9 @@
 use datasets::passk::{MIN_TASKS, percent};
 
 use super::axis::ValueFormat;
+use super::before_after::Comparison;
 use super::chart::{Chart, Series};
 use super::run_data::RunData;
-use super::table::Comparison;
 use crate::record::StepRecord;
 
 /// A quantity of an update.
@@ -166,6 +166,7 @@ pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
         })
     }));
     charts.extend(clipping(titles, runs));
+    charts.retain(|chart| !chart.is_empty());
     charts
 }
 

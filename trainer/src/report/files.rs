@@ -5,10 +5,32 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{WriteError, replace};
+use crate::atomic_file;
 
 /// The list: the name of each file of a report but its page, with the digest of its content.
 const LIST: &str = "report-files.json";
+
+/// Why a report could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{path} cannot be written: {source}")]
+pub struct WriteError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl WriteError {
+    pub(crate) fn new(path: &Path, source: io::Error) -> Self {
+        Self {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// Replaces a file by one with this text.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
+    atomic_file::write(path, text.as_bytes()).map_err(|source| WriteError::new(path, source))
+}
 
 type Digests = BTreeMap<String, String>;
 

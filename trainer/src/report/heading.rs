@@ -1,29 +1,22 @@
-//! The heading of each run, with its name, model, data, algorithm and seed; and the differences between the configurations of several runs.
+//! The facts of each run below the heading: its model, data, algorithm and seed; and the differences between the configurations of several runs.
 
 use std::fmt::Write as _;
 
 use super::escape::html;
+use super::page;
 use super::run_data::RunData;
-use super::run_labels::mark;
-use super::settings;
+use super::run_labels::{letter, mark};
+use super::settings::{self, Setting};
+use super::table::{Cell, Column, Form, Table};
 use crate::record::ExtensionRecord;
 
-/// The heading of the page and of every run.
-pub(super) fn section(out: &mut String, runs: &[RunData]) {
+/// The facts of each run, under its name if there are several.
+pub(super) fn facts(out: &mut String, runs: &[RunData]) {
     if let [run] = runs {
-        let _ = writeln!(
-            out,
-            "<p class=\"kicker\">Training run</p>\n<h1>{}</h1>",
-            html(&run.name)
-        );
-        facts(out, run);
+        facts_of(out, run);
         return;
     }
-    let _ = writeln!(
-        out,
-        "<p class=\"kicker\">Training runs</p>\n<h1>{} runs side by side</h1>\n<div class=\"runs\">",
-        runs.len()
-    );
+    out.push_str("<div class=\"runs\">");
     for (index, run) in runs.iter().enumerate() {
         let _ = write!(
             out,
@@ -31,13 +24,13 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
             mark(index),
             html(&run.name)
         );
-        facts(out, run);
+        facts_of(out, run);
         out.push_str("</section>\n");
     }
     out.push_str("</div>\n");
 }
 
-fn facts(out: &mut String, run: &RunData) {
+fn facts_of(out: &mut String, run: &RunData) {
     let mut facts: Vec<(&str, String)> = Vec::new();
     if let Some(config) = &run.config {
         let path = config.model.path.as_ref();
@@ -71,11 +64,7 @@ fn facts(out: &mut String, run: &RunData) {
     let updates = run.steps.last().map_or(0, |step| step.step);
     facts.push(("updates", updates.to_string()));
     facts.extend(extended(&run.extensions, updates).map(|text| ("extended", text)));
-    out.push_str("<ul class=\"facts\">");
-    for (name, value) in facts {
-        let _ = write!(out, "<li>{name} <b>{}</b></li>", html(&value));
-    }
-    out.push_str("</ul>\n");
+    page::facts(out, &facts);
 }
 
 /// The updates after which a run was extended, and whether it equals a run of this length from the start. An extension without further updates does not count.
@@ -109,28 +98,28 @@ pub(super) fn differences(out: &mut String, runs: &[RunData]) {
     if runs.len() < 2 {
         return;
     }
-    out.push_str("<h2>Differences in the configurations</h2>");
     let settings = settings::differing(&runs.iter().collect::<Vec<_>>());
-    if settings.is_empty() {
-        out.push_str("<p>None: every key is the same in all of them.</p>\n");
-        return;
-    }
-    out.push_str("<p>Every other key is the same in all of them.</p>\n<div class=\"scroll\"><table class=\"settings\"><thead><tr><th>key</th>");
-    for index in 0..runs.len() {
-        let _ = write!(out, "<th>{}</th>", mark(index));
-    }
-    out.push_str("</tr></thead><tbody>");
-    for setting in settings {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", html(&setting.key));
-        for value in &setting.values {
-            match value {
-                Some(value) => {
-                    let _ = write!(out, "<td><code>{}</code></td>", html(value));
-                }
-                None => out.push_str("<td class=\"none\">not set</td>"),
-            }
-        }
-        out.push_str("</tr>");
-    }
-    out.push_str("</tbody></table></div>\n");
+    let note = if settings.is_empty() {
+        "None: every key is the same in all of them."
+    } else {
+        "Every other key is the same in all of them."
+    };
+    let letters = (0..runs.len()).map(letter);
+    let headings = ["key".to_owned()].into_iter().chain(letters);
+    let value = |value: Option<String>| Cell::Text(value.unwrap_or_else(|| "not set".into()));
+    let row = |setting: Setting| {
+        let values = setting.values.into_iter().map(value);
+        [Cell::Text(setting.key)]
+            .into_iter()
+            .chain(values)
+            .collect()
+    };
+    let table = Table {
+        name: "settings",
+        title: "Differences in the configurations".into(),
+        note: note.into(),
+        columns: headings.map(|it| Column::new(it, "", Form::Text)).collect(),
+        rows: settings.into_iter().map(row).collect(),
+    };
+    table.render(out);
 }

@@ -1,68 +1,53 @@
 //! `report.html` and its CSV files, for one run or several side by side.
 //!
 //! ```text
-//! run_data ──▶ table ──▶ outcome ──────────────────────────────────┐
+//! run_data ──▶ before_after ──▶ outcome ───────────────────────────┐
 //!        ├───▶ settings ──▶ heading, run_comparison ───────────────┤
-//!        ├───▶ curves, time_chart ──▶ chart, stacked_bars ─────────┼─▶ page
+//!        ├───▶ curves, time_chart ──▶ chart, stacked_bars ─────────┼─▶ run_page ──▶ page
 //!        └───▶ samples, alarms ────────────────────────────────────┘
 //! ```
 //!
 //! `files` writes the page and the CSV files into the report's folder.
 //!
-//! The page is self-contained. A model's output is in it as escaped text only ([`escape`]).
+//! [`page`] and [`table`](mod@table) are those of sweeps and studies too. A page is self-contained. A model's output is in it as escaped text only ([`escape`]).
 
 mod alarms;
+
 pub(crate) mod axis;
+pub mod before_after;
 pub(crate) mod chart;
 mod curves;
 mod files;
 pub(crate) mod forest;
 mod heading;
 mod outcome;
-mod page;
+pub(crate) mod page;
 mod run_comparison;
 pub mod run_data;
 mod run_labels;
+mod run_page;
 mod samples;
 pub(crate) mod settings;
 pub(crate) mod stacked_bars;
 mod svg_file;
-pub mod table;
+pub(crate) mod table;
 mod time_chart;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::atomic_file::AtomicFile;
 use crate::escape;
 
-pub(crate) use files::write_files;
+pub use before_after::Comparison;
+pub use files::WriteError;
+pub(crate) use files::{replace, write_files};
 pub use run_data::{RunData, RunError};
-pub use table::Comparison;
 
 /// The style sheet of every page.
 pub(crate) const STYLE: &str = include_str!("style.css");
-
-/// Why a report could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("{path} cannot be written: {source}")]
-pub struct WriteError {
-    path: PathBuf,
-    source: io::Error,
-}
-
-impl WriteError {
-    pub(crate) fn new(path: &Path, source: io::Error) -> Self {
-        Self {
-            path: path.to_owned(),
-            source,
-        }
-    }
-}
 
 /// Writes `report.html`, `report-before-after.csv`, `report-metrics.csv` and, for several runs, `report-differences.csv` into a folder, which is created if it does
 /// not exist; returns the page's path. What an earlier report left there is removed.
@@ -76,7 +61,7 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
         .collect();
     let mut tables = vec![(
         "report-before-after.csv".to_owned(),
-        table::csv_table(&compared),
+        before_after::csv_table(&compared),
     )];
     if runs.len() > 1 {
         tables.push((
@@ -85,21 +70,8 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
         ));
     }
     tables.push(("report-metrics.csv".to_owned(), metrics_csv(runs)));
-    let names: Vec<&str> = tables.iter().map(|(name, _)| name.as_str()).collect();
-    write_files(folder, &tables, &page::render(runs, &names))
-}
-
-/// Replaces a file by one with this text.
-pub(crate) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
-    AtomicFile::create(path)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.finish()
-        })
-        .map_err(|source| WriteError {
-            path: path.to_owned(),
-            source,
-        })
+    let names: Vec<String> = tables.iter().map(|(name, _)| name.clone()).collect();
+    write_files(folder, &tables, &run_page::render(runs, &names))
 }
 
 /// Every number of every update, as CSV: a row for each update, a column for each quantity.

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use datasets::passk::{Estimate, MIN_TASKS, percent, points};
+use datasets::passk::{MIN_TASKS, percent, points};
 
+use super::before_after::{Comparison, some_of};
 use super::escape::html;
 use super::run_data::RunData;
-use super::run_labels::mark;
-use super::table::{Comparison, some_of};
+use super::run_labels::titles;
+use super::table::{Cell, Column, Form, Table};
 
 /// The section for one run or several.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -16,24 +17,12 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
         out.push_str("<section class=\"hero\"><p class=\"claim\">There is no evaluation before and after training to compare yet.</p></section>\n");
         return;
     }
-    let small_print = "The small print is the 95% interval of each figure.";
-    match (runs, &compared[..]) {
-        ([run], [Some(comparison)]) => {
-            if !comparison.rows.is_empty() {
-                hero(out, run, comparison);
-            }
-            let _ = writeln!(
-                out,
-                "<h2>Before and after</h2><p>{}, {} of each. {small_print}</p>",
-                tasks(run, comparison.tasks),
-                count(comparison.samples, "completion")
-            );
-        }
-        _ => {
-            let _ = writeln!(out, "<h2>Before and after</h2><p>{small_print}</p>");
-        }
+    if let ([run], [Some(comparison)]) = (runs, &compared[..])
+        && !comparison.rows.is_empty()
+    {
+        hero(out, run, comparison);
     }
-    table(out, runs, &compared);
+    table(runs, &compared).render(out);
 }
 
 pub(super) fn count(number: usize, what: &str) -> String {
@@ -163,110 +152,71 @@ fn dumbbells(out: &mut String, comparison: &Comparison) {
     out.push_str("</div></div><p class=\"legend\"><span><i class=\"key b\"></i>before</span><span><i class=\"key a\"></i>after</span></p></div>");
 }
 
-/// The table of one run or several; with several, each run has a heading line with its number of tasks.
-fn table(out: &mut String, runs: &[RunData], compared: &[Option<Comparison>]) {
-    out.push_str("<div class=\"scroll\"><table><thead><tr><th></th><th class=\"num\">before</th><th class=\"num\">after</th><th class=\"num\">after − before</th></tr></thead>");
-    for (index, (run, comparison)) in runs.iter().zip(compared).enumerate() {
-        out.push_str("<tbody>");
-        if runs.len() > 1 {
-            let about = comparison.as_ref().map_or_else(
-                || "not evaluated before and after training yet".to_owned(),
-                |comparison| {
-                    format!(
-                        "{}, {} of each",
-                        tasks(run, comparison.tasks),
-                        count(comparison.samples, "completion")
-                    )
-                },
-            );
-            let _ = write!(
-                out,
-                "<tr class=\"run\"><th colspan=\"4\" scope=\"rowgroup\">{} {}<small>{about}</small></th></tr>",
-                mark(index),
-                html(&run.name)
-            );
+/// The evaluations before and after training.
+fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
+    let several = runs.len() > 1;
+    let (mut note, mut rows) = (String::new(), Vec::new());
+    let mut all_have_intervals = true;
+    for ((run, title), comparison) in runs.iter().zip(titles(runs)).zip(compared) {
+        if several {
+            let _ = write!(note, "{title}: ");
         }
-        if let Some(comparison) = comparison {
-            rows(out, comparison);
+        let Some(comparison) = comparison else {
+            note.push_str("not evaluated before and after training yet. ");
+            continue;
+        };
+        let completions = count(comparison.samples, "completion");
+        let tasks = tasks(run, comparison.tasks);
+        let _ = write!(note, "{tasks}, {completions} of each. ");
+        let title = if several {
+            Cell::Text(title)
+        } else {
+            Cell::None
+        };
+        for row in &comparison.rows {
+            all_have_intervals &= row.gain.interval.is_some();
+            rows.push(vec![
+                title.clone(),
+                Cell::text(&row.label),
+                some_of(&row.gain, comparison.tasks).map_or(Cell::None, Cell::Text),
+                Cell::estimate(&row.before),
+                Cell::estimate(&row.after),
+                Cell::estimate(&row.gain),
+            ]);
         }
-        out.push_str("</tbody>");
+        for (label, before, after) in comparison.plain() {
+            rows.push(vec![
+                title.clone(),
+                Cell::text(label),
+                Cell::None,
+                Cell::Text(before),
+                Cell::Text(after),
+                Cell::None,
+            ]);
+        }
     }
-    out.push_str("</table></div>\n");
-    let mut gains = compared
-        .iter()
-        .flatten()
-        .flat_map(|comparison| &comparison.rows)
-        .map(|row| row.gain);
-    if gains.any(|gain| gain.interval.is_none()) {
-        let _ = writeln!(
-            out,
-            "<p class=\"warning\">A figure of fewer than {MIN_TASKS} tasks has no interval and allows no conclusion.</p>"
-        );
-    }
-}
-
-fn rows(out: &mut String, comparison: &Comparison) {
-    for row in &comparison.rows {
+    note.push_str("The small print is the 95% interval of each figure.");
+    if !all_have_intervals {
         let _ = write!(
-            out,
-            "<tr><th scope=\"row\">{}{}</th>{}{}{}</tr>",
-            html(&row.label),
-            small_tasks(&row.gain, comparison.tasks),
-            cell(&row.before),
-            cell(&row.after),
-            difference_cell(&row.gain)
+            note,
+            " A figure of fewer than {MIN_TASKS} tasks has no interval and allows no conclusion."
         );
     }
-    for (label, before, after) in comparison.plain() {
-        let _ = write!(
-            out,
-            "<tr class=\"quiet\"><th scope=\"row\">{label}</th><td class=\"num\">{before}</td><td class=\"num\">{after}</td><td></td></tr>"
-        );
+    let column = |(heading, form)| Column::new(heading, "", form);
+    Table {
+        name: "before-after",
+        title: "Before and after".into(),
+        note,
+        columns: [
+            ("run", Form::Text),
+            ("measure", Form::Text),
+            ("only of", Form::Text),
+            ("before, %", Form::Interval(1)),
+            ("after, %", Form::Interval(1)),
+            ("after − before, points", Form::Interval(1)),
+        ]
+        .map(column)
+        .into(),
+        rows,
     }
-}
-
-/// The tasks of a difference in small print, if it leaves out some.
-pub(super) fn small_tasks(difference: &Estimate, tasks: usize) -> String {
-    let tasks = some_of(difference, tasks);
-    tasks.map_or_else(String::new, |tasks| format!(" <small>{tasks}</small>"))
-}
-
-fn cell(estimate: &Estimate) -> String {
-    let interval = estimate.interval.map_or_else(String::new, |interval| {
-        format!(
-            "<small>{} – {}</small>",
-            percent(interval.low),
-            percent(interval.high)
-        )
-    });
-    format!(
-        "<td class=\"num\">{}{interval}</td>",
-        percent(estimate.mean)
-    )
-}
-
-/// A difference with its interval, coloured if the whole interval lies on one side of zero.
-pub(super) fn difference_cell(difference: &Estimate) -> String {
-    let (class, interval) = match difference.interval {
-        None => ("num", String::new()),
-        Some(interval) => {
-            let class = if interval.is_above_zero() {
-                "num up"
-            } else if interval.is_below_zero() {
-                "num down"
-            } else {
-                "num"
-            };
-            let ends = format!(
-                "<small>{} to {}</small>",
-                points(interval.low),
-                points(interval.high)
-            );
-            (class, ends)
-        }
-    };
-    format!(
-        "<td class=\"{class}\">{}{interval}</td>",
-        points(difference.mean)
-    )
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use datasets::passk::{self, Estimate, percent};
+use datasets::passk::{self, Estimate};
 
+use super::before_after::{self, some_of};
 use super::escape::{csv, html};
-use super::outcome::{count, difference_cell, small_tasks};
+use super::outcome::count;
 use super::run_data::RunData;
-use super::run_labels::{letter, mark};
+use super::run_labels::letter;
 use super::settings;
-use super::table;
+use super::table::{Cell, Column, Form, POINTS, Table};
 use crate::record::EvalRecord;
 
 /// The comparison of two runs, each with its index and its last evaluation.
@@ -85,39 +86,37 @@ impl<'a> RunDifference<'a> {
         })
     }
 
-    /// The rows of the table, under a heading line that names the two runs.
-    fn html(&self, out: &mut String) {
+    /// The two runs: `A − B`.
+    fn names(&self) -> String {
+        format!("{} − {}", letter(self.first.0), letter(self.second.0))
+    }
+
+    /// After which updates they were evaluated, and on how many tasks.
+    fn about(&self) -> String {
         let [(a, eval_a), (b, eval_b)] = [self.first, self.second];
+        let updates = [eval_a, eval_b].map(|eval| count(eval.step, "update"));
         let after = if eval_a.step == eval_b.step {
-            format!("after {}", count(eval_a.step, "update"))
+            format!("after {}", updates[0])
         } else {
-            format!(
-                "{} after {}, {} after {}",
-                letter(a),
-                count(eval_a.step, "update"),
-                letter(b),
-                count(eval_b.step, "update")
-            )
+            let [a, b] = [a, b].map(letter);
+            format!("{a} after {}, {b} after {}", updates[0], updates[1])
         };
         let tasks = count(eval_a.tasks.len(), "task");
-        let _ = write!(
-            out,
-            "<tbody><tr class=\"run\"><th colspan=\"4\" scope=\"rowgroup\">{} − {}<small>{after}, on the same {tasks}</small></th></tr>",
-            mark(a),
-            mark(b)
-        );
-        for row in &self.rows {
-            let _ = write!(
-                out,
-                "<tr><th scope=\"row\">Pass@{}{}</th><td class=\"num\">{}</td><td class=\"num\">{}</td>{}</tr>",
-                row.k,
-                small_tasks(&row.difference, eval_a.tasks.len()),
-                percent(row.first.mean),
-                percent(row.second.mean),
-                difference_cell(&row.difference)
-            );
-        }
-        out.push_str("</tbody>");
+        format!("{}: {after}, on the same {tasks}.", self.names())
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Vec<Cell>> {
+        self.rows.iter().map(|row| {
+            let tasks = some_of(&row.difference, self.first.1.tasks.len());
+            vec![
+                Cell::Text(self.names()),
+                Cell::Text(format!("Pass@{}", row.k)),
+                tasks.map_or(Cell::None, Cell::Text),
+                Cell::Number(POINTS * row.first.mean),
+                Cell::Number(POINTS * row.second.mean),
+                Cell::estimate(&row.difference),
+            ]
+        })
     }
 
     fn verdict(&self) -> Option<String> {
@@ -148,7 +147,7 @@ impl<'a> RunDifference<'a> {
 
 impl Row {
     fn of(a: &EvalRecord, b: &EvalRecord, k: usize) -> Option<Self> {
-        let [second, first, difference] = table::paired(&b.tasks, &a.tasks, k)?;
+        let [second, first, difference] = before_after::paired(&b.tasks, &a.tasks, k)?;
         Some(Self {
             k,
             first,
@@ -170,46 +169,44 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     if runs.len() < 2 {
         return;
     }
-    out.push_str(
-        "<h2>One run against another</h2><p>The last evaluation of the first run minus that of each other run, paired by task. \
-         The interval shows how the difference may change with other tasks of the same kind, but not with another seed of training.</p>\n",
-    );
     let pairs = pairs(runs);
-    if pairs.iter().any(|(_, pair)| pair.is_ok()) {
-        out.push_str("<div class=\"scroll\"><table><thead><tr><th></th><th class=\"num\">first</th><th class=\"num\">second</th><th class=\"num\">difference</th></tr></thead>");
-        for (_, pair) in &pairs {
-            if let Ok(difference) = pair {
-                difference.html(out);
-            }
-        }
-        out.push_str("</table></div>\n");
-    }
+    let compared = || pairs.iter().filter_map(|(_, pair)| pair.as_ref().ok());
+    let column = |(heading, form)| Column::new(heading, "", form);
+    let table = Table {
+        name: "differences",
+        title: "One run against another".into(),
+        note: "The last evaluation of the first run minus that of each other run, paired by task. \
+               The interval shows how the difference may change with other tasks of the same kind, but not with another seed of training.".into(),
+        columns: [
+            ("runs", Form::Text),
+            ("measure", Form::Text),
+            ("only of", Form::Text),
+            ("first, %", Form::Number(1)),
+            ("second, %", Form::Number(1)),
+            ("difference, points", Form::Interval(1)),
+        ]
+        .map(column)
+        .into(),
+        rows: compared().flat_map(RunDifference::rows).collect(),
+    };
+    table.render(out);
     out.push_str("<ul class=\"notes\">");
+    for difference in compared() {
+        let sentences = [Some(difference.about()), difference.verdict()];
+        let sentences: Vec<String> = sentences.into_iter().flatten().collect();
+        let _ = write!(out, "<li>{}</li>", html(&sentences.join(" ")));
+    }
     for (other, pair) in &pairs {
-        match pair {
-            Ok(difference) => {
-                if let Some(verdict) = difference.verdict() {
-                    let _ = write!(out, "<li>{}</li>", html(&verdict));
-                }
-                if !difference.evaluation_differences.is_empty() {
-                    let _ = write!(
-                        out,
-                        "<li class=\"warning\">{} and {} were evaluated with different settings ({}), so the difference does not come from training alone.</li>",
-                        letter(0),
-                        letter(*other),
-                        html(&difference.evaluation_differences.join(", "))
-                    );
-                }
-            }
-            Err(reason) => {
-                let _ = write!(
-                    out,
-                    "<li class=\"warning\">No difference between {} and {}: {reason}.</li>",
-                    letter(0),
-                    letter(*other)
-                );
-            }
-        }
+        let (a, b) = (letter(0), letter(*other));
+        let warning = match pair {
+            Ok(pair) if pair.evaluation_differences.is_empty() => continue,
+            Ok(pair) => format!(
+                "{a} and {b} were evaluated with different settings ({}), so the difference does not come from training alone.",
+                pair.evaluation_differences.join(", ")
+            ),
+            Err(reason) => format!("No difference between {a} and {b}: {reason}."),
+        };
+        let _ = write!(out, "<li class=\"warning\">{}</li>", html(&warning));
     }
     out.push_str("</ul>\n");
 }

@@ -73,7 +73,7 @@ pub(super) fn svg_file(
 }
 
 /// Items in rows of at most this length, each item with its length.
-pub(super) fn wrapped<T>(items: impl Iterator<Item = (T, usize)>, longest: usize) -> Vec<Vec<T>> {
+fn wrapped<T>(items: impl Iterator<Item = (T, usize)>, longest: usize) -> Vec<Vec<T>> {
     let mut rows: Vec<Vec<T>> = Vec::new();
     let mut length = usize::MAX;
     for (item, characters) in items {

@@ -1,255 +1,344 @@
-//! The table of the evaluations before and after training: for the terminal, for the page, and as CSV.
+//! A table with the same digits on the page and in its CSV file.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
+use datasets::passk::{Estimate, Interval};
 
-use crate::eval::{self, AnswerMode, Record};
-use crate::record::EvalRecord;
+use super::axis::rounded;
+use crate::escape::{csv, html};
+use crate::statistics::Spread;
 
-use super::escape::csv;
-use super::run_data::RunData;
+/// Points of accuracy per 1.
+pub(crate) const POINTS: f64 = 100.0;
 
-/// A Pass@k before and after training.
+/// A share of the sweep file in points, with the digits that it has there: 1.25 for 0.0125.
+pub(crate) fn points_as_given(share: f64) -> f64 {
+    (1e6 * POINTS * share).round() / 1e6
+}
+
+/// A table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// `Pass@1`, `Pass@8, any form`, …
-    pub label: String,
-    /// Estimate before training, over the tasks of which both evaluations have k judged samples.
-    pub before: Estimate,
-    /// Estimate over the same tasks after training.
-    pub after: Estimate,
-    /// After − before over the same tasks, paired by task.
-    pub gain: Estimate,
+pub(crate) struct Table {
+    /// The name of its file, without the ending.
+    pub(crate) name: &'static str,
+    /// The heading.
+    pub(crate) title: String,
+    /// What the columns are.
+    pub(crate) note: String,
+    /// Its columns.
+    pub(crate) columns: Vec<Column>,
+    /// Its rows, with a cell for each column.
+    pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-/// A run's figures before and after training.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Comparison {
-    /// One row for each Pass@k and reading.
-    pub rows: Vec<Row>,
-    /// Number of evaluated tasks.
-    pub tasks: usize,
-    /// Samples per task.
-    pub samples: usize,
-    /// Mean length of a completion in tokens, before and after.
-    pub tokens: (f64, f64),
-    /// Fraction of truncated completions, before and after.
-    pub truncated: (f64, f64),
-    /// Number of samples without a verdict, before and after.
-    pub masked: (usize, usize),
+/// A column.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Column {
+    /// The heading on the page.
+    pub(crate) heading: String,
+    /// The name in the CSV file; columns with several numbers append to it.
+    pub(crate) name: String,
+    /// The form of its cells.
+    pub(crate) form: Form,
+    /// Whether its numbers are the paper's.
+    pub(crate) is_paper: bool,
 }
 
-type ByTask = BTreeMap<String, Counts>;
+/// The form of a column's cells. Numbers have this many decimals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Words.
+    Text,
+    /// A number.
+    Number(usize),
+    /// A p-value with four decimals, or in powers of ten where these would all be 0.
+    P,
+    /// A mean and the standard deviation over runs: two columns of the CSV file.
+    Spread(usize),
+    /// An estimate and the ends of its interval: three columns of the CSV file.
+    Interval(usize),
+}
 
-impl Comparison {
-    /// The comparison of the samples before and after, else of the first and the last evaluation during training. `None` without two evaluations.
-    pub fn of(run: &RunData) -> Option<Self> {
-        if !run.before.is_empty() && !run.after.is_empty() {
-            let ks = run.evals.last().map(ks_of);
-            return Some(Self::of_records(&run.before, &run.after, ks));
+/// What is in a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cell {
+    /// Nothing is known.
+    None,
+    Text(String),
+    Number(f64),
+    Spread(f64, Option<f64>),
+    Interval(f64, Option<Interval>),
+}
+
+impl Column {
+    pub(crate) fn new(heading: impl Into<String>, name: impl Into<String>, form: Form) -> Self {
+        Self {
+            heading: heading.into(),
+            name: name.into(),
+            form,
+            is_paper: false,
         }
-        let (first, last) = (run.evals.first()?, run.evals.last()?);
-        if run.evals.len() < 2 {
-            return None;
+    }
+
+    /// A column of the paper's numbers.
+    pub(crate) fn paper(heading: impl Into<String>, name: &str, form: Form) -> Self {
+        Self {
+            is_paper: true,
+            ..Self::new(heading, format!("paper_{name}"), form)
         }
-        Some(Self {
-            rows: rows(&ks_of(last), "", &first.tasks, &last.tasks),
-            tasks: last.tasks.len(),
-            samples: last.samples,
-            tokens: (first.length_mean, last.length_mean),
-            truncated: (first.truncated, last.truncated),
-            masked: (first.masked, last.masked),
+    }
+
+    fn csv_names(&self) -> Vec<String> {
+        let endings: &[&str] = match self.form {
+            Form::Text | Form::Number(_) | Form::P => &[""],
+            Form::Spread(_) => &["", "_sd"],
+            Form::Interval(_) => &["", "_low", "_high"],
+        };
+        endings
+            .iter()
+            .map(|ending| format!("{}{ending}", self.name))
+            .collect()
+    }
+}
+
+impl Cell {
+    /// The spread of values over runs, each times `unit`.
+    pub(crate) fn spread(values: &[f64], unit: f64) -> Self {
+        Spread::of(values).map_or(Self::None, |spread| {
+            Self::Spread(unit * spread.mean, spread.sd.map(|sd| unit * sd))
         })
     }
 
-    /// The comparison of two sets of samples of the same tasks. It has Pass@k for each of `ks`; by default for 1 and the number of samples per task.
-    pub fn of_records(before: &[Record], after: &[Record], ks: Option<Vec<usize>>) -> Self {
-        let counts =
-            |records, reading| -> ByTask { eval::counts(records, reading).into_iter().collect() };
-        let samples = after
-            .iter()
-            .map(|record| record.sample.sample + 1)
-            .max()
-            .unwrap_or(0);
-        let ks = ks.unwrap_or_else(|| match samples {
-            0 | 1 => vec![1],
-            several => vec![1, several],
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// A share or a difference of shares in per cent, with its interval.
+    pub(crate) fn estimate(estimate: &Estimate) -> Self {
+        let interval = estimate.interval.map(|interval| Interval {
+            low: POINTS * interval.low,
+            high: POINTS * interval.high,
         });
-        let strict = (
-            counts(before, AnswerMode::AsAnswered),
-            counts(after, AnswerMode::AsAnswered),
-        );
-        let mut table = rows(&ks, "", &strict.0, &strict.1);
-        if after.iter().any(|record| record.any_form.is_some()) {
-            table.extend(rows(
-                &ks,
-                ", any form",
-                &counts(before, AnswerMode::AnyForm),
-                &counts(after, AnswerMode::AnyForm),
-            ));
-        }
-        let (b, a) = (eval::summary(before, &[]), eval::summary(after, &[]));
-        Self {
-            rows: table,
-            tasks: strict.1.len(),
-            samples,
-            tokens: (b.mean_tokens, a.mean_tokens),
-            truncated: (b.truncated, a.truncated),
-            masked: (b.masked, a.masked),
-        }
+        Self::Interval(POINTS * estimate.mean, interval)
     }
 
-    /// Label, value before and value after of the other figures; `without a verdict` only if such samples exist.
-    pub(super) fn plain(&self) -> Vec<(&'static str, String, String)> {
-        let number = |value: f64| format!("{value:.1}");
-        let mut plain = vec![
-            (
-                "mean length, tokens",
-                number(self.tokens.0),
-                number(self.tokens.1),
-            ),
-            (
-                "cut off at the limit",
-                percent(self.truncated.0),
-                percent(self.truncated.1),
-            ),
-        ];
-        if self.masked != (0, 0) {
-            plain.push((
-                "without a verdict",
-                self.masked.0.to_string(),
-                self.masked.1.to_string(),
-            ));
-        }
-        plain
+    /// A number, or nothing.
+    pub(crate) fn number(value: Option<f64>) -> Self {
+        value.map_or(Self::None, Self::Number)
     }
 
-    /// The table for the terminal.
-    pub fn text(&self) -> String {
-        let fewest_tasks = self
-            .rows
-            .iter()
-            .filter(|row| row.gain.interval.is_none())
-            .map(|row| row.gain.tasks)
-            .min();
-        let heading = match fewest_tasks {
-            Some(_) if self.rows.iter().all(|row| row.gain.interval.is_none()) => "after − before",
-            _ => "after − before (95% interval)",
+    /// The numbers as they are printed, for each column of the CSV file; empty where nothing is known.
+    fn printed(&self, form: Form) -> Vec<String> {
+        let decimals = match form {
+            Form::Text => 0,
+            Form::P => 4,
+            Form::Number(decimals) | Form::Spread(decimals) | Form::Interval(decimals) => decimals,
         };
-        let mut lines = vec![["".into(), "before".into(), "after".into(), heading.into()]];
-        for row in &self.rows {
-            let mut gain = format!("{} points", points(row.gain.mean));
-            if let Some(interval) = row.gain.interval {
-                let _ = write!(
-                    gain,
-                    " ({} to {})",
-                    points(interval.low),
-                    points(interval.high)
-                );
+        let print = |value: f64| {
+            if form == Form::P && value > 0.0 && value < 0.00005 {
+                format!("{value:.0e}")
+            } else {
+                rounded(value, decimals)
             }
-            let tasks = some_of(&row.gain, self.tasks);
-            let tasks = tasks.map_or_else(String::new, |tasks| format!(" ({tasks})"));
-            lines.push([
-                format!("{}{tasks}", row.label),
-                percent(row.before.mean),
-                percent(row.after.mean),
-                gain,
-            ]);
-        }
-        lines.extend(
-            self.plain()
-                .into_iter()
-                .map(|(label, before, after)| [label.to_owned(), before, after, String::new()]),
-        );
-        let width = |column: usize| {
-            lines
-                .iter()
-                .map(|line| line[column].chars().count())
-                .max()
-                .unwrap_or(0)
         };
-        let (label, before, after) = (width(0), width(1), width(2));
-        let mut out = String::new();
-        for [a, b, c, d] in &lines {
-            let line = format!("{a:<label$}   {b:>before$}   {c:>after$}   {d}");
-            let _ = writeln!(out, "  {}", line.trim_end());
+        let printed = |value: Option<f64>| value.map_or_else(String::new, print);
+        match self {
+            Self::None => match form {
+                Form::Text | Form::Number(_) | Form::P => vec![String::new()],
+                Form::Spread(_) => vec![String::new(); 2],
+                Form::Interval(_) => vec![String::new(); 3],
+            },
+            Self::Text(text) => vec![text.clone()],
+            Self::Number(value) => vec![print(*value)],
+            Self::Spread(mean, sd) => vec![print(*mean), printed(*sd)],
+            Self::Interval(estimate, interval) => vec![
+                print(*estimate),
+                printed(interval.map(|interval| interval.low)),
+                printed(interval.map(|interval| interval.high)),
+            ],
         }
-        if let Some(tasks) = fewest_tasks {
-            let _ = writeln!(out, "\n  {}, so nothing is concluded", no_interval(tasks));
+    }
+
+    fn html(&self, form: Form) -> String {
+        let printed = self.printed(form);
+        let typeset = |text: &String| text.replace('-', "\u{2212}");
+        match (self, &printed[..]) {
+            (Self::None, _) => "<span class=\"none\">–</span>".to_owned(),
+            (Self::Spread(..), [mean, sd]) if !sd.is_empty() => {
+                format!("{}<small>± {}</small>", typeset(mean), typeset(sd))
+            }
+            (Self::Interval(..), [estimate, low, high]) if !low.is_empty() => format!(
+                "{}<small class=\"ends\">{} to {}</small>",
+                typeset(estimate),
+                typeset(low),
+                typeset(high)
+            ),
+            (Self::Text(text), _) => html(text),
+            (_, [value, ..]) => typeset(value),
+            (_, []) => String::new(),
+        }
+    }
+}
+
+impl Table {
+    /// The name of its CSV file.
+    pub(crate) fn file(&self) -> String {
+        format!("{}.csv", self.name)
+    }
+
+    /// The table as CSV.
+    pub(crate) fn csv(&self) -> String {
+        let names: Vec<String> = self.columns.iter().flat_map(Column::csv_names).collect();
+        let mut out = names.join(",");
+        out.push('\n');
+        for row in &self.rows {
+            let cells = self.columns.iter().zip(row);
+            let fields: Vec<String> = cells
+                .flat_map(|(column, cell)| cell.printed(column.form))
+                .map(|field| csv(&field).into_owned())
+                .collect();
+            out.push_str(&fields.join(","));
+            out.push('\n');
         }
         out
     }
-}
 
-/// The k of each Pass@k of an evaluation.
-fn ks_of(evaluation: &EvalRecord) -> Vec<usize> {
-    evaluation.pass_at.keys().copied().collect()
-}
-
-/// One row for each k for which both sides have samples.
-fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
-    ks.iter()
-        .filter_map(|&k| {
-            let [before, after, gain] = paired(before, after, k)?;
-            Some(Row {
-                label: format!("Pass@{k}{suffix}"),
-                before,
-                after,
-                gain,
-            })
-        })
-        .collect()
-}
-
-/// Pass@k before and after, and after − before. All three are over the tasks of which both sides have k judged samples, so the third is the difference of the first two.
-/// `None` if there is no such task.
-pub(super) fn paired(before: &ByTask, after: &ByTask, k: usize) -> Option<[Estimate; 3]> {
-    let pairs: Vec<(Counts, Counts)> = before
-        .iter()
-        .filter_map(|(task, counts)| Some((*counts, *after.get(task)?)))
-        .filter(|(b, a)| b.pass_at(k).is_some() && a.pass_at(k).is_some())
-        .collect();
-    let (b, a): (Vec<Counts>, Vec<Counts>) = pairs.iter().copied().unzip();
-    Some([
-        passk::pass_at(&b, k)?,
-        passk::pass_at(&a, k)?,
-        passk::paired_difference(&pairs, k)?,
-    ])
-}
-
-/// `23 of 24 tasks`, if a difference leaves out tasks for want of verdicts.
-pub(super) fn some_of(difference: &Estimate, tasks: usize) -> Option<String> {
-    (difference.tasks < tasks).then(|| format!("{} of {tasks} tasks", difference.tasks))
-}
-
-/// The table as CSV, with fractions instead of percentages; the ends of a missing interval are empty.
-pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
-    let mut out = String::from(
-        "run,measure,tasks,samples,before,before_low,before_high,after,after_low,after_high,gain,gain_low,gain_high\n",
-    );
-    for (name, comparison) in runs {
-        for row in &comparison.rows {
-            let _ = write!(
-                out,
-                "{},{},{},{}",
-                csv(name),
-                csv(&row.label),
-                row.gain.tasks,
-                comparison.samples
-            );
-            for estimate in [&row.before, &row.after, &row.gain] {
-                let _ = write!(out, ",{}", estimate.mean);
-                match estimate.interval {
-                    Some(interval) => {
-                        let _ = write!(out, ",{},{}", interval.low, interval.high);
-                    }
-                    None => out.push_str(",,"),
+    /// The section of the page. Columns in which nothing is known are left out. Of a table without rows there are the title and the note.
+    pub(crate) fn render(&self, out: &mut String) {
+        let is_known = |number: usize| self.rows.iter().any(|row| row[number] != Cell::None);
+        let shown: Vec<usize> = (0..self.columns.len()).filter(|c| is_known(*c)).collect();
+        let class = |column: &Column, first: bool| {
+            let mut class = match column.form {
+                Form::Text => "words",
+                _ => "num",
+            }
+            .to_owned();
+            if column.is_paper {
+                class.push_str(if first { " paper first" } else { " paper" });
+            }
+            class
+        };
+        let is_first = |place: usize| place == 0 || !self.columns[shown[place - 1]].is_paper;
+        let (title, note) = (html(&self.title), html(&self.note));
+        let _ = writeln!(out, "<h2>{title}</h2><p>{note}</p>");
+        if self.rows.is_empty() {
+            return;
+        }
+        out.push_str("<div class=\"scroll\"><table><thead><tr>");
+        for (place, number) in shown.iter().enumerate() {
+            let column = &self.columns[*number];
+            let whose = if column.is_paper {
+                "<small>paper</small>"
+            } else {
+                ""
+            };
+            // The first column has the names of the rows.
+            let class = if place == 0 {
+                String::new()
+            } else {
+                format!(" class=\"{}\"", class(column, is_first(place)))
+            };
+            let _ = write!(out, "<th{class}>{}{whose}</th>", html(&column.heading));
+        }
+        out.push_str("</tr></thead><tbody>");
+        for row in &self.rows {
+            out.push_str("<tr>");
+            for (place, number) in shown.iter().enumerate() {
+                let (column, cell) = (&self.columns[*number], &row[*number]);
+                let text = cell.html(column.form);
+                if place == 0 {
+                    let _ = write!(out, "<th scope=\"row\">{text}</th>");
+                } else {
+                    let class = class(column, is_first(place));
+                    let _ = write!(out, "<td class=\"{class}\">{text}</td>");
                 }
             }
-            out.push('\n');
+            out.push_str("</tr>");
+        }
+        out.push_str("</tbody></table></div>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        Table {
+            name: "t",
+            title: "T".into(),
+            note: "a < b".into(),
+            columns: vec![
+                Column::new("arm", "arm", Form::Text),
+                Column::new("Pass@1", "pass_at_1", Form::Spread(1)),
+                Column::new("difference", "difference", Form::Interval(2)),
+                Column::paper("time", "minutes", Form::Number(1)),
+                Column::new("never", "never", Form::Number(1)),
+            ],
+            rows: vec![
+                vec![
+                    Cell::text("a, \"b\""),
+                    Cell::spread(&[0.25, 0.35], 100.0),
+                    Cell::Interval(
+                        -0.004,
+                        Some(Interval {
+                            low: -1.0,
+                            high: 0.5,
+                        }),
+                    ),
+                    Cell::Number(19.2),
+                    Cell::None,
+                ],
+                vec![
+                    Cell::text("c"),
+                    Cell::spread(&[0.25], 100.0),
+                    Cell::None,
+                    Cell::None,
+                    Cell::None,
+                ],
+            ],
         }
     }
-    out
+
+    #[test]
+    fn a_share_of_the_sweep_file_keeps_its_digits() {
+        let printed = [0.02, 0.0125, 0.0025, 0.07, 0.29].map(|it| points_as_given(it).to_string());
+        assert_eq!(printed, ["2", "1.25", "0.25", "7", "29"]);
+    }
+
+    #[test]
+    fn a_small_p_value_is_not_zero() {
+        let printed = |p: f64| Cell::Number(p).printed(Form::P).concat();
+        let p_values = [0.0, 3.4e-7, 0.00004, 0.00006, 0.25];
+        assert_eq!(
+            p_values.map(printed),
+            ["0.0000", "3e-7", "4e-5", "0.0001", "0.2500"]
+        );
+    }
+
+    #[test]
+    fn a_csv_file_has_a_column_for_each_number() {
+        assert_eq!(
+            table().csv(),
+            "arm,pass_at_1,pass_at_1_sd,difference,difference_low,difference_high,paper_minutes,never\n\
+             \"a, \"\"b\"\"\",30.0,7.1,0.00,-1.00,0.50,19.2,\n\
+             c,25.0,,,,,,\n"
+        );
+    }
+
+    #[test]
+    fn the_page_has_the_same_digits_and_marks_the_papers() {
+        let mut page = String::new();
+        table().render(&mut page);
+        for part in [
+            "30.0<small>± 7.1</small>",
+            "0.00<small class=\"ends\">\u{2212}1.00 to 0.50</small>",
+            "<th class=\"num paper first\">time<small>paper</small></th>",
+            "a &lt; b",
+            "<span class=\"none\">–</span>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("never"));
+    }
 }

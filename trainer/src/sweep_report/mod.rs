@@ -10,7 +10,7 @@
 //!           └────▶ figures ───────────────▶ report/chart ──────────────┘
 //! ```
 //!
-//! A number is rounded once, in [`table`]: the page and the CSV files have the same digits. The tooltips of `test_figures` have them too.
+//! A number is rounded once, in [`crate::report::table`]: the page and the CSV files have the same digits. The tooltips of `test_figures` have them too.
 
 mod arms;
 mod computations;
@@ -18,7 +18,6 @@ mod figures;
 mod page;
 mod paper_row;
 mod runs;
-mod table;
 mod tables;
 mod test_figures;
 mod test_tables;

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use datasets::passk::{MIN_TASKS, RESAMPLES};
 
 use super::figures::{Figure, Place};
-use super::table::Table;
 use crate::escape::html;
 use crate::paper::PAPER;
-use crate::report::STYLE;
+use crate::report::page::{self, Heading, page};
+use crate::report::table::Table;
 use crate::sweep::{RunState, SweepFolder};
 
 /// The page.
@@ -21,35 +21,39 @@ pub(super) fn render(
 ) -> String {
     let name = std::fs::canonicalize(folder.root()).unwrap_or_else(|_| folder.root().to_owned());
     let name = name.file_name().unwrap_or_default().to_string_lossy();
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{name} · rapid</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <p class=\"kicker\">Sweep</p>\n<h1>{name}</h1>\n",
-        name = html(&name)
-    );
-    facts(&mut out, folder);
+    let mut body = String::new();
+    facts(&mut body, folder);
     if !warnings.is_empty() {
-        out.push_str("<h2>Before reading the numbers</h2>\n<ul class=\"notes\">\n");
+        body.push_str("<h2>Before reading the numbers</h2>\n<ul class=\"notes\">\n");
         for warning in warnings {
-            let _ = writeln!(out, "<li class=\"warning\">{}</li>", html(warning));
+            let _ = writeln!(body, "<li class=\"warning\">{}</li>", html(warning));
         }
-        out.push_str("</ul>\n");
+        body.push_str("</ul>\n");
     }
     let (runs, results): (Vec<&Table>, Vec<&Table>) =
         tables.iter().partition(|table| table.name == "runs");
     for table in results {
-        table.render(&mut out);
-        side_by_side(&mut out, figures, Place::Below(table.name));
+        table.render(&mut body);
+        side_by_side(&mut body, figures, Place::Below(table.name));
     }
-    drawings(&mut out, figures);
+    drawings(&mut body, figures);
     for table in runs {
-        table.render(&mut out);
+        table.render(&mut body);
     }
-    footer(&mut out, tables, figures);
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
+    let heading = Heading {
+        title: &name,
+        kicker: "Sweep",
+        text: &name,
+    };
+    let files = tables.iter().map(Table::file);
+    let files = files.chain(figures.iter().map(|figure| figure.file.clone()));
+    let notes = format!(
+        "Bootstrap: {RESAMPLES} resamples of seeds, then of tasks, the same for all arms; tasks that ask for the same computation are drawn together. Intervals are percentiles, or wider where all tasks agree. \
+         Below {MIN_TASKS} different computations there are none, and with so few, or below three seeds, nothing is concluded. With one seed they are over tasks alone, and with two there are none. With few seeds the bootstrap's intervals may be too narrow, so each stands beside the t interval over seeds. \
+         Columns marked <em>paper</em> are from {}, with the pages in the program's data file results.toml.",
+        html(&PAPER.title)
+    );
+    page(&heading, &body, &files.collect::<Vec<_>>(), &notes)
 }
 
 fn facts(out: &mut String, folder: &SweepFolder) {
@@ -91,11 +95,7 @@ fn facts(out: &mut String, folder: &SweepFolder) {
             joined(processors.into_iter().map(String::as_str).collect()),
         ),
     ];
-    out.push_str("<ul class=\"facts\">");
-    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = write!(out, "<li>{name} <b>{}</b></li>", html(value));
-    }
-    out.push_str("</ul>\n");
+    page::facts(out, &facts);
 }
 
 fn drawings(out: &mut String, figures: &[Figure]) {
@@ -117,23 +117,4 @@ fn side_by_side(out: &mut String, figures: &[Figure], place: Place) {
     if !drawings.is_empty() {
         let _ = writeln!(out, "<div class=\"charts below\">\n{drawings}</div>");
     }
-}
-
-fn footer(out: &mut String, tables: &[Table], figures: &[Figure]) {
-    let files = tables.iter().map(Table::file);
-    let files = files.chain(figures.iter().map(|figure| figure.file.clone()));
-    let links: Vec<String> = files
-        .map(|file| format!("<a href=\"{file}\">{file}</a>", file = html(&file)))
-        .collect();
-    let _ = writeln!(
-        out,
-        "<footer><p>The numbers and drawings of this page: {}.</p>\
-         <p>Bootstrap: {RESAMPLES} resamples of seeds, then of tasks, the same for all arms; tasks that ask for the same computation are drawn together. Intervals are percentiles, or wider where all tasks agree. \
-         Below {MIN_TASKS} different computations there are none, and with so few, or below three seeds, nothing is concluded. With one seed they are over tasks alone, and with two there are none. With few seeds the bootstrap's intervals may be too narrow, so each stands beside the t interval over seeds. \
-         Columns marked <em>paper</em> are from {}, with the pages in the program's data file results.toml.</p>\
-         <p>Made by rapid {}.</p></footer>",
-        links.join(", "),
-        html(&PAPER.title),
-        env!("CARGO_PKG_VERSION")
-    );
 }

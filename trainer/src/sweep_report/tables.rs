@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::arms::{ArmRuns, ladders};
 use super::paper_row;
 use super::runs::SweepRun;
-use super::table::{Cell, Column, Form, POINTS, Table};
 use super::test_tables::{comparisons, effects, slopes, time_ratios};
 use super::tests_of_arms::Tests;
 use super::time_to_target::times_to_target;
 use crate::paper::{Measured, PaperResult};
 use crate::record::Activity;
+use crate::report::table::{Cell, Column, Form, POINTS, Table};
 use crate::statistics::{Correlation, pearson};
 use crate::sweep::SweepFolder;
 

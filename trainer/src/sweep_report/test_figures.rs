@@ -2,9 +2,9 @@
 
 use super::arms::at_point;
 use super::figures::{Figure, Place};
-use super::table::points_as_given;
 use super::tests_of_arms::Tests;
 use crate::report::forest::Forest;
+use crate::report::table::points_as_given;
 
 /// All figures that the sweep has tests for.
 pub(super) fn all(tests: &Tests<'_, '_>) -> Vec<Figure> {

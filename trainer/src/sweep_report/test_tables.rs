@@ -5,8 +5,8 @@ use datasets::passk::Interval;
 use super::arms::ArmRuns;
 use super::paper_row;
 use super::runs::End;
-use super::table::{Cell, Column, Form, POINTS, Table, points_as_given};
 use super::tests_of_arms::{Compared, Sloped, Tests};
+use crate::report::table::{Cell, Column, Form, POINTS, Table, points_as_given};
 use crate::statistics::{Contrast, SlopeVerdict, least_squares};
 
 /// The accuracy of every arm beside that of the reference.

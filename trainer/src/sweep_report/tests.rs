@@ -1,6 +1,5 @@
 //! Reports of sweeps with known effects.
 
-mod figures;
 mod forms;
 mod synthetic;
 
@@ -104,26 +103,6 @@ fn a_strong_effect_is_found_and_a_null_effect_is_not() {
 }
 
 #[test]
-fn equivalence_is_claimed_only_with_enough_data() {
-    let equal = Truth {
-        tasks: 0,
-        effect: 0.0,
-        seconds: 100.0,
-    };
-    let verdicts_with = |seeds: &str, tasks: usize| -> Vec<String> {
-        let sweep = Synthetic::new(&arms(seeds, 0.03));
-        sweep.run_all(|_| Truth { tasks, ..equal });
-        sweep.page();
-        let rows = sweep.csv("comparisons.csv");
-        rows.iter().map(|row| row["equivalence"].clone()).collect()
-    };
-    assert_eq!(verdicts_with(FIVE, 700), ["holds"; 3]);
-    assert_eq!(verdicts_with("[0, 1]", 30), ["undetermined"; 3]);
-    // One seed says nothing about other seeds, however many tasks there are.
-    assert_eq!(verdicts_with("[0]", 700), ["undetermined"; 3]);
-}
-
-#[test]
 fn a_loss_that_grows_with_h_is_a_falling_slope_and_a_constant_is_none() {
     let sloped = |points_per_doubling: f64| {
         let sweep = Synthetic::new(&arms(FIVE, 0.03));
@@ -152,31 +131,6 @@ fn a_loss_that_grows_with_h_is_a_falling_slope_and_a_constant_is_none() {
             .any(|words| flat["conclusion"].starts_with(words)),
         "{flat:?}"
     );
-}
-
-#[test]
-fn an_arm_that_chooses_h_during_the_run_is_no_rung_and_has_no_row_of_the_paper() {
-    let arm = r#"[[arms]]
-name = "auto"
-set = { "algorithm.preset" = "rapid-paper", "algorithm.h" = 16, "algorithm.auto_h" = 0.5 }
-[compare]"#;
-    let sweep = Synthetic::new(&arms("[0, 1]", 0.02).replace("[compare]", arm));
-    sweep.run_all(|_| Truth {
-        tasks: 40,
-        effect: 0.0,
-        seconds: 60.0,
-    });
-    sweep.page();
-    let by_h = sweep.csv("table-3.csv");
-    let hs: Vec<&str> = by_h.iter().map(|row| row["h"].as_str()).collect();
-    assert_eq!(hs, ["1", "2", "4", "8"]);
-    // Its largest H is 16, but it chose no more than there are updates.
-    let figure = std::fs::read_to_string(sweep.out().join("figure-3.svg")).unwrap();
-    assert!(figure.contains("rapid-h8-seed-0"), "{figure}");
-    let rows = sweep.csv("table-1.csv");
-    let row = |arm: &str| rows.iter().find(|row| row["arm"] == arm).unwrap();
-    assert_eq!(row("rapid-h4")["paper_row"], "Table 1, rapid-h4");
-    assert_eq!(row("auto")["paper_row"], "");
 }
 
 #[test]
@@ -379,7 +333,9 @@ fn a_grid_with_rounds_and_without_evaluations_compares_times_at_each_point() {
         assert_eq!(columns.map(|column| row[column].as_str()), [*ratio, "", ""]);
         assert_eq!(row["each_pair"], [*ratio; 3].join("; "));
     }
-    assert!(!sweep.out().join("comparisons.csv").exists());
+    for name in ["comparisons.csv", "comparisons.svg"] {
+        assert!(!sweep.out().join(name).exists(), "{name}");
+    }
     assert!(page.contains(
         "Of one seed, there is no interval over seeds, so nothing is concluded about accuracy."
     ));
@@ -421,6 +377,63 @@ fn a_sweep_that_tests_nothing_has_estimates_and_the_effects_of_factors() {
     assert!(number(large, "effect_points_low") > 0.0);
     // Two of the three arms have the effect, and the reference does not.
     assert!((number(even, "effect_points") - 13.3).abs() < 3.0);
+    for (name, label, value) in [
+        ("comparisons", "arm", "difference_points"),
+        ("effects", "factor", "effect_points"),
+    ] {
+        let svg = figure_of(&sweep, &page, name, label, value);
+        assert!(!svg.contains("class=\"band\""), "{svg}");
+    }
+}
+
+/// The figure of a table, after checks that its tooltips have the table's digits: `label` is the column with the names of the rows, `value` that of the estimates.
+fn figure_of(sweep: &Synthetic, page: &str, name: &str, label: &str, value: &str) -> String {
+    let svg = fs::read_to_string(sweep.out().join(format!("{name}.svg"))).unwrap();
+    let rows = sweep.csv(&format!("{name}.csv"));
+    for row in &rows {
+        let ends = |of: &str| {
+            let [low, high] = ["low", "high"].map(|end| &row[&format!("{of}_{end}")]);
+            format!("{low} to {high}")
+        };
+        let (resampled, over_seeds) = (ends(value), ends("over_seeds_points"));
+        let numbers = format!(
+            "{} points; 95%: {resampled} by the bootstrap, {over_seeds} over seeds",
+            row[value]
+        );
+        let numbers = numbers.replace('-', "\u{2212}");
+        let tooltip = format!("<title>{}: {numbers}</title>", row[label]);
+        assert!(
+            svg.contains(&tooltip) && page.contains(&tooltip),
+            "{tooltip}: {svg}"
+        );
+    }
+    // A ring for each row and seed.
+    let seeds = sweep.folder.file().seeds.len();
+    assert_eq!(svg.matches("class=\"seed\"").count(), rows.len() * seeds);
+    svg
+}
+
+#[test]
+fn the_figure_of_the_comparisons_is_below_their_table() {
+    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.0125));
+    let better = Truth {
+        tasks: 100,
+        effect: 0.2,
+        seconds: 60.0,
+    };
+    sweep.run_all(all_but("rapid-h4", better, 100));
+    let page = sweep.page();
+    let svg = figure_of(&sweep, &page, "comparisons", "arm", "difference_points");
+    assert!(svg.contains("class=\"band\""));
+    assert!(page.contains("; the equivalence margin is ±\u{a0}1.25;"));
+    let order = [
+        "Accuracy beside the reference",
+        "Accuracy beside pg",
+        "Time beside the reference",
+    ];
+    let order = order.map(|title| page.find(&format!(">{title}<")).unwrap());
+    assert!(order.is_sorted(), "{order:?}");
+    assert!(!sweep.out().join("effects.svg").exists());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::arms::ArmRuns;
 use super::runs::SweepRun;
-use super::table::{Cell, Column, Form, Table, points_as_given};
+use crate::report::table::{Cell, Column, Form, Table, points_as_given};
 
 /// The first evaluation of a run that reaches the target.
 struct Reached {

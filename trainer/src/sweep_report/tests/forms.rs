@@ -218,3 +218,24 @@ fn the_time_to_the_target_is_that_of_the_first_evaluation_that_reaches_it() {
     let not = row("pg");
     assert_eq!((&*not["seeds_that_reach_it"], &*not["minutes"]), ("0", ""));
 }
+
+#[test]
+fn an_arm_that_chooses_h_during_the_run_is_no_rung_and_has_no_row_of_the_paper() {
+    let arm = r#"[[arms]]
+name = "auto"
+set = { "algorithm.preset" = "rapid-paper", "algorithm.h" = 16, "algorithm.auto_h" = 0.5 }
+[compare]"#;
+    let sweep = Synthetic::new(&arms("[0, 1]", 0.02).replace("[compare]", arm));
+    sweep.run_all(|_| EQUAL);
+    sweep.page();
+    let by_h = sweep.csv("table-3.csv");
+    let hs: Vec<&str> = by_h.iter().map(|row| row["h"].as_str()).collect();
+    assert_eq!(hs, ["1", "2", "4", "8"]);
+    // Its largest H is 16, but it chose no more than there are updates.
+    let figure = std::fs::read_to_string(sweep.out().join("figure-3.svg")).unwrap();
+    assert!(figure.contains("rapid-h8-seed-0"), "{figure}");
+    let rows = sweep.csv("table-1.csv");
+    let row = |arm: &str| rows.iter().find(|row| row["arm"] == arm).unwrap();
+    assert_eq!(row("rapid-h4")["paper_row"], "Table 1, rapid-h4");
+    assert_eq!(row("auto")["paper_row"], "");
+}
