@@ -11,97 +11,98 @@
 //! are unbiased (U-statistics, Hoeffding 1948) for the gradient over these prompts. An estimated square may be negative. Standard errors are those of the jackknife that
 //! leaves out one block of both kinds.
 
-use super::quality::{InnerProducts, Quality};
+use super::quality::{InnerProducts, Quality, jackknife, ratio};
+
+/// The groups of a block, under one estimator.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Block {
+    /// Sum of the groups' estimates.
+    sum: Vec<f32>,
+    /// Sum of their squared lengths.
+    square: f64,
+    /// Number of groups.
+    groups: f64,
+    /// Sum of the completions' factors.
+    factor: f64,
+    /// Sum of the squares of the factors.
+    factor_squared: f64,
+    /// Number of completions.
+    completions: f64,
+}
 
 /// One estimator's estimates of the gradient, block by block.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Blocks {
-    /// Sum of the estimates of each block's groups.
-    sums: Vec<Vec<f32>>,
-    /// Sum of their squared lengths.
-    squares: Vec<f64>,
-    /// Number of each block's groups.
-    groups: Vec<usize>,
-    /// Sum of the completions' factors, sum of their squares, and their number, for each block.
-    factors: Vec<(f64, f64, usize)>,
-}
+pub(super) struct Blocks(Vec<Block>);
 
 impl Blocks {
     pub(super) fn new(blocks: usize, size: usize) -> Self {
-        Self {
-            sums: vec![vec![0.0; size]; blocks],
-            squares: vec![0.0; blocks],
-            groups: vec![0; blocks],
-            factors: vec![(0.0, 0.0, 0); blocks],
-        }
+        let block = Block {
+            sum: vec![0.0; size],
+            ..Block::default()
+        };
+        Self(vec![block; blocks])
     }
 
-    /// Adds a group's estimate, a linear combination of gradients: `sum` has indices into `parts` and their coefficients.
-    pub(super) fn add(&mut self, block: usize, parts: &[Vec<f32>], sum: &[(usize, f32)]) {
-        self.groups[block] += 1;
-        if sum.is_empty() {
-            return;
-        }
-        let mut estimate = vec![0.0; self.sums[block].len()];
+    /// Adds a group's estimate, a linear combination of gradients: `sum` has indices into `parts` and their coefficients. `factors` are those of its completions.
+    pub(super) fn add(
+        &mut self,
+        block: usize,
+        parts: &[Vec<f32>],
+        sum: impl Iterator<Item = (usize, f32)>,
+        factors: &[f64],
+    ) {
+        let block = &mut self.0[block];
+        block.groups += 1.0;
+        let mut estimate = vec![0.0; block.sum.len()];
         for (part, coefficient) in sum {
-            for (x, g) in estimate.iter_mut().zip(&parts[*part]) {
+            for (x, g) in estimate.iter_mut().zip(&parts[part]) {
                 *x += coefficient * g;
             }
         }
-        self.squares[block] += dot(&estimate, &estimate);
-        for (total, x) in self.sums[block].iter_mut().zip(&estimate) {
+        block.square += dot(&estimate, &estimate);
+        for (total, x) in block.sum.iter_mut().zip(&estimate) {
             *total += x;
         }
-    }
-
-    /// Adds a completion's factor.
-    pub(super) fn add_factor(&mut self, block: usize, factor: f64) {
-        let (sum, squares, count) = &mut self.factors[block];
-        *sum += factor;
-        *squares += factor * factor;
-        *count += 1;
+        for factor in factors {
+            block.factor += factor;
+            block.factor_squared += factor * factor;
+            block.completions += 1.0;
+        }
     }
 
     /// The estimator's quality against the reference, and its standard errors. `update` is the number of groups in an update.
     pub(super) fn quality(&self, reference: &Reference, update: f64) -> (Quality, Quality) {
-        let means: Vec<Vec<f32>> = self
-            .sums
-            .iter()
-            .zip(&self.groups)
-            .map(|(sum, groups)| {
-                let scale = 1.0 / (*groups).max(1) as f32;
-                sum.iter().map(|x| x * scale).collect()
-            })
-            .collect();
-        let mean = products(&means, &means);
-        let cross = products(&means, &reference.blocks);
+        let mean_of = |block: &Block| -> Vec<f32> {
+            let scale = 1.0 / block.groups.max(1.0) as f32;
+            block.sum.iter().map(|x| x * scale).collect()
+        };
+        let means: Vec<Vec<f32>> = self.0.iter().map(mean_of).collect();
+        let (means_products, cross) = (
+            products(&means, &means),
+            products(&means, &reference.blocks),
+        );
         let quality = |without: Option<usize>| {
-            let included = |b: &usize| Some(*b) != without;
-            let sum = |term: &dyn Fn(usize) -> f64| -> f64 {
-                (0..self.groups.len()).filter(included).map(term).sum()
+            let total = |of: fn(&Block) -> f64| -> f64 {
+                let blocks = self.0.iter().enumerate();
+                let blocks = blocks.filter(|(b, _)| Some(*b) != without);
+                blocks.map(|(_, block)| of(block)).sum()
             };
-            let mean = between(&mean, without);
-            let gradient = between(&reference.products, without);
-            let cross = over_all(&cross, without);
-            let groups = sum(&|b| self.groups[b] as f64).max(1.0);
-            let (factors, squares) = (sum(&|b| self.factors[b].0), sum(&|b| self.factors[b].1));
-            let completions = sum(&|b| self.factors[b].2 as f64).max(1.0);
+            let mean = mean_product(&means_products, without, false);
+            let gradient = mean_product(&reference.products, without, false);
+            let cross = mean_product(&cross, without, true);
+            let (factors, squares) = (total(|b| b.factor), total(|b| b.factor_squared));
             let products = InnerProducts {
                 gradient,
                 mean,
                 cross,
                 bias: mean + gradient - 2.0 * cross,
-                variance: sum(&|b| self.squares[b]) / groups - mean,
+                variance: total(|b| b.square) / total(|b| b.groups).max(1.0) - mean,
             };
-            let ess = if squares > 0.0 {
-                factors * factors / squares / completions
-            } else {
-                0.0
-            };
+            let ess = ratio(factors * factors, squares) / total(|b| b.completions).max(1.0);
             Quality::of(&products, ess, update)
         };
-        let left_out: Vec<Quality> = (0..self.groups.len()).map(|b| quality(Some(b))).collect();
-        (quality(None), Quality::jackknife(&left_out))
+        let left_out: Vec<Quality> = (0..self.0.len()).map(|b| quality(Some(b))).collect();
+        (quality(None), Quality::errors(&left_out))
     }
 }
 
@@ -123,26 +124,14 @@ impl Reference {
 
     /// |∇J|, its standard error, and the length of the remaining noise relative to |∇J|.
     pub(super) fn norm(&self) -> (f64, f64, f64) {
-        let blocks = self.blocks.len() as f64;
+        let blocks = self.blocks.len();
         let root = |square: f64| square.max(0.0).sqrt();
-        let square = between(&self.products, None);
-        let left_out: Vec<f64> = (0..self.blocks.len())
-            .map(|b| root(between(&self.products, Some(b))))
-            .collect();
-        let mean = left_out.iter().sum::<f64>() / blocks;
-        let spread: f64 = left_out.iter().map(|x| (x - mean).powi(2)).sum();
-        let mean_square: f64 = (0..self.blocks.len())
-            .map(|b| self.products[b][b])
-            .sum::<f64>()
-            / blocks;
-        let noise = root((mean_square - square) / blocks);
-        let norm = root(square);
-        let relative_noise = if norm > 0.0 { noise / norm } else { 0.0 };
-        (
-            norm,
-            ((blocks - 1.0) / blocks * spread).sqrt(),
-            relative_noise,
-        )
+        let square = |without| mean_product(&self.products, without, false);
+        let left_out: Vec<f64> = (0..blocks).map(|b| root(square(Some(b)))).collect();
+        let own: f64 = (0..blocks).map(|b| self.products[b][b]).sum();
+        let noise = root((own / blocks as f64 - square(None)) / blocks as f64);
+        let norm = root(square(None));
+        (norm, jackknife(&left_out), ratio(noise, norm))
     }
 }
 
@@ -153,23 +142,12 @@ fn products(a: &[Vec<f32>], c: &[Vec<f32>]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// The mean over pairs of different blocks, without one block.
-fn between(products: &[Vec<f64>], without: Option<usize>) -> f64 {
-    mean_of(products, |b, c| {
-        b != c && Some(b) != without && Some(c) != without
-    })
-}
-
-/// The mean over all pairs, without one block of both kinds.
-fn over_all(products: &[Vec<f64>], without: Option<usize>) -> f64 {
-    mean_of(products, |b, c| Some(b) != without && Some(c) != without)
-}
-
-fn mean_of(products: &[Vec<f64>], includes: impl Fn(usize, usize) -> bool) -> f64 {
+/// The mean over pairs of blocks, without one block of both kinds. Pairs of the same block count only with `same`.
+fn mean_product(products: &[Vec<f64>], without: Option<usize>, same: bool) -> f64 {
     let (mut total, mut pairs) = (0.0, 0usize);
     for (b, row) in products.iter().enumerate() {
         for (c, product) in row.iter().enumerate() {
-            if includes(b, c) {
+            if (same || b != c) && Some(b) != without && Some(c) != without {
                 total += product;
                 pairs += 1;
             }
@@ -214,8 +192,7 @@ mod tests {
         for block in 0..blocks {
             for _ in 0..groups {
                 let estimate = sample(scale, noise);
-                estimates.add(block, &[estimate], &[(0, 1.0)]);
-                estimates.add_factor(block, 1.0);
+                estimates.add(block, &[estimate], [(0, 1.0)].into_iter(), &[1.0]);
             }
         }
         estimates.quality(&reference, 8.0)
@@ -224,9 +201,11 @@ mod tests {
     #[test]
     fn without_noise_everything_is_exact() {
         let (quality, errors) = estimated(0, 0.75, 0.0);
-        assert!((quality.bias - 0.25).abs() < 1e-6 && (quality.scale - 0.75).abs() < 1e-6);
-        assert!((quality.cosine - 1.0).abs() < 1e-6 && quality.variance.abs() < 1e-6);
-        assert!(quality.ess == 1.0 && errors.bias < 1e-6);
+        assert!(
+            (quality.get("bias") - 0.25).abs() < 1e-6 && (quality.get("scale") - 0.75).abs() < 1e-6
+        );
+        assert!((quality.get("cosine") - 1.0).abs() < 1e-6 && quality.get("variance").abs() < 1e-6);
+        assert!(quality.get("ess") == 1.0 && errors.get("bias") < 1e-6);
     }
 
     #[test]
@@ -235,18 +214,18 @@ mod tests {
         let gradient: f64 = (0..12).map(|i| (1.0 + f64::from(i) / 10.0).powi(2)).sum();
         let mean =
             |value: &dyn Fn(&(Quality, Quality)) -> f64| all.iter().map(value).sum::<f64>() / 300.0;
-        let bias = mean(&|(q, _)| q.bias_squared);
-        let spread = mean(&|(q, _)| (q.bias_squared - bias).powi(2)).sqrt();
+        let bias = mean(&|(q, _)| q.get("bias_squared"));
+        let spread = mean(&|(q, _)| (q.get("bias_squared") - bias).powi(2)).sqrt();
         assert!(
             (bias - 0.0625).abs() < 4.0 * spread / 300.0_f64.sqrt(),
             "{bias} ± {spread}"
         );
-        let error = mean(&|(_, e)| e.bias_squared);
+        let error = mean(&|(_, e)| e.get("bias_squared"));
         assert!(
             (0.7..1.5).contains(&(error / spread)),
             "{error} for {spread}"
         );
-        let variance = mean(&|(q, _)| q.variance) * gradient / (25.0 * 12.0);
+        let variance = mean(&|(q, _)| q.get("variance")) * gradient / (25.0 * 12.0);
         assert!((variance - 1.0).abs() < 0.1, "{variance}");
     }
 }

@@ -97,14 +97,6 @@ impl StudyPlan {
     pub(super) fn blocks(&self, prompts: usize) -> usize {
         self.rounds(prompts).min(BLOCKS)
     }
-
-    pub(super) fn temperature(&self) -> f32 {
-        self.sampling.sampling.temperature
-    }
-
-    pub(super) fn max_tokens(&self) -> usize {
-        self.sampling.max_tokens
-    }
 }
 
 #[cfg(test)]

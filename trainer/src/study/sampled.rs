@@ -1,20 +1,19 @@
 //! The study on a model: estimates from groups that frozen behaviour models sampled, compared with the frozen policy's own gradient.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, mpsc};
 
 use engine::{CountSketch, EngineError, Group, Objectives, TokenStats};
 use serde::Serialize;
 
 use super::blocks::{Blocks, Reference};
-use super::grid::{Setting, grid, plain};
+use super::estimators::{Setting, estimators, plain};
 use super::plan::StudyPlan;
-use super::rows::{Level, Row};
+use super::quality::ratio;
 use super::shared_directions::SharedDirections;
-use super::{UPDATE_COMPLETIONS, mean_factor, sample};
+use super::{Level, Row, UPDATE_COMPLETIONS, mean_factor, sample};
 use crate::algo::{self, AlgoError, Baseline, Factor, MAX_LOG_WEIGHT, gradient, log_weight};
-use crate::interrupt::StopSignal;
 use crate::policy::Policy;
-use crate::rollout::{RolloutError, SampledGroup};
+use crate::rollout::SampledGroup;
 
 /// Groups in one backward pass for the reference.
 const CHUNK: usize = 8;
@@ -28,9 +27,6 @@ pub enum StudyError {
     /// The algorithms refuse the numbers.
     #[error(transparent)]
     Algo(#[from] AlgoError),
-    /// Completions could not be sampled or judged.
-    #[error(transparent)]
-    Rollout(#[from] RolloutError),
     /// A stop was requested.
     #[error("stopped before the study was complete")]
     Stopped,
@@ -101,8 +97,10 @@ pub struct ReferenceGradient {
     pub noise: f64,
 }
 
-/// Measures every estimator on the groups of each behaviour model. All groups are of the plan's prompts. `reference` are the policy's own groups. `watch` is called with
-/// the current work, the finished units and their total.
+/// Called with the current work, the finished units and their total; false stops the study.
+pub type Watch<'a> = &'a dyn Fn(&str, usize, usize) -> bool;
+
+/// Measures every estimator on the groups of each behaviour model. All groups are of the plan's prompts. `reference` are the policy's own groups.
 ///
 /// # Errors
 /// [`StudyError`].
@@ -112,8 +110,7 @@ pub fn sampled(
     plan: &StudyPlan,
     reference: &[SampledGroup],
     behaviours: &[Behaviour],
-    stop: &StopSignal,
-    watch: &mut dyn FnMut(&str, usize, usize),
+    watch: Watch<'_>,
 ) -> Result<Sampled, StudyError> {
     let prompts = reference.len();
     let measurement = Measurement {
@@ -121,9 +118,9 @@ pub fn sampled(
         plan,
         blocks: plan.blocks(prompts),
         prompts,
-        stop,
+        watch,
     };
-    let (gradient, facts) = measurement.reference(reference, watch)?;
+    let (gradient, facts) = measurement.reference(reference)?;
     let mut sampled = Sampled {
         model: model.to_owned(),
         dataset: dataset.to_owned(),
@@ -137,7 +134,7 @@ pub fn sampled(
         rows: Vec::new(),
     };
     for behaviour in behaviours {
-        let (level, rows) = measurement.behaviour(behaviour, &gradient, facts.reward, watch)?;
+        let (level, rows) = measurement.behaviour(behaviour, &gradient, facts.reward)?;
         let samples = behaviour.groups.iter().flat_map(|group| &group.samples);
         let masked = samples.filter(|s| s.judged.reward.is_none()).count();
         sampled.masked.push(masked);
@@ -153,15 +150,14 @@ struct Measurement<'a> {
     plan: &'a StudyPlan,
     prompts: usize,
     blocks: usize,
-    stop: &'a StopSignal,
+    watch: Watch<'a>,
 }
 
 impl Measurement<'_> {
-    fn check_stop(&self) -> Result<(), StudyError> {
-        if self.stop.requested() {
-            Err(StudyError::Stopped)
-        } else {
-            Ok(())
+    fn progress(&self, what: &str, done: usize, total: usize) -> Result<(), StudyError> {
+        match (self.watch)(what, done, total) {
+            true => Ok(()),
+            false => Err(StudyError::Stopped),
         }
     }
 
@@ -174,11 +170,11 @@ impl Measurement<'_> {
             prompt: group.prompt.tokens.clone(),
             completions: group.samples.iter().map(|s| s.tokens.clone()).collect(),
         });
-        let temperature = self.plan.temperature();
         let sketch = CountSketch {
             size: self.plan.sketch,
             seed: self.plan.seed,
         };
+        let temperature = self.plan.sampling.sampling.temperature;
         self.policy
             .sketch(tokens.collect(), temperature, objectives, sketch)
     }
@@ -187,22 +183,15 @@ impl Measurement<'_> {
     fn reference(
         &self,
         groups: &[SampledGroup],
-        watch: &mut dyn FnMut(&str, usize, usize),
     ) -> Result<(Reference, ReferenceGradient), StudyError> {
-        let rewards = |group: &SampledGroup| -> Vec<f64> {
-            let samples = group.samples.iter();
-            samples.filter_map(|s| s.judged.reward).collect()
-        };
         let all: Vec<f64> = groups.iter().flat_map(rewards).collect();
         let completions: usize = groups.iter().map(|group| group.samples.len()).sum();
         let mixed = |group: &SampledGroup| rewards(group).windows(2).any(|pair| pair[0] != pair[1]);
-        let parts: Vec<Vec<SampledGroup>> = (0..self.blocks)
-            .map(|block| {
-                let part =
-                    |group: &SampledGroup| part_of(group, block, group.samples.len() / self.blocks);
-                groups.iter().map(part).collect()
-            })
-            .collect();
+        let block = |block: usize| -> Vec<SampledGroup> {
+            let part = |group| part_of(group, block, group.samples.len() / self.blocks);
+            groups.iter().map(part).collect()
+        };
+        let parts: Vec<Vec<SampledGroup>> = (0..self.blocks).map(block).collect();
         let total = parts.iter().flatten().filter(|part| mixed(part)).count();
         if total == 0 {
             return Err(StudyError::NoSignal {
@@ -213,25 +202,27 @@ impl Measurement<'_> {
         let mut means = Vec::with_capacity(self.blocks);
         let mut done = 0;
         for block in &parts {
-            let members = block.iter().filter(|part| rewards(part).len() > 1);
-            let judged: usize = members.clone().map(|part| rewards(part).len()).sum();
-            let mixed_groups: Vec<&SampledGroup> = members.filter(|part| mixed(part)).collect();
+            let counted = |part: &&SampledGroup| rewards(part).len() > 1;
+            let members: Vec<&SampledGroup> = block.iter().filter(counted).collect();
+            let judged = |groups: &[&SampledGroup]| -> usize {
+                groups.iter().map(|group| rewards(group).len()).sum()
+            };
+            let of_block = judged(&members);
+            let members: Vec<&SampledGroup> = members.into_iter().filter(|it| mixed(it)).collect();
             let mut mean = vec![0.0; self.plan.sketch];
-            for chunk in mixed_groups.chunks(CHUNK) {
-                self.check_stop()?;
-                watch("reference gradient", done, total);
+            for chunk in members.chunks(CHUNK) {
+                self.progress("reference gradient", done, total)?;
                 done += chunk.len();
                 // The objective divides by the completions of the chunk; the weight scales this to the completions of the block.
-                let in_chunk: usize = chunk.iter().map(|group| rewards(group).len()).sum();
-                let weight = in_chunk as f32 / judged as f32;
-                let sketches = self.sketch(chunk, on_policy(chunk, self.plan.max_tokens()))?;
+                let weight = judged(chunk) as f32 / of_block as f32;
+                let sketches =
+                    self.sketch(chunk, on_policy(chunk, self.plan.sampling.max_tokens))?;
                 for (x, d) in mean.iter_mut().zip(&sketches[0]) {
                     *x -= weight * d;
                 }
             }
             means.push(mean);
         }
-        watch("reference gradient", done, total);
         let reference = Reference::new(means);
         let (norm, norm_error, noise) = reference.norm();
         let facts = ReferenceGradient {
@@ -251,58 +242,63 @@ impl Measurement<'_> {
         behaviour: &Behaviour,
         reference: &Reference,
         value: f64,
-        watch: &mut dyn FnMut(&str, usize, usize),
     ) -> Result<(Level, Vec<Row>), StudyError> {
-        let settings = Arc::new(grid());
+        let settings: Arc<[Setting]> = estimators().into();
         let mut estimates = vec![Blocks::new(self.blocks, self.plan.sketch); settings.len()];
-        let mut weights = Weights::default();
-        let size = self.plan.group_size;
-        let rounds = self.plan.rounds(self.prompts);
-        let total = self.prompts * rounds;
+        let mut ells = Vec::new();
+        let group_size = self.plan.group_size;
+        let total = self.prompts * self.plan.rounds(self.prompts);
         for number in 0..total {
-            self.check_stop()?;
-            watch(&behaviour.name, number, total);
+            self.progress(&behaviour.name, number, total)?;
             let (round, prompt) = (number / self.prompts, number % self.prompts);
-            let group = part_of(&behaviour.groups[prompt], round, size);
-            let block = round % self.blocks;
-            let inputs = EstimatorInputs {
-                settings: settings.clone(),
-                behaviour: group.samples.iter().map(|s| s.logp.clone()).collect(),
-                rewards: group.samples.iter().map(|s| s.judged.reward).collect(),
-                value,
-                max_tokens: self.plan.max_tokens(),
+            let group = part_of(&behaviour.groups[prompt], round, group_size);
+            let (sender, results) = mpsc::channel();
+            let objectives = {
+                let (settings, group) = (settings.clone(), group.clone());
+                let max_tokens = self.plan.sampling.max_tokens;
+                Box::new(move |stats: &[TokenStats]| {
+                    let results = GroupEstimates::of(&settings, &group, stats, value, max_tokens);
+                    let results = results.map_err(|error| error.to_string())?;
+                    let lengths: Vec<usize> = stats.iter().map(|s| s.logp.len()).collect();
+                    let objectives = results.directions.objectives(&lengths);
+                    // The receiver outlives the engine's work.
+                    let _ = sender.send(results);
+                    Ok(objectives)
+                })
             };
-            let results = Arc::new(Mutex::new(None));
-            let sketches = self.sketch(&[&group], inputs.objectives(results.clone()))?;
-            let results: Option<GroupEstimates> = results
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            let results = results.ok_or_else(|| EngineError::Objective("the engine made sketches without computing their objective; this is a fault of the program".into()))?;
-            for (setting, blocks) in estimates.iter_mut().enumerate() {
+            let sketches = self.sketch(&[&group], objectives)?;
+            let results = results.recv().map_err(|_| EngineError::Objective("the engine made sketches without computing their objective; this is a fault of the program".into()))?;
+            let each = results.directions.sums.iter().zip(&results.factors);
+            for (blocks, (sum, factors)) in estimates.iter_mut().zip(each) {
                 // The sketches are gradients of L = −J, so the coefficients change sign.
-                let sum = results.directions.sums[setting].iter();
-                let sum: Vec<(usize, f32)> = sum.map(|(index, size)| (*index, -size)).collect();
-                blocks.add(block, &sketches, &sum);
-                for factor in &results.factors[setting] {
-                    blocks.add_factor(block, *factor);
-                }
+                let sum = sum.iter().map(|(index, size)| (*index, -size));
+                blocks.add(round % self.blocks, &sketches, sum, factors);
             }
-            weights.add(&results.ells);
+            ells.extend(results.ells);
         }
-        watch(&behaviour.name, total, total);
-        let level = weights.level(&behaviour.name, behaviour.staleness);
-        let update = UPDATE_COMPLETIONS as f64 / size as f64;
-        let rows = settings
-            .iter()
-            .zip(&estimates)
-            .map(|(setting, blocks)| {
-                let (quality, errors) = blocks.quality(reference, update);
-                Row::new("model", &level, size, setting, quality, Some(errors))
-            })
-            .collect();
+        let level = level(behaviour, &ells);
+        let update = UPDATE_COMPLETIONS as f64 / group_size as f64;
+        let rows = settings.iter().zip(&estimates).map(|(setting, blocks)| {
+            let (quality, errors) = blocks.quality(reference, update);
+            Row {
+                policy: "model",
+                course: level.course.clone(),
+                staleness: level.staleness,
+                group_size,
+                setting: *setting,
+                quality,
+                errors: Some(errors),
+            }
+        });
+        let rows = rows.collect();
         Ok((level, rows))
     }
+}
+
+/// The rewards of the judged samples.
+fn rewards(group: &SampledGroup) -> Vec<f64> {
+    let samples = group.samples.iter();
+    samples.filter_map(|s| s.judged.reward).collect()
 }
 
 /// Part `number` of a prompt's samples, which are split into parts of `size`.
@@ -313,38 +309,27 @@ fn part_of(group: &SampledGroup, number: usize, size: usize) -> SampledGroup {
     }
 }
 
-/// The policy gradient of groups that the policy itself sampled.
+/// The group's completions in the form that the algorithms take, with the policy's log-probabilities.
+fn samples<'a>(group: &'a SampledGroup, stats: &'a [TokenStats]) -> Vec<algo::Sample<'a>> {
+    let each = stats.iter().zip(&group.samples);
+    each.map(|(stats, it)| sample(&stats.logp, &it.logp, it.judged.reward))
+        .collect()
+}
+
+/// The policy gradient of groups that the policy itself sampled, all of the same size.
 fn on_policy(groups: &[&SampledGroup], max_tokens: usize) -> Objectives {
-    let rewards: Vec<Vec<Option<f64>>> = groups
-        .iter()
-        .map(|group| group.samples.iter().map(|s| s.judged.reward).collect())
-        .collect();
+    let groups: Vec<SampledGroup> = groups.iter().copied().cloned().collect();
     Box::new(move |stats: &[TokenStats]| {
-        let mut stats = stats.iter();
-        let groups: Vec<Vec<algo::Sample<'_>>> = rewards
+        let stats = stats.chunks(stats.len() / groups.len());
+        let groups: Vec<_> = groups
             .iter()
-            .map(|group| {
-                let pairs = group.iter().zip(stats.by_ref());
-                pairs
-                    .map(|(reward, stats)| sample(&stats.logp, &stats.logp, *reward))
-                    .collect()
-            })
+            .zip(stats)
+            .map(|(g, s)| samples(g, s))
             .collect();
         let estimator = plain(Factor::One, Baseline::Loo, 1.0);
         let result = gradient(&estimator, &groups, max_tokens).map_err(|e| e.to_string())?;
         Ok(vec![result.dlogp])
     })
-}
-
-/// The inputs of the estimators for one group.
-struct EstimatorInputs {
-    settings: Arc<Vec<Setting>>,
-    /// log μ of each completion's tokens.
-    behaviour: Vec<Vec<f32>>,
-    rewards: Vec<Option<f64>>,
-    /// Mean reward, which decides the signs of advantages.
-    value: f64,
-    max_tokens: usize,
 }
 
 /// The results of all settings for one group.
@@ -356,84 +341,48 @@ struct GroupEstimates {
     ells: Vec<f64>,
 }
 
-impl EstimatorInputs {
-    /// The objectives of one group. They store their estimates in `results`.
-    fn objectives(self, results: Arc<Mutex<Option<GroupEstimates>>>) -> Objectives {
-        Box::new(move |stats: &[TokenStats]| {
-            let estimates = self.estimates(stats).map_err(|error| error.to_string())?;
-            let lengths: Vec<usize> = stats.iter().map(|s| s.logp.len()).collect();
-            let objectives = estimates.directions.objectives(&lengths);
-            *results.lock().unwrap_or_else(PoisonError::into_inner) = Some(estimates);
-            Ok(objectives)
-        })
-    }
-
-    fn estimates(&self, stats: &[TokenStats]) -> Result<GroupEstimates, AlgoError> {
-        let each = stats.iter().zip(&self.behaviour).zip(&self.rewards);
-        let group: Vec<algo::Sample<'_>> = each
-            .map(|((stats, behaviour), reward)| sample(&stats.logp, behaviour, *reward))
-            .collect();
-        let judged = || {
-            group
-                .iter()
-                .filter_map(|sample| Some((sample, sample.reward?)))
-        };
-        let mut estimates = Vec::with_capacity(self.settings.len());
-        let mut factors = Vec::with_capacity(self.settings.len());
-        for setting in self.settings.iter() {
+impl GroupEstimates {
+    /// `stats` are the policy's log-probabilities. `value` is the mean reward, which decides the signs of advantages.
+    fn of(
+        settings: &[Setting],
+        group: &SampledGroup,
+        stats: &[TokenStats],
+        value: f64,
+        max_tokens: usize,
+    ) -> Result<Self, AlgoError> {
+        let group = samples(group, stats);
+        let judged = || group.iter().filter_map(|it| Some((it, it.reward?)));
+        let mut estimates = Vec::with_capacity(settings.len());
+        let mut factors = Vec::with_capacity(settings.len());
+        for Setting { estimator, .. } in settings {
             let groups = std::slice::from_ref(&group);
-            estimates.push(gradient(&setting.estimator, groups, self.max_tokens)?.dlogp);
-            let factors_of_setting = judged().map(|(sample, reward)| {
-                let sign = if reward > self.value { 1.0 } else { -1.0 };
-                mean_factor(
-                    &setting.estimator,
-                    sample.new,
-                    sample.behaviour,
-                    sign,
-                    self.max_tokens,
-                )
+            estimates.push(gradient(estimator, groups, max_tokens)?.dlogp);
+            let factors_of_setting = judged().map(|(it, reward)| {
+                let sign = if reward > value { 1.0 } else { -1.0 };
+                mean_factor(estimator, it.new, it.behaviour, sign, max_tokens)
             });
             factors.push(factors_of_setting.collect::<Result<_, _>>()?);
         }
-        Ok(GroupEstimates {
+        Ok(Self {
             directions: SharedDirections::of(&estimates),
             factors,
-            ells: judged().map(|(sample, _)| log_weight(sample)).collect(),
+            ells: judged().map(|(it, _)| log_weight(it)).collect(),
         })
     }
 }
 
-/// Sums over the importance weights of all completions.
-#[derive(Default)]
-struct Weights {
-    count: usize,
-    ell: f64,
-    abs_ell: f64,
-    weight: f64,
-    weight_squared: f64,
-}
-
-impl Weights {
-    fn add(&mut self, ells: &[f64]) {
-        for ell in ells {
-            let weight = ell.min(MAX_LOG_WEIGHT).exp();
-            self.count += 1;
-            self.ell += ell;
-            self.abs_ell += ell.abs();
-            self.weight += weight;
-            self.weight_squared += weight * weight;
-        }
-    }
-
-    fn level(&self, name: &str, staleness: usize) -> Level {
-        let count = self.count.max(1) as f64;
-        let mut level = Level::new(name, staleness);
-        level.kl = -self.ell / count;
-        level.abs_ell = self.abs_ell / count;
-        if self.weight_squared > 0.0 {
-            level.ess = self.weight * self.weight / self.weight_squared / count;
-        }
-        level
+/// The distance of a behaviour model from the policy, from ℓ of all its completions.
+fn level(behaviour: &Behaviour, ells: &[f64]) -> Level {
+    let count = ells.len().max(1) as f64;
+    let weights = ells.iter().map(|ell| ell.min(MAX_LOG_WEIGHT).exp());
+    let weight: f64 = weights.clone().sum();
+    let squares: f64 = weights.map(|weight| weight * weight).sum();
+    Level {
+        course: behaviour.name.clone(),
+        staleness: behaviour.staleness,
+        kl: -ells.iter().sum::<f64>() / count,
+        abs_ell: ells.iter().map(|ell| ell.abs()).sum::<f64>() / count,
+        ess: ratio(weight * weight, squares) / count,
     }
 }
 

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::algo::gradient;
     use crate::seed;
-    use crate::study::{grid, sample};
+    use crate::study::{estimators, sample};
 
     #[test]
     fn the_directions_of_every_estimator_sum_to_it_and_are_few() {
@@ -94,7 +94,7 @@ mod tests {
             each.map(|((new, behaviour), reward)| sample(new, behaviour, reward))
                 .collect()
         };
-        let estimates: Vec<Dlogp> = grid()
+        let estimates: Vec<Dlogp> = estimators()
             .iter()
             .map(|setting| gradient(&setting.estimator, &[group()], 4).unwrap().dlogp)
             .collect();
