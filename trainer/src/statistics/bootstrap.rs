@@ -200,19 +200,6 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_leaves_the_ordinary_bootstrap_over_tasks() {
-        // 100 tasks, half right: the standard error of the mean is 0.05.
-        let run: Vec<f64> = (0..100).map(|task| f64::from(task % 2)).collect();
-        let outcomes = Outcomes::new(&[vec![run]], &each_alone(100));
-        let interval = outcomes
-            .resample()
-            .distribution(|means| means[0])
-            .interval(0.95);
-        assert!((interval.low - 0.402).abs() < 0.015, "{interval:?}");
-        assert!((interval.high - 0.598).abs() < 0.015, "{interval:?}");
-    }
-
-    #[test]
     fn the_spread_is_that_of_seeds_and_that_of_tasks_added() {
         // Seeds differ by ± 0.1 on every task, and tasks by ± 0.5. The variance is 0.1²/6 + 0.5²/100 + 0.
         let run =

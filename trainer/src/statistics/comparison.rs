@@ -183,67 +183,53 @@ mod tests {
         }
     }
 
-    fn verdicts_of(comparisons: &[Comparison]) -> Vec<(Difference, Equivalence)> {
-        let corrected = verdicts(comparisons, 0.02);
-        corrected
-            .into_iter()
-            .map(|one| (one.difference, one.equivalence))
-            .collect()
-    }
-
-    const NOTHING: (Difference, Equivalence) =
-        (Difference::Undetermined, Equivalence::Undetermined);
-
     #[test]
-    fn each_verdict_needs_its_test_and_its_interval() {
+    fn each_verdict_needs_its_test_and_both_of_its_intervals() {
+        use Equivalence::{Holds, Refuted};
+        let interval = |low: f64, high: f64| Some(Interval { low, high });
         let better = comparison(0.03, 0.09, 0.001, 0.9);
-        let worse = comparison(-0.09, -0.01, 0.001, 0.9);
-        let equivalent = comparison(-0.01, 0.015, 0.7, 0.001);
-        let wide = comparison(-0.05, 0.04, 0.8, 0.4);
-        let all = [better, worse, equivalent, wide];
-        let expected = [
-            (Difference::Better, Equivalence::Refuted),
-            (Difference::Worse, Equivalence::Undetermined),
-            (Difference::Undetermined, Equivalence::Holds),
-            NOTHING,
-        ];
-        assert_eq!(verdicts_of(&all), expected);
-    }
-
-    #[test]
-    fn a_small_difference_may_be_certain_and_equivalent() {
-        let small = comparison(0.002, 0.008, 0.001, 0.001);
-        assert_eq!(
-            verdicts_of(&[small]),
-            [(Difference::Better, Equivalence::Holds)]
-        );
-    }
-
-    #[test]
-    fn intervals_that_disagree_leave_it_undetermined() {
-        let wide = |low: f64, high: f64| Some(Interval { low, high });
-        let mut better = comparison(0.03, 0.09, 0.001, 0.9);
-        better.difference.over_seeds = wide(-0.02, 0.14);
-        better.over_seeds_90 = wide(-0.01, 0.13);
-        let mut equivalent = comparison(-0.01, 0.015, 0.7, 0.001);
-        equivalent.over_seeds_90 = wide(-0.03, 0.03);
-        assert_eq!(verdicts_of(&[better, equivalent]), [NOTHING; 2]);
-    }
-
-    #[test]
-    fn one_seed_or_few_tasks_conclude_nothing() {
-        let mut one_seed = comparison(0.03, 0.09, 0.001, 0.9);
+        let mut disagreeing = better.clone();
+        disagreeing.difference.over_seeds = interval(-0.02, 0.14);
+        disagreeing.over_seeds_90 = interval(-0.01, 0.13);
+        let mut wide_over_seeds = comparison(-0.01, 0.015, 0.7, 0.001);
+        wide_over_seeds.over_seeds_90 = interval(-0.03, 0.03);
+        let mut one_seed = better.clone();
         (one_seed.difference.over_seeds, one_seed.over_seeds_90) = (None, None);
-        let mut few_tasks = comparison(0.03, 0.09, 0.001, 0.9);
+        let mut few_tasks = better.clone();
         (few_tasks.difference.resampled, few_tasks.resampled_90) = (None, None);
-        assert_eq!(verdicts_of(&[one_seed, few_tasks]), [NOTHING; 2]);
-    }
-
-    #[test]
-    fn several_comparisons_need_smaller_p_values() {
+        let nothing = (Difference::Undetermined, Equivalence::Undetermined);
+        for (comparison, expected) in [
+            (better, (Difference::Better, Refuted)),
+            (
+                comparison(-0.09, -0.01, 0.001, 0.9),
+                (Difference::Worse, Equivalence::Undetermined),
+            ),
+            (
+                comparison(-0.01, 0.015, 0.7, 0.001),
+                (Difference::Undetermined, Holds),
+            ),
+            (comparison(-0.05, 0.04, 0.8, 0.4), nothing),
+            // A small difference may be certain, and equivalent.
+            (
+                comparison(0.002, 0.008, 0.001, 0.001),
+                (Difference::Better, Holds),
+            ),
+            (disagreeing, nothing),
+            (wide_over_seeds, nothing),
+            (one_seed, nothing),
+            (few_tasks, nothing),
+        ] {
+            let found = verdicts(std::slice::from_ref(&comparison), 0.02)[0];
+            let found = (found.difference, found.equivalence);
+            assert_eq!(found, expected, "{comparison:?}");
+        }
+        // Several comparisons need smaller p-values.
         let one = comparison(0.01, 0.09, 0.03, 0.9);
-        let (difference, _) = verdicts_of(std::slice::from_ref(&one))[0];
-        assert_eq!(difference, Difference::Better);
-        assert_eq!(verdicts_of(&[one.clone(), one]), [NOTHING; 2]);
+        for (comparisons, expected) in [
+            (vec![one.clone()], Difference::Better),
+            (vec![one; 2], Difference::Undetermined),
+        ] {
+            assert_eq!(verdicts(&comparisons, 0.02)[0].difference, expected);
+        }
     }
 }

@@ -121,48 +121,38 @@ mod tests {
     }
 
     #[test]
-    fn a_slope_in_every_seed_is_seen() {
-        let falls = slope([[0.30, 0.31, 0.32], [0.26, 0.27, 0.28], [0.22, 0.231, 0.24]]);
+    fn what_a_slope_shows_depends_on_the_seeds_and_on_the_bound() {
+        let falling = [[0.30, 0.31, 0.32], [0.26, 0.27, 0.28], [0.22, 0.231, 0.24]];
+        for (means, verdict) in [
+            (falling, SlopeVerdict::Falls),
+            (
+                [[0.22; 3], [0.26; 3], [0.30, 0.301, 0.30]],
+                SlopeVerdict::Rises,
+            ),
+            // The seeds disagree.
+            (
+                [[0.3; 3], [0.3; 3], [0.2, 0.4, 0.29]],
+                SlopeVerdict::Undetermined,
+            ),
+            // Equal values have no interval over seeds.
+            ([[7.0 / 37.0; 3]; 3], SlopeVerdict::Undetermined),
+        ] {
+            assert_eq!(slope(means).verdict(), verdict, "{means:?}");
+        }
+        let falls = slope(falling);
         assert!((falls.slope.estimate + 0.02).abs() < 1e-3, "{falls:?}");
-        assert_eq!(falls.verdict(), SlopeVerdict::Falls);
         assert!((falls.bound - 0.005).abs() < 1e-12);
-        let rises = slope([[0.22; 3], [0.26; 3], [0.30, 0.301, 0.30]]);
-        assert_eq!(rises.verdict(), SlopeVerdict::Rises);
-    }
-
-    #[test]
-    fn seeds_that_disagree_leave_it_undetermined() {
-        let slope = slope([[0.3; 3], [0.3; 3], [0.2, 0.4, 0.29]]);
-        assert_eq!(slope.verdict(), SlopeVerdict::Undetermined);
-    }
-
-    #[test]
-    fn intervals_that_disagree_leave_it_undetermined() {
-        let mut slope = slope([[0.3; 3], [0.3, 0.301, 0.299], [0.3, 0.301, 0.299]]);
-        slope.slope.resampled = Some(Interval {
-            low: 0.0005,
-            high: 0.0035,
-        });
-        slope.slope.over_seeds = Some(Interval {
-            low: -0.0002,
-            high: 0.0042,
-        });
-        assert_eq!(slope.verdict(), SlopeVerdict::Undetermined);
-    }
-
-    #[test]
-    fn equal_values_have_a_slope_of_zero_from_which_nothing_is_concluded() {
-        let none = slope([[7.0 / 37.0; 3]; 3]);
-        assert_eq!(none.slope.estimate, 0.0);
-        assert_eq!(none.verdict(), SlopeVerdict::Undetermined);
-    }
-
-    #[test]
-    fn no_slope_is_claimed_only_within_the_bound() {
-        let none = slope([[0.3; 3], [0.3, 0.301, 0.299], [0.3, 0.301, 0.299]]);
+        assert_eq!(slope([[7.0 / 37.0; 3]; 3]).slope.estimate, 0.0);
+        let mut none = slope([[0.3; 3], [0.3, 0.301, 0.299], [0.3, 0.301, 0.299]]);
         assert!(
             matches!(none.verdict(), SlopeVerdict::NoLargerThan(largest) if largest < 0.005),
             "{none:?}"
         );
+        // The intervals disagree.
+        none.slope.resampled = Some(Interval {
+            low: 0.0005,
+            high: 0.0035,
+        });
+        assert_eq!(none.verdict(), SlopeVerdict::Undetermined);
     }
 }

@@ -7,8 +7,6 @@ pub struct Spread {
     pub mean: f64,
     /// The sample standard deviation, over n − 1; `None` for a single value.
     pub sd: Option<f64>,
-    /// Number of values.
-    pub runs: usize,
 }
 
 impl Spread {
@@ -21,7 +19,6 @@ impl Spread {
         Some(Self {
             mean,
             sd: (runs > 1).then(|| (squares / (runs - 1) as f64).sqrt()),
-            runs,
         })
     }
 }
