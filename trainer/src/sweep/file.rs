@@ -18,20 +18,6 @@ const MAX_RUNS: usize = 10_000;
 /// The seed's key, which the list of seeds sets.
 const SEED: &str = "run.seed";
 
-/// The keys of the file, and of its sections. `[set]`, `[grid]` and an arm's `set` have the keys of a recipe.
-const KEYS: [&str; 8] = [
-    "recipe",
-    "seeds",
-    "rounds",
-    "keep_checkpoints",
-    "set",
-    "grid",
-    "arms",
-    "compare",
-];
-const ARM_KEYS: [&str; 2] = ["name", "set"];
-const COMPARE_KEYS: [&str; 5] = ["reference", "margin", "tests", "target", "effects"];
-
 /// A sweep file, as it was read. Keys of recipes are whole, such as `algorithm.h`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,7 +125,6 @@ impl SweepFile {
     pub fn parse(origin: &str, text: &str) -> Result<Self, SweepError> {
         let syntax = |error: toml::de::Error| SweepError::file(origin, error.to_string());
         let mut table: Table = text.parse().map_err(syntax)?;
-        check_names(origin, &table).map_err(|reason| SweepError::file(origin, reason))?;
         let twice = |place: &str, key: &str| {
             SweepError::file(origin, format!("{place} has `{key}` twice; leave one out"))
         };
@@ -196,8 +181,9 @@ impl SweepFile {
         let table =
             |file: &Self| Table::try_from(file).expect("a sweep file has the form of a table");
         let (ours, theirs) = (table(self), table(other));
-        let differing = KEYS
-            .into_iter()
+        let differing = ours
+            .keys()
+            .chain(theirs.keys())
             .filter(|key| *key != "compare")
             .filter(|key| *key != "seeds" || !other.seeds.starts_with(&self.seeds))
             .find(|key| ours.get(*key) != theirs.get(*key))?;
@@ -346,44 +332,6 @@ fn is_folder_name(name: &str) -> bool {
         && name
             .chars()
             .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
-}
-
-/// Refuses keys that do not exist, with the nearest one.
-fn check_names(origin: &str, table: &Table) -> Result<(), String> {
-    let check = |section: &str, table: &Table, known: &[&str]| match table
-        .keys()
-        .find(|key| !known.contains(&key.as_str()))
-    {
-        Some(key) => Err(format!(
-            "there is no key `{section}{key}`{}; the keys are {}",
-            hint(key, known),
-            known.join(", ")
-        )),
-        None => Ok(()),
-    };
-    check("", table, &KEYS)?;
-    if let Some(key) = ["recipe", "seeds", "arms"]
-        .iter()
-        .find(|key| !table.contains_key(**key))
-    {
-        return Err(format!(
-            "`{key}` is missing; {origin} needs recipe, seeds and [[arms]]"
-        ));
-    }
-    for arm in table
-        .get("arms")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        if let Some(arm) = arm.as_table() {
-            check("arms.", arm, &ARM_KEYS)?;
-        }
-    }
-    match table.get("compare").and_then(Value::as_table) {
-        Some(compare) => check("compare.", compare, &COMPARE_KEYS),
-        None => Ok(()),
-    }
 }
 
 fn hint(word: &str, known: &[&str]) -> String {

@@ -102,13 +102,13 @@ fn an_arms_settings_override_those_of_every_run_and_keys_need_no_quotes() {
 
 /// Parts of [`TWO_ARMS`], what stands in their place (`\n` is a line break), and a part of the message.
 const REFUSED: &str = r#"
-seeds = | seed = | there is no key `seed` (did you mean seeds?)
-seeds = [0, 7] |  | `seeds` is missing
+seeds = | seed = | unknown field `seed`, expected one of `recipe`, `seeds`
+seeds = [0, 7] |  | missing field `seeds`
 [0, 7] | [] | `seeds` is empty
 [0, 7] | [7, 7] | `seeds` has 7 twice
 [0, 7] | [0, 7]\nrounds = 0 | `rounds` is 0; give a whole number from 1 to 100
 [0, 7] | [-1] | invalid value
-name = "pg" | nam = "pg" | there is no key `arms.nam` (did you mean name?)
+name = "pg" | nam = "pg" | unknown field `nam`, expected `name` or `set`
 name = "pg" | name = "rapid-h4" | two arms are named rapid-h4
 name = "pg" | name = "../pg" | the arm's name `../pg` is part of a folder's name
 "run.updates" = 4 | "run.update" = 4 | there is no key `run.update`; did you mean `run.updates`?
@@ -124,7 +124,7 @@ margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["pg", "rapid-h4"] | [comp
 reference = "pg" | reference = "rapid-h" | which is not an arm (did you mean rapid-h4?)
 margin = 0.02 | margin = 2 | `margin` is 2; give a difference of Pass@1 above 0 and below 1
 margin = 0.02 | margin = 0.02\ntarget = 50 | `target` is 50; give a Pass@1 above 0 and below 1
-margin = | margins = | there is no key `compare.margins` (did you mean margin?)
+margin = | margins = | unknown field `margins`, expected one of `reference`, `margin`
 [8, 32] | [8, 30] | the run pg-n_step=30-seed-0: `algorithm.n_step`: 30 completions per update
 "rapid-paper", "algorithm.h" = 4 | "pg" | pg-n_step=8-seed-0 and rapid-h4-n_step=8-seed-0 have the same settings
 "quickstart" | "quikstart" | did you mean quickstart?
