@@ -11,7 +11,7 @@ use datasets::jsonl::{Lines, read_text};
 use engine::config::{ModelConfig, published, published_names};
 use engine::sample::MIN_TEMPERATURE;
 use engine::{Engine, EngineOptions, Leader, Sampling};
-use trainer::config::{self, MAX_COMPLETIONS, MAX_THREADS, NamedModel};
+use trainer::config::{self, MAX_COMPLETIONS, MAX_COUNT, MAX_THREADS, NamedModel};
 use trainer::run::{TrainError, locate_model};
 
 use super::Usage;
@@ -34,6 +34,9 @@ pub(crate) struct DeviceArgs {
     /// How a CPU multiplies bf16 numbers: auto (the processor's fastest way), amx, avx512-bf16 or fma
     #[arg(long, value_name = "KERNEL", default_value = "auto", value_parser = ["auto", "amx", "avx512-bf16", "fma"])]
     pub(crate) kernel: String,
+    /// Tokens of the KV cache [default: as many as are needed, within a quarter of the memory]
+    #[arg(long, value_name = "N", value_parser = up_to(MAX_COUNT as usize))]
+    pub(crate) kv_tokens: Option<usize>,
 }
 
 impl DeviceArgs {
@@ -58,6 +61,7 @@ impl DeviceArgs {
             threads: self.threads,
             dtype: self.dtype.clone(),
             kernel: self.kernel.clone(),
+            kv_tokens: self.kv_tokens,
             ..config::Engine::default()
         }
     }

@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// Threads of the CPU backend
     #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     threads: Option<usize>,
+    /// Number type of matrix products: auto, f32 or bf16
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<String>,
     /// Print the resolved recipe, with the plan of the run in comments, and do nothing else; --recipe accepts the output
     #[arg(long)]
     dry_run: bool,
@@ -299,6 +302,7 @@ impl Args {
         let options = [
             ("verifier.url", self.verifier.clone()),
             ("engine.device", self.device.clone()),
+            ("engine.dtype", self.dtype.clone()),
             (
                 "engine.threads",
                 self.threads.map(|number| number.to_string()),
