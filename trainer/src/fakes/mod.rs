@@ -18,6 +18,12 @@ use crate::rollout::Sample;
 pub(crate) use policy::FakePolicy;
 pub(crate) use verifier::{Answer, FakeVerifier, MAX_ITEMS, judgement};
 
+/// A temporary folder, in memory if the system has one there: a run waits until each file that it writes is on the disk.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    folder.expect("a temporary folder")
+}
+
 /// A data set of `train` + `eval` tasks with the ids `toy/train/N` and `toy/eval/N`.
 pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {
     let task = |id: String| Task {

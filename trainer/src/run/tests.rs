@@ -18,7 +18,7 @@ use super::*;
 use crate::config::{self, Config, Preset};
 use crate::data::{Prompt, Prompts};
 use crate::fakes::{
-    Answer, FakePolicy, FakeVerifier, dataset, judgement, prompt, verifier_settings,
+    self, Answer, FakePolicy, FakeVerifier, dataset, judgement, prompt, verifier_settings,
 };
 use crate::interrupt::StopSignal;
 use crate::plan::{MemoryBudget, MemoryEstimate, RunPlan};
@@ -172,7 +172,7 @@ fn copies(killed: &Path) -> impl Iterator<Item = PathBuf> {
 /// A folder for runs, and a verifier that accepts `b`.
 async fn home_and_verifier() -> (tempfile::TempDir, FakeVerifier) {
     let server = FakeVerifier::accepting_b().await;
-    (tempfile::tempdir().unwrap(), server)
+    (fakes::folder(), server)
 }
 
 /// Asserts that the outputs of two runs are equal. A failure shows only the first line that differs.
@@ -311,7 +311,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_anywhere_and_resumed_equals_one_that_was_not_killed() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let uninterrupted = home.path().join("uninterrupted");
     let server = FakeVerifier::accepting_b().await;
     let config = config(&server.url, &[]);
@@ -351,7 +351,7 @@ async fn a_run_whose_step_failed_resumes_in_mid_phase() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_run_can_be_resumed_and_equals_one_that_was_not_stopped() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let uninterrupted = home.path().join("uninterrupted");
     let working = FakeVerifier::accepting_b().await;
     run_in(&uninterrupted, &config(&working.url, &[]))
@@ -393,7 +393,7 @@ async fn a_stopped_run_can_be_resumed_and_equals_one_that_was_not_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_cannot_train_in_one_folder() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let root = home.path().join("run");
     let first = RunFolder::create(&root, "").unwrap();
     assert!(matches!(RunFolder::open(&root), Err(TrainError::Locked(_))));
@@ -471,7 +471,7 @@ async fn the_newest_checkpoints_and_the_one_with_the_highest_pass_at_1_are_kept(
 
 #[test]
 fn settings_that_change_the_numbers_of_a_run_cannot_change_when_it_is_resumed() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let mut config = config("http://127.0.0.1:1", &[]);
     std::fs::write(home.path().join("config.toml"), config.to_toml()).unwrap();
     let resumed = resume_config(

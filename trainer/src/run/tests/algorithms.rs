@@ -252,7 +252,7 @@ async fn demonstrations_are_trained_at_temperature_1_at_any_sampling_temperature
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_written() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
     let teacher = format!("data.teacher={}", file.display());
     let config = preset_config("http://127.0.0.1:1", Preset::Sft, &[&teacher]);
@@ -364,7 +364,7 @@ async fn a_teacher_without_a_usable_completion_is_refused_by_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_teacher_that_the_verifier_cannot_judge_is_refused() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let server = FakeVerifier::serve(|_, items| {
         let answers = items.iter().map(|item| {
             let mut answer = judgement(&item.id, item.completion == "b");

@@ -89,7 +89,7 @@ async fn each_phase_is_as_long_as_the_effective_sample_size_of_the_one_before_al
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_anywhere_chooses_the_same_sizes_when_it_is_resumed() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (run, killed) = (home.path().join("run"), home.path().join("killed"));
     // A checkpoint is in mid-phase, or at its end.
     let every = ["run.checkpoint_every=3"];

@@ -159,7 +159,7 @@ async fn killed_run(home: &Path) -> (PathBuf, PathBuf, Config, FakeVerifier) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn work_that_a_kill_lost_is_counted_once_and_as_lost() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (run, killed, config, _server) = killed_run(home.path()).await;
     let lines = clock_lines(&killed);
     let before = RunTimes::of(&lines, &[]);
@@ -193,7 +193,7 @@ async fn work_that_a_kill_lost_is_counted_once_and_as_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn samples_of_a_killed_process_that_are_not_used_are_lost() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (_, killed, config, _server) = killed_run(home.path()).await;
     // The run begins again.
     for folder in ["checkpoints", "rollouts"] {

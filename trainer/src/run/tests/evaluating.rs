@@ -26,7 +26,7 @@ async fn a_run_is_evaluated_after_each_epoch_also_if_it_is_resumed() {
             &[0, 2, 4, 6],
         ),
     ] {
-        let home = tempfile::tempdir().unwrap();
+        let home = fakes::folder();
         let root = home.path().join("run");
         let more = ["run.epochs=3", "run.keep=9", "run.checkpoint_every=1"];
         let config = config(&server.url, &[sets, &more[..]].concat());

@@ -60,7 +60,7 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
         ),
         (&["algorithm.h=2"], &[4, 8, 16, 24]),
     ] {
-        let home = tempfile::tempdir().unwrap();
+        let home = fakes::folder();
         let first = format!("run.updates={}", lengths[0]);
         let both = [first.as_str(), "run.updates=24"];
         let [longer, at_once] = run_both(home.path(), &server.url, sets, both).await;
@@ -151,7 +151,7 @@ async fn a_phase_that_the_old_end_cut_short_is_made_again_from_an_earlier_checkp
         (&["run.keep=4"], "run.epochs=3", "run.epochs=6", 6),
         (&["run.keep=4"], "run.epochs=3", "run.updates=20", 6),
     ] {
-        let home = tempfile::tempdir().unwrap();
+        let home = fakes::folder();
         let [longer, at_once] = run_both(home.path(), &server.url, sets, [first, longer_by]).await;
         let ended = extend(&longer, &[]).await.step;
         let evaluated = std::fs::read_to_string(longer.join("eval.jsonl")).unwrap();
@@ -267,7 +267,7 @@ async fn the_message_about_a_falling_learning_rate_has_its_old_and_new_values() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_during_its_extension_equals_one_that_was_not_killed() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let working = FakeVerifier::accepting_b().await;
     for (name, sets) in [
         ("stepped-back", &["run.keep=2"][..]),

@@ -224,7 +224,7 @@ async fn a_resumed_run_saves_its_provenance_once_nothing_refuses_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_before_its_first_checkpoint_reuses_its_first_samples() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (run, killed) = (home.path().join("run"), home.path().join("killed"));
     // The folder is copied in the second phase, while its first verdicts are requested.
     let (from, to, requested) = (run.clone(), killed.clone(), AtomicUsize::new(0));
@@ -274,7 +274,7 @@ fn the_error_for_a_damaged_state_names_the_checkpoint_to_delete() {
 
 #[test]
 fn a_run_with_other_tasks_than_it_began_with_is_refused() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let root = home.path().join("run");
     let config = config("http://127.0.0.1:1", &[]);
     let provenance = |tasks: &Dataset| Provenance::of(&config, tasks, Some(home.path())).unwrap();
@@ -320,7 +320,7 @@ fn a_run_with_other_tasks_than_it_began_with_is_refused() {
 
 #[test]
 fn a_run_stores_its_graders_and_warns_of_others() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let root = home.path().join("run");
     let config = config("http://127.0.0.1:1", &[]);
     let provenance = |graders: serde_json::Value| {
@@ -359,7 +359,7 @@ fn a_run_stores_its_graders_and_warns_of_others() {
 
 #[test]
 fn another_model_is_refused_and_another_device_gets_a_warning() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (root, model) = (home.path().join("run"), Path::new("models/m"));
     let config = config("http://127.0.0.1:1", &[]);
     let plain = || Provenance::of(&config, &dataset(2, 2), None).unwrap();
@@ -393,7 +393,7 @@ fn another_model_is_refused_and_another_device_gets_a_warning() {
 
 #[test]
 fn held_out_tasks_that_are_trained_on_are_counted() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let config = config("http://127.0.0.1:1", &[]);
     let counted = |name: &str, tasks: &Dataset| {
         let root = home.path().join(name);
@@ -420,7 +420,7 @@ fn held_out_tasks_that_are_trained_on_are_counted() {
 
 #[test]
 fn a_changed_template_file_counts_as_other_tasks() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (root, file) = (home.path().join("run"), home.path().join("mine.txt"));
     let set = format!("data.template={}", file.display());
     let config = config("http://127.0.0.1:1", &[&set]);
@@ -440,7 +440,7 @@ fn a_changed_template_file_counts_as_other_tasks() {
 
 #[test]
 fn a_new_run_is_refused_in_a_folder_with_other_files() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let file = home.path().join("notes.txt");
     std::fs::write(&file, "").unwrap();
     for place in [file.clone(), file.join("run")] {

@@ -21,7 +21,7 @@ fn judged(item: &Item, unavailable: bool) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evaluation_without_verdicts_ends_the_run_and_is_judged_when_resumed() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (uninterrupted, cut) = (home.path().join("uninterrupted"), home.path().join("cut"));
     let working = FakeVerifier::accepting_b().await;
     run_in(&uninterrupted, &config(&working.url, &[]))
@@ -66,7 +66,7 @@ async fn an_evaluation_without_verdicts_ends_the_run_and_is_judged_when_resumed(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_without_verdicts_is_judged_when_resumed_and_not_sampled_again() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let (uninterrupted, cut) = (home.path().join("uninterrupted"), home.path().join("cut"));
     let working = FakeVerifier::accepting_b().await;
     // The result of a run, and the number of completions that it sampled.
@@ -102,7 +102,7 @@ async fn a_phase_without_verdicts_is_judged_when_resumed_and_not_sampled_again()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn masked_samples_of_dynamic_sampling_are_counted_over_the_whole_phase() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let dynamic = [
         "algorithm.preset=dapo",
         "algorithm.dynamic_sampling=9",
@@ -159,7 +159,7 @@ async fn masked_samples_of_dynamic_sampling_are_counted_over_the_whole_phase() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_masked_samples_stop_the_run_and_few_do_not() {
-    let home = tempfile::tempdir().unwrap();
+    let home = fakes::folder();
     let mask = |every: usize| {
         move |_: usize, items: Vec<Item>| {
             let results = items.iter().map(|item| {
