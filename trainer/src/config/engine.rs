@@ -16,7 +16,7 @@ settings! {
         pub device: String = "auto".into(),
         /// Threads of the CPU backend; unless set, one per processor that the process may use.
         pub threads: Option<usize> => whole(1, MAX_THREADS as u64).hint(DEFAULT),
-        /// auto, f32 or bf16: the number type of matrix products. auto is bf16 on a CPU with AMX, else f32, also on a GPU.
+        /// auto, f32 or bf16: the number type of matrix products; `--dtype` sets it too. auto is bf16 on a CPU with AMX, else f32, also on a GPU.
         pub dtype: String = "auto".into(),
         /// auto, amx, avx512-bf16 or fma: how a CPU multiplies bf16 numbers. Each rounds sums in its own way; fma does so on every processor alike. auto is the
         /// fastest that the processor has.
