@@ -545,7 +545,7 @@ mod tests {
             (b"{\"id\": 3, \"prompt\": \"caf\xe9\"}\n", "not UTF-8"),
         ] {
             let error = read_text(&[with_mark.as_bytes(), line].concat()).unwrap_err();
-            let place = "prompts.jsonl, line 5: ";
+            let place = "prompts.jsonl, line 5";
             assert!(error.contains(place) && error.contains(reason), "{error}");
         }
         let error = read(&folder.path().join("nothere.jsonl")).unwrap_err();
