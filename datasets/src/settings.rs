@@ -96,7 +96,7 @@ macro_rules! settings {
 
 /// Declares an enum whose variants have names in files of settings.
 ///
-/// A variant is `Variant = "name"`. The default is marked with `#[default]`. The enum has `ALL`, `NAMES` and `name()`.
+/// A variant is `Variant = "name"`. The default is marked with `#[default]`. The enum has `NAMES` and `name()`.
 #[macro_export]
 macro_rules! choice {
     (
@@ -112,10 +112,6 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// All variants.
-            #[allow(dead_code, reason = "not every choice needs them")]
-            $visible const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
-
             /// The names of the variants in files of settings.
             $visible const NAMES: &'static [&'static str] = &[$($text),*];
 
