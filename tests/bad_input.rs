@@ -116,7 +116,10 @@ fn a_recipe_with_an_error_is_refused_with_a_suggestion() {
             "[sampling]\ntemprature = 1.0\n",
             ["temprature", "temperature"],
         ),
-        ("[sampling]\ntop_p = 0.9\n", ["top_p", "evaluation"]),
+        (
+            "[sampling]\ntop_p = 0.9\n",
+            ["sampling.top_p", "eval.top_p"],
+        ),
         (
             "[run]\nupdates = \"ten\"\n",
             ["run.updates", "whole number"],

@@ -389,17 +389,21 @@ pub trait Backend: Send {
 
     /// Fills `table` (tokens × `2 · frequencies`) with the cosines, then the sines, of position × frequency for each token of the batch.
     fn rope_table(&mut self, table: Buf, frequencies: Buf);
-    /// Adds `bias` to each token's row, if there is one, and rotates the first `heads` heads of the row in place, in pairs `(j, j + head_dim / 2)`. The bias is as wide as a row,
-    /// and rows with a bias lie side by side. `inverse` rotates back, which is also the backward pass.
-    fn rope(
+    /// Rotates the first `heads` heads of each token's row in place, in pairs `(j, j + head_dim / 2)`. `inverse` rotates back, which is also the backward pass.
+    fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool);
+    /// [`Backend::add_bias`] to the whole rows, `rows` of them side by side, and then [`Backend::rope`].
+    fn add_bias_and_rope(
         &mut self,
         x: Rows,
-        bias: Option<Buf>,
+        bias: Buf,
+        rows: usize,
         table: Buf,
         heads: usize,
         head_dim: usize,
-        inverse: bool,
-    );
+    ) {
+        self.add_bias(x.buf, bias, rows);
+        self.rope(x, table, heads, head_dim, false);
+    }
     /// Copies the first `width` elements of each token's row of `src` into the token's row of the store, as given by the batch.
     fn store(&mut self, store: Rows, src: Rows, width: usize);
     /// `y` = attention over the batch's spans, with rows like those of `q`. `lse` (tokens × heads) receives the log-sum-exp of each query's scaled scores.

@@ -98,7 +98,7 @@ impl Decoder {
         let dy = back.dattention.rows(0, w.q());
         let y = acts.attention.rows(0, w.q());
         b.attention_backward(dq, dk, dv, dy, y, acts.lse, &attention);
-        b.rope(dq, None, rotations, w.heads + w.kv_heads, w.head_dim, true);
+        b.rope(dq, rotations, w.heads + w.kv_heads, w.head_dim, true);
         if let Some([q_norm, k_norm]) = block.qk_norm {
             let (x, dx) = (acts.qkv.rows(0, w.qkv()), back.dqkv.rows(0, w.qkv()));
             let (keys, dkeys) = (self.keys(x), self.keys(dx));

@@ -123,8 +123,13 @@ impl Decoder {
         }
         let rotations = self.layer_rotations(layer, work);
         let heads = w.heads + w.kv_heads;
-        self.backend
-            .rope(acts.rotated, bias, rotations, heads, w.head_dim, false);
+        let (b, rotated) = (&mut self.backend, acts.rotated);
+        match bias {
+            Some(bias) => {
+                b.add_bias_and_rope(rotated, bias, tokens, rotations, heads, w.head_dim);
+            }
+            None => b.rope(rotated, rotations, heads, w.head_dim, false),
+        }
         let (mut k, mut v) = (self.keys(acts.rotated), self.values(acts.qkv));
         if let Keys::KvCache(cache) = keys {
             let stored = [0, w.kv()].map(|column| cache.rows(column, 2 * w.kv()));

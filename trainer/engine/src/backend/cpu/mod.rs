@@ -373,19 +373,8 @@ impl Backend for Cpu {
         });
     }
 
-    fn rope(
-        &mut self,
-        x: Rows,
-        bias: Option<Buf>,
-        table: Buf,
-        heads: usize,
-        head_dim: usize,
-        inverse: bool,
-    ) {
+    fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool) {
         let tokens = self.batch.tokens.len();
-        if let Some(bias) = bias {
-            self.add_bias(x.buf, bias, tokens);
-        }
         self.raw(x, tokens, heads * head_dim);
         let ([y], [table]) = self.arena.slices([x.buf], [table.at(0, tokens * head_dim)]);
         let y = &mut y[..(tokens.saturating_sub(1) * x.stride + heads * head_dim) * tokens.min(1)];

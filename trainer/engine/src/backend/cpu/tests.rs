@@ -110,7 +110,7 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
         let lse = filled(c, rows * heads, 11);
         let (table, frequencies) = (filled(c, rows * head_dim, 12), filled(c, head_dim / 2, 13));
         c.rope_table(table, frequencies);
-        c.rope(qkv.rows(0, stride), None, table, heads, head_dim, false);
+        c.rope(qkv.rows(0, stride), table, heads, head_dim, false);
         results.push(("rope", bits(c, qkv)));
         let (k, v) = (heads * head_dim, (heads + kv_heads) * head_dim);
         let attention = Attention {

@@ -98,6 +98,33 @@ pub(super) fn splits(occupying: usize, blocks: usize) -> u32 {
 }
 
 impl Cuda {
+    /// Adds a bias to each token's row, if there is one, and rotates the first `heads` heads of the row, forwards (`turn` 1) or back (-1).
+    pub(super) fn rotate(
+        &mut self,
+        x: Rows,
+        bias: Option<Buf>,
+        table: Buf,
+        [heads, head_dim]: [usize; 2],
+        turn: f32,
+    ) {
+        let rows = self.plan.tokens;
+        let width = bias.map_or(heads * head_dim, Buf::len);
+        let [x_at, stride] = self.rows(x, rows, width);
+        let args = [
+            x_at,
+            stride,
+            bias.map_or(Arg::Address(0), |bias| self.at(bias)),
+            word(width),
+            self.at(table),
+            word(rows),
+            word(heads),
+            word(head_dim),
+            Arg::Float(turn),
+        ];
+        let launch = blocks([rows, 1, 1], ROW);
+        self.launch_for("rope", &[self.format(x.buf)], launch, &args);
+    }
+
     /// Launches a tile kernel's instance for heads of this width, with the shared memory that its tiles take.
     fn launch_tiles(&mut self, kernel: Kernel, a: &Attention, grid: [usize; 3], args: &[Arg]) {
         let max_width = WIDTHS.into_iter().find(|width| *width >= a.head_dim);

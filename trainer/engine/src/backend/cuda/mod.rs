@@ -412,31 +412,21 @@ impl Backend for Cuda {
         self.launch("rope_table", elementwise(rows * half), &args);
     }
 
-    fn rope(
+    fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool) {
+        let turn = if inverse { -1.0 } else { 1.0 };
+        self.rotate(x, None, table, [heads, head_dim], turn);
+    }
+
+    fn add_bias_and_rope(
         &mut self,
         x: Rows,
-        bias: Option<Buf>,
+        bias: Buf,
+        _rows: usize,
         table: Buf,
         heads: usize,
         head_dim: usize,
-        inverse: bool,
     ) {
-        let rows = self.plan.tokens;
-        let width = bias.map_or(heads * head_dim, Buf::len);
-        let [x_at, stride] = self.rows(x, rows, width);
-        let args = [
-            x_at,
-            stride,
-            bias.map_or(Arg::Address(0), |bias| self.at(bias)),
-            word(width),
-            self.at(table),
-            word(rows),
-            word(heads),
-            word(head_dim),
-            Arg::Float(if inverse { -1.0 } else { 1.0 }),
-        ];
-        let launch = blocks([rows, 1, 1], ROW);
-        self.launch_for("rope", &[self.format(x.buf)], launch, &args);
+        self.rotate(x, Some(bias), table, [heads, head_dim], 1.0);
     }
 
     fn store(&mut self, store: Rows, src: Rows, width: usize) {

@@ -202,13 +202,13 @@ pub(super) fn attention(
     t.backend.rope_table(table, frequencies);
     t.record("rotations", table)?;
     let bias = t.filled(Purpose::Weights, stride)?;
-    t.backend.rope(
+    t.backend.add_bias_and_rope(
         qkv.rows(0, stride),
-        Some(bias),
+        bias,
+        rows,
         table,
         heads + kv_heads,
         head_dim,
-        false,
     );
     t.record("rotated", qkv)?;
     let store = t.filled(Cache, rows * 2 * kv)?;
@@ -242,7 +242,7 @@ pub(super) fn attention(
     t.backend
         .attention_backward(dq, dk, dv, dy, y, lse, &operands(k, v));
     t.record("attention backward", dqkv)?;
-    t.backend.rope(dq, None, table, heads, head_dim, true);
+    t.backend.rope(dq, table, heads, head_dim, true);
     t.record("rotated back", dqkv)
 }
 
