@@ -20,6 +20,9 @@ const RIVALS: [[&str; 3]; 3] = [
     ["model", "name", "path"],
 ];
 
+/// Keys that 0.1.0 had, each with its section and the value that turned it off: the `config.toml` of every run folder has them.
+const RETIRED: [(&str, &str, f64); 1] = [("algorithm", "adaptive_h", 0.0)];
+
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` if neither names a verifier.
 ///
 /// # Errors
@@ -60,7 +63,11 @@ pub(super) fn set_default_address(verifier: &mut Verifier, address: Option<Strin
 /// # Errors
 /// As [`load`].
 pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, SettingError> {
-    let mut table = KEYS.read(origin, text)?;
+    let mut table: Table = text
+        .parse()
+        .map_err(|error| SettingError::syntax(origin, &error))?;
+    remove_retired(&mut table);
+    KEYS.check(origin, &table)?;
     for set in sets {
         let (path, value) = parse_set(set)?;
         for [section, one, other] in RIVALS {
@@ -79,6 +86,17 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Settin
         put(&mut table, &path, value);
     }
     resolve(table)
+}
+
+/// Removes keys that no longer exist and were turned off.
+fn remove_retired(table: &mut Table) {
+    for (section, key, off) in RETIRED {
+        if let Some(Value::Table(content)) = table.get_mut(section)
+            && content.get(key).and_then(Value::as_float) == Some(off)
+        {
+            content.remove(key);
+        }
+    }
 }
 
 /// Parses `section.key=value` into path and value.

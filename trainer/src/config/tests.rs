@@ -208,6 +208,22 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
 }
 
 #[test]
+fn a_key_of_0_1_is_ignored_if_it_was_off_and_else_refused() {
+    let with = |value| {
+        parse(
+            "my.toml",
+            &format!("{RECIPE}[algorithm]\nadaptive_h = {value}\n"),
+            &[],
+        )
+    };
+    assert_eq!(with("0.0").unwrap(), set(&[]).unwrap());
+    for refused in [with("0.5"), set(&["algorithm.adaptive_h=0.5"])] {
+        let error = refusal(refused);
+        assert!(error.contains("`algorithm.adaptive_h`"), "{error}");
+    }
+}
+
+#[test]
 fn the_environments_verifier_is_used_only_if_nothing_else_names_one() {
     let address = || Some("http://127.0.0.1:1".to_owned());
     let mut config = set(&[]).unwrap();
