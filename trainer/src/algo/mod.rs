@@ -12,7 +12,7 @@
 //! masked: it is in no sum, in no baseline and not in N. A group with fewer than two rewards has no meaningful group baseline: its one judged completion counts in
 //! N but gives no gradient, and the group is counted. (A baseline that is not of the group does not need a second completion.)
 
-/// Declares an enum whose variants have names in a recipe: `Variant = "name"`.
+/// Declares an enum whose variants have names in a recipe: `Variant = "name"`. It is `datasets::choice!` for a module that may name no other crate.
 macro_rules! names {
     ($(#[$attribute:meta])* pub enum $name:ident {
         $($(#[$variant_attribute:meta])* $variant:ident = $text:literal,)*

@@ -123,7 +123,7 @@ impl PartialEvaluation {
                 .map_err(io)?;
             match file.try_lock() {
                 // The process that held the lock may have removed the file since it was opened here.
-                Ok(()) if origin_path.exists() => break file,
+                Ok(()) if is_at(&file, &origin_path) => break file,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     return Err(PartialEvaluationError::Locked(out.to_owned()));
@@ -226,6 +226,21 @@ impl PartialEvaluation {
             let _ = std::fs::remove_file(&self.completions_path);
             let _ = std::fs::remove_file(&self.origin_path);
         }
+    }
+}
+
+/// Whether an open file is still the file at the path. Except on Unix, an open file cannot be removed.
+fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let inode = |status: std::fs::Metadata| (status.dev(), status.ino());
+        file.metadata().ok().map(inode) == std::fs::metadata(path).ok().map(inode)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, path);
+        true
     }
 }
 
